@@ -1,0 +1,63 @@
+"""The command line: parse, call, print. Commands are loaded only when they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from beasy_sched._version import __version__
+from beasy_sched.errors import BeasyError
+
+_COMMANDS = {
+    "generate": "beasy_sched.cli.generate:generate",
+    "serve": "beasy_sched.cli.serve:serve",
+    "simulate": "beasy_sched.cli.simulate:simulate",
+    "batsim": "beasy_sched.cli.batsim:batsim",
+    "policies": "beasy_sched.cli.policies:policies",
+    "replay": "beasy_sched.cli.replay:replay",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in modules of their own, imported on use."""
+
+    def __init__(self, *args: Any, lazy: dict[str, str], **kwargs: Any) -> None:
+        """``lazy`` maps a command's name to ``module:attribute``."""
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name every command, in the order in which a newcomer meets them."""
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in self.lazy:
+            return None
+        module, _, attribute = self.lazy[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="beasy-sched")
+def cli() -> None:
+    """Schedule HPC jobs on a site that runs on sun, wind, a battery and hydrogen alone."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; our own errors become one message and their exit code."""
+    try:
+        cli.main(args=arguments, prog_name="beasy-sched")
+    except BeasyError as error:
+        click.echo(f"beasy-sched: {error}", err=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,59 @@
+"""Who erred: the user's options or files, the peer on the wire, or a policy.
+
+Every error that reaches a person is one of these; the command line prints its text, without a
+traceback, and exits with ``exit_code`` (2 for usage and input, 1 for a failed run).
+"""
+
+from __future__ import annotations
+
+import os
+
+
+class BeasyError(Exception):
+    """Base of all errors that are told to the user in one message."""
+
+    exit_code = 1
+
+
+class ConfigError(BeasyError):
+    """An option or setting is wrong: says which, what was found, and what is expected."""
+
+    exit_code = 2
+
+
+class InputError(BeasyError):
+    """A file is wrong: says which file and line (or field), what was found, and what to do."""
+
+    exit_code = 2
+
+    def __init__(self, path: str | os.PathLike[str] | None, message: str, *, line: int | None = None) -> None:
+        """Point at ``path`` (None for a stream) and, where known, the 1-based ``line``."""
+        self.path = None if path is None else os.fspath(path)
+        self.line = line
+        self.message = message
+        where = "" if self.path is None else self.path
+        if line is not None:
+            where += f":{line}"
+        super().__init__(f"{where}: {message}" if where else message)
+
+
+class PeerError(BeasyError):
+    """The other end of the wire sent what the protocol does not allow, or went away."""
+
+
+class ProtocolError(PeerError):
+    """A message cannot be read: carries the JSON path of the place."""
+
+    def __init__(self, path: str, message: str) -> None:
+        """Name the place as a JSON path, for example ``$.events[0].data.job_id``."""
+        self.json_path = path
+        self.message = message
+        super().__init__(f"malformed message: {message} - at `{path}`")
+
+
+class PolicyError(BeasyError):
+    """A policy asked for something illegal: ours (or a plug-in's) to mend, not the user's."""
+
+
+class DecisionRefused(BeasyError):
+    """The simulator cannot carry out a decision: a real Batsim would abort here."""

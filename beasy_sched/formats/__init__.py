@@ -1,0 +1,1 @@
+"""Foreign file formats, at the border."""

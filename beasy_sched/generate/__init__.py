@@ -1,0 +1,1 @@
+"""Makers of Batsim inputs: platforms, workloads, power events."""

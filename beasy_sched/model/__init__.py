@@ -1,0 +1,1 @@
+"""What things are: no I/O, no policy."""

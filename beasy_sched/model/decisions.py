@@ -1,0 +1,101 @@
+"""What the scheduler answers, free of any protocol version.
+
+A decision's ``timestamp`` is the simulated time (s) at which it was taken; a reply's ``now`` is never
+earlier than the timestamps it carries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from beasy_sched.model.hosts import HostSet
+
+
+class Decision(Struct, frozen=True, gc=False):
+    """Base of all decisions."""
+
+    timestamp: float
+
+
+class ExecuteJob(Decision, frozen=True, gc=False):
+    """Start a job on exactly these hosts."""
+
+    job_id: str
+    alloc: HostSet
+    mapping: dict[str, str] | None = None
+    """Executor number to the position of its host in ``alloc``; None maps them one to one."""
+
+
+class RejectJob(Decision, frozen=True, gc=False):
+    """Refuse a waiting job for good."""
+
+    job_id: str
+
+
+class KillJobs(Decision, frozen=True, gc=False):
+    """Stop running jobs."""
+
+    job_ids: tuple[str, ...]
+
+
+class SetResourceState(Decision, frozen=True, gc=False):
+    """Bring hosts to a P-state: computing, or asleep (through their transition states)."""
+
+    resources: HostSet
+    state: int
+
+
+class CallMeLater(Decision, frozen=True, gc=False):
+    """Ask for a message at time ``at`` (s), which must lie ahead."""
+
+    at: float
+
+
+class QueryEnergy(Decision, frozen=True, gc=False):
+    """Ask for the energy used since time 0."""
+
+
+class SetJobMetadata(Decision, frozen=True, gc=False):
+    """Attach a text to a job; it appears in Batsim's jobs file."""
+
+    job_id: str
+    metadata: str
+
+
+class RegisterProfile(Decision, frozen=True, gc=False):
+    """Make a profile known, for jobs that the scheduler creates."""
+
+    workload_name: str
+    profile_name: str
+    profile: dict[str, Any]
+
+
+class RegisterJob(Decision, frozen=True, gc=False):
+    """Create a job from the scheduler's side."""
+
+    job_id: str
+    job: dict[str, Any]
+
+
+class FinishRegistration(Decision, frozen=True, gc=False):
+    """No more jobs will be registered."""
+
+
+class ContinueRegistration(Decision, frozen=True, gc=False):
+    """More jobs will be registered after all."""
+
+
+class ChangeJobState(Decision, frozen=True, gc=False):
+    """Set a job's state by hand (Batsim's CHANGE_JOB_STATE)."""
+
+    job_id: str
+    job_state: str
+
+
+class Reply(Struct, frozen=True, gc=False):
+    """The scheduler's answer to one message."""
+
+    now: float
+    decisions: list[Decision]

@@ -1,0 +1,104 @@
+"""Sets of hosts (Batsim machine ids) and their text form, ``"0-3 5"``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+HostIds = npt.NDArray[np.intp]
+
+
+class HostSet:
+    """An immutable set of host ids, kept as a sorted array.
+
+    The text form is Batsim's: closed intervals joined by spaces, ``"0-3 5"``. It is made (and read)
+    only when asked for, since the in-process path never needs it.
+    """
+
+    __slots__ = ("_text", "ids")
+
+    ids: HostIds
+    """Sorted, without repeats; do not write to it."""
+
+    def __init__(self, ids: HostIds, text: str | None = None) -> None:
+        """Wrap ``ids``, which must be sorted and without repeats (use `of` for anything else)."""
+        self.ids = ids
+        self._text = text
+
+    @classmethod
+    def of(cls, ids: Iterable[int]) -> HostSet:
+        """Build the set from any iterable of ids."""
+        return cls(np.unique(np.fromiter(ids, dtype=np.intp)))
+
+    @classmethod
+    def parse(cls, text: str) -> HostSet:
+        """Read ``"0-3 5"``; commas work too. An empty text is the empty set.
+
+        Raises ValueError on anything that is not an interval of non-negative integers.
+        """
+        parts = text.replace(",", " ").split()
+        if len(parts) == 1 and parts[0].isdecimal():
+            return cls(np.array([int(parts[0])], dtype=np.intp), parts[0])
+        runs = [_parse_interval(part) for part in parts]
+        if not runs:
+            return cls(np.empty(0, dtype=np.intp), "")
+        ids = np.concatenate([np.arange(low, high + 1, dtype=np.intp) for low, high in runs])
+        if len(runs) > 1:
+            ids = np.unique(ids)
+        return cls(ids)
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = _format(self.ids)
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"HostSet({str(self)!r})"
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ids.tolist())
+
+    def __contains__(self, host: object) -> bool:
+        return bool(np.any(self.ids == host))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HostSet) and np.array_equal(self.ids, other.ids)
+
+    def __hash__(self) -> int:
+        return hash(self.ids.tobytes())
+
+
+_LARGEST_SET = 10_000_000
+"""An interval of more hosts than this is taken for damage, not for a platform."""
+
+
+def _parse_interval(part: str) -> tuple[int, int]:
+    low, dash, high = part.partition("-")
+    if not low.isdecimal() or (dash and not high.isdecimal()):
+        raise ValueError(f"{part!r} is not a host id or an interval such as '0-3'")
+    first, last = int(low), int(high) if dash else int(low)
+    if last < first:
+        raise ValueError(f"the interval {part!r} runs backwards")
+    if last >= _LARGEST_SET:
+        raise ValueError(f"the interval {part!r} is larger than any platform")
+    return first, last
+
+
+def _format(ids: HostIds) -> str:
+    size = len(ids)
+    if size == 0:
+        return ""
+    first, last = int(ids[0]), int(ids[-1])
+    if size == 1:
+        return str(first)
+    if last - first + 1 == size:
+        return f"{first}-{last}"
+    breaks = np.flatnonzero(np.diff(ids) != 1)
+    starts = ids[np.concatenate(([0], breaks + 1))].tolist()
+    ends = ids[np.concatenate((breaks, [size - 1]))].tolist()
+    return " ".join(f"{a}-{b}" if b > a else str(a) for a, b in zip(starts, ends, strict=True))

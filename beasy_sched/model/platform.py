@@ -1,0 +1,184 @@
+"""Servers: P-states, speeds, powers, sleep states and transitions.
+
+A *server* is one Batsim host. Servers of one kind share a `ServerKind`; a `Platform` is the kinds and
+an array that tells each host's kind, so that ten thousand servers cost a few arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.errors import ConfigError
+
+SPEEDS_PROPERTY = "speed_per_state"
+"""Host property that carries the speeds (flops/s, comma separated): Batsim sends properties only."""
+
+IntArray = npt.NDArray[np.intp]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SleepState:
+    """One way to sleep: the P-state of sleeping and those of the two transitions."""
+
+    pstate: int
+    off_pstate: int
+    """P-state held while switching off."""
+    on_pstate: int
+    """P-state held while switching on."""
+
+
+@dataclass(frozen=True)
+class ServerKind:
+    """What the servers of one kind can do; every tuple has one entry a P-state.
+
+    P-states are numbered as in the platform file: computing states first or not, sleeping and
+    transition states among them. A transition P-state's speed encodes its duration: 1 flop is run.
+    """
+
+    name: str
+    speeds_flops: tuple[float, ...]
+    """Speed of one core, flops/s. Empty where the platform's speeds are not known."""
+    idle_w: tuple[float, ...] = ()
+    """Power when idle. Empty where no powers are known."""
+    epsilon_w: tuple[float, ...] = ()
+    """Power at the least load above zero (SimGrid's Epsilon)."""
+    full_w: tuple[float, ...] = ()
+    """Power with all cores busy."""
+    sleeps: tuple[SleepState, ...] = ()
+    cores: int = 1
+
+    @cached_property
+    def pstates(self) -> int:
+        """Number of P-states of every sort."""
+        return max(len(self.speeds_flops), len(self.idle_w), 1)
+
+    @cached_property
+    def computing(self) -> tuple[int, ...]:
+        """The P-states in which jobs run, as numbered in the platform file."""
+        other = {p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)}
+        return tuple(p for p in range(self.pstates) if p not in other)
+
+    @cached_property
+    def sleep(self) -> SleepState | None:
+        """The sleep state that policies use: the first, or None for a server that cannot sleep."""
+        return self.sleeps[0] if self.sleeps else None
+
+    @cached_property
+    def fastest(self) -> int:
+        """The computing P-state of highest speed (the first one where speeds are not known)."""
+        if not self.speeds_flops:
+            return self.computing[0]
+        return max(self.computing, key=lambda p: (self.speeds_flops[p], -p))
+
+    @cached_property
+    def reference_speed_flops(self) -> float:
+        """F_ref: the median computing P-state's speed, flops/s (the faster of the two middle ones)."""
+        speeds = sorted((self.speeds_flops[p] for p in self.computing), reverse=True)
+        return speeds[(len(speeds) - 1) // 2]
+
+    def off_duration_s(self) -> float:
+        """Seconds from on to asleep (0 for a server that cannot sleep)."""
+        return 1.0 / self.speeds_flops[self.sleep.off_pstate] if self.sleep and self.speeds_flops else 0.0
+
+    def on_duration_s(self) -> float:
+        """Seconds from asleep to on (0 for a server that cannot sleep)."""
+        return 1.0 / self.speeds_flops[self.sleep.on_pstate] if self.sleep and self.speeds_flops else 0.0
+
+    @classmethod
+    def from_properties(cls, name: str, properties: Mapping[str, str]) -> ServerKind:
+        """Read the kind from a Batsim host's properties.
+
+        Raises ConfigError when a property is there but cannot be read.
+        """
+        idle, epsilon, full = parse_wattages(properties.get("wattage_per_state", ""))
+        return cls(
+            name=name,
+            speeds_flops=_parse_speeds(properties.get(SPEEDS_PROPERTY, "")),
+            idle_w=idle,
+            epsilon_w=epsilon,
+            full_w=full,
+            sleeps=parse_sleep_states(properties.get("sleep_pstates", "")),
+        )
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The compute hosts in Batsim's order of ids, without the master host."""
+
+    kinds: tuple[ServerKind, ...]
+    kind_of: IntArray
+    """Index into ``kinds`` for each host."""
+    names: tuple[str, ...]
+    """Host names, sorted as text: Batsim numbers hosts so."""
+    initial_pstates: IntArray | None = None
+    properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
+    zone_properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def size(self) -> int:
+        """Number of hosts."""
+        return len(self.names)
+
+    def kind(self, host: int) -> ServerKind:
+        """The kind of one host."""
+        return self.kinds[int(self.kind_of[host])]
+
+    @cached_property
+    def has_speeds(self) -> bool:
+        """Whether every kind's speeds are known."""
+        return all(k.speeds_flops for k in self.kinds)
+
+    @cached_property
+    def has_powers(self) -> bool:
+        """Whether every kind's powers are known."""
+        return all(k.idle_w for k in self.kinds)
+
+
+def parse_wattages(text: str) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """Read ``wattage_per_state``: ``idle:full`` or ``idle:epsilon:full`` a P-state, in W.
+
+    Returns the idle, epsilon and full powers. With two values on one core, epsilon is the idle power
+    (SimGrid's host_energy plugin). Raises ConfigError.
+    """
+    rows: list[tuple[float, float, float]] = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            watts = [float(value) for value in entry.split(":")]
+        except ValueError:
+            watts = []
+        if len(watts) not in (1, 2, 3):
+            raise ConfigError(
+                f"wattage_per_state: {entry!r} is not 'idle:full' or 'idle:epsilon:full' in watts"
+            )
+        rows.append((watts[0], watts[0] if len(watts) < 3 else watts[1], watts[-1]))
+    if not rows:
+        return (), (), ()
+    idle, epsilon, full = zip(*rows, strict=True)
+    return idle, epsilon, full
+
+
+def parse_sleep_states(text: str) -> tuple[SleepState, ...]:
+    """Read ``sleep_pstates``: ``sleep:off:on`` triples, the order of Batsim's code. Raises ConfigError."""
+    states = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            sleep, off, on = (int(value) for value in entry.split(":"))
+        except ValueError:
+            raise ConfigError(
+                f"sleep_pstates: {entry!r} is not three P-state numbers 'sleep:switch_off:switch_on'"
+            ) from None
+        states.append(SleepState(sleep, off, on))
+    return tuple(states)
+
+
+def _parse_speeds(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise ConfigError(f"{SPEEDS_PROPERTY}: {text!r} is not a list of speeds in flops/s") from None
