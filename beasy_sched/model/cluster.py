@@ -1,0 +1,181 @@
+"""Servers, running jobs and the queue: the state that events and decisions change."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.model.events import JobEnd, JobRequest
+from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.model.job import ENDS, Job, JobState
+from beasy_sched.model.platform import Platform
+from beasy_sched.model.queue import JobQueue
+
+
+class HostState(IntEnum):
+    """What a server is doing."""
+
+    IDLE = 0
+    BUSY = 1
+    ASLEEP = 2
+    SWITCHING_OFF = 3
+    SWITCHING_ON = 4
+
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Cluster:
+    """The scheduler's picture of the site. Only the session writes to it."""
+
+    def __init__(self, platform: Platform) -> None:
+        """All servers on, idle, at their platform's initial P-state (0 unless it says otherwise)."""
+        size = platform.size
+        self.platform = platform
+        self.size = size
+        self.state = np.zeros(size, dtype=np.int8)
+        """`HostState` of each host."""
+        self.pstate = np.zeros(size, dtype=np.int16)
+        """Present P-state; the target while switching."""
+        self.available = np.ones(size, dtype=np.bool_)
+        self.all_available = True
+        self.free = np.ones(size, dtype=np.bool_)
+        """Idle and available: may be given to a job now."""
+        self.free_count = size
+        self.openings = 0
+        """Counts what may let a waiting job start: hosts coming free, a waiting job leaving."""
+        self.wakes: list[tuple[float, int]] = []
+        """Hosts that are waking: (when ready in s, how many), sorted."""
+        self.queue = JobQueue()
+        self.running: dict[str, Job] = {}
+        self.ends: list[tuple[float, int, Job]] = []
+        """Running jobs by latest end: (expected end in s, order of start, job)."""
+        self.uniform_speed = True
+        """Whether all hosts run at one speed, so that any choice of hosts is as fast as another."""
+        self._speeds = _speed_table(platform)
+        self._starts = 0
+        self._refresh_speed()
+
+    # --- jobs ---------------------------------------------------------------------------------
+
+    def submit(self, request: JobRequest) -> Job:
+        """Queue a new job."""
+        job = Job(request)
+        self.queue.append(job)
+        return job
+
+    def start(self, job: Job, hosts: HostSet, now: float) -> None:
+        """Give ``hosts`` to a waiting job. Raises PolicyError where Batsim would abort."""
+        ids = hosts.ids
+        if len(ids) != job.res:
+            raise PolicyError(f"job {job.id} asks for {job.res} hosts and was given {len(ids)} ({hosts})")
+        if job.state is not JobState.WAITING:
+            raise PolicyError(f"job {job.id} is {job.state.value}: it cannot be started")
+        if not self.free[ids].all():
+            raise PolicyError(f"job {job.id} was given hosts that are not free: {self._not_free(ids)}")
+        job.move(JobState.RUNNING)
+        self.queue.remove(job)
+        job.hosts = hosts
+        job.start_s = now
+        job.expected_end_s = now + job.walltime_s
+        self.running[job.id] = job
+        self._starts += 1
+        job.start_order = self._starts
+        insort(self.ends, (job.expected_end_s, job.start_order, job))
+        self.state[ids] = HostState.BUSY
+        self.free[ids] = False
+        self.free_count -= len(ids)
+
+    def end(self, job_id: str, end: JobEnd, now: float) -> Job:
+        """Take a job off its hosts. Raises PeerError for a job that is not running."""
+        job = self.running.pop(job_id, None)
+        if job is None:
+            raise PeerError(f"the simulator says that job {job_id} ended, but it is not running")
+        job.move(ENDS[end])
+        job.end_s = now
+        del self.ends[bisect_left(self.ends, (job.expected_end_s, job.start_order))]
+        assert job.hosts is not None
+        ids = job.hosts.ids
+        self.state[ids] = HostState.IDLE
+        self._free_again(ids)
+        return job
+
+    def drop(self, job: Job, state: JobState) -> None:
+        """Take a waiting job out of the queue for good (rejected or postponed)."""
+        job.move(state)
+        self.queue.remove(job)
+        self.openings += 1
+
+    # --- hosts --------------------------------------------------------------------------------
+
+    def begin_switch(self, hosts: HostIds, state: HostState, pstate: int) -> None:
+        """Hosts begin to fall asleep or to wake, towards ``pstate``."""
+        self.state[hosts] = state
+        self.pstate[hosts] = pstate
+        self.free[hosts] = False
+        self._recount()
+
+    def expect_wake(self, ready_s: float, count: int) -> None:
+        """Note that ``count`` hosts will be awake at ``ready_s``."""
+        insort(self.wakes, (ready_s, count))
+
+    def end_switch(self, hosts: HostIds, pstate: int) -> None:
+        """Hosts have reached ``pstate``: asleep, awake, or at another speed."""
+        was = self.state[hosts]
+        self.pstate[hosts] = pstate
+        self.state[hosts[was == HostState.SWITCHING_OFF]] = HostState.ASLEEP
+        woken = hosts[was == HostState.SWITCHING_ON]
+        self.state[woken] = HostState.IDLE
+        if len(woken):
+            self._free_again(woken)
+            self._forget_wake(len(woken))
+        self._refresh_speed()
+
+    def set_available(self, hosts: HostIds, available: bool) -> None:
+        """Hosts leave or rejoin the choice of every policy."""
+        self.available[hosts] = available
+        self.all_available = bool(self.available.all())
+        self.free[hosts] = available & (self.state[hosts] == HostState.IDLE)
+        self._recount()
+
+    def speed_flops(self, hosts: HostIds) -> npt.NDArray[np.float64]:
+        """Return the present speed of each host, flops/s (0 where speeds are not known)."""
+        return self._speeds[self.platform.kind_of[hosts], self.pstate[hosts]]
+
+    def _forget_wake(self, count: int) -> None:
+        for index, (_, expected) in enumerate(self.wakes):
+            if expected == count:
+                del self.wakes[index]
+                return
+
+    def _free_again(self, ids: HostIds) -> None:
+        self.openings += 1
+        usable = self.available[ids]
+        self.free[ids] = usable
+        self.free_count += int(np.count_nonzero(usable))
+
+    def _recount(self) -> None:
+        self.openings += 1
+        self.free_count = int(np.count_nonzero(self.free))
+
+    def _refresh_speed(self) -> None:
+        if self.size:
+            speeds = self.speed_flops(np.arange(self.size))
+            self.uniform_speed = bool((speeds == speeds[0]).all())
+
+    def _not_free(self, ids: HostIds) -> str:
+        bad = ids[~self.free[ids]]
+        states = sorted({HostState(s).name.lower().replace("_", " ") for s in self.state[bad].tolist()})
+        return f"{HostSet(bad)} ({', '.join(states)})"
+
+
+def _speed_table(platform: Platform) -> npt.NDArray[np.float64]:
+    width = max((kind.pstates for kind in platform.kinds), default=1)
+    table = np.zeros((len(platform.kinds) or 1, width))
+    for row, kind in enumerate(platform.kinds):
+        table[row, : len(kind.speeds_flops)] = kind.speeds_flops
+    return table

@@ -1,0 +1,56 @@
+"""What a policy may ask for. The session turns actions into protocol decisions.
+
+Every action names the rule that led to it, for the decision log.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.job import Job
+
+
+class Start(Struct, frozen=True, gc=False):
+    """Start a waiting job on exactly these free hosts."""
+
+    job: Job
+    hosts: HostSet
+    rule: str = ""
+
+
+class Kill(Struct, frozen=True, gc=False):
+    """Stop a running job (a moment later, when it is certain that it has not just ended)."""
+
+    job: Job
+    rule: str = ""
+
+
+class Reject(Struct, frozen=True, gc=False):
+    """Refuse a waiting job for good."""
+
+    job: Job
+    rule: str = ""
+
+
+class SetPState(Struct, frozen=True, gc=False):
+    """Wish hosts into a P-state: another speed, asleep, or awake again.
+
+    The wish is kept until it can be carried out: a busy host sleeps only after its job, a host in
+    transition changes only after it.
+    """
+
+    hosts: HostSet
+    pstate: int
+    rule: str = ""
+
+
+class CallAt(Struct, frozen=True, gc=False):
+    """Ask for another decision at a time (s) even if nothing happens."""
+
+    at: float
+
+
+Action: TypeAlias = Start | Kill | Reject | SetPState | CallAt

@@ -1,0 +1,208 @@
+"""EASY backfilling and plain FCFS: the core that other policies share."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from beasy_sched.model.job import Job
+from beasy_sched.policies.actions import Action, Start
+from beasy_sched.policies.base import Options, Policy
+from beasy_sched.policies.orders import ORDERS, Order, by_arrival
+from beasy_sched.policies.view import View
+from beasy_sched.units import TIME_TOLERANCE_S
+
+OrderName = Literal["arrival", "smallest", "slowdown"]
+
+
+class Reservation(Struct, frozen=True):
+    """The promise to the first job that cannot start."""
+
+    job: Job
+    start_s: float
+    """When enough hosts come free, by walltimes; infinite if they never do."""
+    extra: int
+    """Hosts that will be free then and that the job does not need."""
+
+    def less(self, hosts: int) -> Reservation:
+        """Return the promise after ``hosts`` of the extra ones went to a job that ends later."""
+        return Reservation(self.job, self.start_s, self.extra - hosts)
+
+
+def reserve(view: View, job: Job, free: int, started: Sequence[Job] = ()) -> Reservation:
+    """Find the earliest time at which ``job`` has its hosts, by walltimes.
+
+    ``free`` hosts are left now, after the jobs ``started`` in this pass took theirs.
+    """
+    need = job.res - free
+    start_s = view.now if need <= 0 else np.inf
+    for when, count in _releases(view, started):
+        if need <= 0 and when > start_s + TIME_TOLERANCE_S:
+            break
+        if need > 0:
+            start_s = when
+        need -= count
+    return Reservation(job, start_s, -need) if need <= 0 else Reservation(job, np.inf, free)
+
+
+def _releases(view: View, started: Sequence[Job]) -> Iterable[tuple[float, int]]:
+    ends = ((end_s, view.usable_hosts(job)) for end_s, _, job in view.ends)
+    if not started and not view.wakes:
+        return ends
+    new = sorted((view.now + job.walltime_s, job.res) for job in started)
+    return heapq.merge(ends, new, view.wakes)
+
+
+class EasyPass:
+    """One scheduling pass: start heads while they fit, reserve for the next, backfill once."""
+
+    def __init__(self, view: View) -> None:
+        """Begin a pass at the view's present time."""
+        self.view = view
+        self.actions: list[Action] = []
+        self.started: list[Job] = []
+        self.free = view.free_count
+        self.reservation: Reservation | None = None
+        self._mask: npt.NDArray[np.bool_] | None = None
+
+    def start(self, job: Job, rule: str) -> bool:
+        """Start ``job`` if it fits on the free hosts and into the step's energy."""
+        if job.res > self.free:
+            return False
+        if self._mask is None:
+            self._mask = self.view.free_mask()
+        hosts = self.view.fastest(self._mask, job.res)
+        budget = self.view.budget
+        if budget is not None and not budget.grant_start(hosts.ids):
+            return False
+        self._mask[hosts.ids] = False
+        self.free -= job.res
+        self.started.append(job)
+        self.actions.append(Start(job, hosts, rule))
+        return True
+
+    def run_heads(self, priority: Order) -> None:
+        """Start jobs in order P_R until one does not fit; reserve for that one."""
+        queue = self.view.queue
+        heads = (
+            iter(queue)
+            if priority is by_arrival
+            else map(queue.at, priority(queue, queue.places(), self.view.now).tolist())
+        )
+        for job in heads:
+            if not self.start(job, "head of the queue"):
+                self.reservation = reserve(self.view, job, self.free, self.started)
+                return
+
+    def backfill(self, order: Order, jobs: Sequence[Job] | None = None) -> None:
+        """Start every other job that fits without delaying the reservation, in order P_B.
+
+        ``jobs`` limits the pass to some of the waiting jobs (in order of arrival).
+        """
+        if self.reservation is None or not self.free:
+            return
+        for job in self._candidates(order) if jobs is None else jobs:
+            late = self.view.now + job.walltime_s > self.reservation.start_s + TIME_TOLERANCE_S
+            if job is self.reservation.job or (late and job.res > self.reservation.extra):
+                continue
+            if self.start(job, "backfilled"):
+                if late:
+                    self.reservation = self.reservation.less(job.res)
+                if not self.free:
+                    return
+
+    def _candidates(self, order: Order) -> list[Job]:
+        assert self.reservation is not None
+        queue = self.view.queue
+        res = queue.res
+        places = np.flatnonzero(res <= self.free)
+        if not len(places):
+            return []
+        in_time = self.view.now + queue.walltime_s[places] <= self.reservation.start_s + TIME_TOLERANCE_S
+        places = places[in_time | (res[places] <= self.reservation.extra)]
+        if order is not by_arrival:
+            places = order(queue, places, self.view.now)
+        jobs = [queue.at(place) for place in places.tolist()]
+        if not self.started:
+            return jobs
+        started = set(self.started)
+        return [job for job in jobs if job not in started]
+
+
+class EasyOptions(Options, frozen=True):
+    """Options of `easy`."""
+
+    priority: OrderName | None = None
+    """P_R: by arrival without a site, by largest bounded slowdown with one."""
+    backfill: OrderName | None = None
+    """P_B: by arrival without a site, by smallest size with one."""
+
+
+class Easy(Policy):
+    """EASY backfilling (`spec`: Section IV-B of the BEASY paper without its energy test)."""
+
+    name = "easy"
+    summary = "EASY backfilling: the first waiting job gets a reservation, others fill the gaps"
+    options_type = EasyOptions
+    options: EasyOptions
+
+    def begin(self, view: View) -> None:
+        """Choose the orders: FCFS where power is no concern, the BEASY paper's where it is."""
+        paper = view.budget is not None
+        self._priority = ORDERS[self.options.priority or ("slowdown" if paper else "arrival")]
+        self._backfill = ORDERS[self.options.backfill or ("smallest" if paper else "arrival")]
+        self._seen_openings = -1
+        self._blocked: Reservation | None = None
+
+    def schedule(self, view: View) -> Sequence[Action]:
+        """Start what EASY starts now."""
+        easy = EasyPass(view)
+        if self._nothing_but_arrivals(view):
+            easy.reservation = self._blocked
+            easy.backfill(self._backfill, view.arrived)
+        else:
+            easy.run_heads(self._priority)
+            easy.backfill(self._backfill)
+        self._blocked = easy.reservation
+        self._seen_openings = view.openings
+        return easy.actions
+
+    def _nothing_but_arrivals(self, view: View) -> bool:
+        """Tell whether the last pass's reservation still stands and only new jobs can be started.
+
+        As time goes by, fewer jobs end before the reservation: what did not start then does not now.
+        """
+        return (
+            self._blocked is not None
+            and (self._backfill is by_arrival or len(view.arrived) < 2)
+            and self._seen_openings == view.openings
+            and view.budget is None
+            and self._priority is by_arrival
+        )
+
+
+class Fcfs(Policy):
+    """First come, first served: EASY without backfilling."""
+
+    name = "fcfs"
+    summary = "first come, first served: no job overtakes another"
+
+    def begin(self, view: View) -> None:
+        """Start with nothing known."""
+        self._seen_openings = -1
+        self._blocked = False
+
+    def schedule(self, view: View) -> Sequence[Action]:
+        """Start jobs in order of arrival until one does not fit."""
+        if self._blocked and self._seen_openings == view.openings and view.budget is None:
+            return ()
+        easy = EasyPass(view)
+        easy.run_heads(by_arrival)
+        self._blocked = easy.reservation is not None
+        self._seen_openings = view.openings
+        return easy.actions

@@ -1,0 +1,63 @@
+"""Every policy by name: the one place that lists them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.policies.base import Policy
+
+ENTRY_POINTS = "beasy_sched.policies"
+"""Entry-point group through which other packages add policies."""
+
+OURS: dict[str, str] = {
+    "fcfs": "beasy_sched.policies.easy:Fcfs",
+    "easy": "beasy_sched.policies.easy:Easy",
+    "workload-reactive": "beasy_sched.policies.workload_reactive:WorkloadReactive",
+    "power-reactive": "beasy_sched.policies.power_reactive:PowerReactive",
+}
+
+
+def policy_names() -> list[str]:
+    """Name our policies and those that installed packages add."""
+    return [*OURS, *(name for name in _entry_points() if name not in OURS)]
+
+
+def policy_class(name: str) -> type[Policy]:
+    """Find a policy by name, or by ``package.module:Class``. Raises ConfigError."""
+    target = OURS.get(name)
+    if target is None and ":" in name:
+        target = name
+    if target is None:
+        target = _entry_points().get(name)
+    if target is None:
+        known = ", ".join(policy_names())
+        raise ConfigError(
+            f"no policy is called {name!r}: there are {known}; a policy of your own is package.module:Class"
+        )
+    return _load(target)
+
+
+def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
+    """Make a policy with its options. Raises ConfigError."""
+    return policy_class(name)(options)
+
+
+def _load(target: str) -> type[Policy]:
+    module_name, _, class_name = target.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except ImportError as error:
+        raise ConfigError(f"policy {target!r}: cannot import {module_name!r}: {error}") from None
+    except AttributeError:
+        raise ConfigError(f"policy {target!r}: module {module_name!r} has no {class_name!r}") from None
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise ConfigError(f"policy {target!r} is not a subclass of beasy_sched.policies.base.Policy")
+    return found
+
+
+def _entry_points() -> dict[str, str]:
+    return {entry.name: entry.value for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}

@@ -1,0 +1,102 @@
+"""What a policy sees: the site as it is now, and nothing of the future."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.job import Job
+from beasy_sched.model.platform import Platform
+from beasy_sched.model.queue import JobQueue
+
+if TYPE_CHECKING:
+    from beasy_sched.model.cluster import Cluster
+    from beasy_sched.policies.budget import StepBudget
+
+
+def _read_only(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+class View:
+    """The read-only face of the cluster and of the power side, handed to a policy."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Look at ``cluster``; the session keeps ``now``, ``arrived`` and ``budget`` up to date."""
+        self._cluster = cluster
+        self.now = 0.0
+        """Simulated time, s."""
+        self.arrived: list[Job] = []
+        """Jobs that this message brought."""
+        self.budget: StepBudget | None = None
+        """Power and energy of the present step; None where power is no concern."""
+        self.power_actions_allowed = True
+        """Whether P-states may be changed at all."""
+        self.host_state = _read_only(cluster.state)
+        """`HostState` of each host."""
+        self.pstate = _read_only(cluster.pstate)
+        """P-state of each host; the target while switching."""
+        self.available = _read_only(cluster.available)
+        """False for hosts that were taken out of service."""
+
+    @property
+    def platform(self) -> Platform:
+        """The servers and what they can do."""
+        return self._cluster.platform
+
+    @property
+    def queue(self) -> JobQueue:
+        """Waiting jobs by order of arrival; a policy only reads it."""
+        return self._cluster.queue
+
+    @property
+    def running(self) -> Mapping[str, Job]:
+        """Running jobs by id."""
+        return self._cluster.running
+
+    @property
+    def ends(self) -> list[tuple[float, int, Job]]:
+        """Running jobs sorted by their latest end: (s, order of start, job)."""
+        return self._cluster.ends
+
+    def usable_hosts(self, job: Job) -> int:
+        """Count the hosts that a running job will leave to others: those still in service."""
+        if self._cluster.all_available or job.hosts is None:
+            return job.res
+        return int(np.count_nonzero(self.available[job.hosts.ids]))
+
+    @property
+    def wakes(self) -> list[tuple[float, int]]:
+        """Hosts that are waking: (when ready in s, how many), sorted."""
+        return self._cluster.wakes
+
+    @property
+    def openings(self) -> int:
+        """Unchanged as long as nothing has happened that could let a waiting job start."""
+        return self._cluster.openings
+
+    @property
+    def free_count(self) -> int:
+        """How many hosts are on, idle and in service."""
+        return self._cluster.free_count
+
+    def free_mask(self) -> npt.NDArray[np.bool_]:
+        """Return a copy of the mask of free hosts, the caller's to change."""
+        return self._cluster.free.copy()
+
+    def fastest(self, mask: npt.NDArray[np.bool_], count: int) -> HostSet:
+        """Choose ``count`` hosts of ``mask``: the faster ones first, then the lower ids."""
+        ids = np.flatnonzero(mask)
+        if len(ids) > count:
+            if not self._cluster.uniform_speed:
+                speeds = self._cluster.speed_flops(ids)
+                ids = np.sort(ids[np.argsort(-speeds, kind="stable")[:count]])
+            else:
+                ids = ids[:count]
+        return HostSet(ids)

@@ -1,0 +1,5 @@
+"""Message in, reply out: apply the events, ask the policy once, check and commit its decisions."""
+
+from beasy_sched.session.session import Session, SessionOptions
+
+__all__ = ["Session", "SessionOptions"]

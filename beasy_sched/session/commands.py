@@ -1,0 +1,114 @@
+"""P-state wishes and the commands that carry them out without ever offending Batsim.
+
+A SET_RESOURCE_STATE for a host in transition is lost without an answer, and one that puts a busy
+host to sleep aborts Batsim. So a wish is kept per host and sent when its host is ready; a newer
+wish replaces an older one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.model.cluster import Cluster, HostState
+from beasy_sched.model.decisions import SetResourceState
+from beasy_sched.model.events import ResourceStateChanged
+from beasy_sched.model.hosts import HostIds, HostSet
+
+_NO_WISH = -1
+_IN_TRANSITION = (HostState.SWITCHING_OFF, HostState.SWITCHING_ON)
+
+
+class Commander:
+    """Holds the wishes of one cluster's hosts and sends them when they may be sent."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """No wishes yet."""
+        self.cluster = cluster
+        self._wish = np.full(cluster.size, _NO_WISH, dtype=np.int16)
+        self._pending = 0
+        self._switching: dict[HostSet, int] = {}
+        """Groups that were sent and are not acknowledged, with their target."""
+        kinds = cluster.platform.kinds
+        self._sleeps = [kind.sleep.pstate if kind.sleep else _NO_WISH for kind in kinds]
+        self._computing = [frozenset(kind.computing) for kind in kinds]
+        self._on_s = [kind.on_duration_s() for kind in kinds]
+
+    def wish(self, hosts: HostSet, pstate: int) -> None:
+        """Want ``hosts`` in ``pstate``. Raises PolicyError where a host cannot be brought there."""
+        for row in np.unique(self.cluster.platform.kind_of[hosts.ids]).tolist():
+            if pstate != self._sleeps[row] and pstate not in self._computing[row]:
+                kind = self.cluster.platform.kinds[row].name
+                raise PolicyError(
+                    f"P-state {pstate} is neither a computing nor the sleep state of {kind} hosts"
+                )
+        self._wish[hosts.ids] = pstate
+        self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
+
+    def cancel(self, hosts: HostIds) -> None:
+        """Forget the wishes of some hosts."""
+        self._wish[hosts] = _NO_WISH
+        self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
+
+    def wished(self) -> npt.NDArray[np.int16]:
+        """Return each host's wish: a P-state, or -1."""
+        return self._wish
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is wished or under way."""
+        return bool(self._pending or self._switching)
+
+    def send(self, now: float) -> Iterator[SetResourceState]:
+        """Yield the commands that may go out now, and mark their hosts.
+
+        Hosts that finish together go in one group: one acknowledgement comes for all of them.
+        """
+        if not self._pending:
+            return
+        hosts = np.flatnonzero(self._wish != _NO_WISH)
+        cluster = self.cluster
+        done = (cluster.pstate[hosts] == self._wish[hosts]) & ~np.isin(cluster.state[hosts], _IN_TRANSITION)
+        self.cancel(hosts[done])
+        hosts = hosts[~done]
+        kinds = cluster.platform.kind_of[hosts]
+        sleeping_wish = self._wish[hosts] == np.array(self._sleeps, dtype=np.int16)[kinds]
+        state = cluster.state[hosts]
+        ready = np.where(
+            sleeping_wish,
+            state == HostState.IDLE,
+            (state != _IN_TRANSITION[0]) & (state != _IN_TRANSITION[1]),
+        )
+        asleep = state == HostState.ASLEEP
+        keys = np.stack([self._wish[hosts], asleep, kinds, sleeping_wish])[:, ready]
+        hosts = hosts[ready]
+        for key in np.unique(keys, axis=1).T:
+            group = hosts[(keys == key[:, None]).all(axis=0)]
+            yield self._command(group, int(key[0]), bool(key[1]), bool(key[3]), int(key[2]), now)
+
+    def _command(
+        self, hosts: HostIds, pstate: int, waking: bool, to_sleep: bool, kind: int, now: float
+    ) -> SetResourceState:
+        group = HostSet(hosts)
+        self.cancel(hosts)
+        self._switching[group] = pstate
+        if to_sleep:
+            self.cluster.begin_switch(hosts, HostState.SWITCHING_OFF, pstate)
+        elif waking:
+            self.cluster.begin_switch(hosts, HostState.SWITCHING_ON, pstate)
+            self.cluster.expect_wake(now + self._on_s[kind], len(hosts))
+        else:
+            self.cluster.pstate[hosts] = pstate
+        return SetResourceState(now, group, pstate)
+
+    def acknowledge(self, event: ResourceStateChanged) -> None:
+        """Take in the answer to a command. Raises PeerError for one that was never sent."""
+        if self._switching.pop(event.resources, None) != event.state:
+            raise PeerError(
+                f"the simulator says that hosts {event.resources} reached P-state {event.state},"
+                " which was not asked for"
+            )
+        self.cluster.end_switch(event.resources.ids, event.state)

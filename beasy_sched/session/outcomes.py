@@ -1,0 +1,77 @@
+"""What became of every job, kept in compact columns."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.model.job import SLOWDOWN_FLOOR_S, Job, JobState
+
+_STATES = list(JobState)
+_CODES = {state: code for code, state in enumerate(_STATES)}
+
+
+class Outcomes:
+    """One row a job that has left the system."""
+
+    def __init__(self) -> None:
+        """No rows yet."""
+        self.ids: list[str] = []
+        self._subtime = array("d")
+        self._start = array("d")
+        self._end = array("d")
+        self._walltime = array("d")
+        self._res = array("q")
+        self._state = array("b")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add(self, job: Job) -> None:
+        """Add a job whose state is final."""
+        self.ids.append(job.id)
+        self._subtime.append(job.subtime_s)
+        self._start.append(job.start_s)
+        self._end.append(job.end_s)
+        self._walltime.append(job.walltime_s)
+        self._res.append(job.res)
+        self._state.append(_CODES[job.state])
+
+    def counts(self) -> dict[str, int]:
+        """Count the outcomes by name, every outcome present."""
+        counter = Counter(self._state)
+        return {
+            state.value: counter[code]
+            for code, state in enumerate(_STATES)
+            if state not in (JobState.WAITING, JobState.RUNNING)
+        }
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns as arrays; times in s, NaN for a job that never started."""
+        return {
+            "subtime_s": np.array(self._subtime),
+            "start_s": np.array(self._start),
+            "end_s": np.array(self._end),
+            "walltime_s": np.array(self._walltime),
+            "res": np.array(self._res),
+            "state": np.array([state.value for state in _STATES])[np.array(self._state, dtype=np.intp)],
+        }
+
+    def metrics(self) -> dict[str, float | int | None]:
+        """Mean and quantiles of waiting time and bounded slowdown, over the jobs that started."""
+        columns = self.columns()
+        started = np.isfinite(columns["start_s"]) & np.isfinite(columns["end_s"])
+        wait_s = (columns["start_s"] - columns["subtime_s"])[started]
+        run_s = (columns["end_s"] - columns["start_s"])[started]
+        slowdown = np.maximum((wait_s + run_s) / np.maximum(run_s, SLOWDOWN_FLOOR_S), 1.0)
+        result: dict[str, float | int | None] = {"started": int(started.sum())}
+        for name, values in (("waiting_s", wait_s), ("bounded_slowdown", slowdown)):
+            result[f"{name}_mean"] = float(values.mean()) if len(values) else None
+            for quantile in (50, 95, 100):
+                key = f"{name}_max" if quantile == 100 else f"{name}_p{quantile}"
+                result[key] = float(np.percentile(values, quantile)) if len(values) else None
+        return result

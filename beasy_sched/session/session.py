@@ -1,0 +1,232 @@
+"""One simulation from the scheduler's side: sans-I/O, a message in and a reply out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.model import decisions as d
+from beasy_sched.model import events as e
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.job import Job, JobState
+from beasy_sched.model.platform import Platform
+from beasy_sched.policies.actions import Action, CallAt, Kill, Reject, SetPState, Start
+from beasy_sched.policies.base import Policy
+from beasy_sched.policies.view import View
+from beasy_sched.session.commands import Commander
+from beasy_sched.session.outcomes import Outcomes
+from beasy_sched.session.resources import platform_of
+from beasy_sched.units import TIME_TOLERANCE_S
+
+DecisionLog = Callable[[float, str, str, str, str], None]
+"""Called with (now in s, action, job id or "", hosts, rule)."""
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """How a session deals with the simulator."""
+
+    power_actions: bool = True
+    """Whether P-states may be changed and energy asked for; Batsim needs ``-E`` for both."""
+    platform: Platform | None = None
+    """Speeds and powers by host name, where the simulator's properties do not tell them."""
+
+
+class Session:
+    """Applies a message's events, asks the policy once, and answers with legal decisions."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        options: SessionOptions | None = None,
+        log: DecisionLog | None = None,
+    ) -> None:
+        """Wait for SIMULATION_BEGINS."""
+        self.policy = policy
+        self.options = options or SessionOptions()
+        self.now = -math.inf
+        self.ended = False
+        self.cluster: Cluster | None = None
+        self.outcomes = Outcomes()
+        self.warnings: list[str] = []
+        self._log = log
+        self._decisions: list[d.Decision] = []
+        self._ids: set[str] = set()
+        self._calls: list[float] = []
+        self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
+            e.SimulationBegins: self._on_begins,
+            e.SimulationEnds: self._on_ends,
+            e.JobSubmitted: self._on_submitted,
+            e.JobCompleted: self._on_completed,
+            e.JobsKilled: self._on_killed,
+            e.ResourceStateChanged: self._on_state_changed,
+            e.Notify: self._on_notify,
+            e.RequestedCall: self._on_call,
+            e.EnergyAnswer: self._on_answer,
+            e.UnknownEvent: self._on_unknown,
+        }
+
+    def step(self, message: e.Message) -> d.Reply:
+        """Answer one message.
+
+        Raises PeerError where the simulator breaks the protocol, PolicyError where the policy asks
+        for something illegal; the session is then over.
+        """
+        if message.now < self.now - TIME_TOLERANCE_S:
+            raise PeerError(f"time runs backwards: the message says {message.now}, after {self.now}")
+        self.now = message.now
+        self._decisions = []
+        if self.cluster is not None:
+            self.view.arrived = []
+            self.view.now = message.now
+        elif not message.events or type(message.events[0]) is not e.SimulationBegins:
+            raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
+        for event in message.events:
+            self._handlers[type(event)](event)
+        if message.unknown_fields:
+            self._warn_of_fields(message.unknown_fields)
+        if not self.ended:
+            self._decide()
+        return d.Reply(message.now, self._decisions)
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def _on_begins(self, event: e.SimulationBegins) -> None:
+        if self.cluster is not None:
+            raise PeerError("a second SIMULATION_BEGINS came in the middle of a simulation")
+        self.cluster = Cluster(platform_of(event, self.options.platform))
+        self.commander = Commander(self.cluster)
+        self.view = View(self.cluster)
+        self.view.power_actions_allowed = self.options.power_actions
+        self.policy.begin(self.view)
+
+    def _on_ends(self, event: e.SimulationEnds) -> None:
+        self.ended = True
+        for job in [*self._cluster.running.values()]:
+            self._end(job, JobState.UNFINISHED)
+        for job in [*self._cluster.queue]:
+            self._drop(job, JobState.POSTPONED)
+
+    def _on_submitted(self, event: e.JobSubmitted) -> None:
+        request = event.job
+        if request.id in self._ids:
+            raise PeerError(f"job {request.id} was submitted twice")
+        self._ids.add(request.id)
+        job = self._cluster.submit(request)
+        if job.res > self._cluster.size:
+            self._reject(job, f"asks for {job.res} hosts of {self._cluster.size}")
+        else:
+            self.view.arrived.append(job)
+
+    def _on_completed(self, event: e.JobCompleted) -> None:
+        self.outcomes.add(self._cluster.end(event.job_id, event.end, event.timestamp))
+
+    def _on_killed(self, event: e.JobsKilled) -> None:
+        """Nothing to do: each job's JobCompleted came first."""
+
+    def _on_state_changed(self, event: e.ResourceStateChanged) -> None:
+        self.commander.acknowledge(event)
+
+    def _on_notify(self, event: e.Notify) -> None:
+        if event.kind in ("event_machine_unavailable", "event_machine_available"):
+            hosts = self._hosts_of(event.data)
+            self._cluster.set_available(hosts.ids, event.kind == "event_machine_available")
+
+    def _on_call(self, event: e.RequestedCall) -> None:
+        if self._calls and self._calls[0] <= event.timestamp + TIME_TOLERANCE_S:
+            self._calls.pop(0)
+
+    def _on_answer(self, event: e.EnergyAnswer) -> None:
+        """Energy is of no concern to a session without a site."""
+
+    def _on_unknown(self, event: e.UnknownEvent) -> None:
+        self._warn(f"unknown event type {event.type!r} (ignored)")
+
+    # --- decisions --------------------------------------------------------------------------------
+
+    def _decide(self) -> None:
+        for action in self.policy.schedule(self.view):
+            self._commit(action)
+        if self.commander.busy:
+            self._decisions.extend(self.commander.send(self.now))
+
+    def _commit(self, action: Action) -> None:
+        if type(action) is Start:
+            self._cluster.start(action.job, action.hosts, self.now)
+            self._decisions.append(d.ExecuteJob(self.now, action.job.id, action.hosts))
+            if self._log is not None:
+                self._log(self.now, "start", action.job.id, str(action.hosts), action.rule)
+        elif type(action) is Reject:
+            self._reject(action.job, action.rule)
+        elif type(action) is SetPState:
+            self._set_pstate(action)
+        elif type(action) is CallAt:
+            self._call_at(action.at)
+        else:
+            assert type(action) is Kill
+            raise PolicyError("kills are not possible yet")
+
+    def _set_pstate(self, action: SetPState) -> None:
+        if not self.options.power_actions:
+            raise PolicyError(
+                f"policy {self.policy.name!r} changes P-states, but power actions are switched off"
+            )
+        self.commander.wish(action.hosts, action.pstate)
+        if self._log is not None:
+            self._log(self.now, f"P-state {action.pstate}", "", str(action.hosts), action.rule)
+
+    def _call_at(self, at: float) -> None:
+        at = max(at, self.now + 1e-3)
+        if self._calls and self._calls[0] <= at + TIME_TOLERANCE_S:
+            return
+        self._calls.insert(0, at)
+        self._decisions.append(d.CallMeLater(self.now, at))
+
+    def _reject(self, job: Job, rule: str) -> None:
+        self._drop(job, JobState.REJECTED)
+        self._decisions.append(d.RejectJob(self.now, job.id))
+        if self._log is not None:
+            self._log(self.now, "reject", job.id, "", rule)
+
+    def _drop(self, job: Job, state: JobState) -> None:
+        self._cluster.drop(job, state)
+        self.outcomes.add(job)
+
+    def _end(self, job: Job, state: JobState) -> None:
+        del self._cluster.running[job.id]
+        job.move(state)
+        job.end_s = self.now
+        self.outcomes.add(job)
+
+    # --- small things -------------------------------------------------------------------------------
+
+    @property
+    def _cluster(self) -> Cluster:
+        assert self.cluster is not None
+        return self.cluster
+
+    def _hosts_of(self, data: dict[str, Any]) -> HostSet:
+        text = data.get("resources")
+        try:
+            hosts = HostSet.parse(text) if isinstance(text, str) else None
+        except ValueError:
+            hosts = None
+        if hosts is None or np.any(hosts.ids >= self._cluster.size):
+            raise PeerError(
+                f"NOTIFY {data.get('type')}: found resources {text!r}, expected hosts such as '0-3'"
+            )
+        return hosts
+
+    def _warn_of_fields(self, paths: tuple[str, ...]) -> None:
+        for path in paths:
+            self._warn(f"unknown field {path.rpartition('].')[2]} (ignored)")
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
