@@ -1,0 +1,197 @@
+"""The balance of one step: Eq. 3.32 of the thesis, with what was curtailed and what was not served.
+
+(P_renew + P_dch + P_fc + P_unserved - P_ez - P_ch - P_curtailed) * dt - E_tot = 0
+
+`settle_step` is called when a step has ended and E_tot, the energy that the servers used in it, is
+known: the servers have drawn it, and the question is only where it came from. `step_headroom_j` is
+asked before the step: how much may be drawn in it. See docs/decisions/storage-balance.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from beasy_sched.energy.battery import (
+    BatterySpec,
+    charge_power_limit,
+    discharge_power_limit,
+    energy_after_step,
+)
+from beasy_sched.energy.hydrogen import electrolyzer_power, fuel_cell_power, level_after_step
+from beasy_sched.energy.record import StepRecord, deviations
+from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, Storage, StorageState
+
+
+class _Flows(NamedTuple):
+    """Powers of one step, W."""
+
+    charge_w: float = 0.0
+    discharge_w: float = 0.0
+    electrolyzer_w: float = 0.0
+    fuel_cell_w: float = 0.0
+    curtailed_w: float = 0.0
+    unserved_w: float = 0.0
+
+
+def settle_step(
+    storage: Storage,
+    state: StorageState,
+    *,
+    dt_s: float,
+    consumed_j: float,
+    renew_w: float,
+    planned: HydrogenPlan = NO_HYDROGEN,
+    reserve_w: float = 0.0,
+) -> tuple[StepRecord, StorageState]:
+    """Balance a step that has ended.
+
+    ``state`` is the storage at its start, ``consumed_j`` the energy (J) that the servers used,
+    ``renew_w`` the mean production (W), ``planned`` the plan's hydrogen for the step, and ``reserve_w``
+    the mean power (W) of the sleep floor and of transitions in the step: the only demand that may take
+    the battery below SoC_min, once arriving power and the battery above SoC_min do not cover it.
+
+    Returns the step's record and the storage at its end. Raises ValueError for a negative or non-finite
+    quantity, and ConfigError for planned hydrogen at a site that has none.
+    """
+    _check(dt_s=dt_s, consumed_j=consumed_j, renew_w=renew_w, reserve_w=reserve_w)
+    storage.check_plan(planned)
+    demand_w = consumed_j / dt_s
+    allowed = _allowed_powers(storage, state, planned, dt_s)
+    flows = _share_out(storage, state, dt_s, renew_w, demand_w, allowed, reserve_w)
+    after = _advance(storage, state, flows, dt_s)
+    record = StepRecord(
+        dt_s=dt_s,
+        consumed_j=consumed_j,
+        renew_w=renew_w,
+        demand_w=demand_w,
+        **flows._asdict(),
+        planned_electrolyzer_w=planned.electrolyzer_w,
+        planned_fuel_cell_w=planned.fuel_cell_w,
+        battery_before_j=state.battery_j,
+        battery_after_j=after.battery_j,
+        self_discharge_j=state.battery_j * (1.0 - storage.battery.kept_fraction(dt_s)),
+        soc_before_pct=storage.battery.soc_pct(state.battery_j),
+        soc_after_pct=storage.battery.soc_pct(after.battery_j),
+        hydrogen_before_kg=state.hydrogen_kg,
+        hydrogen_after_kg=after.hydrogen_kg,
+        deviations=deviations(storage, planned, allowed, flows.electrolyzer_w),
+    )
+    return record, after
+
+
+def step_headroom_j(
+    storage: Storage,
+    state: StorageState,
+    *,
+    dt_s: float,
+    renew_w: float,
+    planned: HydrogenPlan = NO_HYDROGEN,
+    floor_j: float | None = None,
+) -> float:
+    """Joules that servers may draw in the coming step of ``dt_s`` seconds without crossing the floor.
+
+    Production (W, known for the step) and the planned hydrogen, as far as the tank allows it, and what
+    the battery gives down to ``floor_j`` (default: SoC_min) within its discharge limit. Never negative.
+    """
+    _check(dt_s=dt_s, renew_w=renew_w)
+    storage.check_plan(planned)
+    floor = storage.battery.min_j if floor_j is None else floor_j
+    hydrogen = _allowed_powers(storage, state, planned, dt_s)
+    battery_w = discharge_power_limit(storage.battery, state.battery_j, dt_s, floor)
+    return max(0.0, renew_w + hydrogen.fuel_cell_w + battery_w - hydrogen.electrolyzer_w) * dt_s
+
+
+def _allowed_powers(
+    storage: Storage, state: StorageState, planned: HydrogenPlan, dt_s: float
+) -> HydrogenPlan:
+    """What tank and limits allow of the planned hydrogen."""
+    spec, level_kg = storage.hydrogen, state.hydrogen_kg
+    if spec is None:
+        return NO_HYDROGEN
+    return HydrogenPlan(
+        electrolyzer_power(spec, level_kg, planned.electrolyzer_w, dt_s),
+        fuel_cell_power(spec, level_kg, planned.fuel_cell_w, dt_s),
+    )
+
+
+def _share_out(
+    storage: Storage,
+    state: StorageState,
+    dt_s: float,
+    renew_w: float,
+    demand_w: float,
+    hydrogen: HydrogenPlan,
+    reserve_w: float,
+) -> _Flows:
+    """Decide every power of the step; ``hydrogen`` is what tank and limits allow of the plan."""
+    battery, energy_j = storage.battery, state.battery_j
+    arriving_w = renew_w + hydrogen.fuel_cell_w
+    above_min_w = discharge_power_limit(battery, energy_j, dt_s, battery.min_j)
+    left_for_electrolyzer_w = arriving_w + above_min_w - demand_w
+    electrolyzer_w = _lower(storage, hydrogen.electrolyzer_w, left_for_electrolyzer_w)
+    surplus_w = arriving_w - electrolyzer_w - demand_w
+    if surplus_w >= 0.0:
+        charge_w = min(surplus_w, charge_power_limit(battery, energy_j, dt_s))
+        rest_w = surplus_w - charge_w
+        raised_w = 0.0
+        if hydrogen.electrolyzer_w > 0.0 and storage.hydrogen is not None:
+            wanted_w = electrolyzer_w + rest_w
+            most_w = electrolyzer_power(storage.hydrogen, state.hydrogen_kg, wanted_w, dt_s)
+            raised_w = min(rest_w, max(0.0, most_w - electrolyzer_w))
+        return _Flows(
+            charge_w=charge_w,
+            electrolyzer_w=electrolyzer_w + raised_w,
+            fuel_cell_w=hydrogen.fuel_cell_w,
+            curtailed_w=rest_w - raised_w,
+        )
+    deficit_w = -surplus_w
+    floor_w = reserve_w - arriving_w
+    discharge_w = _discharge(battery, energy_j, dt_s, deficit_w, above_min_w, floor_w)
+    return _Flows(
+        discharge_w=discharge_w,
+        electrolyzer_w=electrolyzer_w,
+        fuel_cell_w=hydrogen.fuel_cell_w,
+        unserved_w=deficit_w - discharge_w,
+    )
+
+
+def _lower(storage: Storage, electrolyzer_w: float, available_w: float) -> float:
+    """Hold the electrolyzer's power to ``available_w``; off where that is below its minimum."""
+    if storage.hydrogen is None or electrolyzer_w <= available_w:
+        return electrolyzer_w
+    return available_w if 0.0 < available_w >= storage.hydrogen.electrolyzer_min_w else 0.0
+
+
+def _discharge(
+    battery: BatterySpec, energy_j: float, dt_s: float, deficit_w: float, above_min_w: float, floor_w: float
+) -> float:
+    """Power from the battery for a deficit: above SoC_min for anything, below it for the floor alone.
+
+    ``floor_w`` is what sleep and transitions need beyond the power that arrives.
+    """
+    if deficit_w <= above_min_w:
+        return deficit_w
+    below_w = min(deficit_w, floor_w) - above_min_w
+    if below_w <= 0.0:
+        return above_min_w
+    return min(above_min_w + below_w, discharge_power_limit(battery, energy_j, dt_s, 0.0))
+
+
+def _advance(storage: Storage, state: StorageState, flows: _Flows, dt_s: float) -> StorageState:
+    """Apply the powers; the clamps remove rounding only, since every power is within its limit."""
+    battery = storage.battery
+    energy_j = energy_after_step(battery, state.battery_j, flows.charge_w, flows.discharge_w, dt_s)
+    level_kg = state.hydrogen_kg
+    if storage.hydrogen is not None:
+        level_kg = level_after_step(storage.hydrogen, level_kg, flows.electrolyzer_w, flows.fuel_cell_w, dt_s)
+        level_kg = min(max(level_kg, 0.0), storage.hydrogen.tank_kg)
+    return StorageState(min(max(energy_j, 0.0), battery.capacity_j), level_kg)
+
+
+def _check(*, dt_s: float, **quantities: float) -> None:
+    if not 0 < dt_s < math.inf:
+        raise ValueError(f"dt_s: found {dt_s!r}, expected a finite number > 0")
+    for name, value in quantities.items():
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{name}: found {value!r}, expected a finite number >= 0")

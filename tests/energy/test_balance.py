@@ -1,0 +1,266 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beasy_sched.energy.balance import settle_step, step_headroom_j
+from beasy_sched.energy.battery import BatterySpec, LossConvention
+from beasy_sched.energy.hydrogen import (
+    HIGHER_HEATING_VALUE_J_PER_KG,
+    LOWER_HEATING_VALUE_J_PER_KG,
+    HydrogenSpec,
+)
+from beasy_sched.energy.record import Deviation
+from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, Storage, StorageState
+from beasy_sched.errors import ConfigError
+
+KWH = 3.6e6
+HOUR = 3600.0
+BATTERY = BatterySpec(10 * KWH, charge_limit_w=3000, discharge_limit_w=4000)
+HYDROGEN = HydrogenSpec(
+    tank_kg=10,
+    level_start_kg=5,
+    level_target_kg=5,
+    electrolyzer_min_w=500,
+    electrolyzer_max_w=2000,
+    fuel_cell_max_w=1500,
+)
+STORAGE = Storage(BATTERY, HYDROGEN)
+
+
+def settle(*, renew, demand, soc=50.0, level=5.0, ez=0.0, fc=0.0, reserve=0.0, storage=STORAGE):
+    """One hour; powers in W."""
+    state = StorageState(storage.battery.energy_j(soc), level)
+    plan = HydrogenPlan(ez, fc)
+    return settle_step(
+        storage,
+        state,
+        dt_s=HOUR,
+        consumed_j=demand * HOUR,
+        renew_w=renew,
+        planned=plan,
+        reserve_w=reserve,
+    )
+
+
+def powers(record):
+    """The powers that are not zero, W, to a millionth."""
+    names = ("charge_w", "discharge_w", "electrolyzer_w", "fuel_cell_w", "curtailed_w", "unserved_w")
+    return {n[:-2]: round(getattr(record, n), 6) for n in names if abs(getattr(record, n)) > 1e-6}
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        # Surplus: battery, then a running electrolyzer above its plan, then curtailed.
+        ({"renew": 1000, "demand": 1000}, {}),
+        ({"renew": 2000, "demand": 500}, {"charge": 1500}),
+        ({"renew": 9000, "demand": 500}, {"charge": 3000, "curtailed": 5500}),
+        (
+            {"renew": 9000, "demand": 500, "ez": 600},
+            {"charge": 3000, "electrolyzer": 2000, "curtailed": 3500},
+        ),
+        ({"renew": 2000, "demand": 0, "soc": 90, "ez": 600}, {"electrolyzer": 2000}),
+        ({"renew": 1000, "demand": 0, "soc": 90}, {"curtailed": 1000}),
+        ({"renew": 2000, "demand": 500, "ez": 600}, {"charge": 900, "electrolyzer": 600}),
+        ({"renew": 1000, "demand": 500, "fc": 700}, {"charge": 1200, "fuel_cell": 700}),
+        # Deficit: planned fuel cell, then the battery to SoC_min, the electrolyzer yields, then unserved.
+        ({"renew": 500, "demand": 2000, "fc": 700}, {"fuel_cell": 700, "discharge": 800}),
+        ({"renew": 0, "demand": 1000, "ez": 600}, {"discharge": 1600, "electrolyzer": 600}),
+        ({"renew": 900, "demand": 100, "soc": 20, "ez": 900}, {"electrolyzer": 800}),
+        ({"renew": 500, "demand": 100, "soc": 20, "ez": 900}, {"charge": 400}),
+        ({"renew": 0, "demand": 1000, "soc": 20}, {"unserved": 1000}),
+        ({"renew": 300, "demand": 1000, "soc": 25}, {"discharge": 475, "unserved": 225}),
+        ({"renew": 0, "demand": 9000, "soc": 90}, {"discharge": 4000, "unserved": 5000}),
+        # Below SoC_min: the reserve only, and only what arriving power leaves of it.
+        ({"renew": 0, "demand": 1000, "soc": 20, "reserve": 300}, {"discharge": 300, "unserved": 700}),
+        ({"renew": 200, "demand": 1000, "soc": 20, "reserve": 300}, {"discharge": 100, "unserved": 700}),
+        ({"renew": 400, "demand": 1000, "soc": 20, "reserve": 300}, {"unserved": 600}),
+        ({"renew": 0, "demand": 1000, "soc": 22, "reserve": 300}, {"discharge": 300, "unserved": 700}),
+        ({"renew": 0, "demand": 1000, "soc": 21, "reserve": 300}, {"discharge": 300, "unserved": 700}),
+        ({"renew": 0, "demand": 300, "soc": 10, "reserve": 300}, {"discharge": 300}),
+        ({"renew": 0, "demand": 300, "soc": 0, "reserve": 300}, {"unserved": 300}),
+        ({"renew": 0, "demand": 300, "soc": 1, "reserve": 300}, {"discharge": 95, "unserved": 205}),
+        ({"renew": 0, "demand": 100, "soc": 10, "reserve": 300}, {"discharge": 100}),
+    ],
+)
+def test_who_pays_for_a_step(case, expected):
+    record, _ = settle(**case)
+    assert powers(record) == expected
+    assert record.relative_residual < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ({"fc": 700}, ()),
+        ({"fc": 700, "level": 0}, (Deviation.TANK_EMPTY,)),
+        ({"ez": 700, "level": 10}, (Deviation.TANK_FULL,)),
+        ({"ez": 700, "soc": 20, "renew": 0, "reserve": 0}, (Deviation.NO_POWER,)),
+        ({"ez": 700, "soc": 90, "renew": 2500}, (Deviation.SURPLUS,)),
+        ({"ez": 400}, (Deviation.OUT_OF_LIMITS,)),
+        ({"ez": 2100}, (Deviation.OUT_OF_LIMITS,)),
+        ({"fc": 1600}, (Deviation.OUT_OF_LIMITS,)),
+        ({"fc": 1600, "ez": 700, "level": 0}, (Deviation.OUT_OF_LIMITS, Deviation.TANK_EMPTY)),
+    ],
+)
+def test_hydrogen_that_leaves_the_plan_is_named(case, expected):
+    record, _ = settle(**{"renew": 1000, "demand": 500, **case})
+    assert record.deviations == expected
+
+
+def test_self_discharge_is_inside_the_battery_and_not_in_the_balance():
+    leaky = Storage(BatterySpec(10 * KWH, self_discharge_per_day=0.1))
+    state = StorageState(leaky.battery.energy_j(50))
+    record, after = settle_step(leaky, state, dt_s=86_400, consumed_j=0, renew_w=0)
+    assert powers(record) == {}
+    assert record.self_discharge_j == pytest.approx(0.5 * KWH)
+    assert after.battery_j == pytest.approx(4.5 * KWH)
+    assert (record.soc_before_pct, record.soc_after_pct) == pytest.approx((50, 45))
+
+
+def test_planned_hydrogen_at_a_site_without_it_is_refused():
+    with pytest.raises(ConfigError, match="the site has none"):
+        settle(renew=0, demand=0, fc=1, storage=Storage(BATTERY))
+
+
+@pytest.mark.parametrize("wrong", [{"consumed_j": -1}, {"renew_w": math.nan}, {"dt_s": 0}, {"reserve_w": -1}])
+def test_quantities_that_cannot_be_are_refused(wrong):
+    values = {"dt_s": 300, "consumed_j": 1, "renew_w": 1, **wrong}
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        settle_step(STORAGE, STORAGE.start(), **values)
+
+
+def headroom(**case):
+    state = StorageState(BATTERY.energy_j(case.pop("soc", 50)), case.pop("level", 5))
+    plan = HydrogenPlan(case.pop("ez", 0), case.pop("fc", 0))
+    return step_headroom_j(STORAGE, state, dt_s=HOUR, planned=plan, **case) / HOUR
+
+
+@pytest.mark.parametrize(
+    ("case", "expected_w"),
+    [
+        ({"renew_w": 0}, 3000 * 0.95),
+        ({"renew_w": 500, "soc": 20}, 500),
+        ({"renew_w": 500, "soc": 10, "fc": 200}, 700),
+        ({"renew_w": 500, "soc": 10, "fc": 200, "level": 0}, 500),
+        ({"renew_w": 500, "soc": 20, "ez": 600}, 0),
+        ({"renew_w": 700, "soc": 20, "ez": 600}, 100),
+        ({"renew_w": 0, "soc": 90}, 4000),
+        ({"renew_w": 0, "soc": 10, "floor_j": 0.0}, 950),
+    ],
+)
+def test_headroom(case, expected_w):
+    assert headroom(**case) == pytest.approx(expected_w)
+
+
+watts = st.floats(0, 1e4) | st.sampled_from([0.0, 500.0, 1000.0])
+specs = st.builds(
+    BatterySpec,
+    capacity_j=st.floats(1e5, 1e9),
+    soc_min_pct=st.floats(0, 40),
+    soc_max_pct=st.floats(60, 100),
+    charge_limit_w=st.floats(100, 1e4) | st.just(math.inf),
+    discharge_limit_w=st.floats(100, 1e4) | st.just(math.inf),
+    charge_efficiency=st.floats(0.5, 1),
+    discharge_efficiency=st.floats(0.5, 1),
+    self_discharge_per_day=st.floats(0, 0.5),
+    loss=st.sampled_from(LossConvention),
+)
+storages = st.builds(Storage, specs, st.none() | st.just(HYDROGEN))
+actions = st.lists(st.tuples(watts, watts, watts, watts, watts, st.sampled_from([1, 300, 3600])), max_size=12)
+
+
+def run(storage, steps):
+    """Settle step after step from the start; yields each record and the state after it."""
+    state = storage.start()
+    for renew, demand, reserve, ez, fc, dt in steps:
+        record, state = settle_step(
+            storage,
+            state,
+            dt_s=dt,
+            consumed_j=demand * dt,
+            renew_w=renew,
+            planned=HydrogenPlan(ez, fc) if storage.hydrogen else NO_HYDROGEN,
+            reserve_w=reserve,
+        )
+        yield record, state
+
+
+@given(storages, actions)
+def test_every_step_balances_and_keeps_every_limit(storage, steps):
+    battery, spec = storage.battery, storage.hydrogen
+    for record, state in run(storage, steps):
+        assert record.relative_residual <= 1e-9
+        flows = record.charge_w, record.discharge_w, record.electrolyzer_w, record.fuel_cell_w
+        assert min(*flows, record.curtailed_w, record.unserved_w) >= 0
+        assert record.charge_w == 0 or record.discharge_w == 0
+        assert record.curtailed_w == 0 or record.unserved_w == 0
+        assert record.charge_w <= battery.charge_limit_w
+        assert record.discharge_w <= battery.discharge_limit_w
+        assert 0 <= record.soc_after_pct <= max(battery.soc_max_pct, record.soc_before_pct) + 1e-9
+        if spec:
+            assert record.electrolyzer_w == 0 or (
+                spec.electrolyzer_min_w <= record.electrolyzer_w <= spec.electrolyzer_max_w
+            )
+            assert record.fuel_cell_w <= min(spec.fuel_cell_max_w, record.planned_fuel_cell_w)
+            assert 0 <= state.hydrogen_kg <= spec.tank_kg
+
+
+@given(storages, actions)
+def test_below_soc_min_only_the_reserve_draws(storage, steps):
+    battery = storage.battery
+    for (record, state), step in zip(run(storage, steps), steps, strict=True):
+        untouched_j = min(record.battery_before_j * battery.kept_fraction(step[5]), battery.min_j)
+        below_j = (untouched_j - state.battery_j) / battery.drawn_per_delivered()
+        needed_j = max(0.0, step[2] - record.renew_w - record.fuel_cell_w) * record.dt_s
+        assert below_j <= needed_j + 1e-9 * battery.capacity_j
+
+
+@given(storages, actions)
+def test_energy_is_conserved_with_its_losses(storage, steps):
+    battery = storage.battery
+    for record, _ in run(storage, steps):
+        stored = record.charge_w * record.dt_s * battery.charge_efficiency
+        drawn = record.discharge_w * record.dt_s * battery.drawn_per_delivered()
+        expected = record.battery_before_j - record.self_discharge_j + stored - drawn
+        assert record.battery_after_j == pytest.approx(expected, abs=1e-9 * battery.capacity_j)
+
+
+@given(storages, actions)
+def test_no_energy_comes_from_nowhere(storage, steps):
+    if storage.battery.loss is LossConvention.PRINTED:
+        return
+    ran = list(run(storage, steps))
+    energy_in = stored_j(storage.start(), HIGHER_HEATING_VALUE_J_PER_KG)
+    energy_in += sum(record.renew_w * record.dt_s for record, _ in ran)
+    energy_out = sum(r.consumed_j + (r.curtailed_w - r.unserved_w) * r.dt_s for r, _ in ran)
+    left = stored_j(ran[-1][1] if ran else storage.start(), LOWER_HEATING_VALUE_J_PER_KG)
+    assert energy_out + left <= energy_in * (1 + 1e-9)
+
+
+def stored_j(state, heating_value):
+    return state.battery_j + state.hydrogen_kg * heating_value
+
+
+def test_the_printed_formula_does_create_energy():
+    """What the property above would catch: why the printed formula is not the default."""
+    storage = Storage(BatterySpec(KWH, soc_min_pct=0, soc_start_pct=50, loss=LossConvention.PRINTED))
+    state = storage.start()
+    record, after = settle_step(storage, state, dt_s=HOUR, consumed_j=0.5 * KWH, renew_w=0)
+    assert record.unserved_w == 0
+    assert after.battery_j > 0
+
+
+@given(storages, watts, watts, watts, st.floats(0, 1))
+def test_demand_within_the_headroom_is_served_above_soc_min(storage, renew, ez, fc, share):
+    plan = HydrogenPlan(ez, fc) if storage.hydrogen else NO_HYDROGEN
+    state = storage.start()
+    limit = step_headroom_j(storage, state, dt_s=300, renew_w=renew, planned=plan)
+    record, after = settle_step(
+        storage, state, dt_s=300, consumed_j=limit * share, renew_w=renew, planned=plan
+    )
+    kept_j = state.battery_j * storage.battery.kept_fraction(300)
+    assert record.unserved_w <= 1e-9 * (renew + record.fuel_cell_w + record.discharge_w)
+    assert after.battery_j >= min(storage.battery.min_j, kept_j) - 1e-9 * storage.battery.capacity_j

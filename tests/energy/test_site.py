@@ -1,0 +1,154 @@
+import pytest
+
+from beasy_sched.energy.battery import LossConvention
+from beasy_sched.energy.site import GuardMode, as_dict, default_site, default_site_text, parse_site, read_site
+from beasy_sched.errors import InputError
+
+HYDROGEN = """
+[hydrogen]
+tank_kg = 10
+level_start_kg = 5
+level_target_kg = 4
+electrolyzer_min_kw = 0.5
+electrolyzer_max_kw = 5
+fuel_cell_max_kw = 3
+"""
+
+
+def test_the_default_site_is_the_one_of_the_experiments():
+    site = default_site()
+    battery = site.storage.battery
+    assert battery.capacity_j == pytest.approx(360e6)
+    assert (battery.charge_limit_w, battery.discharge_limit_w) == (25e3, 50e3)
+    assert (battery.soc_min_pct, battery.soc_max_pct) == (20, 90)
+    assert battery.loss is LossConvention.PHYSICAL
+    assert battery.self_discharge_per_day == pytest.approx(0.002)
+    assert site.storage.hydrogen is None
+    assert (site.step_s, site.window_s, site.steps) == (300, 259_200, 864)
+    assert (site.guard.mode, site.guard.veto) == (GuardMode.SHED, True)
+
+
+def test_hydrogen_guard_and_time_are_read_in_si(tmp_path):
+    path = tmp_path / "site.toml"
+    text = default_site_text().replace('"shed"', '"kill-all"').replace("window_h = 72", "window_h = 24")
+    path.write_text(text + HYDROGEN, encoding="utf-8")
+    site = read_site(path)
+    assert site.storage.hydrogen is not None
+    assert site.storage.hydrogen.electrolyzer_max_w == 5000
+    assert site.storage.start().hydrogen_kg == 5
+    assert site.guard.mode is GuardMode.KILL_ALL
+    assert site.steps == 288
+    assert as_dict(site)["guard"] == {"mode": "kill-all", "veto": True}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "capacity_kwh = 100.0",
+            "capacity_kwh = -5",
+            "battery.capacity_kwh: found -5, expected a finite number > 0",
+        ),
+        ("capacity_kwh = 100.0", "capacity_kwh = 0", "battery.capacity_kwh: found 0, expected"),
+        ("capacity_kwh = 100.0", "capacity_kwh = nan", "battery.capacity_kwh: found nan, expected"),
+        ("capacity_kwh = 100.0", "capacity_kwh = inf", "battery.capacity_kwh: found inf, expected"),
+        ("capacity_kwh = 100.0", "capacity_kwh = 360000000", "found 360000000, expected at most 1e6 kWh (is"),
+        (
+            "capacity_kwh = 100.0",
+            'capacity_kwh = "100"',
+            "battery.capacity_kwh: found '100', expected a number",
+        ),
+        (
+            "capacity_kwh = 100.0",
+            "capacity_kwh = true",
+            "battery.capacity_kwh: found True, expected a number",
+        ),
+        ("capacity_kwh = 100.0", "", "battery.capacity_kwh: is missing"),
+        ("capacity_kwh = 100.0", "capacity_wh = 1", "battery.capacity_wh: [battery] has no such field"),
+        (
+            "charge_limit_kw = 25.0",
+            "charge_limit_kw = 25000",
+            "battery.charge_limit_kw: found 25000, expected",
+        ),
+        ("discharge_limit_kw = 50.0", "discharge_limit_kw = nan", "battery.discharge_limit_kw: found nan"),
+        (
+            "soc_target_pct = 50.0",
+            "soc_target_pct = 95",
+            "battery.soc_target_pct: found 95, expected between",
+        ),
+        ("soc_start_pct = 50.0", "soc_start_pct = 0.5", "battery.soc_start_pct: found 0.5, expected between"),
+        (
+            "soc_max_pct = 90.0",
+            "soc_max_pct = 0.9",
+            "battery.soc_max_pct: found 0.9, expected above soc_min_pct",
+        ),
+        (
+            "charge_efficiency = 0.95",
+            "charge_efficiency = 95",
+            "battery.charge_efficiency: found 95, expected",
+        ),
+        ("per_day = 0.2", "per_day = 100", "battery.self_discharge_pct_per_day: found 100, expected"),
+        (
+            'loss = "physical"',
+            'loss = "none"',
+            "battery.loss: found 'none', expected one of physical, printed",
+        ),
+        ("step_s = 300", "step_s = 0", "time.step_s: found 0, expected between 1 and 86400 seconds"),
+        (
+            "step_s = 300",
+            "step_s = 700",
+            "time.window_h: found 72, expected a whole number of steps of 700 s",
+        ),
+        (
+            "window_h = 72",
+            "window_h = 259200",
+            "time.window_h: found 259200, expected above 0 and at most 8784",
+        ),
+        ('mode = "shed"', 'mode = "kill"', "guard.mode: found 'kill', expected one of shed, kill-all"),
+        ("veto = true", "veto = 1", "guard.veto: found 1, expected true or false"),
+        ("[guard]", "[gard]", "gard: there is no such field, expected one of battery, hydrogen, time, guard"),
+        ("[guard]", "[guard", "is not valid TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_file_and_field(old, new, message):
+    text = default_site_text()
+    assert old in text
+    with pytest.raises(InputError) as error:
+        parse_site(text.replace(old, new, 1), "my-site.toml")
+    assert str(error.value).startswith("my-site.toml: ")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "level_start_kg = 5",
+            "level_start_kg = 11",
+            "hydrogen.level_start_kg: found 11, expected between 0",
+        ),
+        (
+            "fuel_cell_max_kw = 3",
+            "fuel_cell_max_kw = 3e6",
+            "hydrogen.fuel_cell_max_kw: found 3000000, expected",
+        ),
+        (
+            "electrolyzer_min_kw = 0.5",
+            "electrolyzer_min_kw = 6",
+            "hydrogen.electrolyzer_min_kw: found 6, expected",
+        ),
+        ("tank_kg = 10", "tank_kg = 1e7", "hydrogen.tank_kg: found 10000000, expected at most"),
+    ],
+)
+def test_wrong_hydrogen_is_refused(old, new, message):
+    with pytest.raises(InputError) as error:
+        parse_site(default_site_text() + HYDROGEN.replace(old, new, 1))
+    assert message in str(error.value)
+
+
+def test_a_missing_or_binary_file_is_told_plainly(tmp_path):
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_site(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="is not UTF-8 text"):
+        read_site(tmp_path / "binary.toml")
