@@ -1,0 +1,144 @@
+"""SimGrid 4.1 platform files for Batsim: every DVFS state, sleep, transitions, no network latency.
+
+Layout (docs of SimGrid's host_energy plugin, and Batsim's sample platforms): each host lists one
+speed and one ``idle:full`` power a P-state; a transition P-state's speed is 1/duration, since Batsim
+runs one flop on it; all hosts stand at one point of a Vivaldi zone, so that messages take no time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.generate.server_spec import ServerSpec, load_server
+from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
+
+MASTER_HOST: Final = "master_host"
+"""Name of the host on which Batsim itself runs; it is no machine of the scheduler."""
+_HOSTS_A_PIECE: Final = 2000
+
+
+def build_platform(servers: Iterable[tuple[ServerSpec, int]]) -> Platform:
+    """Put together ``(server, count)`` pairs; the same server twice adds up.
+
+    Hosts are called ``NAME-001``..., with as many digits as the largest count of the platform needs, and
+    are numbered in the order of their names, as Batsim does: kinds in alphabetical order, then by
+    number. Raises ConfigError for no server, a count below 1, or two servers of one name.
+    """
+    counts: dict[str, int] = {}
+    specs: dict[str, ServerSpec] = {}
+    for spec, count in servers:
+        if count < 1:
+            raise ConfigError(f"servers {spec.name}: {count} is not a number of servers (1 or more)")
+        if specs.setdefault(spec.name, spec) != spec:
+            raise ConfigError(f"two different servers are called {spec.name!r}: rename one")
+        counts[spec.name] = counts.get(spec.name, 0) + count
+    if not counts:
+        raise ConfigError("a platform needs at least one server, such as gros:50")
+    digits = len(str(max(counts.values())))
+    order = {name: index for index, name in enumerate(sorted(specs))}
+    hosts = sorted(
+        (f"{name}-{number:0{digits}d}", order[name])
+        for name, count in counts.items()
+        for number in range(1, count + 1)
+    )
+    kinds = tuple(specs[name].kind() for name in order)
+    properties = [MappingProxyType(host_properties(kind)) for kind in kinds]
+    return Platform(
+        kinds=kinds,
+        kind_of=np.array([kind for _, kind in hosts], dtype=np.intp),
+        names=tuple(name for name, _ in hosts),
+        initial_pstates=np.zeros(len(hosts), dtype=np.intp),
+        properties=tuple(properties[kind] for _, kind in hosts),
+        zone_properties=(MappingProxyType[str, str]({}),) * len(hosts),
+    )
+
+
+def preset_platform(servers: Mapping[str, int], *, one_pstate: bool = False) -> Platform:
+    """Build a platform from preset names or server files and counts, as ``{"gros": 50}``.
+
+    ``one_pstate`` keeps the fastest computing P-state of each. Raises ConfigError and InputError.
+    """
+    specs = [(load_server(source), count) for source, count in servers.items()]
+    return build_platform((spec.fastest_only() if one_pstate else spec, count) for spec, count in specs)
+
+
+def host_properties(kind: ServerKind) -> dict[str, str]:
+    """Return the properties of a host of this kind, as the platform file and Batsim's messages carry them."""
+    powers = zip(kind.idle_w, kind.full_w, strict=True)
+    properties = {"wattage_per_state": ", ".join(f"{number(idle)}:{number(full)}" for idle, full in powers)}
+    lowest = kind.idle_w[kind.sleep.pstate] if kind.sleep else 0.0
+    properties["wattage_off"] = number(lowest)
+    if kind.sleeps:
+        properties["sleep_pstates"] = ", ".join(
+            f"{s.pstate}:{s.off_pstate}:{s.on_pstate}" for s in kind.sleeps
+        )
+    properties[SPEEDS_PROPERTY] = ", ".join(number(speed) for speed in kind.speeds_flops)
+    return properties
+
+
+def platform_xml(platform: Platform) -> Iterator[str]:
+    """Make the platform file, in pieces of some thousand hosts.
+
+    Every kind needs speeds and powers. Speeds are in plain ``f`` (flops/s), so that reading them gives
+    the same number to the last bit.
+    """
+    if not (platform.has_speeds and platform.has_powers):
+        raise ConfigError("a platform file needs the speed and the power of every P-state")
+    yield _HEAD.format(master=MASTER_HOST, contents=_contents(platform))
+    initial = platform.initial_pstates
+    pstates: Sequence[int] = [0] * platform.size if initial is None else initial.tolist()
+    bodies = [_host_body(kind) for kind in platform.kinds]
+    kind_of = platform.kind_of.tolist()
+    for start in range(0, platform.size, _HOSTS_A_PIECE):
+        piece = slice(start, start + _HOSTS_A_PIECE)
+        rows = zip(platform.names[piece], kind_of[piece], pstates[piece], strict=True)
+        yield "".join(
+            f'    <host id="{name}" pstate="{pstate}" {bodies[kind]}' for name, kind, pstate in rows
+        )
+    yield "  </zone>\n</platform>\n"
+
+
+def write_platform(platform: Platform, path: str | os.PathLike[str]) -> None:
+    """Write the platform file of ``platform``, whole or not at all. Raises InputError, ConfigError."""
+    write_atomic(path, platform_xml(platform))
+
+
+def number(value: float) -> str:
+    """Write a number so that it reads back the same, without a trailing ``.0``."""
+    text = repr(float(value))
+    return text[:-2] if text.endswith(".0") else text
+
+
+_HEAD: Final = """\
+<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<!-- Made by beasy-sched generate platform: {contents}.
+     P-states are numbered from 0: computing (fastest first), sleep, switching off, switching on.
+     The power of {master} counts in no figure of Batsim. -->
+<platform version="4.1">
+  <zone id="AS0" routing="Vivaldi">
+    <host id="{master}" coordinates="0 0 0" speed="1000000000f">
+      <prop id="role" value="master"/>
+      <prop id="wattage_per_state" value="100:100:200"/>
+      <prop id="wattage_off" value="10"/>
+    </host>
+"""
+
+
+def _contents(platform: Platform) -> str:
+    counts = np.bincount(platform.kind_of, minlength=len(platform.kinds)).tolist()
+    return ", ".join(f"{count} x {kind.name}" for kind, count in zip(platform.kinds, counts, strict=True))
+
+
+def _host_body(kind: ServerKind) -> str:
+    speeds = ", ".join(f"{number(speed)}f" for speed in kind.speeds_flops)
+    lines = [f'coordinates="0 0 0" speed="{speeds}">']
+    lines += [f'      <prop id="{key}" value="{value}"/>' for key, value in host_properties(kind).items()]
+    return "\n".join([*lines, "    </host>", ""])
