@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.events import JobEnd, JobRequest
+from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostIds, HostSet
-from beasy_sched.model.job import ENDS, Job, JobState
+from beasy_sched.model.job import Job, JobState
 from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import HostState, PowerAccount, PowerModel
 from beasy_sched.model.queue import JobQueue
-
-
-class HostState(IntEnum):
-    """What a server is doing."""
-
-    IDLE = 0
-    BUSY = 1
-    ASLEEP = 2
-    SWITCHING_OFF = 3
-    SWITCHING_ON = 4
-
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -46,10 +35,16 @@ class Cluster:
         self.free = np.ones(size, dtype=np.bool_)
         """Idle and available: may be given to a job now."""
         self.free_count = size
+        self.held = np.zeros(size, dtype=np.bool_)
+        """Kept from new jobs because they are to sleep."""
+        self.power = PowerModel(platform)
+        self.account: PowerAccount | None = None
+        """Energy by use; None where nobody asks for it."""
+        self.switch_end_s = np.zeros(size)
+        """When a host in transition will be done, s."""
+        self._waking = 0
         self.openings = 0
         """Counts what may let a waiting job start: hosts coming free, a waiting job leaving."""
-        self.wakes: list[tuple[float, int]] = []
-        """Hosts that are waking: (when ready in s, how many), sorted."""
         self.queue = JobQueue()
         self.running: dict[str, Job] = {}
         self.ends: list[tuple[float, int, Job]] = []
@@ -86,21 +81,24 @@ class Cluster:
         self._starts += 1
         job.start_order = self._starts
         insort(self.ends, (job.expected_end_s, job.start_order, job))
-        self.state[ids] = HostState.BUSY
+        self._set_state(ids, HostState.BUSY, now, computes=job.computes)
         self.free[ids] = False
         self.free_count -= len(ids)
 
-    def end(self, job_id: str, end: JobEnd, now: float) -> Job:
+    def end(self, job_id: str, state: JobState, now: float) -> Job:
         """Take a job off its hosts. Raises PeerError for a job that is not running."""
         job = self.running.pop(job_id, None)
         if job is None:
             raise PeerError(f"the simulator says that job {job_id} ended, but it is not running")
-        job.move(ENDS[end])
+        job.move(state)
         job.end_s = now
         del self.ends[bisect_left(self.ends, (job.expected_end_s, job.start_order))]
         assert job.hosts is not None
         ids = job.hosts.ids
-        self.state[ids] = HostState.IDLE
+        if self.account is not None:
+            self.account.advance(now)
+            job.energy_j = self.account.close_job(ids, now)
+        self._set_state(ids, HostState.IDLE, now)
         self._free_again(ids)
         return job
 
@@ -112,54 +110,70 @@ class Cluster:
 
     # --- hosts --------------------------------------------------------------------------------
 
-    def begin_switch(self, hosts: HostIds, state: HostState, pstate: int) -> None:
+    def begin_switch(self, hosts: HostIds, state: HostState, pstate: int, now: float) -> None:
         """Hosts begin to fall asleep or to wake, towards ``pstate``."""
-        self.state[hosts] = state
+        duration_s = self.power.on_s if state == HostState.SWITCHING_ON else self.power.off_s
+        self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
         self.pstate[hosts] = pstate
-        self.free[hosts] = False
-        self._recount()
+        self._set_state(hosts, state, now)
+        self._waking = int(np.count_nonzero(self.state == HostState.SWITCHING_ON))
+        self._refresh_free(hosts)
 
-    def expect_wake(self, ready_s: float, count: int) -> None:
-        """Note that ``count`` hosts will be awake at ``ready_s``."""
-        insort(self.wakes, (ready_s, count))
+    def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
+        """Hosts that are on go to another computing P-state, at once."""
+        self.pstate[hosts] = pstate
+        if self.account is not None:
+            self.account.change(hosts, self.state[hosts], self.pstate[hosts], now)
+        self._refresh_speed()
 
-    def end_switch(self, hosts: HostIds, pstate: int) -> None:
+    def end_switch(self, hosts: HostIds, pstate: int, now: float) -> None:
         """Hosts have reached ``pstate``: asleep, awake, or at another speed."""
         was = self.state[hosts]
         self.pstate[hosts] = pstate
-        self.state[hosts[was == HostState.SWITCHING_OFF]] = HostState.ASLEEP
-        woken = hosts[was == HostState.SWITCHING_ON]
-        self.state[woken] = HostState.IDLE
-        if len(woken):
-            self._free_again(woken)
-            self._forget_wake(len(woken))
+        self._set_state(hosts[was == HostState.SWITCHING_OFF], HostState.ASLEEP, now)
+        self._set_state(hosts[was == HostState.SWITCHING_ON], HostState.IDLE, now)
+        self._waking = int(np.count_nonzero(self.state == HostState.SWITCHING_ON))
+        self._refresh_free(hosts)
         self._refresh_speed()
+
+    def hold(self, hosts: HostIds, held: bool | BoolArray) -> None:
+        """Keep hosts from new jobs, or give them back."""
+        self.held[hosts] = held
+        self._refresh_free(hosts)
+
+    def wakes(self) -> list[tuple[float, int]]:
+        """Return the hosts that are waking: (when ready in s, how many), sorted."""
+        if not self._waking:
+            return []
+        waking = self.switch_end_s[self.state == HostState.SWITCHING_ON]
+        times, counts = np.unique(waking, return_counts=True)
+        return list(zip(times.tolist(), counts.tolist(), strict=True))
 
     def set_available(self, hosts: HostIds, available: bool) -> None:
         """Hosts leave or rejoin the choice of every policy."""
         self.available[hosts] = available
         self.all_available = bool(self.available.all())
-        self.free[hosts] = available & (self.state[hosts] == HostState.IDLE)
-        self._recount()
+        self._refresh_free(hosts)
 
     def speed_flops(self, hosts: HostIds) -> npt.NDArray[np.float64]:
         """Return the present speed of each host, flops/s (0 where speeds are not known)."""
         return self._speeds[self.platform.kind_of[hosts], self.pstate[hosts]]
 
-    def _forget_wake(self, count: int) -> None:
-        for index, (_, expected) in enumerate(self.wakes):
-            if expected == count:
-                del self.wakes[index]
-                return
+    def _set_state(self, ids: HostIds, state: HostState, now: float, *, computes: bool = True) -> None:
+        self.state[ids] = state
+        if self.account is not None:
+            self.account.change(ids, self.state[ids], self.pstate[ids], now, computes=computes)
 
     def _free_again(self, ids: HostIds) -> None:
         self.openings += 1
-        usable = self.available[ids]
+        usable = self.available[ids] & ~self.held[ids]
         self.free[ids] = usable
         self.free_count += int(np.count_nonzero(usable))
 
-    def _recount(self) -> None:
+    def _refresh_free(self, hosts: HostIds) -> None:
         self.openings += 1
+        idle = self.state[hosts] == HostState.IDLE
+        self.free[hosts] = idle & self.available[hosts] & ~self.held[hosts]
         self.free_count = int(np.count_nonzero(self.free))
 
     def _refresh_speed(self) -> None:

@@ -57,8 +57,22 @@ ENDS: Final[dict[JobEnd, JobState]] = {
 class Job:
     """One submitted job. Holds nothing of its real run time."""
 
-    __slots__ = ("end_s", "expected_end_s", "hosts", "id", "place", "request", "res", "start_order",
-                 "start_s", "state", "subtime_s", "walltime_s")  # fmt: skip
+    __slots__ = (
+        "computes",
+        "end_s",
+        "energy_j",
+        "expected_end_s",
+        "hosts",
+        "id",
+        "place",
+        "request",
+        "res",
+        "start_order",
+        "start_s",
+        "state",
+        "subtime_s",
+        "walltime_s",
+    )
 
     def __init__(self, request: JobRequest) -> None:
         """Take in a job that has just been submitted."""
@@ -75,6 +89,10 @@ class Job:
         """Start plus walltime: the latest end."""
         self.place = -1
         """Where the queue keeps it; -1 when it does not."""
+        self.computes = True
+        """Whether it loads its hosts: a ``delay`` job leaves them at idle power."""
+        self.energy_j = math.nan
+        """Energy of its hosts while it ran, once it has ended and where energy is counted."""
         self.start_order = 0
         """How many jobs had been started when it was, itself included."""
 

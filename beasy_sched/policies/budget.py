@@ -1,15 +1,65 @@
-"""Energy of the present step that may still be promised to starts and wakes."""
+"""Power and energy of the present step, and what of it may still be promised to starts and wakes."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
 
+from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostIds
 
+ENERGY_TOLERANCE_J = 1e-6
 
-class StepBudget(Protocol):
-    """What a policy may ask of the power side."""
+
+@dataclass
+class StepBudget:
+    """What the guard has left of a step. Without ``veto`` it only keeps count."""
+
+    cluster: Cluster
+    step: int
+    """Number of the step since the start of the run."""
+    start_s: float
+    end_s: float
+    renew_w: float
+    """Production of the step, as known now."""
+    soc_pct: float
+    """State of charge at the start of the step."""
+    supply_j: float
+    """What may be drawn in the whole step without taking the battery below SoC_min."""
+    headroom_j: float
+    """What is left of it after the servers as they are, and after what was promised since."""
+    veto: bool
+    now: float = 0.0
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds to the end of the step."""
+        return max(self.end_s - self.now, 0.0)
 
     def grant_start(self, hosts: HostIds) -> bool:
-        """Take the energy that starting a job on idle ``hosts`` adds to this step, if it is there."""
-        ...
+        """Take the energy that a job on idle ``hosts`` adds to this step, if it is there."""
+        return self._take(self.start_cost_j(hosts))
+
+    def grant_wake(self, hosts: HostIds, pstate: int) -> bool:
+        """Take the energy that waking sleeping ``hosts`` adds to this step, if it is there."""
+        return self._take(self.wake_cost_j(hosts, pstate))
+
+    def start_cost_j(self, hosts: HostIds) -> float:
+        """Energy that a job on idle ``hosts`` adds until the end of the step, J."""
+        return self.cluster.power.job_w(hosts, self.cluster.pstate[hosts]) * self.remaining_s
+
+    def wake_cost_j(self, hosts: HostIds, pstate: int) -> float:
+        """Energy that waking ``hosts`` adds until the end of the step, J: the transition, then idling."""
+        power, kinds = self.cluster.power, self.cluster.platform.kind_of[hosts]
+        waking_s = power.on_s[kinds].clip(max=self.remaining_s)
+        used_j = power.on_w[kinds] * waking_s + power.idle_w[kinds, pstate] * (self.remaining_s - waking_s)
+        return float((used_j - power.sleep_w[kinds] * self.remaining_s).sum())
+
+    def release(self, hosts: HostIds) -> None:
+        """Give back what a job that has just left ``hosts`` will not use."""
+        self.headroom_j += self.start_cost_j(hosts)
+
+    def _take(self, cost_j: float) -> bool:
+        if self.veto and cost_j > self.headroom_j + ENERGY_TOLERANCE_J:
+            return False
+        self.headroom_j -= cost_j
+        return True

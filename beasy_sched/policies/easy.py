@@ -153,7 +153,7 @@ class Easy(Policy):
 
     def begin(self, view: View) -> None:
         """Choose the orders: FCFS where power is no concern, the BEASY paper's where it is."""
-        paper = view.budget is not None
+        paper = view.has_site
         self._priority = ORDERS[self.options.priority or ("slowdown" if paper else "arrival")]
         self._backfill = ORDERS[self.options.backfill or ("smallest" if paper else "arrival")]
         self._seen_openings = -1

@@ -35,7 +35,9 @@ class View:
         self.arrived: list[Job] = []
         """Jobs that this message brought."""
         self.budget: StepBudget | None = None
-        """Power and energy of the present step; None where power is no concern."""
+        """Power and energy of the present step; None without a site."""
+        self.has_site = False
+        """Whether the run has a site: storage, production, steps."""
         self.power_actions_allowed = True
         """Whether P-states may be changed at all."""
         self.host_state = _read_only(cluster.state)
@@ -74,7 +76,7 @@ class View:
     @property
     def wakes(self) -> list[tuple[float, int]]:
         """Hosts that are waking: (when ready in s, how many), sorted."""
-        return self._cluster.wakes
+        return self._cluster.wakes()
 
     @property
     def openings(self) -> int:

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.cluster import Cluster, HostState
+from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.decisions import SetResourceState
 from beasy_sched.model.events import ResourceStateChanged
 from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.model.power import HostState
 
 _NO_WISH = -1
 _IN_TRANSITION = (HostState.SWITCHING_OFF, HostState.SWITCHING_ON)
@@ -33,24 +34,25 @@ class Commander:
         self._switching: dict[HostSet, int] = {}
         """Groups that were sent and are not acknowledged, with their target."""
         kinds = cluster.platform.kinds
-        self._sleeps = [kind.sleep.pstate if kind.sleep else _NO_WISH for kind in kinds]
+        self._sleep_of = np.array([kind.sleep.pstate if kind.sleep else _NO_WISH for kind in kinds])
         self._computing = [frozenset(kind.computing) for kind in kinds]
-        self._on_s = [kind.on_duration_s() for kind in kinds]
 
     def wish(self, hosts: HostSet, pstate: int) -> None:
         """Want ``hosts`` in ``pstate``. Raises PolicyError where a host cannot be brought there."""
         for row in np.unique(self.cluster.platform.kind_of[hosts.ids]).tolist():
-            if pstate != self._sleeps[row] and pstate not in self._computing[row]:
+            if pstate != self._sleep_of[row] and pstate not in self._computing[row]:
                 kind = self.cluster.platform.kinds[row].name
                 raise PolicyError(
                     f"P-state {pstate} is neither a computing nor the sleep state of {kind} hosts"
                 )
         self._wish[hosts.ids] = pstate
+        self.cluster.hold(hosts.ids, self._sleep_of[self.cluster.platform.kind_of[hosts.ids]] == pstate)
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
     def cancel(self, hosts: HostIds) -> None:
         """Forget the wishes of some hosts."""
         self._wish[hosts] = _NO_WISH
+        self.cluster.hold(hosts, False)
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
     def wished(self) -> npt.NDArray[np.int16]:
@@ -75,7 +77,7 @@ class Commander:
         self.cancel(hosts[done])
         hosts = hosts[~done]
         kinds = cluster.platform.kind_of[hosts]
-        sleeping_wish = self._wish[hosts] == np.array(self._sleeps, dtype=np.int16)[kinds]
+        sleeping_wish = self._wish[hosts] == self._sleep_of[kinds]
         state = cluster.state[hosts]
         ready = np.where(
             sleeping_wish,
@@ -87,21 +89,20 @@ class Commander:
         hosts = hosts[ready]
         for key in np.unique(keys, axis=1).T:
             group = hosts[(keys == key[:, None]).all(axis=0)]
-            yield self._command(group, int(key[0]), bool(key[1]), bool(key[3]), int(key[2]), now)
+            yield self._command(group, int(key[0]), bool(key[1]), bool(key[3]), now)
 
     def _command(
-        self, hosts: HostIds, pstate: int, waking: bool, to_sleep: bool, kind: int, now: float
+        self, hosts: HostIds, pstate: int, waking: bool, to_sleep: bool, now: float
     ) -> SetResourceState:
         group = HostSet(hosts)
         self.cancel(hosts)
         self._switching[group] = pstate
         if to_sleep:
-            self.cluster.begin_switch(hosts, HostState.SWITCHING_OFF, pstate)
+            self.cluster.begin_switch(hosts, HostState.SWITCHING_OFF, pstate, now)
         elif waking:
-            self.cluster.begin_switch(hosts, HostState.SWITCHING_ON, pstate)
-            self.cluster.expect_wake(now + self._on_s[kind], len(hosts))
+            self.cluster.begin_switch(hosts, HostState.SWITCHING_ON, pstate, now)
         else:
-            self.cluster.pstate[hosts] = pstate
+            self.cluster.change_speed(hosts, pstate, now)
         return SetResourceState(now, group, pstate)
 
     def acknowledge(self, event: ResourceStateChanged) -> None:
@@ -111,4 +112,4 @@ class Commander:
                 f"the simulator says that hosts {event.resources} reached P-state {event.state},"
                 " which was not asked for"
             )
-        self.cluster.end_switch(event.resources.ids, event.state)
+        self.cluster.end_switch(event.resources.ids, event.state, event.timestamp)

@@ -9,20 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.energy.site import Site
+from beasy_sched.errors import PeerError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.model.job import Job, JobState
+from beasy_sched.model.job import ENDS, Job, JobState
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.actions import Action, CallAt, Kill, Reject, SetPState, Start
 from beasy_sched.policies.base import Policy
+from beasy_sched.policies.budget import StepBudget
 from beasy_sched.policies.view import View
 from beasy_sched.session.commands import Commander
 from beasy_sched.session.outcomes import Outcomes
+from beasy_sched.session.power import MOMENT_S, EnergySource, Phase, PowerSide
 from beasy_sched.session.resources import platform_of
 from beasy_sched.units import TIME_TOLERANCE_S
+
+POWER_FIELD = "power_available"
+"""Field of a NOTIFY that tells the production, W."""
 
 DecisionLog = Callable[[float, str, str, str, str], None]
 """Called with (now in s, action, job id or "", hosts, rule)."""
@@ -30,8 +36,14 @@ DecisionLog = Callable[[float, str, str, str, str], None]
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """How a session deals with the simulator."""
+    """How a session deals with the simulator, and on what site."""
 
+    site: Site | None = None
+    """Storage, steps and guard; None leaves power out of account."""
+    windows: int = 1
+    """How many windows of the site's length the run has; it ends with the last."""
+    energy: EnergySource = EnergySource.BATSIM
+    """Whether the energy used comes from the simulator's answers or from the daemon's own account."""
     power_actions: bool = True
     """Whether P-states may be changed and energy asked for; Batsim needs ``-E`` for both."""
     platform: Platform | None = None
@@ -53,12 +65,17 @@ class Session:
         self.now = -math.inf
         self.ended = False
         self.cluster: Cluster | None = None
+        self.power: PowerSide | None = None
         self.outcomes = Outcomes()
         self.warnings: list[str] = []
         self._log = log
         self._decisions: list[d.Decision] = []
         self._ids: set[str] = set()
         self._calls: list[float] = []
+        self._doomed: dict[str, Job] = {}
+        self._killing: set[str] = set()
+        self._kill_at = math.inf
+        self._over = False
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
             e.SimulationEnds: self._on_ends,
@@ -100,16 +117,24 @@ class Session:
     def _on_begins(self, event: e.SimulationBegins) -> None:
         if self.cluster is not None:
             raise PeerError("a second SIMULATION_BEGINS came in the middle of a simulation")
-        self.cluster = Cluster(platform_of(event, self.options.platform))
+        options = self.options
+        self.cluster = Cluster(platform_of(event, options.platform))
         self.commander = Commander(self.cluster)
         self.view = View(self.cluster)
-        self.view.power_actions_allowed = self.options.power_actions
+        self.view.now = self.now
+        self.view.has_site = options.site is not None
+        self.view.power_actions_allowed = options.power_actions
+        self._profiles = event.profiles
+        if options.site is not None:
+            self.power = PowerSide(
+                options.site, self.cluster, self.commander, options.energy, options.windows
+            )
         self.policy.begin(self.view)
 
     def _on_ends(self, event: e.SimulationEnds) -> None:
         self.ended = True
         for job in [*self._cluster.running.values()]:
-            self._end(job, JobState.UNFINISHED)
+            self.outcomes.add(self._cluster.end(job.id, JobState.UNFINISHED, self.now))
         for job in [*self._cluster.queue]:
             self._drop(job, JobState.POSTPONED)
 
@@ -120,12 +145,23 @@ class Session:
         self._ids.add(request.id)
         job = self._cluster.submit(request)
         if job.res > self._cluster.size:
-            self._reject(job, f"asks for {job.res} hosts of {self._cluster.size}")
-        else:
-            self.view.arrived.append(job)
+            self._refuse(job, JobState.REJECTED, f"asks for {job.res} hosts of {self._cluster.size}")
+            return
+        if self.power is not None:
+            job.computes = self._computes(event)
+        self.view.arrived.append(job)
 
     def _on_completed(self, event: e.JobCompleted) -> None:
-        self.outcomes.add(self._cluster.end(event.job_id, event.end, event.timestamp))
+        state = ENDS[event.end]
+        if state is JobState.KILLED and self._over:
+            state = JobState.UNFINISHED
+        job = self._cluster.end(event.job_id, state, event.timestamp)
+        self._doomed.pop(job.id, None)
+        self.outcomes.add(job)
+        if self.view.budget is not None:
+            assert job.hosts is not None
+            self.view.budget.now = self.now
+            self.view.budget.release(job.hosts.ids)
 
     def _on_killed(self, event: e.JobsKilled) -> None:
         """Nothing to do: each job's JobCompleted came first."""
@@ -137,13 +173,16 @@ class Session:
         if event.kind in ("event_machine_unavailable", "event_machine_available"):
             hosts = self._hosts_of(event.data)
             self._cluster.set_available(hosts.ids, event.kind == "event_machine_available")
+        elif POWER_FIELD in event.data and self.power is not None:
+            self.power.set_production(self._power_of(event.data), event.timestamp)
 
     def _on_call(self, event: e.RequestedCall) -> None:
         if self._calls and self._calls[0] <= event.timestamp + TIME_TOLERANCE_S:
             self._calls.pop(0)
 
     def _on_answer(self, event: e.EnergyAnswer) -> None:
-        """Energy is of no concern to a session without a site."""
+        if self.power is not None:
+            self.power.answer_j = event.consumed_energy_j
 
     def _on_unknown(self, event: e.UnknownEvent) -> None:
         self._warn(f"unknown event type {event.type!r} (ignored)")
@@ -151,8 +190,36 @@ class Session:
     # --- decisions --------------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        for action in self.policy.schedule(self.view):
+        ready = self.power is None or self._advance_power(self.power)
+        self._send_wishes()
+        if ready:
+            for action in self.policy.schedule(self.view):
+                self._commit(action)
+            self._send_wishes()
+        if self.power is not None and self.power.next_call_s is not None:
+            self._call_at(self.power.next_call_s)
+
+    def _advance_power(self, power: PowerSide) -> bool:
+        """Settle and open steps as they fall due; tell whether jobs may be started now."""
+        for action in power.advance(self.now, self._begin_step):
             self._commit(action)
+        if power.wants_answer:
+            self._decisions.append(d.QueryEnergy(self.now))
+            power.wants_answer = False
+        if power.phase is Phase.OVER:
+            self._finish()
+        elif power.budget is not None:
+            power.budget.now = self.now
+        self._kill_the_doomed()
+        return power.phase is Phase.OPEN and not self._doomed
+
+    def _begin_step(self, budget: StepBudget) -> None:
+        """Let the policy take its power actions for a step that has just been opened."""
+        self.view.budget = budget
+        for action in self.policy.power_actions(self.view):
+            self._commit(action)
+
+    def _send_wishes(self) -> None:
         if self.commander.busy:
             self._decisions.extend(self.commander.send(self.now))
 
@@ -163,45 +230,71 @@ class Session:
             if self._log is not None:
                 self._log(self.now, "start", action.job.id, str(action.hosts), action.rule)
         elif type(action) is Reject:
-            self._reject(action.job, action.rule)
+            self._refuse(action.job, JobState.REJECTED, action.rule)
         elif type(action) is SetPState:
             self._set_pstate(action)
         elif type(action) is CallAt:
             self._call_at(action.at)
         else:
             assert type(action) is Kill
-            raise PolicyError("kills are not possible yet")
+            self._doom(action.job, action.rule)
 
     def _set_pstate(self, action: SetPState) -> None:
-        if not self.options.power_actions:
-            raise PolicyError(
-                f"policy {self.policy.name!r} changes P-states, but power actions are switched off"
-            )
+        if not self.options.power_actions or not len(action.hosts):
+            return
         self.commander.wish(action.hosts, action.pstate)
         if self._log is not None:
             self._log(self.now, f"P-state {action.pstate}", "", str(action.hosts), action.rule)
 
     def _call_at(self, at: float) -> None:
-        at = max(at, self.now + 1e-3)
+        at = max(at, self.now + MOMENT_S)
         if self._calls and self._calls[0] <= at + TIME_TOLERANCE_S:
             return
         self._calls.insert(0, at)
         self._decisions.append(d.CallMeLater(self.now, at))
 
-    def _reject(self, job: Job, rule: str) -> None:
-        self._drop(job, JobState.REJECTED)
+    # --- ends of jobs and of the run ------------------------------------------------------------------
+
+    def _doom(self, job: Job, rule: str) -> None:
+        """Kill a job a moment later: it may have ended in this very instant, unannounced."""
+        if job.id in self._doomed or job.id not in self._cluster.running:
+            return
+        self._doomed[job.id] = job
+        self._kill_at = self.now + MOMENT_S
+        if self._log is not None:
+            self._log(self.now, "kill", job.id, str(job.hosts), rule)
+
+    def _kill_the_doomed(self) -> None:
+        waiting = [job for job in self._doomed.values() if job.id not in self._killing]
+        if not waiting:
+            return
+        if self.now >= self._kill_at - TIME_TOLERANCE_S:
+            now = [job.id for job in waiting if abs(job.expected_end_s - self.now) > 2 * MOMENT_S]
+            if now:
+                self._decisions.append(d.KillJobs(self.now, tuple(now)))
+                self._killing.update(now)
+            if len(now) == len(waiting):
+                return
+            self._kill_at = self.now + MOMENT_S
+        self._call_at(self._kill_at)
+
+    def _finish(self) -> None:
+        """End the run: what runs is not completely finished, what waits is postponed."""
+        self._over = True
+        self.view.budget = None
+        for job in [*self._cluster.running.values()]:
+            self._doom(job, "the run is over")
+        for job in [*self._cluster.queue]:
+            self._refuse(job, JobState.POSTPONED, "the run is over")
+
+    def _refuse(self, job: Job, state: JobState, rule: str) -> None:
+        self._drop(job, state)
         self._decisions.append(d.RejectJob(self.now, job.id))
         if self._log is not None:
             self._log(self.now, "reject", job.id, "", rule)
 
     def _drop(self, job: Job, state: JobState) -> None:
         self._cluster.drop(job, state)
-        self.outcomes.add(job)
-
-    def _end(self, job: Job, state: JobState) -> None:
-        del self._cluster.running[job.id]
-        job.move(state)
-        job.end_s = self.now
         self.outcomes.add(job)
 
     # --- small things -------------------------------------------------------------------------------
@@ -222,6 +315,20 @@ class Session:
                 f"NOTIFY {data.get('type')}: found resources {text!r}, expected hosts such as '0-3'"
             )
         return hosts
+
+    def _power_of(self, data: dict[str, Any]) -> float:
+        value = data[POWER_FIELD]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise PeerError(
+                f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
+            )
+        return float(value)
+
+    def _computes(self, event: e.JobSubmitted) -> bool:
+        """Tell whether a job loads its hosts; the profile's type says so, and nothing else of it is read."""
+        workload, _, _ = event.job.id.partition("!")
+        profile = event.profile or self._profiles.get(workload, {}).get(event.job.profile, {})
+        return profile.get("type") != "delay"
 
     def _warn_of_fields(self, paths: tuple[str, ...]) -> None:
         for path in paths:

@@ -1,0 +1,144 @@
+"""What the servers draw: power by state, energy by use, kept up to date change by change."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.model.hosts import HostIds
+from beasy_sched.model.platform import FloatArray, Platform, ServerKind
+
+
+class HostState(IntEnum):
+    """What a server is doing."""
+
+    IDLE = 0
+    BUSY = 1
+    ASLEEP = 2
+    SWITCHING_OFF = 3
+    SWITCHING_ON = 4
+
+
+USES = ("idle", "computing", "sleeping", "switching off", "switching on")
+"""Names of the energy uses, by `HostState`."""
+
+
+class PowerModel:
+    """Powers and transition times of every kind, as tables: [kind, P-state] in W, [kind] in s and W."""
+
+    def __init__(self, platform: Platform) -> None:
+        """Lay out the tables; kinds without powers draw nothing."""
+        kinds = platform.kinds
+        width = max((kind.pstates for kind in kinds), default=1)
+        self.kind_of = platform.kind_of
+        self.idle_w = _table([kind.idle_w for kind in kinds], width)
+        self.full_w = _table([kind.full_w for kind in kinds], width)
+        self.sleep_w = np.array([_sleep_w(kind) for kind in kinds])
+        self.off_w = np.array([_transition_w(kind, "off_pstate") for kind in kinds])
+        self.on_w = np.array([_transition_w(kind, "on_pstate") for kind in kinds])
+        self.off_s = np.array([kind.off_duration_s() for kind in kinds])
+        self.on_s = np.array([kind.on_duration_s() for kind in kinds])
+        self.can_sleep = np.array([kind.sleep is not None for kind in kinds])
+
+    def draw_w(
+        self, hosts: HostIds, state: npt.NDArray[np.int8], pstate: npt.NDArray[np.int16]
+    ) -> FloatArray:
+        """Power of ``hosts`` in these states (arrays of the same length), W; the busy at full load."""
+        kinds = self.kind_of[hosts]
+        choices = [
+            self.idle_w[kinds, pstate],
+            self.full_w[kinds, pstate],
+            self.sleep_w[kinds],
+            self.off_w[kinds],
+            self.on_w[kinds],
+        ]
+        return np.choose(state, choices)
+
+    def job_w(self, hosts: HostIds, pstate: npt.NDArray[np.int16]) -> float:
+        """What a job adds to the idle power of its hosts, W."""
+        kinds = self.kind_of[hosts]
+        return float((self.full_w[kinds, pstate] - self.idle_w[kinds, pstate]).sum())
+
+
+class PowerAccount:
+    """Energy of every use since time 0, and of what each busy host has spent on its present job."""
+
+    def __init__(self, model: PowerModel, state: npt.NDArray[np.int8], pstate: npt.NDArray[np.int16]) -> None:
+        """Start at time 0 with the hosts in these states."""
+        size = len(state)
+        self.model = model
+        self.now_s = 0.0
+        self.energy_by_use_j = np.zeros(len(USES))
+        self._power_by_use_w = np.zeros(len(USES))
+        self._use = state.copy()
+        self._draw_w = np.zeros(size)
+        self._since_s = np.zeros(size)
+        self._job_j = np.zeros(size)
+        self.change(np.arange(size), state, pstate, 0.0)
+
+    @property
+    def power_w(self) -> float:
+        """Present power of all servers, W."""
+        return float(self._power_by_use_w.sum())
+
+    def advance(self, now: float) -> None:
+        """Let time pass to ``now`` (s)."""
+        if now > self.now_s:
+            self.energy_by_use_j += self._power_by_use_w * (now - self.now_s)
+            self.now_s = now
+
+    def change(
+        self,
+        hosts: HostIds,
+        state: npt.NDArray[np.int8],
+        pstate: npt.NDArray[np.int16],
+        now: float,
+        *,
+        computes: bool = True,
+    ) -> None:
+        """Hosts go to new states at ``now``; a job that does not compute leaves them at idle power."""
+        self.advance(now)
+        old_w = self._draw_w[hosts]
+        self._job_j[hosts] += np.where(
+            self._use[hosts] == HostState.BUSY, old_w * (now - self._since_s[hosts]), 0.0
+        )
+        np.subtract.at(self._power_by_use_w, self._use[hosts], old_w)
+        drawn_as = state if computes else np.where(state == HostState.BUSY, HostState.IDLE, state)
+        new_w = self.model.draw_w(hosts, drawn_as, pstate)
+        np.add.at(self._power_by_use_w, state, new_w)
+        self._draw_w[hosts] = new_w
+        self._use[hosts] = state
+        self._since_s[hosts] = now
+
+    def job_spent_j(self, hosts: HostIds, now: float) -> float:
+        """Energy that busy hosts have spent since their job started, J."""
+        return float((self._job_j[hosts] + self._draw_w[hosts] * (now - self._since_s[hosts])).sum())
+
+    def close_job(self, hosts: HostIds, now: float) -> float:
+        """Return a job's energy (J) and begin its hosts' next count. Call it before the hosts change."""
+        spent_j = self.job_spent_j(hosts, now)
+        self._job_j[hosts] = -(self._draw_w[hosts] * (now - self._since_s[hosts]))
+        return spent_j
+
+
+def _table(rows: list[tuple[float, ...]], width: int) -> FloatArray:
+    table = np.zeros((len(rows) or 1, width))
+    for row, values in enumerate(rows):
+        table[row, : len(values)] = values
+    return table
+
+
+def _sleep_w(kind: ServerKind) -> float:
+    return kind.idle_w[kind.sleep.pstate] if kind.sleep and kind.idle_w else 0.0
+
+
+def _transition_w(kind: ServerKind, which: str) -> float:
+    """Power of a transition: 1 flop keeps one of the cores busy."""
+    if kind.sleep is None or not kind.full_w:
+        return 0.0
+    pstate: int = getattr(kind.sleep, which)
+    if kind.cores == 1:
+        return kind.full_w[pstate]
+    return kind.epsilon_w[pstate] + (kind.full_w[pstate] - kind.epsilon_w[pstate]) / kind.cores
