@@ -37,6 +37,10 @@ class Cluster:
         self.free_count = size
         self.held = np.zeros(size, dtype=np.bool_)
         """Kept from new jobs because they are to sleep."""
+        self.to_wake = np.zeros(size, dtype=np.bool_)
+        """Asleep, and wished awake: the command has not gone out yet."""
+        self.state_since_s = np.zeros(size)
+        """When each host came into its present state, s."""
         self.power = PowerModel(platform)
         self.account: PowerAccount | None = None
         """Energy by use; None where nobody asks for it."""
@@ -161,6 +165,7 @@ class Cluster:
 
     def _set_state(self, ids: HostIds, state: HostState, now: float, *, computes: bool = True) -> None:
         self.state[ids] = state
+        self.state_since_s[ids] = now
         if self.account is not None:
             self.account.change(ids, self.state[ids], self.pstate[ids], now, computes=computes)
 

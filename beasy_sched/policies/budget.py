@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostIds
+from beasy_sched.model.platform import FloatArray
 
 ENERGY_TOLERANCE_J = 1e-6
 
@@ -39,20 +42,27 @@ class StepBudget:
         """Take the energy that a job on idle ``hosts`` adds to this step, if it is there."""
         return self._take(self.start_cost_j(hosts))
 
-    def grant_wake(self, hosts: HostIds, pstate: int) -> bool:
-        """Take the energy that waking sleeping ``hosts`` adds to this step, if it is there."""
-        return self._take(self.wake_cost_j(hosts, pstate))
+    def grant_wakes(self, hosts: HostIds, pstate: int) -> int:
+        """Take the energy that waking sleeping ``hosts`` adds to this step; return for how many it was there."""
+        total_j = np.cumsum(self.wake_cost_j(hosts, pstate))
+        count = len(hosts)
+        if self.veto:
+            count = int(np.searchsorted(total_j, self.headroom_j + ENERGY_TOLERANCE_J, side="right"))
+        if count:
+            self.headroom_j -= float(total_j[count - 1])
+        return count
 
     def start_cost_j(self, hosts: HostIds) -> float:
         """Energy that a job on idle ``hosts`` adds until the end of the step, J."""
         return self.cluster.power.job_w(hosts, self.cluster.pstate[hosts]) * self.remaining_s
 
-    def wake_cost_j(self, hosts: HostIds, pstate: int) -> float:
-        """Energy that waking ``hosts`` adds until the end of the step, J: the transition, then idling."""
+    def wake_cost_j(self, hosts: HostIds, pstate: int) -> FloatArray:
+        """Energy that waking each of ``hosts`` adds until the end of the step, J: the transition, then idling."""
         power, kinds = self.cluster.power, self.cluster.platform.kind_of[hosts]
         waking_s = power.on_s[kinds].clip(max=self.remaining_s)
         used_j = power.on_w[kinds] * waking_s + power.idle_w[kinds, pstate] * (self.remaining_s - waking_s)
-        return float((used_j - power.sleep_w[kinds] * self.remaining_s).sum())
+        cost_j: FloatArray = used_j - power.sleep_w[kinds] * self.remaining_s
+        return cost_j
 
     def release(self, hosts: HostIds) -> None:
         """Give back what a job that has just left ``hosts`` will not use."""

@@ -14,6 +14,7 @@ from beasy_sched.model.job import Job
 from beasy_sched.policies.actions import Action, Start
 from beasy_sched.policies.base import Options, Policy
 from beasy_sched.policies.orders import ORDERS, Order, by_arrival
+from beasy_sched.policies.switching import hosts_wanted, wake_for_queue
 from beasy_sched.policies.view import View
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -74,17 +75,22 @@ class EasyPass:
         """Start ``job`` if it fits on the free hosts and into the step's energy."""
         if job.res > self.free:
             return False
-        if self._mask is None:
-            self._mask = self.view.free_mask()
-        hosts = self.view.fastest(self._mask, job.res)
+        mask = self.free_mask()
+        hosts = self.view.fastest(mask, job.res)
         budget = self.view.budget
         if budget is not None and not budget.grant_start(hosts.ids):
             return False
-        self._mask[hosts.ids] = False
+        mask[hosts.ids] = False
         self.free -= job.res
         self.started.append(job)
         self.actions.append(Start(job, hosts, rule))
         return True
+
+    def free_mask(self) -> npt.NDArray[np.bool_]:
+        """Return the mask of the hosts that are still free in this pass."""
+        if self._mask is None:
+            self._mask = self.view.free_mask()
+        return self._mask
 
     def run_heads(self, priority: Order) -> None:
         """Start jobs in order P_R until one does not fit; reserve for that one."""
@@ -144,7 +150,10 @@ class EasyOptions(Options, frozen=True):
 
 
 class Easy(Policy):
-    """EASY backfilling (`spec`: Section IV-B of the BEASY paper without its energy test)."""
+    """EASY backfilling on all servers (Section IV-B of the BEASY paper without its energy test).
+
+    With a site, servers that the guard put to sleep wake again when waiting jobs want them.
+    """
 
     name = "easy"
     summary = "EASY backfilling: the first waiting job gets a reservation, others fill the gaps"
@@ -170,6 +179,9 @@ class Easy(Policy):
             easy.backfill(self._backfill)
         self._blocked = easy.reservation
         self._seen_openings = view.openings
+        if view.has_site and view.queue:
+            wanted = hosts_wanted(view, sum(job.res for job in easy.started))
+            return [*easy.actions, *wake_for_queue(view, wanted, easy.free)]
         return easy.actions
 
     def _nothing_but_arrivals(self, view: View) -> bool:

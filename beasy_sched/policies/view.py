@@ -11,6 +11,7 @@ import numpy.typing as npt
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.job import Job
 from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import PowerModel
 from beasy_sched.model.queue import JobQueue
 
 if TYPE_CHECKING:
@@ -44,8 +45,19 @@ class View:
         """`HostState` of each host."""
         self.pstate = _read_only(cluster.pstate)
         """P-state of each host; the target while switching."""
+        self.state_since_s = _read_only(cluster.state_since_s)
+        """When each host came into its present state, s."""
         self.available = _read_only(cluster.available)
         """False for hosts that were taken out of service."""
+
+    def waking_wished(self) -> npt.NDArray[np.bool_]:
+        """Return the mask of sleeping hosts that are to wake and have not begun to."""
+        return self._cluster.to_wake
+
+    @property
+    def power_model(self) -> PowerModel:
+        """Powers and transition times by kind."""
+        return self._cluster.power
 
     @property
     def platform(self) -> Platform:

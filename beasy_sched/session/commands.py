@@ -47,12 +47,16 @@ class Commander:
                 )
         self._wish[hosts.ids] = pstate
         self.cluster.hold(hosts.ids, self._sleep_of[self.cluster.platform.kind_of[hosts.ids]] == pstate)
+        self.cluster.to_wake[hosts.ids] = ~self.cluster.held[hosts.ids] & (
+            self.cluster.state[hosts.ids] == HostState.ASLEEP
+        )
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
     def cancel(self, hosts: HostIds) -> None:
         """Forget the wishes of some hosts."""
         self._wish[hosts] = _NO_WISH
         self.cluster.hold(hosts, False)
+        self.cluster.to_wake[hosts] = False
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
     def wished(self) -> npt.NDArray[np.int16]:

@@ -25,6 +25,7 @@ class Outcomes:
         self._start = array("d")
         self._end = array("d")
         self._walltime = array("d")
+        self._energy = array("d")
         self._res = array("q")
         self._state = array("b")
 
@@ -38,6 +39,7 @@ class Outcomes:
         self._start.append(job.start_s)
         self._end.append(job.end_s)
         self._walltime.append(job.walltime_s)
+        self._energy.append(job.energy_j)
         self._res.append(job.res)
         self._state.append(_CODES[job.state])
 
@@ -50,6 +52,11 @@ class Outcomes:
             if state not in (JobState.WAITING, JobState.RUNNING)
         }
 
+    def energy_j(self, *states: JobState) -> float:
+        """Energy of the jobs that ended in one of ``states``, where energy was counted, J."""
+        chosen = np.isin(np.array(self._state), [_CODES[state] for state in states])
+        return float(np.nansum(np.array(self._energy)[chosen]))
+
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns as arrays; times in s, NaN for a job that never started."""
         return {
@@ -57,6 +64,7 @@ class Outcomes:
             "start_s": np.array(self._start),
             "end_s": np.array(self._end),
             "walltime_s": np.array(self._walltime),
+            "energy_j": np.array(self._energy),
             "res": np.array(self._res),
             "state": np.array([state.value for state in _STATES])[np.array(self._state, dtype=np.intp)],
         }

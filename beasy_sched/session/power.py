@@ -18,7 +18,7 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.power import HostState, PowerAccount
 from beasy_sched.policies.actions import Action
 from beasy_sched.policies.budget import StepBudget
-from beasy_sched.policies.guard import Guard
+from beasy_sched.policies.guard import Guard, committed_energy_j
 from beasy_sched.session.commands import Commander
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -185,7 +185,9 @@ class PowerSide:
             veto=self.site.guard.veto,
             now=now,
         )
-        self.budget.supply_j = self.budget.headroom_j = self._supply_j(now)
+        self.budget.supply_j = self._supply_j(now)
+        committed_j = committed_energy_j(self.cluster, self._commander.wished(), now, self.budget.remaining_s)
+        self.budget.headroom_j = self.budget.supply_j - float(committed_j.sum())
         begin_step(self.budget)
         wish = self._commander.wished()
         actions, headroom_j = self.guard.shed(self.budget.supply_j, wish, now, self.budget.end_s - now)

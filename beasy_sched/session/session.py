@@ -297,6 +297,11 @@ class Session:
         self._cluster.drop(job, state)
         self.outcomes.add(job)
 
+    @property
+    def submitted(self) -> int:
+        """How many jobs have been submitted."""
+        return len(self._ids)
+
     # --- small things -------------------------------------------------------------------------------
 
     @property

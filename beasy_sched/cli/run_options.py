@@ -1,0 +1,97 @@
+"""Options that `serve` and `simulate` share: the policy, the site, the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.session.power import EnergySource
+from beasy_sched.settings import RunSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = [
+    click.option("--policy", default="easy", show_default=True, metavar="NAME",
+                 help="Which policy decides: a name of 'beasy-sched policies', or package.module:Class."),
+    click.option("-o", "--options", "policy_options", metavar="JSON|@FILE", default="{}",
+                 help="The policy's options as a JSON object, or @ and a file that holds one."),
+    click.option("--site", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Site file (TOML): battery, hydrogen, steps, guard. Without one, power is no concern."
+                 " 'default' takes the one that comes with the program."),
+    click.option("--windows", type=click.IntRange(1), default=1, show_default=True,
+                 help="How many of the site's windows (72 h each by default) the run has."),
+    click.option("--energy", type=click.Choice([e.value for e in EnergySource]), default="batsim",
+                 show_default=True, help="Where the energy used is known from: the simulator's answers"
+                 " (needs its -E), or the daemon's own account."),
+    click.option("--no-power-actions", is_flag=True,
+                 help="Never change P-states: for a Batsim without -E, which aborts on them."),
+    click.option("--decisions/--no-decisions", default=True, show_default=True,
+                 help="Whether to write the decision log."),
+    click.option("--record", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Record every message, for 'beasy-sched replay'."),
+]  # fmt: skip
+
+
+def run_options(function: F) -> F:
+    """Add the shared options to a command."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def settings_of(
+    policy: str,
+    policy_options: str,
+    site: Path | None,
+    windows: int,
+    energy: str,
+    no_power_actions: bool,
+) -> RunSettings:
+    """Read what the options name. Raises ConfigError and InputError."""
+    site_text, site_name = _site_text(site)
+    return RunSettings(
+        policy=policy,
+        options=_options_of(policy_options),
+        site=site_text,
+        site_name=site_name,
+        windows=windows,
+        energy=EnergySource(energy),
+        power_actions=not no_power_actions,
+    )
+
+
+def _site_text(site: Path | None) -> tuple[str | None, str]:
+    if site is None:
+        return None, "site.toml"
+    if str(site) == "default":
+        from beasy_sched.energy.site import default_site_text
+
+        return default_site_text(), "default_site.toml"
+    return _read(site), str(site)
+
+
+def _options_of(text: str) -> dict[str, Any]:
+    source = "--options"
+    if text.startswith("@"):
+        source = text[1:]
+        text = _read(Path(source))
+    try:
+        return msgspec.json.decode(text.encode(), type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise ConfigError(
+            f'{source}: expected a JSON object such as \'{{"priority": "arrival"}}\': {error}'
+        ) from None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise InputError(path, "is not UTF-8 text") from None

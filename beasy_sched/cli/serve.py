@@ -1,0 +1,114 @@
+"""``beasy-sched serve``: the daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from beasy_sched.cli.run_options import run_options, settings_of
+from beasy_sched.errors import BeasyError
+from beasy_sched.settings import RunSettings, build_session
+
+
+@click.command()
+@click.option("-s", "--socket-endpoint", default="tcp://*:28000", show_default=True, metavar="ENDPOINT",
+              help="Where to listen; port 0 takes any free one.")  # fmt: skip
+@run_options
+@click.option("-p", "--platform", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="The platform file that Batsim has, for the servers' speeds: needed where the file was"
+              " not made by 'beasy-sched generate platform'.")  # fmt: skip
+@click.option("-e", "--export", "prefix", metavar="PREFIX",
+              help="Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv.")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="Give up when no simulator has spoken by then (default: wait for ever).")  # fmt: skip
+@click.option("--keep-serving", is_flag=True, help="Serve one simulation after another.")
+@click.option("-v", "--verbosity", type=click.Choice(["debug", "info", "quiet", "silent"]), default="info",
+              show_default=True, help="quiet: no summary; silent: errors only.")  # fmt: skip
+def serve(
+    socket_endpoint: str,
+    platform: Path | None,
+    prefix: str | None,
+    decisions: bool,
+    record: Path | None,
+    timeout: float | None,
+    keep_serving: bool,
+    verbosity: str,
+    **shared: Any,
+) -> None:
+    """Decide for a Batsim simulation over ZeroMQ.
+
+    Start it, then start Batsim (or 'beasy-sched batsim') with its -s option at the endpoint printed.
+
+    \b
+    beasy-sched serve --policy easy --site site.toml -e out/run
+    batsim -p platform.xml -w workload.json --events power.txt --forward-unknown-events -E
+    """
+    from beasy_sched.daemon import Daemon
+
+    settings = settings_of(**shared)
+    build_session(settings)  # bad settings are told before anything listens
+    daemon = Daemon(socket_endpoint, timeout_s=timeout)
+    try:
+        if verbosity != "silent":
+            click.echo(f"listening on {_reachable(daemon.endpoint)}", err=True)
+        run = 1
+        while True:
+            _serve_one(daemon, settings, platform, _numbered(prefix, run), decisions, record, verbosity)
+            if not keep_serving:
+                return
+            run += 1
+            record = record and record.with_name(f"{record.stem}-{run}{record.suffix}")
+    finally:
+        daemon.close()
+
+
+def _serve_one(
+    daemon: Any,
+    settings: RunSettings,
+    platform: Path | None,
+    prefix: str | None,
+    decisions: bool,
+    record: Path | None,
+    verbosity: str,
+) -> None:
+    from beasy_sched.outputs.files import RunFiles
+    from beasy_sched.outputs.table import print_summary
+
+    files = RunFiles(prefix, settings, decisions=decisions, record=record)
+    session = build_session(settings, platform=_read_platform(platform), log=files.log)
+    error: BeasyError | None = None
+    try:
+        daemon.serve(session, files.recording.add if files.recording else None)
+    except BeasyError as found:
+        error = found
+    summary = files.finish(session, str(error) if error else None)
+    if verbosity != "silent":
+        for warning in summary["warnings"]:
+            click.echo(f"warning: {warning}", err=True)
+    if verbosity in ("debug", "info") and session.cluster is not None:
+        print_summary(summary)
+        for path in files.written:
+            click.echo(f"wrote {path}", err=True)
+    if verbosity == "debug" and daemon.messages:
+        each_us = 1e6 * daemon.busy_s / daemon.messages
+        click.echo(f"{daemon.messages} messages, {each_us:.1f} us each", err=True)
+    if error is not None:
+        raise error
+
+
+def _read_platform(path: Path | None) -> Any:
+    if path is None:
+        return None
+    from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+
+    return read_simgrid_platform(path).platform
+
+
+def _numbered(prefix: str | None, run: int) -> str | None:
+    return prefix if prefix is None or run == 1 else f"{prefix}-{run}"
+
+
+def _reachable(endpoint: str) -> str:
+    return endpoint.replace("0.0.0.0", "127.0.0.1").replace("[::]", "127.0.0.1")

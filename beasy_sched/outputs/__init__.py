@@ -1,0 +1,1 @@
+"""What a run leaves behind: energy trace, decision log, recording, summary."""

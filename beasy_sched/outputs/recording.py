@@ -1,0 +1,100 @@
+"""A recording: every message of a run, both ways, as a MessagePack stream that can be replayed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import msgpack
+import msgspec
+
+from beasy_sched.errors import InputError
+from beasy_sched.formats.atomic import atomic_file
+from beasy_sched.settings import RunSettings
+
+FORMAT = "beasy-sched recording"
+FORMAT_VERSION = 1
+
+
+class RecordingWriter:
+    """Writes a header, then pairs of raw messages; the file gets its name when closed."""
+
+    def __init__(self, path: Path, settings: RunSettings) -> None:
+        """Begin to write beside ``path``."""
+        self.path = path
+        self._open = ExitStack()
+        self._file = self._open.enter_context(atomic_file(path))
+        header = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "protocol": "batsim 4",
+            "settings": msgspec.to_builtins(settings),
+        }
+        self._file.write(msgpack.packb(header))
+
+    def add(self, message: bytes, reply: bytes) -> None:
+        """Add what the simulator said and what was answered."""
+        self._file.write(msgpack.packb((message, reply)))
+
+    def close(self) -> None:
+        """Finish the file and give it its name."""
+        self._open.close()
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording that has been opened: its settings, and its messages one after the other."""
+
+    path: Path
+    settings: RunSettings
+    _file: IO[bytes]
+    _unpacker: Any
+
+    def exchanges(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (message, reply). Raises InputError at damage or where the file has been cut off."""
+        number = 0
+        while True:
+            try:
+                item = self._unpacker.unpack()
+            except msgpack.OutOfData:
+                if self._unpacker.tell() != os.fstat(self._file.fileno()).st_size:
+                    raise InputError(self.path, f"the recording is cut off after exchange {number}") from None
+                return
+            except (ValueError, msgpack.UnpackException) as error:
+                raise InputError(self.path, f"exchange {number + 1} is damaged: {error}") from None
+            number += 1
+            if not (
+                isinstance(item, list | tuple) and len(item) == 2 and all(isinstance(x, bytes) for x in item)
+            ):
+                raise InputError(self.path, f"exchange {number} is damaged: it is not a message and a reply")
+            yield item[0], item[1]
+
+
+def open_recording(path: Path) -> Recording:
+    """Open a recording. Raises InputError for a file that is not one."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+    unpacker = msgpack.Unpacker(file, max_buffer_size=1 << 31)
+    try:
+        header = unpacker.unpack()
+    except (msgpack.UnpackException, ValueError):
+        header = None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputError(path, "is not a beasy-sched recording")
+    if header.get("version") != FORMAT_VERSION:
+        raise InputError(
+            path,
+            f"has format version {header.get('version')}; this program reads {FORMAT_VERSION}:"
+            " use the version that wrote it, or a newer one",
+        )
+    try:
+        settings = msgspec.convert(header.get("settings"), RunSettings)
+    except msgspec.ValidationError as error:
+        raise InputError(path, f"its settings cannot be read: {error}") from None
+    return Recording(path, settings, file, unpacker)

@@ -1,0 +1,96 @@
+"""The summary of a run: one dictionary, which `summary.json` and the terminal's table are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from beasy_sched._version import __version__
+from beasy_sched.model.job import JobState
+from beasy_sched.model.power import USES
+from beasy_sched.session import Session
+from beasy_sched.session.power import PowerSide
+from beasy_sched.settings import RunSettings
+from beasy_sched.units import j_to_kwh
+
+_LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
+"""What the BEASY paper's tables call killed."""
+
+
+def summarize(session: Session, settings: RunSettings, error: str | None = None) -> dict[str, Any]:
+    """Return what a run came to; ``error`` says why it ended early, where it did."""
+    counts = session.outcomes.counts()
+    summary: dict[str, Any] = {
+        "version": __version__,
+        "complete": error is None and session.ended,
+        "error": error,
+        "settings": {
+            "policy": settings.policy,
+            "options": settings.options,
+            "windows": settings.windows if session.power else None,
+            "energy": settings.energy.value,
+            "power_actions": settings.power_actions,
+        },
+        "end_s": session.now if np.isfinite(session.now) else None,
+        "hosts": session.cluster.size if session.cluster else None,
+        "jobs": {
+            "submitted": session.submitted,
+            **{name.replace(" ", "_"): count for name, count in counts.items()},
+            "still_waiting": len(session.cluster.queue) if session.cluster else 0,
+            "still_running": len(session.cluster.running) if session.cluster else 0,
+        },
+        "killed_as_in_paper": sum(counts[state.value] for state in _LOST),
+        "quality": session.outcomes.metrics(),
+        "warnings": [*session.warnings, *(session.power.warnings if session.power else ())],
+    }
+    if session.power is not None:
+        summary["site"] = _site_part(session.power)
+        summary["energy_kwh"] = _energy_part(session, session.power)
+    return summary
+
+
+def _site_part(power: PowerSide) -> dict[str, Any]:
+    battery, guard = power.site.storage.battery, power.site.guard
+    soc_pct = battery.soc_pct(power.storage.battery_j)
+    part = {
+        "guard": guard.mode.value,
+        "veto": guard.veto,
+        "steps": len(power.trace),
+        "soc_start_pct": battery.soc_start_pct,
+        "soc_final_pct": soc_pct,
+        "soc_target_pct": battery.soc_target_pct,
+        "soc_distance_points": soc_pct - battery.soc_target_pct,
+        "soc_lowest_pct": min((row.record.soc_after_pct for row in power.trace), default=soc_pct),
+        "largest_relative_residual": max((row.record.relative_residual for row in power.trace), default=0.0),
+    }
+    hydrogen = power.site.storage.hydrogen
+    if hydrogen is not None:
+        part["hydrogen_final_kg"] = power.storage.hydrogen_kg
+        part["hydrogen_distance_kg"] = power.storage.hydrogen_kg - hydrogen.level_target_kg
+    return part
+
+
+def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
+    records = [row.record for row in power.trace]
+    by_use = dict(zip(USES, power.account.energy_by_use_j.tolist(), strict=True))
+    finished_j = session.outcomes.energy_j(JobState.FINISHED, JobState.FAILED)
+    used_j = sum(by_use.values())
+    parts_j = {
+        "production": sum(r.renew_w * r.dt_s for r in records),
+        "consumed": sum(r.consumed_j for r in records),
+        "consumed_by_own_account": used_j,
+        "finished_jobs": finished_j,
+        "other_jobs": by_use["computing"] - finished_j,
+        "idle": by_use["idle"],
+        "transitions": by_use["switching off"] + by_use["switching on"],
+        "sleeping": by_use["sleeping"],
+        "wasted": used_j - finished_j,
+        "charged": sum(r.charge_w * r.dt_s for r in records),
+        "discharged": sum(r.discharge_w * r.dt_s for r in records),
+        "electrolyzer": sum(r.electrolyzer_w * r.dt_s for r in records),
+        "fuel_cell": sum(r.fuel_cell_w * r.dt_s for r in records),
+        "curtailed": sum(r.curtailed_w * r.dt_s for r in records),
+        "unserved": sum(r.unserved_w * r.dt_s for r in records),
+    }
+    return {name: j_to_kwh(value) for name, value in parts_j.items()}

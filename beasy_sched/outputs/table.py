@@ -1,0 +1,85 @@
+"""The summary as a table for a terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+Row = tuple[str, str]
+
+
+def summary_rows(summary: dict[str, Any]) -> list[Row]:
+    """Return the rows of the summary's table: what, and how much."""
+    settings, jobs, quality = summary["settings"], summary["jobs"], summary["quality"]
+    rows = [("policy", settings["policy"])]
+    if summary["error"]:
+        rows.append(("ended early", summary["error"]))
+    rows += _job_rows(jobs)
+    if quality["waiting_s_mean"] is not None:
+        rows.append(("mean waiting time", f"{quality['waiting_s_mean']:,.1f} s"))
+        rows.append(
+            (
+                "bounded slowdown, mean / median",
+                _two(quality, "bounded_slowdown_mean", "bounded_slowdown_p50"),
+            )
+        )
+    if "site" in summary:
+        rows += _site_rows(summary["site"], summary["energy_kwh"])
+    return rows
+
+
+def _job_rows(jobs: dict[str, int]) -> list[Row]:
+    submitted = jobs["submitted"]
+    rows = [("jobs submitted", f"{submitted:,}")]
+    for name, count in jobs.items():
+        if name != "submitted" and (count or name in ("finished", "postponed", "killed")):
+            share = f" ({100 * count / submitted:.2f} %)" if submitted else ""
+            rows.append((f"  {name.replace('_', ' ')}", f"{count:,}{share}"))
+    return rows
+
+
+def _two(values: dict[str, float], first: str, second: str) -> str:
+    return f"{values[first]:.2f} / {values[second]:.2f}"
+
+
+def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
+    rows = [
+        ("guard", f"{site['guard']}, {'with' if site['veto'] else 'without'} veto"),
+        (
+            "state of charge: start, lowest, final",
+            f"{site['soc_start_pct']:.2f}, {site['soc_lowest_pct']:.2f}, {site['soc_final_pct']:.2f} %",
+        ),
+        ("  final less target", f"{site['soc_distance_points']:+.2f} points"),
+    ]
+    if "hydrogen_final_kg" in site:
+        rows.append(("hydrogen, final (less target)",
+                     f"{site['hydrogen_final_kg']:.3f} kg ({site['hydrogen_distance_kg']:+.3f})"))  # fmt: skip
+    names = {
+        "production": "energy produced",
+        "consumed": "energy consumed",
+        "finished_jobs": "  by jobs that finished",
+        "wasted": "  wasted (all the rest)",
+        "curtailed": "energy curtailed",
+        "unserved": "energy unserved",
+    }
+    rows += [(label, f"{energy_kwh[name]:,.2f} kWh") for name, label in names.items()]
+    return rows
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """Print the table on standard output: in a frame on a terminal, plain text elsewhere."""
+    rows = summary_rows(summary)
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(show_header=False)
+        table.add_column(style="bold")
+        table.add_column(justify="right")
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)
+        return
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        sys.stdout.write(f"{name:<{width}}  {value}\n")

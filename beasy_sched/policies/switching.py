@@ -1,0 +1,70 @@
+"""Putting servers to sleep and waking them: the parts that policies share."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.model.platform import ServerKind
+from beasy_sched.model.power import HostState
+from beasy_sched.policies.actions import Action, SetPState
+from beasy_sched.policies.view import View
+
+
+def break_even_s(kind: ServerKind) -> float:
+    """T_wait (Eq. 2.9 of the thesis): idle longer than this, and sleeping would have used less, s.
+
+    Infinite for servers that cannot sleep or use no less asleep than idle.
+    """
+    if kind.sleep is None or not kind.idle_w or not kind.speeds_flops:
+        return np.inf
+    off_s, on_s = kind.off_duration_s(), kind.on_duration_s()
+    sleep_w, idle_w = kind.idle_w[kind.sleep.pstate], kind.idle_w[kind.fastest]
+    if idle_w <= sleep_w:
+        return np.inf
+    switching_j = kind.full_w[kind.sleep.off_pstate] * off_s + kind.full_w[kind.sleep.on_pstate] * on_s
+    return max((switching_j - sleep_w * (off_s + on_s)) / (idle_w - sleep_w), off_s + on_s)
+
+
+def hosts_wanted(view: View, started: int) -> int:
+    """Hosts that the waiting jobs ask for in all, less those that have just been ``started``."""
+    queue = view.queue
+    wanted = int(queue.res[queue.places()].sum()) if len(queue) else 0
+    return min(wanted - started, view.platform.size)
+
+
+def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
+    """Wake sleeping servers, at full speed, until the waiting jobs have the hosts they ask for.
+
+    ``free`` hosts are idle and untaken. As many are woken as the step's energy allows.
+    """
+    awaited = free + sum(count for _, count in view.wakes)
+    asleep = np.flatnonzero((view.host_state == HostState.ASLEEP) & view.available & ~view.waking_wished())
+    missing = wanted - awaited - int(np.count_nonzero(view.waking_wished()))
+    if missing <= 0 or not len(asleep) or not view.power_actions_allowed:
+        return []
+    return wake(view, asleep[:missing], "waiting jobs want it")
+
+
+def wake(view: View, hosts: HostIds, rule: str) -> list[Action]:
+    """Wake ``hosts`` at their full speed, as many as the step's energy allows."""
+    actions: list[Action] = []
+    for group, pstate in by_target(view, hosts, [kind.fastest for kind in view.platform.kinds]):
+        granted = len(group) if view.budget is None else view.budget.grant_wakes(group, pstate)
+        if granted:
+            actions.append(SetPState(HostSet(group[:granted]), pstate, rule))
+    return actions
+
+
+def sleep(view: View, hosts: HostIds, rule: str) -> list[Action]:
+    """Put idle ``hosts`` to sleep; those that cannot sleep stay on."""
+    targets = [kind.sleep.pstate if kind.sleep else -1 for kind in view.platform.kinds]
+    groups = by_target(view, hosts, targets)
+    return [SetPState(HostSet(group), pstate, rule) for group, pstate in groups if pstate >= 0]
+
+
+def by_target(view: View, hosts: HostIds, targets: list[int]) -> list[tuple[HostIds, int]]:
+    """Group ``hosts`` by the P-state that ``targets`` gives for their kind."""
+    wanted: npt.NDArray[np.intp] = np.array(targets, dtype=np.intp)[view.platform.kind_of[hosts]]
+    return [(hosts[wanted == pstate], pstate) for pstate in np.unique(wanted).tolist()]

@@ -1,0 +1,49 @@
+"""Everything that shapes the scheduler's side of a run, and the session made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from beasy_sched.energy.site import parse_site
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.platform import Platform
+from beasy_sched.policies.registry import make_policy
+from beasy_sched.session import Session, SessionOptions
+from beasy_sched.session.power import EnergySource
+from beasy_sched.session.session import DecisionLog
+
+
+class RunSettings(Struct, frozen=True):
+    """What a user chose; kept in summaries and recordings, so that a run can be repeated."""
+
+    policy: str = "easy"
+    options: dict[str, Any] = {}
+    site: str | None = None
+    """Text of the site file."""
+    site_name: str = "site.toml"
+    """Its name, for messages."""
+    windows: int = 1
+    energy: EnergySource = EnergySource.BATSIM
+    power_actions: bool = True
+
+
+def build_session(
+    settings: RunSettings, *, platform: Platform | None = None, log: DecisionLog | None = None
+) -> Session:
+    """Make the session that ``settings`` describe. Raises ConfigError and InputError."""
+    policy = make_policy(settings.policy, settings.options)
+    if policy.needs_power and settings.site is None:
+        raise ConfigError(f"policy {settings.policy!r} lives on a site's power: name one with --site")
+    if settings.windows < 1:
+        raise ConfigError(f"windows: found {settings.windows}, expected at least 1")
+    site = None if settings.site is None else parse_site(settings.site, settings.site_name)
+    options = SessionOptions(
+        site=site,
+        windows=settings.windows,
+        energy=settings.energy,
+        power_actions=settings.power_actions,
+        platform=platform,
+    )
+    return Session(policy, options, log)
