@@ -1,1 +1,20 @@
-"""The embedded stand-in for Batsim."""
+"""The embedded stand-in for Batsim 4.2.1: same messages, same files, without the network.
+
+`Simulation` runs a scheduler (any callable from `Message` to `Reply`) on a platform and workloads;
+`docs/conformance.md` says how well it agrees with Batsim, and on what evidence.
+"""
+
+from beasy_sched.simulator.engine import Engine
+from beasy_sched.simulator.options import SimulationOptions
+from beasy_sched.simulator.outputs import Tracer
+from beasy_sched.simulator.simulation import Decide, Ending, Simulation, SimulationResult
+
+__all__ = [
+    "Decide",
+    "Ending",
+    "Engine",
+    "Simulation",
+    "SimulationOptions",
+    "SimulationResult",
+    "Tracer",
+]

@@ -1,0 +1,93 @@
+"""Reading Batsim's external events: one JSON object a line."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from beasy_sched.errors import InputError
+from beasy_sched.formats.json_numbers import rounded
+from beasy_sched.model.hosts import HostSet
+
+_ORDER = {"machine_available": 0, "machine_unavailable": 1}
+"""Batsim sorts events of one timestamp so, and all others after these."""
+
+
+class ExternalEvent(Struct, gc=False):
+    """One event of the file."""
+
+    timestamp: float
+    kind: str
+    data: dict[str, Any]
+    """The line's object; reals are rounded to six decimals, as Batsim forwards them."""
+    hosts: HostSet | None = None
+    """The machines of a machine event."""
+    where: str = ""
+    """File and line, for messages."""
+
+
+def read_external_events(
+    path: str | os.PathLike[str], *, forward_unknown: bool = False
+) -> list[ExternalEvent]:
+    """Read an events file, sorted as Batsim plays it.
+
+    Types other than ``machine_available`` and ``machine_unavailable`` need ``forward_unknown``.
+    Raises InputError.
+    """
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    events: list[ExternalEvent] = []
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                text = line.strip()
+                if text:
+                    events.append(_event(path, number, decoder, text, forward_unknown))
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from None
+    events.sort(key=lambda event: (event.timestamp, _ORDER.get(event.kind, 2)))
+    return events
+
+
+def _event(
+    path: str | os.PathLike[str],
+    number: int,
+    decoder: msgspec.json.Decoder[dict[str, Any]],
+    text: bytes,
+    forward_unknown: bool,
+) -> ExternalEvent:
+    try:
+        data = decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(
+            path, f"an event could not be parsed: expected one JSON object a line ({error})", line=number
+        ) from None
+    kind, timestamp = data.get("type"), data.get("timestamp")
+    if not isinstance(kind, str):
+        raise InputError(path, "the event has no 'type' text", line=number)
+    if isinstance(timestamp, bool) or not isinstance(timestamp, (int, float)) or not math.isfinite(timestamp):
+        raise InputError(path, "the event has no 'timestamp' number", line=number)
+    if timestamp < 0:
+        raise InputError(path, f"the event's timestamp is {timestamp:g}: expected 0 or more", line=number)
+    if kind not in _ORDER and not forward_unknown:
+        raise InputError(
+            path,
+            f"unknown event type {kind!r}: give --forward-unknown-events to send such events to the scheduler",
+            line=number,
+        )
+    hosts = _hosts(path, number, data) if kind in _ORDER else None
+    return ExternalEvent(float(timestamp), kind, rounded(data), hosts, f"{os.fspath(path)}:{number}")
+
+
+def _hosts(path: str | os.PathLike[str], number: int, data: dict[str, Any]) -> HostSet:
+    text = data.get("resources")
+    try:
+        hosts = HostSet.parse(text) if isinstance(text, str) else None
+    except ValueError:
+        hosts = None
+    if hosts is None or not len(hosts):
+        raise InputError(path, f"'resources' is {text!r}: expected machine ids such as '0-3 5'", line=number)
+    return hosts

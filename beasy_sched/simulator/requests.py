@@ -1,0 +1,272 @@
+"""The scheduler's decisions: what is allowed, and what is refused where Batsim would abort.
+
+The texts of refusals say what Batsim says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from beasy_sched.errors import DecisionRefused, InputError
+from beasy_sched.formats.batsim_profiles import Homogeneous, ProfileError, check_sequences, parse_profile
+from beasy_sched.formats.batsim_workload import parse_job
+from beasy_sched.formats.json_numbers import rounded
+from beasy_sched.model import decisions as d
+from beasy_sched.model.events import EnergyAnswer, JobRequest, JobsKilled, JobSubmitted
+from beasy_sched.simulator.arrivals import Arrivals
+from beasy_sched.simulator.execution import Execution
+from beasy_sched.simulator.job import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
+from beasy_sched.simulator.modes import COMPUTATION, COMPUTING, IDLE, IntArray
+from beasy_sched.simulator.power_states import PowerStates
+from beasy_sched.simulator.world import CALL, World
+
+_SHORTEST_CALL_S = 1e-5
+"""A requested call comes no sooner than this."""
+
+
+class Requests:
+    """Carries out decisions, one at a time."""
+
+    def __init__(
+        self, world: World, execution: Execution, power_states: PowerStates, arrivals: Arrivals
+    ) -> None:
+        """``arrivals`` knows the jobs of the workloads."""
+        self._world = world
+        self._execution = execution
+        self._power_states = power_states
+        self._arrivals = arrivals
+        self._explain = arrivals.explain_absence
+        self.dynamic_open = world.options.dynamic_jobs
+        """Whether the scheduler may register more jobs, so that the simulation must not end."""
+        self._raw_profiles: dict[tuple[str, str], dict[str, Any]] = {}
+        self._met: set[str] = set()
+        self.apply: dict[type[d.Decision], Callable[[Any], None]] = {
+            d.ExecuteJob: self._execute,
+            d.RejectJob: self._reject,
+            d.KillJobs: self._kill,
+            d.SetResourceState: self._set_state,
+            d.CallMeLater: self._call,
+            d.QueryEnergy: self._query,
+            d.SetJobMetadata: self._metadata,
+            d.RegisterProfile: self._register_profile,
+            d.RegisterJob: self._register_job,
+            d.FinishRegistration: self._finish_registration,
+            d.ContinueRegistration: self._continue_registration,
+            d.ChangeJobState: self._change_state,
+        }
+
+    def _job(self, job_id: str) -> SimJob:
+        job = self._world.jobs.get(job_id)
+        if job is None:
+            raise DecisionRefused(self._explain(job_id))
+        return job
+
+    # --- jobs ---
+
+    def _execute(self, decision: d.ExecuteJob) -> None:
+        world = self._world
+        job = self._job(decision.job_id)
+        if job.state != SUBMITTED:
+            word = STATE_WORDS[job.state] if job.end is None else job.end.value
+            raise DecisionRefused(
+                f"Cannot execute job '{decision.job_id}': its state ({word}) is not JOB_STATE_SUBMITTED."
+            )
+        ids = decision.alloc.ids
+        self._check_hosts(ids)
+        modes = world.machines.mode[ids]
+        first = modes.item(0)
+        uniform = first if len(ids) == 1 or (modes == first).all() else -1
+        if not (world.table.ready_of[uniform] if uniform >= 0 else world.table.ready[modes].all()):
+            self._check_readiness(decision)
+        if decision.mapping is not None:
+            job.executors = _executors(decision, job)
+        elif len(ids) != job.request.res and not (isinstance(job.profile, Homogeneous) and job.profile.total):
+            raise DecisionRefused(
+                f"Job '{decision.job_id}' allocation ('{decision.alloc}') is invalid. The job requires"
+                f" {job.request.res} machines but {len(ids)} were given. If you meant to use multiple executors per"
+                " machine, please specify a custom execution mapping."
+            )
+        self._execution.start(job, decision, modes, uniform)
+
+    def _check_hosts(self, ids: IntArray) -> None:
+        if not len(ids):
+            raise DecisionRefused("Invalid JSON message: an empty set of machines")
+        last = ids.item(-1)
+        if last >= self._world.machines.size or ids.item(0) < 0:
+            raise DecisionRefused(f"Cannot get machine {last}: it does not exist")
+
+    def _check_readiness(self, decision: d.ExecuteJob) -> None:
+        """Refuse unless jobs can start on every host: busy ones are fine where hosts are shared."""
+        world = self._world
+        table, job, alloc = world.table, decision.job_id, decision.alloc
+        for host in alloc:
+            mode = int(world.machines.mode[host])
+            state = table.state_of[mode]
+            if world.machines.owner[host] >= 0 and not world.options.compute_sharing:
+                others = ", ".join(o.request.id for o in self._execution.jobs_on(alloc.ids) if host in o.alloc)
+                raise DecisionRefused(
+                    f"Job '{job}': Invalid allocation ('{alloc}'): machine {host} is currently computing jobs"
+                    f" (these ones: {{{others}}}) whereas time-sharing on compute machines is disabled"
+                )
+            if state not in (IDLE, COMPUTING):
+                raise DecisionRefused(
+                    f"Job '{job}': Invalid job allocation ('{alloc}'): machine {host} cannot compute jobs now (the"
+                    f" machine is not computing nor idle, its state is '{world.machines.state_name(host)}')"
+                )
+            if table.sort_of[mode] != COMPUTATION:
+                raise DecisionRefused(
+                    f"Job '{job}': Invalid job allocation ('{alloc}'): machine {host} is not in a computation"
+                    f" pstate (ps={table.pstate_of[mode]})"
+                )
+
+    def _reject(self, decision: d.RejectJob) -> None:
+        world = self._world
+        job = world.jobs.get(decision.job_id)
+        if job is None:
+            raise DecisionRefused(f"Job '{decision.job_id}' does not exist. {self._explain(decision.job_id)}")
+        if job.state != SUBMITTED:
+            raise DecisionRefused(
+                f"Invalid rejection received: job '{decision.job_id}' cannot be rejected at the present time."
+                " To be rejected, a job must be submitted and not allocated yet."
+            )
+        job.state = ENDED
+        world.tally.rejected += 1
+        if world.tracer is not None:
+            world.tracer.rejected(job)
+        del world.jobs[decision.job_id]
+
+    def _kill(self, decision: d.KillJobs) -> None:
+        world = self._world
+        killed: list[str] = []
+        progress: dict[str, Any] = {}
+        for job_id in decision.job_ids:
+            job = world.jobs.get(job_id)
+            if job is None:
+                raise DecisionRefused(f"Trying to kill job '{job_id}': {self._explain(job_id)}")
+            if job.state in (SUBMITTED, BY_HAND):
+                raise DecisionRefused(
+                    f"Invalid KILL_JOB: job_id '{job_id}' refers to a job not being executed nor completed."
+                )
+            if not job.kill_asked:
+                job.kill_asked = True
+                killed.append(job_id)
+                if job.state == RUNNING:
+                    progress[job_id] = self._execution.kill(job)
+        if killed:
+            world.outbox.append(JobsKilled(world.stamp, tuple(killed), progress))
+
+    def _metadata(self, decision: d.SetJobMetadata) -> None:
+        self._job(decision.job_id).metadata = decision.metadata
+
+    def _change_state(self, decision: d.ChangeJobState) -> None:
+        job = self._job(decision.job_id)
+        if job.state == SUBMITTED and decision.job_state == "RUNNING":
+            job.state = BY_HAND
+            return
+        if job.state == BY_HAND and decision.job_state.startswith("COMPLETED"):
+            raise DecisionRefused(f"Job {decision.job_id.partition('!')[2]} did not complete")
+        raise DecisionRefused(
+            f"Cannot change the state of job '{decision.job_id}' from {STATE_WORDS[job.state]} to"
+            f" {decision.job_state}: use EXECUTE_JOB, REJECT_JOB and KILL_JOB"
+        )
+
+    # --- hosts, calls, energy ---
+
+    def _set_state(self, decision: d.SetResourceState) -> None:
+        if not self._world.options.energy:
+            raise DecisionRefused(
+                "Receiving a pstate modification request, which is forbidden as the simulator has not been"
+                " launched with energy support (-E)."
+            )
+        self._check_hosts(decision.resources.ids)
+        self._power_states.request(decision.resources, decision.state)
+
+    def _call(self, decision: d.CallMeLater) -> None:
+        world = self._world
+        if not decision.at > world.now:
+            raise DecisionRefused(
+                f"You asked to be awaken in the past! (you ask: {decision.at:.6f}, it is: {world.now:.6f})"
+            )
+        world.calls += 1
+        world.schedule(max(decision.at, world.now + _SHORTEST_CALL_S), CALL, None, None)
+
+    def _query(self, decision: d.QueryEnergy) -> None:
+        world = self._world
+        if not world.options.energy:
+            raise DecisionRefused(
+                "Received a request about the energy consumption of the machines but energy simulation is not"
+                " enabled (-E)."
+            )
+        world.outbox.append(EnergyAnswer(world.stamp, round(world.meter.meter_all(world.now), 6)))
+
+    # --- dynamic jobs ---
+
+    def _need_dynamic(self, what: str) -> None:
+        if not self._world.options.dynamic_jobs:
+            raise DecisionRefused(
+                f"Invalid JSON message: dynamic {what} registration received but the option seems disabled... It can"
+                " be activated with the '--enable-dynamic-jobs' command line option."
+            )
+
+    def _register_profile(self, decision: d.RegisterProfile) -> None:
+        self._need_dynamic("profile")
+        workload, name = decision.workload_name, decision.profile_name
+        profiles = self._world.profiles.setdefault(workload, {})
+        if name in profiles:
+            return
+        try:
+            profiles[name] = parse_profile(name, decision.profile)
+            check_sequences(profiles, [name])
+        except ProfileError as error:
+            raise DecisionRefused(f"Invalid JSON profile received from the scheduler: {error}") from None
+        self._raw_profiles[workload, name] = rounded(decision.profile)
+
+    def _register_job(self, decision: d.RegisterJob) -> None:
+        self._need_dynamic("job")
+        world, job_id = self._world, decision.job_id
+        workload, bang, local = job_id.partition("!")
+        if not bang or "!" in local:
+            raise DecisionRefused(f"Invalid string job identifier '{job_id}': should be formatted as 'workload!id'.")
+        if job_id in world.jobs or job_id in self._met or self._arrivals.knows(job_id):
+            raise DecisionRefused(f"Cannot register new job '{job_id}', it already exists.")
+        try:
+            job = parse_job(None, workload, {"subtime": world.stamp, **decision.job, "id": job_id})
+        except InputError as error:
+            raise DecisionRefused(f"Invalid job received from the scheduler: {error.message}") from None
+        profile = world.profiles.get(workload, {}).get(job.profile)
+        if profile is None:
+            raise DecisionRefused(f"Dynamically submitted job '{job_id}' has no profile: '{job.profile}' is not known.")
+        self._met.add(job_id)
+        request = JobRequest(job_id, rounded(job.subtime), job.res, job.profile, rounded(job.walltime), job.extras)
+        world.jobs[job_id] = SimJob(workload, request, profile, job)
+        if world.options.acknowledge_dynamic_jobs:
+            raw = self._raw_profiles.get((workload, job.profile)) if world.options.forward_profiles else None
+            world.outbox.append(JobSubmitted(world.stamp, request, raw))
+
+    def _finish_registration(self, decision: d.FinishRegistration) -> None:
+        self.dynamic_open = False
+
+    def _continue_registration(self, decision: d.ContinueRegistration) -> None:
+        self.dynamic_open = self._world.options.dynamic_jobs
+
+
+def _executors(decision: d.ExecuteJob, job: SimJob) -> IntArray:
+    """Read a custom mapping: executor number to position in the allocation."""
+    mapping = decision.mapping or {}
+    try:
+        pairs = {int(executor): int(place) for executor, place in mapping.items()}
+    except ValueError:
+        raise DecisionRefused(f"Job '{decision.job_id}': the mapping {mapping} is not made of numbers") from None
+    if sorted(pairs) != list(range(job.request.res)):
+        raise DecisionRefused(
+            f"Job '{decision.job_id}': the mapping names {len(pairs)} executors, expected 0 to {job.request.res - 1}"
+        )
+    places = np.array([pairs[executor] for executor in range(len(pairs))], dtype=np.intp)
+    if places.min() < 0 or places.max() >= len(decision.alloc):
+        raise DecisionRefused(
+            f"Job '{decision.job_id}': the mapping points outside the allocation ('{decision.alloc}')"
+        )
+    return places

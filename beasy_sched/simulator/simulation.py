@@ -1,0 +1,206 @@
+"""A whole simulation: messages to a scheduler and its replies, from SIMULATION_BEGINS to the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from beasy_sched.formats.batsim_events import ExternalEvent
+from beasy_sched.formats.batsim_workload import Workload
+from beasy_sched.formats.simgrid_xml import SimGridPlatform
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message, Resource, SimulationBegins, SimulationEnds
+from beasy_sched.simulator.arrivals import NEVER
+from beasy_sched.simulator.engine import Engine
+from beasy_sched.simulator.options import SimulationOptions
+from beasy_sched.simulator.outputs import Tracer
+
+BATSIM_VERSION = "v4.2.1"
+"""The version whose behaviour is reproduced, as the schedule file names it."""
+
+Decide = Callable[[Message], Reply]
+"""A scheduler, as seen from here."""
+
+
+class Ending(str, Enum):
+    """How a simulation ended."""
+
+    FINISHED = "finished"
+    DEADLOCK = "deadlock"
+    """Nothing is left to happen, but jobs wait (or registration was never finished)."""
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """What came out of a simulation."""
+
+    ending: Ending
+    end_s: float
+    """The clock at the end, s."""
+    energy_j: float
+    """Energy of all compute hosts from 0 to the end, J (0 without energy)."""
+    messages: int
+    jobs: int
+    """Jobs that ended, rejected ones included."""
+    succeeded: int
+    rejected: int
+    waiting: tuple[str, ...]
+    """Ids of jobs that were submitted and had not ended, the first hundred."""
+    makespan_s: float
+    scheduling_s: float
+    """Wall time spent in the scheduler."""
+    simulation_s: float
+    """Wall time altogether."""
+    files: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    """What the user should know."""
+
+
+class Simulation:
+    """The simulator, ready to run once."""
+
+    def __init__(
+        self,
+        platform: SimGridPlatform,
+        workloads: Sequence[Workload],
+        events: Sequence[ExternalEvent] | None = None,
+        options: SimulationOptions | None = None,
+        tracer: Tracer | None = None,
+    ) -> None:
+        """Take what has been read from the input files; ``tracer`` (or none) writes Batsim's files."""
+        self.options = options or SimulationOptions()
+        self._platform = platform
+        self._workloads = workloads
+        self._tracer = tracer
+        self._messages = 0
+        self._in_scheduler_s = 0.0
+        self.engine = Engine(platform.platform, workloads, events, self.options, tracer)
+
+    def run(self, decide: Decide, progress: Callable[[float], None] | None = None) -> SimulationResult:
+        """Run to the end.
+
+        ``decide`` gets each message and returns the reply; ``progress``, if given, is called now and
+        then with the share of jobs that have been submitted. Raises DecisionRefused where Batsim would
+        abort, and whatever ``decide`` raises; no output file is left then.
+        """
+        started = time.perf_counter()
+        try:
+            ending = self._run(decide, progress)
+            elapsed_s = time.perf_counter() - started
+            return self._result(ending, elapsed_s)
+        except BaseException:
+            if self._tracer is not None:
+                self._tracer.discard()
+            raise
+
+    def _run(self, decide: Decide, progress: Callable[[float], None] | None) -> Ending:
+        engine = self.engine
+        self._exchange(decide, [self.begins()])
+        report = progress is not None
+        while True:
+            events = engine.take()
+            if events:
+                self._exchange(decide, events)
+                if report and progress is not None and self._messages % 256 == 0:
+                    progress(engine.arrivals.submitted / max(1, engine.arrivals.total))
+                continue
+            at = engine.next_time()
+            if at != NEVER:
+                engine.instant(at)
+                continue
+            if not engine.finished:
+                return Ending.DEADLOCK
+            self._tell(decide, [SimulationEnds(engine.world.stamp)])
+            return Ending.FINISHED
+
+    def _tell(self, decide: Decide, events: list[Any]) -> Reply:
+        self._messages += 1
+        before = time.perf_counter()
+        reply = decide(Message(self.engine.world.stamp, events))
+        self._in_scheduler_s += time.perf_counter() - before
+        return reply
+
+    def _exchange(self, decide: Decide, events: list[Any]) -> None:
+        engine = self.engine
+        reply = self._tell(decide, events)
+        for decision in reply.decisions:
+            engine.apply(decision, reply.now)
+        if reply.now > engine.now:
+            engine.advance(reply.now)
+            engine.world.set_clock(reply.now)
+
+    def begins(self) -> SimulationBegins:
+        """Return the first event."""
+        options, platform = self.options, self._platform.platform
+        resources = tuple(
+            Resource(index, name, "idle", dict(properties), dict(zone))
+            for index, (name, properties, zone) in enumerate(
+                zip(platform.names, platform.properties, platform.zone_properties, strict=True)
+            )
+        )
+        storage = tuple(
+            Resource(platform.size + index, name, "idle", dict(properties), dict(zone))
+            for index, (name, properties, zone) in enumerate(self._platform.storage)
+        )
+        return SimulationBegins(
+            0.0,
+            resources=resources,
+            storage_resources=storage,
+            config=_config(options),
+            workloads={w.name: w.path for w in self._workloads},
+            profiles={w.name: w.raw_profiles if options.send_profiles else {} for w in self._workloads},
+            allow_compute_sharing=options.compute_sharing,
+            allow_storage_sharing=options.storage_sharing,
+        )
+
+    def _result(self, ending: Ending, elapsed_s: float) -> SimulationResult:
+        world = self.engine.world
+        world.meter.accrue(world.now)
+        files: list[Path] = []
+        seconds = (self._in_scheduler_s, elapsed_s)
+        if self._tracer is not None:
+            row = world.tally.row(BATSIM_VERSION, world.machines.size, world.machines.time_in, seconds)
+            files = self._tracer.commit(row)
+        waiting = tuple(job for _, job in zip(range(100), world.jobs, strict=False))
+        return SimulationResult(
+            ending=ending,
+            end_s=world.now,
+            energy_j=world.meter.energy_j,
+            messages=self._messages,
+            jobs=world.tally.jobs,
+            succeeded=world.tally.success,
+            rejected=world.tally.rejected,
+            waiting=waiting,
+            makespan_s=world.tally.makespan_s,
+            scheduling_s=self._in_scheduler_s,
+            simulation_s=elapsed_s,
+            files=tuple(files),
+            notes=self._notes(),
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        if not self._platform.has_network:
+            return ()
+        return (
+            "the platform describes a network, which is not simulated: Batsim's own messages take no time here, so"
+            " its times would be later by some latencies",
+        )
+
+
+def _config(options: SimulationOptions) -> dict[str, Any]:
+    return {
+        "redis-enabled": False,
+        "redis-hostname": "127.0.0.1",
+        "redis-port": 6379,
+        "redis-prefix": "default",
+        "profiles-forwarded-on-submission": options.forward_profiles,
+        "dynamic-jobs-enabled": options.dynamic_jobs,
+        "dynamic-jobs-acknowledged": options.acknowledge_dynamic_jobs,
+        "profile-reuse-enabled": options.profile_reuse,
+        "sched-config": options.sched_config,
+        "forward-unknown-events": options.forward_unknown_events,
+    }

@@ -1,0 +1,108 @@
+"""Parallel tasks: rates and loads by SimGrid's model of them, without communication.
+
+A task advances on all its hosts at once, at the pace of the slowest. Its rate (fraction of the task per
+second) is limited on each host by one core's speed over the largest amount of one executor, and by
+all cores' speed over the amounts of all its executors there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beasy_sched.formats.batsim_profiles import Homogeneous, Parallel, Profile
+from beasy_sched.simulator.job import SimJob
+from beasy_sched.simulator.modes import FloatArray, IntArray, ModeTable
+
+NEVER = float("inf")
+
+
+class Task:
+    """A parallel task in execution."""
+
+    __slots__ = ("amount", "flops", "largest", "left", "rate", "updated_at")
+
+    def __init__(
+        self, amount: float, flops: FloatArray | None, largest: FloatArray | None, now: float
+    ) -> None:
+        """``amount`` of flops on each host, or else the sums (``flops``) and largest executors a host."""
+        self.amount = amount
+        self.flops = flops
+        self.largest = largest
+        self.left = 1.0
+        """Fraction still to do."""
+        self.rate = NEVER
+        """Fraction a second; infinite for a task without flops."""
+        self.updated_at = now
+
+    def advance(self, now: float) -> None:
+        """Do the work since the last change of rate."""
+        if self.rate == NEVER:
+            self.left = 0.0
+        else:
+            self.left = max(0.0, self.left - self.rate * (now - self.updated_at))
+        self.updated_at = now
+
+    def end(self) -> float:
+        """Return when the task ends at the present rate, s."""
+        if self.rate == NEVER or self.left <= 0.0:
+            return self.updated_at
+        return self.updated_at + self.left / self.rate if self.rate > 0 else NEVER
+
+
+def start_task(job: SimJob, leaf: Profile, now: float) -> Task:
+    """Lay a leaf's flops out over the job's hosts."""
+    size = len(job.alloc)
+    if isinstance(leaf, Homogeneous):
+        executors = size if job.executors is None else len(job.executors)
+        amount = leaf.flops / executors if leaf.total else leaf.flops
+        if job.executors is None:
+            return Task(amount, None, None, now)
+        each = np.full(executors, amount)
+    else:
+        assert isinstance(leaf, Parallel)
+        each = np.array(leaf.flops)
+        if job.executors is None:
+            return Task(0.0, each, each, now)
+    flops, largest = np.zeros(size), np.zeros(size)
+    np.add.at(flops, job.executors, each)
+    np.maximum.at(largest, job.executors, each)
+    return Task(0.0, flops, largest, now)
+
+
+def alone(task: Task, table: ModeTable, modes: IntArray, uniform: int) -> tuple[float, float]:
+    """Return rate and power (W) of a task that shares no host with another one."""
+    if task.flops is None and uniform >= 0:
+        if task.amount <= 0.0:
+            return NEVER, table.idle_of[uniform] * len(modes)
+        return table.speed_of[uniform] / task.amount, table.one_core_of[uniform] * len(modes)
+    rate = speed_limit(task, table, modes)
+    return rate, float(powers(table, modes, used_flops(task, rate, len(modes))).sum())
+
+
+def speed_limit(task: Task, table: ModeTable, modes: IntArray) -> float:
+    """Return the largest rate that the hosts allow."""
+    speeds = table.speeds[modes]
+    if task.flops is None or task.largest is None:
+        return float(speeds.min()) / task.amount if task.amount > 0.0 else NEVER
+    busy = task.flops > 0.0
+    if not busy.any():
+        return NEVER
+    speeds = speeds[busy]
+    one_core = (speeds / task.largest[busy]).min()
+    all_cores = (speeds * table.cores[modes][busy] / task.flops[busy]).min()
+    return float(min(one_core, all_cores))
+
+
+def used_flops(task: Task, rate: float, size: int) -> FloatArray:
+    """Return the flops/s that a task uses on each of its hosts."""
+    if rate == NEVER:
+        return np.zeros(size)
+    return np.full(size, task.amount * rate) if task.flops is None else task.flops * rate
+
+
+def powers(table: ModeTable, modes: IntArray, used: FloatArray) -> FloatArray:
+    """Return each host's power, W, at the flops/s it computes (SimGrid's host_energy plugin)."""
+    capacity = table.speeds[modes] * table.cores[modes]
+    load = np.minimum(np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0), 1.0)
+    epsilon = table.epsilon_w[modes]
+    return np.where(used > 0.0, epsilon + load * (table.full_w[modes] - epsilon), table.idle_w[modes])
