@@ -1,0 +1,218 @@
+"""The Standard Workload Format, read as a stream, plain or gzip, damaged or not.
+
+Format: Parallel Workloads Archive; ``;`` starts a comment, a job is 18 numbers, -1 means missing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import os
+import zlib
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.errors import InputError
+
+FloatArray = npt.NDArray[np.float64]
+Progress = Callable[[int, int], object]
+"""Called now and then with the bytes read and the bytes of the file (0: not known)."""
+
+SWF_FIELDS: Final = {
+    "job_number": 1,
+    "submit_s": 2,
+    "wait_s": 3,
+    "run_s": 4,
+    "allocated_processors": 5,
+    "cpu_time_s": 6,
+    "used_memory_kb": 7,
+    "requested_processors": 8,
+    "requested_time_s": 9,
+    "requested_memory_kb": 10,
+    "status": 11,
+    "user": 12,
+    "group": 13,
+    "executable": 14,
+    "queue": 15,
+    "partition": 16,
+    "preceding_job": 17,
+    "think_time_s": 18,
+}
+"""Our names for the fields, and their numbers in the format (from 1)."""
+FIELDS_A_ROW: Final = len(SWF_FIELDS)
+LINE_COLUMN: Final = FIELDS_A_ROW
+"""Column of a chunk, after those of the fields, that holds the row's line number."""
+
+_LARGEST_VALUE: Final = 1e18
+_LONGEST_LINE: Final = 10_000
+_ROWS_A_CHUNK: Final = 16_384
+_EXAMPLES: Final = 5
+_OTHER_FILES: Final = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+@dataclass
+class SwfFindings:
+    """What was met while reading."""
+
+    rows: int = 0
+    """Lines that are neither blank nor comments."""
+    bad_rows: int = 0
+    """Rows left out because they cannot be read."""
+    examples: list[str] = field(default_factory=list)
+    """The first few bad rows, each with its line and what is wrong."""
+    long_rows: int = 0
+    """Rows with more than 18 fields; the first 18 were taken."""
+    damage: str | None = None
+    """How a damaged gzip file ends, where it was accepted."""
+
+    def bad(self, line: int, reason: str) -> None:
+        """Count a row that cannot be read."""
+        self.bad_rows += 1
+        if len(self.examples) < _EXAMPLES:
+            self.examples.append(f"line {line}: {reason}")
+
+
+class SwfReader:
+    """One pass over a trace. `header` and `findings` are complete when `chunks` has come to its end."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, accept_damaged: bool = False, progress: Progress | None = None
+    ) -> None:
+        """``accept_damaged`` takes what comes before the damage in a gzip file that is cut or corrupt."""
+        self.path = path
+        self.accept_damaged = accept_damaged
+        self.progress = progress
+        self.header: dict[str, str] = {}
+        self.findings = SwfFindings()
+
+    def header_number(self, *names: str) -> float | None:
+        """Return the first positive number among header fields such as ``MaxProcs``, or None."""
+        for name in names:
+            try:
+                value = float(self.header.get(name, "").split()[0])
+            except (ValueError, IndexError):
+                continue
+            if 0 < value < _LARGEST_VALUE:
+                return value
+        return None
+
+    def chunks(self) -> Iterator[FloatArray]:
+        """Yield arrays of shape (rows, 19): column i is field i + 1, the last one the line number.
+
+        Rows are in the file's order. Bad rows are left out and counted in `findings`. Raises InputError
+        for a file that cannot be read, is damaged (unless that is accepted), or has no readable row.
+        """
+        try:
+            with open(self.path, "rb") as raw:
+                total = os.fstat(raw.fileno()).st_size
+                for chunk in self._chunks(raw):
+                    if self.progress is not None:
+                        self.progress(raw.tell() if raw.seekable() else 0, total)
+                    yield chunk
+        except OSError as error:
+            raise InputError(self.path, f"cannot be read: {error.strerror or error}") from error
+        self._check_any_row()
+
+    def _check_any_row(self) -> None:
+        if self.findings.rows == 0:
+            raise InputError(self.path, "holds no job: an SWF trace has one line of 18 numbers a job")
+        if self.findings.rows == self.findings.bad_rows:
+            raise InputError(self.path, f"not an SWF trace, no row can be read; {self.findings.examples[0]}")
+
+    def _chunks(self, raw: io.BufferedReader) -> Iterator[FloatArray]:
+        lines = self._lines(raw)
+        while batch := list(itertools.islice(lines, _ROWS_A_CHUNK)):
+            values = array("d")
+            for number, line in batch:
+                self._add_row(values, number, line)
+            if values:
+                yield self._sane(np.frombuffer(values, dtype=np.float64).reshape(-1, FIELDS_A_ROW + 1))
+
+    def _sane(self, chunk: FloatArray) -> FloatArray:
+        """Leave out rows with infinite or absurd values, and NaN."""
+        sane = (np.abs(chunk) < _LARGEST_VALUE).all(axis=1)
+        if sane.all():
+            return chunk
+        for row in chunk[~sane]:
+            column = int(np.argmin(np.abs(row) < _LARGEST_VALUE))
+            self.findings.bad(int(row[LINE_COLUMN]), f"field {column + 1} is {row[column]:g}")
+        return chunk[sane]
+
+    def _add_row(self, values: array[float], number: int, line: str) -> None:
+        """Append the row's 18 numbers and its line number, or count it as bad."""
+        fields = line.split()
+        self.findings.rows += 1
+        if len(fields) != FIELDS_A_ROW:
+            if len(fields) < FIELDS_A_ROW:
+                self.findings.bad(number, f"{len(fields)} fields, expected {FIELDS_A_ROW}")
+                return
+            del fields[FIELDS_A_ROW:]
+            self.findings.long_rows += 1
+        try:
+            row = list(map(float, fields))
+            if "_" in line and any("_" in text for text in fields):
+                raise ValueError
+        except ValueError:
+            self.findings.bad(number, _not_a_number(fields))
+            return
+        row.append(number)
+        values.extend(row)
+
+    def _lines(self, raw: io.BufferedReader) -> Iterator[tuple[int, str]]:
+        """Yield (line number, text) of the rows; take in comments; pass over blank lines."""
+        text = io.TextIOWrapper(self._unpacked(raw), encoding="latin-1", newline=None)
+        number = 0
+        try:
+            while line := text.readline(_LONGEST_LINE):
+                number += 1
+                whole = line
+                while len(line) == _LONGEST_LINE and not line.endswith("\n"):
+                    line = text.readline(_LONGEST_LINE)
+                if number == 1:
+                    whole = whole.removeprefix("\xef\xbb\xbf")
+                start = whole.lstrip()[:1]
+                if start in (";", "#"):
+                    key, colon, value = whole.strip().lstrip(";#").partition(":")
+                    if colon:
+                        self.header.setdefault(key.strip(), value.strip())
+                elif start:
+                    yield number, whole
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            self._damaged(number, error)
+
+    def _damaged(self, line: int, error: Exception) -> None:
+        how = "is cut off" if isinstance(error, EOFError) else f"is corrupt ({error})"
+        self.findings.damage = f"the gzip file {how} after line {line}"
+        if not self.accept_damaged:
+            raise InputError(
+                self.path,
+                f"{self.findings.damage}: fetch it again, or accept what comes before (--accept-damaged)",
+            ) from error
+
+    def _unpacked(self, raw: io.BufferedReader) -> BinaryIO:
+        magic = raw.peek(8)
+        for start, name in _OTHER_FILES.items():
+            if magic.startswith(start):
+                raise InputError(self.path, f"is a {name} file: unpack it first (plain and gzip are read)")
+        if magic.startswith(b"\x1f\x8b"):
+            return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 17)
+        return raw
+
+
+def _not_a_number(fields: list[str]) -> str:
+    for index, text in enumerate(fields):
+        try:
+            float(text)
+        except ValueError:
+            pass
+        else:
+            if "_" not in text:
+                continue
+        return f"field {index + 1} is {text[:30]!r}, expected a number"
+    raise AssertionError(fields)

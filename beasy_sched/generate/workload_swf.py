@@ -1,0 +1,180 @@
+"""From an SWF trace to a Batsim workload (thesis, Sections 3.2.1 and 3.3.1)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.errors import InputError
+from beasy_sched.formats.swf import Progress, SwfReader
+from beasy_sched.generate.swf_rows import Rows, read_rows
+from beasy_sched.generate.walltimes import grouped_walltimes, to_microseconds
+from beasy_sched.generate.workload import GeneratedWorkload, plain_numbers
+from beasy_sched.generate.workload_options import EXTRA_FIELDS, SwfOptions
+
+FloatArray = npt.NDArray[np.float64]
+
+_MISSING: Final = -1
+
+
+def workload_from_swf(
+    path: str | os.PathLike[str], options: SwfOptions, progress: Progress | None = None
+) -> GeneratedWorkload:
+    """Convert the trace at ``path``; the file is read once, as a stream.
+
+    Jobs are sorted by submission (those of one instant stay in the file's order), and the window's start
+    becomes 0. Every row that is left out is counted in the workload's ``report``. Raises InputError for a
+    file that cannot be read, and where no job is left.
+    """
+    reader = SwfReader(path, accept_damaged=options.accept_damaged, progress=progress)
+    rows = read_rows(reader, options)
+    _fix_run_times(rows, options)
+    _count_hosts(rows, options)
+    _filter(rows, options)
+    site = _fit_site(rows, options, reader)
+    _sort(rows)
+    _set_walltimes(rows, options)
+    if not len(rows):
+        reasons = "; ".join(f"{count} {reason}" for reason, count in rows.report.dropped.items())
+        raise InputError(path, f"no job is left of {rows.report.rows}: {reasons}")
+    ids, from_trace = _ids(rows)
+    return GeneratedWorkload(
+        nb_res=site,
+        window_s=rows.window_s if math.isfinite(rows.window_s) else float(rows["submit_s"].max()),
+        ids=ids,
+        submit_s=rows["submit_s"],
+        run_s=rows["run_s"],
+        hosts=rows["hosts"].astype(np.int64),
+        walltime_s=rows["walltime_s"],
+        reference_speed_flops=options.reference_speed_flops,
+        profile_type=options.profile_type,
+        extras=_extras(rows, options.extras if from_trace else [*options.extras, "job_number"]),
+        report=rows.report,
+    )
+
+
+def _fix_run_times(rows: Rows, options: SwfOptions) -> None:
+    rows.keep(rows["run_s"] >= 0, "no run time")
+    zero = rows["run_s"] == 0
+    if options.zero_run_time_s is None:
+        rows.keep(~zero, "run time 0")
+    elif zero.any():
+        rows["run_s"] = np.where(zero, options.zero_run_time_s, rows["run_s"])
+        rows.report.notes.append(f"{zero.sum()} run times of 0 became {options.zero_run_time_s:g} s")
+
+
+def _count_hosts(rows: Rows, options: SwfOptions) -> None:
+    """Add the column ``hosts``: ceil(processors / cores_per_host)."""
+    first, second = "allocated", "requested"
+    if options.processors == "requested":
+        first, second = second, first
+    chosen, other = f"{first}_processors", f"{second}_processors"
+    rows.keep((rows[chosen] > 0) | (rows[other] > 0), "no number of processors")
+    replaced = rows[chosen] <= 0
+    if replaced.any():
+        rows.report.notes.append(
+            f"{replaced.sum()} jobs have no {first} processors: the {second} ones were taken"
+        )
+    processors = np.where(replaced, rows[other], rows[chosen])
+    rows["hosts"] = np.ceil(processors / options.cores_per_host)
+
+
+def _filter(rows: Rows, options: SwfOptions) -> None:
+    for name, values in options.keep.items():
+        rows.keep(np.isin(rows[name], sorted(values)), f"other {name}")
+    run = rows["run_s"]
+    rows.keep((run >= options.min_run_s) & (run <= options.max_run_s), "run time out of bounds")
+    if options.max_hosts is not None:
+        rows.keep(rows["hosts"] <= options.max_hosts, f"more than {options.max_hosts} hosts")
+
+
+def _fit_site(rows: Rows, options: SwfOptions, reader: SwfReader) -> int:
+    """Return the site's size in hosts; drop jobs that are larger than a size given."""
+    largest = int(rows["hosts"].max(initial=1))
+    if options.hosts is not None:
+        too_large = rows["hosts"] > options.hosts
+        if not options.keep_oversize:
+            rows.keep(~too_large, f"larger than the site ({options.hosts} hosts)")
+        elif too_large.any():
+            rows.report.warnings.append(
+                f"{too_large.sum()} jobs need more than the site's {options.hosts} hosts"
+            )
+        return options.hosts
+    processors = reader.header_number("MaxProcs", "MaxNodes")
+    if processors is None:
+        rows.report.notes.append(
+            f"the header tells no size: the site is as large as the largest job, {largest}"
+        )
+        return largest
+    site = math.ceil(processors / options.cores_per_host)
+    if largest > site:
+        rows.report.warnings.append(
+            f"the header's size is {site} hosts, but the largest job needs {largest}: this is the site's size"
+        )
+    return max(site, largest)
+
+
+def _sort(rows: Rows) -> None:
+    order = np.argsort(rows["submit_s"], kind="stable")
+    inversions = int(np.count_nonzero(np.diff(rows["submit_s"]) < 0))
+    if inversions:
+        rows.report.notes.append(f"rows were out of order ({inversions} steps back): sorted by submission")
+        rows.take(order)
+
+
+def _set_walltimes(rows: Rows, options: SwfOptions) -> None:
+    """Add the column ``walltime_s`` (NaN: no limit) and shorten run times to it if asked."""
+    notes = rows.report.notes
+    if options.walltimes == "none":
+        rows["walltime_s"] = np.full(len(rows), math.nan)
+        notes.append("walltimes: none, no job has a limit")
+    elif options.walltimes == "groups":
+        rows["walltime_s"] = grouped_walltimes(rows["run_s"], options.seed)
+        notes.append(f"walltimes: five equal groups of overestimation, seed {options.seed}")
+    else:
+        _trace_walltimes(rows, options)
+    late = rows["run_s"] > rows["walltime_s"]
+    if options.clip_run_time and late.any():
+        rows["run_s"] = np.where(late, rows["walltime_s"], rows["run_s"])
+        notes.append(f"{late.sum()} run times were shortened to the walltime")
+
+
+def _trace_walltimes(rows: Rows, options: SwfOptions) -> None:
+    rule, field = options.missing_walltime, options.requested_time_field
+    missing = rows["requested_time_s"] <= 0
+    count = int(missing.sum())
+    if count and count == len(rows):
+        rows.report.warnings.append(
+            f"no job has a requested time in field {field}: is it in another one (--requested-time-field)?"
+        )
+    if rule == "drop":
+        rows.keep(~missing, "no requested time")
+        rows["walltime_s"] = to_microseconds(rows["requested_time_s"])
+        return
+    factor = math.nan if rule == "none" else float(rule)
+    guess = rows["run_s"] * factor
+    rows["walltime_s"] = to_microseconds(np.where(missing, guess, rows["requested_time_s"]))
+    if count:
+        what = "they have no limit" if rule == "none" else f"their walltime is {factor:g} x the run time"
+        rows.report.notes.append(f"{count} jobs have no requested time: {what}")
+
+
+def _ids(rows: Rows) -> tuple[Sequence[str], bool]:
+    """Take the job numbers as ids, or count from 1 where they are no ids; tell which."""
+    numbers = rows["job_number"]
+    if (numbers >= 0).all() and len(np.unique(numbers)) == len(numbers):
+        return [str(number) for number in plain_numbers(numbers)], True
+    rows.report.notes.append("job numbers are missing or occur twice: ids count from 1, job_number is kept")
+    return [str(number) for number in range(1, len(rows) + 1)], False
+
+
+def _extras(rows: Rows, names: Iterable[str]) -> dict[str, list[Any]]:
+    return {
+        name: [None if value == _MISSING else value for value in plain_numbers(rows[EXTRA_FIELDS[name]])]
+        for name in dict.fromkeys(names)
+    }
