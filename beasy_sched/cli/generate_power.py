@@ -1,0 +1,360 @@
+"""``beasy-sched generate power``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+import numpy as np
+
+from beasy_sched.cli.generate import write_output
+from beasy_sched.energy.resample import Interpolation
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.power_events import EventsFormat, power_event_lines
+from beasy_sched.formats.time_series import FloatArray, TimeSeries, time_text
+from beasy_sched.formats.timestamps import DateOrder, parse_moment
+from beasy_sched.formats.weather_file import read_weather_file
+from beasy_sched.generate.power import (
+    Gaps,
+    Production,
+    Route,
+    Window,
+    flagged_intervals,
+    pv_production,
+    shared_start,
+    step_power,
+    summarize,
+    wind_production,
+)
+from beasy_sched.generate.synthetic_export import export_lines
+from beasy_sched.generate.synthetic_power import SyntheticWeather, synthetic_series
+from beasy_sched.units import SECONDS_PER_DAY, kw_to_w, w_to_kw
+
+_SYNTHETIC_START = "2024-06-01"
+
+
+def _above(least: float, *, inclusive: bool = False) -> Callable[[Any], float]:
+    """An option type: a finite number above ``least`` (or equal to it)."""
+
+    def number(value: Any) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not (number > least or (inclusive and number == least)) or math.isinf(number):
+            sign = ">=" if inclusive else ">"
+            raise click.BadParameter(f"found {value!r}, expected a number {sign} {least:g}")
+        return number
+
+    return number
+
+
+def _moment(value: Any) -> int:
+    """An option type: a date, with a time of day or without, in UTC, as seconds since 1970."""
+    moment = value if isinstance(value, int) else parse_moment(str(value))
+    if moment is None:
+        raise click.BadParameter(f"found {value!r}, expected a time such as 2019-06-01 or '2019-06-01 05:00'")
+    return moment
+
+
+def _choice(kind: type[Any]) -> click.Choice[str]:
+    return click.Choice([member.value for member in kind])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """The command's options, as they are named on the command line."""
+
+    output: str
+    pv: str | None
+    wind: str | None
+    pv_kw: float | None
+    wind_kw: float | None
+    pv_capacity_kw: float | None
+    wind_capacity_kw: float | None
+    start: int | None
+    pv_start: int | None
+    wind_start: int | None
+    days: float
+    dt: float
+    interpolation: str
+    gaps: str
+    route: str
+    pv_efficiency: float
+    cut_in: float
+    rated_speed: float
+    cut_out: float
+    pv_column: str | None
+    wind_column: str | None
+    unit: str | None
+    interval: int | None
+    first_time: int | None
+    date_order: str | None
+    synthetic: bool
+    seed: int
+    latitude: float
+    cloudiness: float
+    wind_mean: float
+    write_ninja: str | None
+    events_format: str
+    quiet: bool
+
+    @property
+    def steps(self) -> int:
+        """Whole steps in the window."""
+        return int(self.days * SECONDS_PER_DAY / self.dt + 1e-9)
+
+
+@click.command()
+@click.option("-o", "--output", required=True, metavar="FILE", help="The events file; - is the terminal.")
+@click.option("--pv", metavar="FILE", help="Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file.")
+@click.option("--wind", metavar="FILE", help="Wind: the same kinds of file.")
+@click.option("--pv-kw", type=_above(0), metavar="KW", help="Size of the site's PV plant (peak power).")
+@click.option("--wind-kw", type=_above(0), metavar="KW", help="Size of the site's turbines (rated power).")
+@click.option("--start", type=_moment, metavar="TIME", help="Start of the window, UTC. [default: the file's]")
+@click.option(
+    "--days", type=_above(0), metavar="DAYS", default=3.0, show_default=True, help="Length of the window."
+)
+@click.option(
+    "--dt",
+    type=_above(1, inclusive=True),
+    metavar="S",
+    default=300.0,
+    show_default=True,
+    help="Step, seconds.",
+)
+@click.option(
+    "--format",
+    "events_format",
+    type=_choice(EventsFormat),
+    default="batsim4",
+    show_default=True,
+    help="batsim5 knows generic events only.",
+)
+@click.option(
+    "--interpolation",
+    type=_choice(Interpolation),
+    default="smooth",
+    show_default=True,
+    help="How power runs inside an hour; its energy is kept either way.",
+)
+@click.option(
+    "--gaps",
+    type=_choice(Gaps),
+    default="refuse",
+    show_default=True,
+    help="Hours that a file lacks: interpolate bridges up to six.",
+)
+@click.option(
+    "--route",
+    type=_choice(Route),
+    default="auto",
+    show_default=True,
+    help="Take the file's electricity, or compute it from the file's weather.",
+)
+@click.option(
+    "--pv-efficiency", type=float, default=0.9, show_default=True, help="Weather route: eta_pv of Eq. 2.2."
+)
+@click.option("--cut-in", type=float, default=3.0, show_default=True, help="Weather route: m/s, Eq. 2.1.")
+@click.option("--rated-speed", type=float, default=12.0, show_default=True, help="Weather route: m/s.")
+@click.option("--cut-out", type=float, default=25.0, show_default=True, help="Weather route: m/s.")
+@click.option(
+    "--pv-capacity-kw",
+    type=_above(0),
+    metavar="KW",
+    help="Capacity that the file's electricity is for, where the file does not state it.",
+)
+@click.option("--wind-capacity-kw", type=_above(0), metavar="KW", help="The same for wind.")
+@click.option("--pv-start", type=_moment, metavar="TIME", help="Start in the PV file, if not --start.")
+@click.option("--wind-start", type=_moment, metavar="TIME", help="Start in the wind file, if not --start.")
+@click.option("--pv-column", metavar="NAME", help="Column of a CSV or ENTSO-E file, or a part of its name.")
+@click.option("--wind-column", metavar="NAME", help="The same for wind; WS10M or so for NASA POWER.")
+@click.option("--unit", metavar="UNIT", help="Of a CSV column without one: W, kW, MW, GW or per-unit.")
+@click.option("--interval", type=click.IntRange(1), metavar="S", help="Row length of a CSV without times.")
+@click.option(
+    "--first-time", type=_moment, metavar="TIME", help="Date of the first row of a CSV without dates."
+)
+@click.option("--date-order", type=_choice(DateOrder), help="How to read 03/04/2019. [default: what fits]")
+@click.option("--synthetic", is_flag=True, help="Make the weather up, from --seed; no files needed.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of synthetic weather.")
+@click.option("--latitude", type=float, default=43.6, show_default=True, help="Synthetic: degrees north.")
+@click.option("--cloudiness", type=float, default=0.5, show_default=True, help="Synthetic: 0 to 1.")
+@click.option("--wind-mean", type=float, default=6.0, show_default=True, help="Synthetic: mean wind, m/s.")
+@click.option(
+    "--write-ninja",
+    metavar="PREFIX",
+    help="Synthetic: also write PREFIX_pv.csv and PREFIX_wind.csv, like Renewables.ninja exports.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
+def power(**values: Any) -> None:
+    """Write the power produced in each step, as external events for Batsim.
+
+    The power comes from files of the past (hourly or finer, times in UTC), scaled to the site's size
+    and brought to steps so that each hour keeps its energy, or from a seeded synthetic sky. Sun and wind
+    are added. The first line is always at time 0.
+
+    \b
+    Three days of June from two Renewables.ninja exports:
+      beasy-sched generate power --pv ninja_pv.csv --pv-kw 10 --wind ninja_wind.csv --wind-kw 7 \\
+          --start 2019-06-01 --days 3 -o power.txt
+
+    \b
+    No file at hand:
+      beasy-sched generate power --synthetic --seed 1 --pv-kw 10 --wind-kw 7 -o power.txt
+
+    \b
+    From weather (irradiance and wind speed, here both in one NASA POWER file):
+      beasy-sched generate power --pv power_hourly.csv --wind power_hourly.csv --pv-kw 10 --wind-kw 7 \\
+          --wind-column WS50M --rated-speed 11 -o power.txt
+
+    \b
+    From a CSV file of measurements without times, one row an hour, as a share of the capacity:
+      beasy-sched generate power --pv plant.csv --pv-column PV-MEAS --unit per-unit --interval 3600 \\
+          --pv-kw 10 -o power.txt
+
+    \b
+    Use it:
+      batsim -p platform.xml -w workload.json -e out/run -E --events power.txt --forward-unknown-events
+    """
+    options = _Options(**values)
+    if options.steps < 1:
+        raise ConfigError(f"--days {options.days:g} is shorter than one step of {options.dt:g} s")
+    productions = _synthetic(options) if options.synthetic else _from_files(options)
+    windows = [_window(options, production, productions) for production in productions]
+    powers = [
+        step_power(production, window, method=Interpolation(options.interpolation), gaps=Gaps(options.gaps))
+        for production, window in zip(productions, windows, strict=True)
+    ]
+    total = np.sum(powers, axis=0)
+    write_output(options.output, power_event_lines(total, options.dt, EventsFormat(options.events_format)))
+    for production, window in zip(productions, windows, strict=True):
+        for note in _notes(production, window):
+            click.echo(f"note: {production.series.path}: {note}", err=True)
+    if not options.quiet:
+        for line in _summary(options, productions, windows, powers, total):
+            click.echo(line, err=True)
+
+
+def _from_files(options: _Options) -> list[Production]:
+    """Read the files that are given, and scale them."""
+    if options.pv is None and options.wind is None:
+        raise ConfigError("nothing to read: give --pv FILE, --wind FILE or both, or --synthetic")
+    if options.write_ninja:
+        raise ConfigError("--write-ninja goes with --synthetic: an export is not ours to write again")
+    productions = []
+    if options.pv is not None:
+        productions.append(_pv(options, _read(options, options.pv, options.pv_column)))
+    if options.wind is not None:
+        productions.append(_wind(options, _read(options, options.wind, options.wind_column)))
+    return productions
+
+
+def _read(options: _Options, path: str, column: str | None) -> TimeSeries:
+    series = read_weather_file(
+        path,
+        column=column,
+        unit=options.unit,
+        interval_s=options.interval,
+        date_order=DateOrder(options.date_order) if options.date_order else None,
+    )
+    if options.first_time is not None and series.start_s is None:
+        series = replace(series, start_s=options.first_time)
+    return series
+
+
+def _pv(options: _Options, series: TimeSeries) -> Production:
+    return pv_production(
+        series,
+        installed_w=_watts(options.pv_kw),
+        stated_w=_watts(options.pv_capacity_kw),
+        route=Route(options.route),
+        efficiency=options.pv_efficiency,
+    )
+
+
+def _wind(options: _Options, series: TimeSeries) -> Production:
+    return wind_production(
+        series,
+        installed_w=_watts(options.wind_kw),
+        stated_w=_watts(options.wind_capacity_kw),
+        route=Route(options.route),
+        cut_in_m_s=options.cut_in,
+        rated_m_s=options.rated_speed,
+        cut_out_m_s=options.cut_out,
+    )
+
+
+def _watts(power_kw: float | None) -> float | None:
+    return None if power_kw is None else kw_to_w(power_kw)
+
+
+def _synthetic(options: _Options) -> list[Production]:
+    """Make the weather of the window, and the export files where they are asked for."""
+    if options.pv is not None or options.wind is not None:
+        raise ConfigError("--synthetic makes the weather up: give it without --pv and --wind")
+    if options.pv_kw is None and options.wind_kw is None:
+        raise ConfigError("--synthetic needs the size of a plant: give --pv-kw, --wind-kw or both")
+    weather = SyntheticWeather(
+        latitude_deg=options.latitude, cloudiness=options.cloudiness, wind_mean_m_s=options.wind_mean
+    )
+    start_s = parse_moment(_SYNTHETIC_START) if options.start is None else options.start
+    assert start_s is not None
+    series = synthetic_series(weather, seed=options.seed, start_s=start_s, hours=math.ceil(options.days * 24))
+    productions = []
+    if options.pv_kw is not None:
+        productions.append(_pv(options, series))
+    if options.wind_kw is not None:
+        productions.append(_wind(options, series))
+    if options.write_ninja:
+        for production in productions:
+            lines = export_lines(production, latitude_deg=options.latitude, seed=options.seed)
+            write_atomic(f"{options.write_ninja}_{production.name}.csv", lines)
+    return productions
+
+
+def _window(options: _Options, production: Production, productions: list[Production]) -> Window:
+    """The window in one production's file."""
+    own = options.pv_start if production.name == "pv" else options.wind_start
+    start_s = own if own is not None else options.start
+    if start_s is None and production.series.start_s is not None:
+        start_s = shared_start(productions)
+    return Window(options.steps, options.dt, start_s)
+
+
+def _notes(production: Production, window: Window) -> Iterator[str]:
+    yield from production.series.notes
+    flagged = flagged_intervals(production.series, window)
+    if flagged:
+        yield f"{flagged} hours of the window are marked as missing and filled in by the provider"
+
+
+def _summary(
+    options: _Options,
+    productions: list[Production],
+    windows: list[Window],
+    powers: list[FloatArray],
+    total: FloatArray,
+) -> Iterator[str]:
+    """What was written, for people."""
+    yield f"{options.output}: {len(total)} steps of {options.dt:g} s"
+    rows = [
+        (production.name, production.installed_w, window, values)
+        for production, window, values in zip(productions, windows, powers, strict=True)
+    ]
+    for name, installed_w, window, values in rows:
+        since = f", from {time_text(window.start_s, 0)} UTC" if window.start_s is not None else ""
+        yield f"  {name:5} {_figures(values, options.dt, installed_w)} of {w_to_kw(installed_w):g} kW{since}"
+    if len(rows) > 1:
+        yield f"  total {_figures(total, options.dt, sum(row[1] for row in rows))}"
+
+
+def _figures(values: FloatArray, step_s: float, installed_w: float) -> str:
+    summary = summarize(values, step_s, installed_w)
+    return (
+        f"{summary.energy_kwh:9.3f} kWh, peak {summary.peak_kw:.3f} kW, mean {summary.mean_kw:.3f} kW, "
+        f"capacity factor {100 * summary.capacity_factor:.1f} %"
+    )

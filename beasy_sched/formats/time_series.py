@@ -1,0 +1,169 @@
+"""A series of weather or power on a regular grid of times: what every reader of such files returns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.errors import InputError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+POWER = "power_w"
+IRRADIANCE = "irradiance_w_m2"
+WIND_SPEED = "wind_speed_m_s"
+TEMPERATURE = "temperature_c"
+FLAGGED = "flagged"
+"""Above 0 where the provider marked the row as filled in by itself."""
+
+_LONGEST_INTERVAL_S = 6 * 3600
+_PLAUSIBLE = {POWER: (0.0, 1e12), IRRADIANCE: (0.0, 1600.0), WIND_SPEED: (0.0, 120.0)}
+"""Least and largest value that a quantity can have; beyond it, the unit is wrong."""
+
+
+@dataclass(frozen=True)
+class TimeSeries:
+    """Means over intervals of equal length; NaN where the file has nothing."""
+
+    path: str
+    interval_s: int
+    columns: Mapping[str, FloatArray]
+    """By the names of this module: ``power_w``, ``irradiance_w_m2``, ``wind_speed_m_s``, ..."""
+    lines: IntArray
+    """The file's line of each interval, 0 where it has none."""
+    start_s: int | None = None
+    """Start of the first interval, seconds since 1970 (UTC); None for a file without dates."""
+    capacity_w: float | None = None
+    """Capacity that ``power_w`` is for, where the file states it."""
+    technology: str | None = None
+    """``"pv"``, ``"wind"``, ``"weather"``, or None where the file does not tell."""
+    notes: tuple[str, ...] = ()
+    """What the reader repaired or assumed, for the user to see."""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def time_text(self, index: int) -> str:
+        """When interval ``index`` starts, for messages."""
+        return time_text(self.start_s, index * self.interval_s)
+
+
+def time_text(start_s: int | None, offset_s: float) -> str:
+    """A time as ``2019-06-01 05:00`` UTC, or as seconds from the file's start where it has no dates."""
+    if start_s is None:
+        return f"{offset_s:g} s from the start"
+    moment = datetime.fromtimestamp(start_s + offset_s, timezone.utc)
+    return moment.strftime("%Y-%m-%d %H:%M")
+
+
+def on_grid(
+    path: str | os.PathLike[str],
+    times_s: IntArray,
+    lines: IntArray,
+    columns: Mapping[str, FloatArray],
+    *,
+    dated: bool = True,
+    notes: tuple[str, ...] = (),
+) -> TimeSeries:
+    """Sort the rows by time and put them on a grid of their most frequent spacing.
+
+    Rows that are missing become NaN. Raises InputError, naming the line, for times that repeat with
+    other values, that are off the grid, or that leave most of the grid empty, and for values that no
+    power, irradiance or wind speed can have.
+    """
+    if len(times_s) < 2:
+        raise InputError(path, f"has {len(times_s)} rows of data, expected at least 2")
+    for name, values in columns.items():
+        _check_plausible(path, name, values, lines)
+    order = np.argsort(times_s, kind="stable")
+    if np.any(np.diff(times_s) < 0):
+        line = int(lines[int(np.argmax(np.diff(times_s) < 0)) + 1])
+        notes += (f"rows are not in order of time (first at line {line}): sorted",)
+    order, notes = _without_repeats(path, times_s, lines, columns, order, notes)
+    times, kept_lines = times_s[order], lines[order]
+    interval, slots = _grid(path, times, kept_lines, dated)
+    size = int(slots[-1]) + 1
+    grid_lines = np.zeros(size, dtype=np.int64)
+    grid_lines[slots] = kept_lines
+    gridded = {}
+    for name, values in columns.items():
+        gridded[name] = np.full(size, np.nan)
+        gridded[name][slots] = values[order]
+    start = int(times[0]) if dated else None
+    return TimeSeries(os.fspath(path), interval, gridded, grid_lines, start, notes=notes)
+
+
+def with_notes(series: TimeSeries, *notes: str) -> TimeSeries:
+    """The same series with more notes."""
+    return replace(series, notes=series.notes + notes)
+
+
+def _check_plausible(path: str | os.PathLike[str], name: str, values: FloatArray, lines: IntArray) -> None:
+    if name not in _PLAUSIBLE:
+        return
+    low, high = _PLAUSIBLE[name]
+    wrong = (values < low) | (values > high)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        found = f"{name} is {values[first]:g}"
+        reason = "must not be negative" if values[first] < 0 else f"at most {high:g} is possible: wrong unit?"
+        raise InputError(path, f"{found}, {reason}", line=int(lines[first]))
+
+
+def _without_repeats(
+    path: str | os.PathLike[str],
+    times_s: IntArray,
+    lines: IntArray,
+    columns: Mapping[str, FloatArray],
+    order: npt.NDArray[np.intp],
+    notes: tuple[str, ...],
+) -> tuple[npt.NDArray[np.intp], tuple[str, ...]]:
+    """Drop rows that repeat a time with the same values; refuse those with others."""
+    repeats = np.flatnonzero(np.diff(times_s[order]) == 0)
+    if not len(repeats):
+        return order, notes
+    for at in repeats:
+        first, second = order[at], order[at + 1]
+        if not all(np.array_equal(v[first], v[second], equal_nan=True) for v in columns.values()):
+            raise InputError(
+                path,
+                f"repeats the time of line {lines[first]} with other values; times must be UTC "
+                "(local times repeat an hour in autumn)",
+                line=int(lines[second]),
+            )
+    notes += (
+        f"rows that repeat the one before: {len(repeats)} (first at line {lines[order[repeats[0] + 1]]})",
+    )
+    return np.delete(order, repeats + 1), notes
+
+
+def _grid(
+    path: str | os.PathLike[str], times: IntArray, lines: IntArray, dated: bool
+) -> tuple[int, IntArray]:
+    """The spacing of the grid (s) and each row's slot on it."""
+    gaps = np.diff(times)
+    sizes, counts = np.unique(gaps, return_counts=True)
+    interval = int(sizes[np.argmax(counts)])
+    if interval > _LONGEST_INTERVAL_S:
+        raise InputError(path, f"has a row every {interval / 3600:g} h, expected hourly rows or finer")
+    start = int(times[0]) if dated else None
+    slots, remainder = np.divmod(times - times[0], interval)
+    if remainder.any():
+        at = int(np.argmax(remainder != 0))
+        message = f"{time_text(start, int(times[at] - times[0]))} is not a whole number of {interval} s from"
+        raise InputError(path, f"{message} the first row", line=int(lines[at]))
+    if slots[-1] > 4 * len(times) + 48:
+        at = int(np.argmax(gaps))
+        before, after = (time_text(start, int(times[i] - times[0])) for i in (at, at + 1))
+        raise InputError(
+            path,
+            f"jumps from {before} to {after}: is a date misread? (see --date-order)",
+            line=int(lines[at + 1]),
+        )
+    return interval, slots
