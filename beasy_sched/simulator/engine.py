@@ -13,7 +13,8 @@ from beasy_sched.model.events import Event, RequestedCall
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
 from beasy_sched.simulator.arrivals import NEVER, Arrivals
-from beasy_sched.simulator.execution import SAME_INSTANT_S, Execution
+from beasy_sched.simulator.execution import Execution
+from beasy_sched.simulator.instant import SAME_INSTANT_S
 from beasy_sched.simulator.options import SimulationOptions
 from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.power_states import PowerStates

@@ -11,14 +11,12 @@ from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_profiles import Composed, Delay, Parallel, Profile
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.events import JobCompleted, JobEnd
+from beasy_sched.simulator.instant import SAME_INSTANT_S
 from beasy_sched.simulator.job import ENDED, RUNNING, SimJob
 from beasy_sched.simulator.modes import COMPUTING, IDLE, IntArray
 from beasy_sched.simulator.sharing import share
 from beasy_sched.simulator.tasks import NEVER, alone, powers, start_task, used_flops
 from beasy_sched.simulator.world import LEAF_END, World
-
-SAME_INSTANT_S = 1e-9
-"""Two moments closer than this are one (SimGrid's timing precision)."""
 
 _SHORTEST_S = 1e-5
 """Batsim's execution time of a job that took none."""

@@ -10,6 +10,7 @@ from typing import TextIO
 from beasy_sched.errors import InputError
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.simulator.instant import SAME_INSTANT_S
 from beasy_sched.simulator.job import SimJob
 
 JOBS = (
@@ -90,7 +91,8 @@ class Tracer:
         if self._energy is None:
             return
         before, used_j = self._last_row
-        power = f"{(energy_j - used_j) / (now - before):.6f}" if now > before else "NA"
+        lasted_s = now - before
+        power = f"{(energy_j - used_j) / lasted_s:.6f}" if lasted_s > SAME_INSTANT_S else "NA"
         if wattmin_w != self._wattmin[0]:
             self._wattmin = (wattmin_w, f"{wattmin_w:.6f}")
         self._energy.write(f"{now:.6f},{energy_j:.6f},{kind},{self._wattmin[1]},{power}\n")

@@ -30,7 +30,7 @@ class Task:
         self.largest = largest
         self.left = 1.0
         """Fraction still to do."""
-        self.rate = NEVER
+        self.rate = 0.0
         """Fraction a second; infinite for a task without flops."""
         self.updated_at = now
 
