@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
 import numpy as np
 
 from beasy_sched.cli.generate import write_output
+from beasy_sched.cli.power_options import PowerOptions, power_options
 from beasy_sched.energy.resample import Interpolation
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
@@ -32,164 +33,13 @@ from beasy_sched.generate.power import (
 )
 from beasy_sched.generate.synthetic_export import export_lines
 from beasy_sched.generate.synthetic_power import SyntheticWeather, synthetic_series
-from beasy_sched.units import SECONDS_PER_DAY, kw_to_w, w_to_kw
+from beasy_sched.units import kw_to_w, w_to_kw
 
 _SYNTHETIC_START = "2024-06-01"
 
 
-def _above(least: float, *, inclusive: bool = False) -> Callable[[Any], float]:
-    """An option type: a finite number above ``least`` (or equal to it)."""
-
-    def number(value: Any) -> float:
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not (number > least or (inclusive and number == least)) or math.isinf(number):
-            sign = ">=" if inclusive else ">"
-            raise click.BadParameter(f"found {value!r}, expected a number {sign} {least:g}")
-        return number
-
-    return number
-
-
-def _moment(value: Any) -> int:
-    """An option type: a date, with a time of day or without, in UTC, as seconds since 1970."""
-    moment = value if isinstance(value, int) else parse_moment(str(value))
-    if moment is None:
-        raise click.BadParameter(f"found {value!r}, expected a time such as 2019-06-01 or '2019-06-01 05:00'")
-    return moment
-
-
-def _choice(kind: type[Any]) -> click.Choice[str]:
-    return click.Choice([member.value for member in kind])
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Options:
-    """The command's options, as they are named on the command line."""
-
-    output: str
-    pv: str | None
-    wind: str | None
-    pv_kw: float | None
-    wind_kw: float | None
-    pv_capacity_kw: float | None
-    wind_capacity_kw: float | None
-    start: int | None
-    pv_start: int | None
-    wind_start: int | None
-    days: float
-    dt: float
-    interpolation: str
-    gaps: str
-    route: str
-    pv_efficiency: float
-    cut_in: float
-    rated_speed: float
-    cut_out: float
-    pv_column: str | None
-    wind_column: str | None
-    unit: str | None
-    interval: int | None
-    first_time: int | None
-    date_order: str | None
-    synthetic: bool
-    seed: int
-    latitude: float
-    cloudiness: float
-    wind_mean: float
-    write_ninja: str | None
-    events_format: str
-    quiet: bool
-
-    @property
-    def steps(self) -> int:
-        """Whole steps in the window."""
-        return int(self.days * SECONDS_PER_DAY / self.dt + 1e-9)
-
-
 @click.command()
-@click.option("-o", "--output", required=True, metavar="FILE", help="The events file; - is the terminal.")
-@click.option("--pv", metavar="FILE", help="Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file.")
-@click.option("--wind", metavar="FILE", help="Wind: the same kinds of file.")
-@click.option("--pv-kw", type=_above(0), metavar="KW", help="Size of the site's PV plant (peak power).")
-@click.option("--wind-kw", type=_above(0), metavar="KW", help="Size of the site's turbines (rated power).")
-@click.option("--start", type=_moment, metavar="TIME", help="Start of the window, UTC. [default: the file's]")
-@click.option(
-    "--days", type=_above(0), metavar="DAYS", default=3.0, show_default=True, help="Length of the window."
-)
-@click.option(
-    "--dt",
-    type=_above(1, inclusive=True),
-    metavar="S",
-    default=300.0,
-    show_default=True,
-    help="Step, seconds.",
-)
-@click.option(
-    "--format",
-    "events_format",
-    type=_choice(EventsFormat),
-    default="batsim4",
-    show_default=True,
-    help="batsim5 knows generic events only.",
-)
-@click.option(
-    "--interpolation",
-    type=_choice(Interpolation),
-    default="smooth",
-    show_default=True,
-    help="How power runs inside an hour; its energy is kept either way.",
-)
-@click.option(
-    "--gaps",
-    type=_choice(Gaps),
-    default="refuse",
-    show_default=True,
-    help="Hours that a file lacks: interpolate bridges up to six.",
-)
-@click.option(
-    "--route",
-    type=_choice(Route),
-    default="auto",
-    show_default=True,
-    help="Take the file's electricity, or compute it from the file's weather.",
-)
-@click.option(
-    "--pv-efficiency", type=float, default=0.9, show_default=True, help="Weather route: eta_pv of Eq. 2.2."
-)
-@click.option("--cut-in", type=float, default=3.0, show_default=True, help="Weather route: m/s, Eq. 2.1.")
-@click.option("--rated-speed", type=float, default=12.0, show_default=True, help="Weather route: m/s.")
-@click.option("--cut-out", type=float, default=25.0, show_default=True, help="Weather route: m/s.")
-@click.option(
-    "--pv-capacity-kw",
-    type=_above(0),
-    metavar="KW",
-    help="Capacity that the file's electricity is for, where the file does not state it.",
-)
-@click.option("--wind-capacity-kw", type=_above(0), metavar="KW", help="The same for wind.")
-@click.option("--pv-start", type=_moment, metavar="TIME", help="Start in the PV file, if not --start.")
-@click.option("--wind-start", type=_moment, metavar="TIME", help="Start in the wind file, if not --start.")
-@click.option("--pv-column", metavar="NAME", help="Column of a CSV or ENTSO-E file, or a part of its name.")
-@click.option("--wind-column", metavar="NAME", help="The same for wind; WS10M or so for NASA POWER.")
-@click.option("--unit", metavar="UNIT", help="Of a CSV column without one: W, kW, MW, GW or per-unit.")
-@click.option("--interval", type=click.IntRange(1), metavar="S", help="Row length of a CSV without times.")
-@click.option(
-    "--first-time", type=_moment, metavar="TIME", help="Date of the first row of a CSV without dates."
-)
-@click.option("--date-order", type=_choice(DateOrder), help="How to read 03/04/2019. [default: what fits]")
-@click.option("--synthetic", is_flag=True, help="Make the weather up, from --seed; no files needed.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of synthetic weather.")
-@click.option("--latitude", type=float, default=43.6, show_default=True, help="Synthetic: degrees north.")
-@click.option("--cloudiness", type=float, default=0.5, show_default=True, help="Synthetic: 0 to 1.")
-@click.option("--wind-mean", type=float, default=6.0, show_default=True, help="Synthetic: mean wind, m/s.")
-@click.option(
-    "--write-ninja",
-    metavar="PREFIX",
-    help="Synthetic: also write PREFIX_pv.csv and PREFIX_wind.csv, like Renewables.ninja exports.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
+@power_options
 def power(**values: Any) -> None:
     """Write the power produced in each step, as external events for Batsim.
 
@@ -220,7 +70,7 @@ def power(**values: Any) -> None:
     Use it:
       batsim -p platform.xml -w workload.json -e out/run -E --events power.txt --forward-unknown-events
     """
-    options = _Options(**values)
+    options = PowerOptions(**values)
     if options.steps < 1:
         raise ConfigError(f"--days {options.days:g} is shorter than one step of {options.dt:g} s")
     productions = _synthetic(options) if options.synthetic else _from_files(options)
@@ -239,7 +89,7 @@ def power(**values: Any) -> None:
             click.echo(line, err=True)
 
 
-def _from_files(options: _Options) -> list[Production]:
+def _from_files(options: PowerOptions) -> list[Production]:
     """Read the files that are given, and scale them."""
     if options.pv is None and options.wind is None:
         raise ConfigError("nothing to read: give --pv FILE, --wind FILE or both, or --synthetic")
@@ -253,7 +103,7 @@ def _from_files(options: _Options) -> list[Production]:
     return productions
 
 
-def _read(options: _Options, path: str, column: str | None) -> TimeSeries:
+def _read(options: PowerOptions, path: str, column: str | None) -> TimeSeries:
     series = read_weather_file(
         path,
         column=column,
@@ -266,7 +116,7 @@ def _read(options: _Options, path: str, column: str | None) -> TimeSeries:
     return series
 
 
-def _pv(options: _Options, series: TimeSeries) -> Production:
+def _pv(options: PowerOptions, series: TimeSeries) -> Production:
     return pv_production(
         series,
         installed_w=_watts(options.pv_kw),
@@ -276,7 +126,7 @@ def _pv(options: _Options, series: TimeSeries) -> Production:
     )
 
 
-def _wind(options: _Options, series: TimeSeries) -> Production:
+def _wind(options: PowerOptions, series: TimeSeries) -> Production:
     return wind_production(
         series,
         installed_w=_watts(options.wind_kw),
@@ -292,7 +142,7 @@ def _watts(power_kw: float | None) -> float | None:
     return None if power_kw is None else kw_to_w(power_kw)
 
 
-def _synthetic(options: _Options) -> list[Production]:
+def _synthetic(options: PowerOptions) -> list[Production]:
     """Make the weather of the window, and the export files where they are asked for."""
     if options.pv is not None or options.wind is not None:
         raise ConfigError("--synthetic makes the weather up: give it without --pv and --wind")
@@ -316,7 +166,7 @@ def _synthetic(options: _Options) -> list[Production]:
     return productions
 
 
-def _window(options: _Options, production: Production, productions: list[Production]) -> Window:
+def _window(options: PowerOptions, production: Production, productions: list[Production]) -> Window:
     """The window in one production's file."""
     own = options.pv_start if production.name == "pv" else options.wind_start
     start_s = own if own is not None else options.start
@@ -333,7 +183,7 @@ def _notes(production: Production, window: Window) -> Iterator[str]:
 
 
 def _summary(
-    options: _Options,
+    options: PowerOptions,
     productions: list[Production],
     windows: list[Window],
     powers: list[FloatArray],
