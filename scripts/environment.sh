@@ -1,0 +1,82 @@
+# The Python environment of the scripts; sourced by them, not run. Needs ROOT, the project's folder.
+#
+#   use_environment EXTRA [PYTHON]   makes or reuses the environment, installs the project with its
+#                                    EXTRA ("" or "dev") where pyproject.toml has changed, and
+#                                    leaves the folder of its programs in BIN
+
+fail() {
+  echo "$(basename "$0"): $*" >&2
+  exit 1
+}
+
+# Is $1 a Python that works and is new enough? (A pyenv shim can be on the PATH and yet not work.)
+is_python() {
+  "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
+}
+
+# Print the Python that $1 names: a program, or a version such as 3.12.
+find_python() {
+  local name=$1 candidate
+  case $name in
+    3.[0-9]*) name=python$name ;;
+  esac
+  for candidate in "$(command -v "$name")" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/"$name"; do
+    if [ -n "$candidate" ] && is_python "$candidate"; then
+      echo "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+# Print the first suitable Python of those that a machine may have.
+default_python() {
+  local name
+  for name in python3 3.13 3.12 3.11 3.10; do
+    find_python "$name" && return
+  done
+  return 1
+}
+
+use_environment() {
+  local extra=$1 wanted=${2:-} python="" venv
+  if [ -n "${BEASY_VENV:-}" ]; then # somebody else's environment: taken as it is
+    BIN=$BEASY_VENV/bin
+    is_python "$BIN/python" || fail "BEASY_VENV=$BEASY_VENV is no environment with Python 3.10 or newer"
+    return
+  fi
+  venv=$ROOT/.venv
+  if [ -n "$wanted" ]; then
+    python=$(find_python "$wanted") || fail "found no Python named '$wanted' of version 3.10 or newer"
+    venv=$ROOT/.venv-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  fi
+  BIN=$venv/bin
+  make_venv "$venv" "$python"
+  install_project "$venv" "$extra"
+}
+
+make_venv() {
+  local venv=$1 python=$2
+  is_python "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1 && return
+  if [ -z "$python" ]; then
+    python=$(default_python) || fail "found no Python 3.10 or newer; name one: PYTHON=/path/to/python $0"
+  fi
+  echo "Making $venv with $("$python" --version) ..." >&2
+  "$python" -m venv --clear "$venv" \
+    || fail "$python cannot make a virtual environment (on Debian and Ubuntu: install python3-venv)"
+}
+
+install_project() {
+  local venv=$1 extra=$2 stamp=$1/beasy-sched-installed now
+  now="$ROOT $(cksum <"$ROOT/pyproject.toml")"
+  if [ -f "$stamp" ]; then
+    case $(cat "$stamp") in
+      "$now $extra" | "$now dev") return ;;
+      *" dev") extra=dev ;; # an environment that had the tools keeps them
+    esac
+  fi
+  echo "Installing the project and what it needs into $venv (once) ..." >&2
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check -e "$ROOT${extra:+[$extra]}" \
+    || fail "installing failed, see pip's message above; once its cause is gone, run this again"
+  echo "$now $extra" >"$stamp"
+}
