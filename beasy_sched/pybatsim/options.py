@@ -1,0 +1,79 @@
+"""What pybatsim's ``-o`` JSON may say: the daemon's options, by the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from beasy_sched.energy.site import default_site_text
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.model.platform import Platform
+from beasy_sched.session.power import EnergySource
+from beasy_sched.settings import RunSettings
+
+DEFAULT_SITE = "default"
+"""The site's name that stands for the file that comes with the package."""
+
+
+class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """The scheduler's options, as a JSON object."""
+
+    policy: str = "easy"
+    """A name of ``beasy-sched policies``, or ``package.module:Class``."""
+    options: dict[str, Any] = {}
+    """The policy's own options."""
+    site: str | None = None
+    """Site file, or ``"default"``; without one, power is no concern."""
+    windows: int = 1
+    """How many of the site's windows the run has."""
+    energy: EnergySource = EnergySource.BATSIM
+    """``"batsim"`` asks the simulator (needs its ``-E``), ``"model"`` keeps its own account."""
+    power_actions: bool = True
+    """False for a Batsim without ``-E``, which aborts on P-state changes."""
+    platform: str | None = None
+    """The platform file that Batsim has, where its hosts' properties do not tell their speeds."""
+    export: str | None = None
+    """Prefix of the files to write: summary, decision log, energy trace."""
+
+    def settings(self) -> RunSettings:
+        """Read the site file and return what a session is built from. Raises InputError."""
+        site_text, site_name = self._site()
+        return RunSettings(
+            policy=self.policy,
+            options=self.options,
+            site=site_text,
+            site_name=site_name,
+            windows=self.windows,
+            energy=self.energy,
+            power_actions=self.power_actions,
+        )
+
+    def read_platform(self) -> Platform | None:
+        """Read the platform file, if one is named. Raises InputError."""
+        return None if self.platform is None else read_simgrid_platform(Path(self.platform)).platform
+
+    def _site(self) -> tuple[str | None, str]:
+        if self.site is None:
+            return None, "site.toml"
+        if self.site == DEFAULT_SITE:
+            return default_site_text(), "default_site.toml"
+        try:
+            return Path(self.site).read_text("utf-8"), self.site
+        except OSError as error:
+            raise InputError(self.site, f"cannot be read: {error.strerror or error}") from None
+        except UnicodeDecodeError:
+            raise InputError(self.site, "is not UTF-8 text") from None
+
+
+def read_options(options: Mapping[str, Any]) -> PybatsimOptions:
+    """Check the JSON object. Raises ConfigError that names the option."""
+    try:
+        return msgspec.convert(dict(options), PybatsimOptions)
+    except msgspec.ValidationError as error:
+        known = ", ".join(PybatsimOptions.__struct_fields__)
+        raise ConfigError(f"options: {error} (known are {known})") from None

@@ -1,0 +1,103 @@
+"""A policy inside pybatsim decides what the daemon decides on the same messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pybatsim_inside import PybatsimInside
+from small_site import SmallSite, small_site
+
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message
+from beasy_sched.protocol import batsim4
+from beasy_sched.pybatsim.options import read_options
+from beasy_sched.settings import build_session
+
+pytest.importorskip("batsim", reason="pybatsim is not installed")
+
+Exchange = tuple[bytes, bytes]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> SmallSite:
+    return small_site(tmp_path_factory.mktemp("site"))
+
+
+def daemon_run(site: SmallSite, options: dict[str, object]) -> list[Exchange]:
+    """Run as the daemon does, over bytes; return every message and reply."""
+    session = build_session(read_options(options).settings())
+    exchanges: list[Exchange] = []
+
+    def decide(message: Message) -> Reply:
+        raw = batsim4.encode_message(message)
+        reply = session.step(batsim4.decode_message(raw))
+        exchanges.append((raw, batsim4.encode_reply(reply)))
+        return batsim4.decode_reply(exchanges[-1][1])
+
+    site.simulation(events="site" in options).run(decide)
+    return exchanges
+
+
+CASES = {
+    "easy": {"policy": "easy"},
+    "fcfs": {"policy": "fcfs"},
+    "easy with options": {"policy": "easy", "options": {"priority": "slowdown", "backfill": "smallest"}},
+    "sleeping servers": {"policy": "workload-reactive"},
+    "a site": {"policy": "easy", "site": "site.toml"},
+    "its own account": {"policy": "easy", "site": "site.toml", "energy": "model"},
+    "power follows the sun": {"policy": "power-reactive", "site": "site.toml"},
+    "no power actions": {"policy": "power-reactive", "site": "site.toml", "power_actions": False},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_same_decisions_as_the_daemon(site: SmallSite, case: str) -> None:
+    from beasy_sched.pybatsim import BeasyScheduler
+
+    options = dict(CASES[case])
+    if "site" in options:
+        options["site"] = str(site.site)
+    inside = PybatsimInside(BeasyScheduler(options))
+    exchanges = daemon_run(site, options)
+    for message, reply in exchanges:
+        assert json.loads(inside(message)) == json.loads(reply)
+    assert inside.scheduler.session.ended
+    assert inside.scheduler.session.outcomes.counts()["finished"] > 0
+
+
+def test_the_cases_make_every_kind_of_decision(site: SmallSite) -> None:
+    """The comparison above means something only if what is compared occurs."""
+    seen = {"EXECUTE_JOB": 0}
+    for options in ({"policy": "power-reactive", "site": str(site.site)}, {"policy": "workload-reactive"}):
+        for _, reply in daemon_run(site, options):
+            for event in json.loads(reply)["events"]:
+                seen[event["type"]] = seen.get(event["type"], 0) + 1
+    assert set(seen) == {
+        "EXECUTE_JOB",
+        "REJECT_JOB",
+        "KILL_JOB",
+        "SET_RESOURCE_STATE",
+        "CALL_ME_LATER",
+        "QUERY",
+    }
+    assert all(count > 0 for count in seen.values())
+
+
+def test_outputs_are_those_of_the_daemon(site: SmallSite, tmp_path: Path) -> None:
+    from beasy_sched.pybatsim import BeasyScheduler
+
+    options = {"policy": "power-reactive", "site": str(site.site)}
+    exchanges = daemon_run(site, options)
+    inside = PybatsimInside(BeasyScheduler({**options, "export": str(tmp_path / "out" / "run")}))
+    for message, _ in exchanges:
+        inside(message)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "run_decisions.jsonl",
+        "run_energy_trace.csv",
+        "run_summary.json",
+    ]
+    starts = sum(reply.count(b'"EXECUTE_JOB"') for _, reply in exchanges)
+    log = (tmp_path / "out" / "run_decisions.jsonl").read_text().splitlines()
+    assert sum(json.loads(line)["action"] == "start" for line in log) == starts

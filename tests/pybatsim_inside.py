@@ -1,0 +1,89 @@
+"""pybatsim in this process, without a socket: a message's bytes in, the reply's bytes out."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import sys
+import time
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+
+class Endpoint:
+    """Stands in for pybatsim's network handler: holds one message and one reply."""
+
+    def __init__(self) -> None:
+        self.message: str | None = None
+        self.reply = b""
+
+    def bind(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def recv_string(self, blocking: bool = False) -> str | None:
+        message, self.message = self.message, None
+        return message
+
+    def recv(self, blocking: bool = False) -> Any:
+        text = self.recv_string(blocking)
+        return None if text is None else json.loads(text)
+
+    def send(self, message: Any) -> None:
+        self.reply = json.dumps(message).encode()
+
+
+class PybatsimInside:
+    """pybatsim with one scheduler, fed message by message.
+
+    ``times_s`` has what pybatsim and its scheduler took for each message, JSON both ways included.
+    """
+
+    def __init__(self, scheduler: Any) -> None:
+        self.scheduler = scheduler
+        self.times_s: list[float] = []
+        self._endpoint = Endpoint()
+        self._batsim: Any = None
+
+    def __call__(self, message: bytes) -> bytes:
+        self._endpoint.message = message.decode()
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            before = time.perf_counter()
+            if self._batsim is None:
+                self._batsim = self._start()
+            else:
+                self._batsim.do_next_event()
+            self.times_s.append(time.perf_counter() - before)
+        return self._endpoint.reply
+
+    def _start(self) -> Any:
+        """Make pybatsim's object, whose constructor answers the first message."""
+        from batsim.batsim import Batsim
+
+        limit = sys.getrecursionlimit()
+        with mock.patch("batsim.batsim.NetworkHandler", lambda *args, **kwargs: self._endpoint):
+            batsim = Batsim(self.scheduler, "tcp://*:0", 2000)
+        sys.setrecursionlimit(limit)
+        return batsim
+
+
+def load_example(folder: Path, name: str) -> Any:
+    """Make a scheduler of pybatsim's ``schedulers`` folder, as its launcher does."""
+    module = _load_module(folder / f"{name}.py")
+    return getattr(module, name[0].upper() + name[1:])({})
+
+
+def _load_module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"pybatsim_example_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

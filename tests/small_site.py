@@ -1,0 +1,69 @@
+"""A small site with everything on it, generated: servers, jobs, a storage and its production."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from beasy_sched.formats.batsim_events import read_external_events
+from beasy_sched.formats.batsim_workload import read_workload
+from beasy_sched.formats.power_events import power_event_lines
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.generate.platform import preset_platform, write_platform
+from beasy_sched.generate.workload_synthetic import SyntheticOptions, synthetic_workload
+from beasy_sched.simulator import Simulation, SimulationOptions, Tracer
+
+SITE = """
+[battery]
+capacity_kwh = 6.0
+charge_limit_kw = 3.0
+discharge_limit_kw = 3.0
+[time]
+step_s = 300
+window_h = 24
+"""
+STEPS = 288
+
+
+@dataclass(frozen=True)
+class SmallSite:
+    """Files of one generated site, all in one folder."""
+
+    platform: Path
+    workload: Path
+    events: Path
+    site: Path
+
+    def simulation(self, *, events: bool = True, prefix: Path | None = None) -> Simulation:
+        """A simulation of the site, with energy; ``prefix`` makes it write Batsim's files."""
+        options = SimulationOptions(energy=True, forward_unknown_events=True)
+        return Simulation(
+            read_simgrid_platform(self.platform, energy=True),
+            [read_workload(self.workload)],
+            read_external_events(self.events, forward_unknown=True) if events else None,
+            options,
+            None if prefix is None else Tracer(prefix, energy=True),
+        )
+
+
+def small_site(folder: Path, *, seed: int = 1, jobs: int = 120) -> SmallSite:
+    """Sixteen servers of two kinds; a day of jobs; a sunny noon that feeds them and a night that does not."""
+    made = SmallSite(*(folder / name for name in ("platform.xml", "workload.json", "power.txt", "site.toml")))
+    platform = preset_platform({"gros": 10, "taurus": 6})
+    write_platform(platform, made.platform)
+    options = SyntheticOptions(
+        reference_speed_flops=platform.kinds[0].reference_speed_flops,
+        jobs=jobs,
+        hosts=16,
+        day_shares=(1.0,),
+        run_median_s=1200.0,
+        host_shares={1: 50.0, 2: 20.0, 4: 20.0, 8: 10.0},
+        seed=seed,
+    )
+    synthetic_workload(options).write(made.workload)
+    sun = np.sin(np.linspace(-0.6, np.pi + 0.6, STEPS)).clip(0.0)
+    made.events.write_text("".join(power_event_lines(np.round(4000 * sun, 1), 300.0)))
+    made.site.write_text(SITE)
+    return made
