@@ -156,9 +156,9 @@ class Session:
         if state is JobState.KILLED and self._over:
             state = JobState.UNFINISHED
         job = self._cluster.end(event.job_id, state, event.timestamp)
-        self._doomed.pop(job.id, None)
+        counted = self._doomed.pop(job.id, None) is not None
         self.outcomes.add(job)
-        if self.view.budget is not None:
+        if self.view.budget is not None and not counted:
             assert job.hosts is not None
             self.view.budget.now = self.now
             self.view.budget.release(job.hosts.ids)
