@@ -68,7 +68,7 @@ class PybatsimInside:
         from batsim.batsim import Batsim
 
         limit = sys.getrecursionlimit()
-        with mock.patch("batsim.batsim.NetworkHandler", lambda *args, **kwargs: self._endpoint):
+        with mock.patch("batsim.batsim.NetworkHandler", return_value=self._endpoint):
             batsim = Batsim(self.scheduler, "tcp://*:0", 2000)
         sys.setrecursionlimit(limit)
         return batsim
