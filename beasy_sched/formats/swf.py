@@ -111,7 +111,9 @@ class SwfReader:
         try:
             with open(self.path, "rb") as raw:
                 total = os.fstat(raw.fileno()).st_size
-                for chunk in self._chunks(raw):
+                # Kept here until the end: the wrapper closes the file when it is let go.
+                text = io.TextIOWrapper(self._unpacked(raw), encoding="latin-1", newline=None)
+                for chunk in self._chunks(text):
                     if self.progress is not None:
                         self.progress(raw.tell() if raw.seekable() else 0, total)
                     yield chunk
@@ -125,8 +127,8 @@ class SwfReader:
         if self.findings.rows == self.findings.bad_rows:
             raise InputError(self.path, f"not an SWF trace, no row can be read; {self.findings.examples[0]}")
 
-    def _chunks(self, raw: io.BufferedReader) -> Iterator[FloatArray]:
-        lines = self._lines(raw)
+    def _chunks(self, text: io.TextIOWrapper) -> Iterator[FloatArray]:
+        lines = self._lines(text)
         while batch := list(itertools.islice(lines, _ROWS_A_CHUNK)):
             values = array("d")
             for number, line in batch:
@@ -164,9 +166,8 @@ class SwfReader:
         row.append(number)
         values.extend(row)
 
-    def _lines(self, raw: io.BufferedReader) -> Iterator[tuple[int, str]]:
+    def _lines(self, text: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
         """Yield (line number, text) of the rows; take in comments; pass over blank lines."""
-        text = io.TextIOWrapper(self._unpacked(raw), encoding="latin-1", newline=None)
         number = 0
         try:
             while line := text.readline(_LONGEST_LINE):
