@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # The Python environment of the scripts; sourced by them, not run. Needs ROOT, the project's folder.
 #
 #   use_environment EXTRA [PYTHON]   makes or reuses the environment, installs the project with its
@@ -76,7 +77,8 @@ install_project() {
     esac
   fi
   echo "Installing the project and what it needs into $venv (once) ..." >&2
-  "$venv/bin/python" -m pip install -q --disable-pip-version-check -e "$ROOT${extra:+[$extra]}" \
+  # --use-pep517: pip before 23.1 cannot build pybatsim in the old way without the package wheel
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check --use-pep517 -e "$ROOT${extra:+[$extra]}" \
     || fail "installing failed, see pip's message above; once its cause is gone, run this again"
   echo "$now $extra" >"$stamp"
 }
