@@ -52,8 +52,8 @@ def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
         ("  final less target", f"{site['soc_distance_points']:+.2f} points"),
     ]
     if "hydrogen_final_kg" in site:
-        rows.append(("hydrogen, final (less target)",
-                     f"{site['hydrogen_final_kg']:.3f} kg ({site['hydrogen_distance_kg']:+.3f})"))  # fmt: skip
+        hydrogen = f"{site['hydrogen_final_kg']:.3f} kg ({site['hydrogen_distance_kg']:+.3f})"
+        rows.append(("hydrogen, final (less target)", hydrogen))
     names = {
         "production": "energy produced",
         "consumed": "energy consumed",

@@ -1,0 +1,135 @@
+"""The Python interface: generate inputs, simulate, read results as data frames.
+
+    import beasy_sched as bs
+
+    platform = bs.generate_platform({"gros": 50}, "platform.xml")
+    workload = bs.generate_workload("workload.json", seed=1)
+    power = bs.generate_power("power.txt", pv_kw=10, wind_kw=7, seed=1)
+    run = bs.simulate(platform, workload, power, policy="easy", site="default")
+    run.jobs["waiting_time"].describe()
+
+Everything works on files, the same ones that the command line and Batsim itself read.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from beasy_sched.results import Run, read_run
+
+__all__ = ["Run", "generate_platform", "generate_power", "generate_workload", "read_run", "simulate"]
+
+PathLike = str | os.PathLike[str]
+_STEP_S = 300.0
+
+
+def generate_platform(servers: Mapping[str, int], path: PathLike, *, one_pstate: bool = False) -> Path:
+    """Write a SimGrid platform of preset servers (or server files) and counts, as ``{"gros": 50}``."""
+    from beasy_sched.generate.platform import preset_platform, write_platform
+
+    write_platform(preset_platform(servers, one_pstate=one_pstate), path)
+    return Path(path)
+
+
+def generate_workload(
+    path: PathLike, *, swf: PathLike | None = None, reference: str = "gros", **options: Any
+) -> Path:
+    """Write a Batsim workload from the trace ``swf``, or a synthetic one.
+
+    ``reference`` names the server whose median P-state's speed turns run times into flops; ``options``
+    are those of `SwfOptions` or `SyntheticOptions` (``seed``, ``hosts``, ``jobs`` ...).
+    """
+    from beasy_sched.generate.server_spec import load_server
+    from beasy_sched.generate.workload_options import SwfOptions
+    from beasy_sched.generate.workload_swf import workload_from_swf
+    from beasy_sched.generate.workload_synthetic import SyntheticOptions, synthetic_workload
+
+    options.setdefault("reference_speed_flops", load_server(reference).kind().reference_speed_flops)
+    if swf is None:
+        workload = synthetic_workload(SyntheticOptions(**options))
+    else:
+        workload = workload_from_swf(swf, SwfOptions(**options))
+    workload.write(path)
+    return Path(path)
+
+
+def generate_power(
+    path: PathLike,
+    *,
+    pv: PathLike | None = None,
+    wind: PathLike | None = None,
+    pv_kw: float = 0.0,
+    wind_kw: float = 0.0,
+    start: str = "2024-06-01",
+    days: float = 3.0,
+    seed: int = 0,
+    **weather: float,
+) -> Path:
+    """Write power events, one a step of 300 s, from ``start`` (UTC) on.
+
+    ``pv`` and ``wind`` are exports of Renewables.ninja, NASA POWER or CSV files, scaled to ``pv_kw`` and
+    ``wind_kw``; without files the weather is synthetic (``weather``: fields of `SyntheticWeather`).
+    """
+    import numpy as np
+
+    from beasy_sched.errors import ConfigError
+    from beasy_sched.formats.atomic import write_atomic
+    from beasy_sched.formats.power_events import power_event_lines
+    from beasy_sched.formats.timestamps import parse_moment
+    from beasy_sched.formats.weather_file import read_weather_file
+    from beasy_sched.generate.power import Window, pv_production, step_power, wind_production
+    from beasy_sched.generate.synthetic_power import SyntheticWeather, synthetic_series
+    from beasy_sched.units import kw_to_w
+
+    start_s = parse_moment(start)
+    if start_s is None:
+        raise ConfigError(f"start: found {start!r}, expected a date such as 2024-06-01")
+    window = Window(round(days * 86_400 / _STEP_S), _STEP_S, start_s)
+    sky = None
+    if pv is None and wind is None:
+        sky = synthetic_series(SyntheticWeather(**weather), seed=seed, start_s=start_s, hours=24 * days)
+    plants = []
+    for file, size_kw, make in ((pv, pv_kw, pv_production), (wind, wind_kw, wind_production)):
+        series = read_weather_file(file) if file is not None else sky
+        if series is not None and size_kw > 0:
+            plants.append(make(series, installed_w=kw_to_w(size_kw)))
+    total_w = np.sum([np.zeros(window.steps), *(step_power(plant, window) for plant in plants)], axis=0)
+    write_atomic(path, power_event_lines(total_w, _STEP_S))
+    return Path(path)
+
+
+def simulate(
+    platform: PathLike,
+    workload: PathLike,
+    events: PathLike | None = None,
+    *,
+    policy: str = "easy",
+    options: Mapping[str, Any] | None = None,
+    site: PathLike | None = None,
+    windows: int = 1,
+    export: PathLike | None = None,
+) -> Run:
+    """Run a policy on the embedded simulator and return its results.
+
+    ``site`` is a site file, or ``"default"``; ``export`` the prefix of the files written (default: in a
+    new temporary folder). Raises ConfigError and InputError, and whatever ends the run early.
+    """
+    from beasy_sched.energy.site import default_site_text
+    from beasy_sched.outputs.files import RunFiles
+    from beasy_sched.runner import RunInputs, run_in_process
+    from beasy_sched.settings import RunSettings
+
+    text = None
+    if site is not None:
+        text = default_site_text() if site == "default" else Path(site).read_text("utf-8")
+    settings = RunSettings(
+        policy=policy, options=dict(options or {}), site=text, site_name=str(site), windows=windows
+    )
+    prefix = os.fspath(export) if export is not None else os.path.join(tempfile.mkdtemp("beasy-sched"), "run")
+    inputs = RunInputs(Path(platform), [Path(workload)], [] if events is None else [Path(events)])
+    run_in_process(inputs, RunFiles(prefix, settings))
+    return read_run(prefix)

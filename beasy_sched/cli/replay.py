@@ -1,0 +1,48 @@
+"""``beasy-sched replay``: does this version still decide as the one that made a recording?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from beasy_sched.errors import BeasyError
+
+
+class Parted(BeasyError):
+    """The replay found another decision."""
+
+
+@click.command()
+@click.argument("recording", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--policy", metavar="NAME", help="Replay with another policy than the recorded one.")
+@click.option(
+    "-p",
+    "--platform",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The platform file that the recorded daemon was given, if any.",
+)
+def replay(recording: Path, policy: str | None, platform: Path | None) -> None:
+    """Give a recording's messages to the policy again and compare the answers.
+
+    Says where the two part for the first time; exit code 0 if nowhere, 1 otherwise.
+
+    \b
+    beasy-sched simulate -p platform.xml -w workload.json --record run.rec
+    beasy-sched replay run.rec
+    """  # fmt: skip
+    from beasy_sched.outputs.recording import open_recording
+    from beasy_sched.outputs.replay import replay as play
+
+    opened = open_recording(recording)
+    known: Any = None
+    if platform is not None:
+        from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+
+        known = read_simgrid_platform(platform).platform
+    count, difference = play(opened, policy=policy, platform=known)
+    if difference is not None:
+        raise Parted(f"{recording}: {difference}")
+    click.echo(f"{recording}: {count} messages, the same decisions")

@@ -1,0 +1,77 @@
+"""The five lines of a notebook, and what they give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import beasy_sched as bs
+from beasy_sched.errors import ConfigError, InputError
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> bs.Run:
+    folder = tmp_path_factory.mktemp("notebook")
+    platform = bs.generate_platform({"gros": 8, "taurus": 2}, folder / "platform.xml")
+    workload = bs.generate_workload(folder / "workload.json", seed=1, jobs=60, hosts=10)
+    power = bs.generate_power(folder / "power.txt", pv_kw=2, wind_kw=1, seed=1)
+    return bs.simulate(platform, workload, power, site="default", export=folder / "out" / "run")
+
+
+def test_every_table_is_a_data_frame(run: bs.Run) -> None:
+    assert len(run.jobs) == 60
+    assert set(run.jobs["final_state"]) <= {
+        "COMPLETED_SUCCESSFULLY",
+        "COMPLETED_KILLED",
+        "COMPLETED_WALLTIME_REACHED",
+        "REJECTED",
+    }
+    assert len(run.energy_trace) == 864
+    assert run.consumed_energy["energy"].is_monotonic_increasing
+    assert run.machine_states.filter(like="nb_").sum(axis=1).eq(10).all()
+    assert run.pstate_changes["machine_id"].iloc[0] == "0-9"
+    assert len(run.schedule) == 1
+    assert {"time", "action", "rule"} <= set(run.decisions.columns)
+
+
+def test_summary_and_tables_agree(run: bs.Run) -> None:
+    jobs = run.summary["jobs"]
+    assert jobs["submitted"] == 60
+    ends = (
+        "finished",
+        "failed",
+        "reached_walltime",
+        "killed",
+        "not_completely_finished",
+        "postponed",
+        "rejected",
+    )
+    assert sum(jobs[name] for name in ends) == 60
+    trace = run.energy_trace
+    balance = (
+        trace.renewable_w
+        + trace.discharge_w
+        + trace.fuel_cell_w
+        + trace.unserved_w
+        - trace.electrolyzer_w
+        - trace.charge_w
+        - trace.curtailed_w
+        - trace.demand_w
+    )
+    assert balance.abs().max() < 1e-6
+    assert trace.soc_pct.iloc[-1] == pytest.approx(run.summary["site"]["soc_final_pct"])
+
+
+def test_results_are_read_again_by_prefix(run: bs.Run) -> None:
+    assert bs.read_run(run.prefix).summary == run.summary
+
+
+def test_missing_results_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing_summary.json: cannot be read"):
+        bs.read_run(tmp_path / "nothing")
+
+
+def test_a_bad_date_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="start: found 'soon'"):
+        bs.generate_power(tmp_path / "power.txt", pv_kw=1, start="soon")
