@@ -7,7 +7,6 @@ missing, and a spreadsheet may have cut the JSON into cells.
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -18,7 +17,7 @@ import numpy as np
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.power_units import IRRADIANCE_UNITS, POWER_UNITS, plain_unit
-from beasy_sched.formats.table import Table, parse_table
+from beasy_sched.formats.table import Table, parse_table, split_line
 from beasy_sched.formats.time_series import (
     FLAGGED,
     IRRADIANCE,
@@ -161,7 +160,7 @@ def _parse_header(table: Table) -> dict[str, dict[str, Any]]:
 def _unquoted(line: str) -> str:
     """The line as it was before a spreadsheet quoted it and cut it at its commas."""
     if line.startswith('"'):
-        line = ",".join(next(csv.reader([line])))
+        line = ",".join(split_line(line))
     return line.rstrip().rstrip(",;\t")
 
 

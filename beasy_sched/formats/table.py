@@ -17,7 +17,8 @@ from beasy_sched.errors import InputError
 
 _NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
 """What files write where there is no value, in lower case."""
-_DELIMITERS = (",", ";", "\t")
+DELIMITERS = (",", ";", "\t")
+"""What may divide the cells of a line."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,14 @@ def read_text(path: str | os.PathLike[str]) -> str:
         return data.decode("latin-1")
 
 
+def split_line(line: str, delimiter: str = ",") -> list[str]:
+    """The cells of one line, without quotes; empty where it is no line of a table."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
 def parse_table(path: str | os.PathLike[str], text: str, is_header: Callable[[list[str]], bool]) -> Table:
     """Find the header line (the first whose cells ``is_header`` accepts) and the rows below it.
 
@@ -92,14 +101,14 @@ def parse_table(path: str | os.PathLike[str], text: str, is_header: Callable[[li
     """
     lines = text.splitlines()
     for number, line in enumerate(lines):
-        for delimiter in _DELIMITERS:
-            names = _stripped(next(csv.reader([line], delimiter=delimiter), []))
-            if names and is_header(names):
-                body = "\n".join(lines[number + 1 :])
-                rows, places = _rows(path, body, delimiter, len(names), number + 1)
-                return Table(
-                    os.fspath(path), tuple(lines[:number]), tuple(names), rows, places, delimiter == ";"
-                )
+        readings = [(_stripped(split_line(line, d)), d) for d in DELIMITERS]
+        headers = [(names, d) for names, d in readings if names and is_header(names)]
+        if headers:
+            names, delimiter = max(headers, key=lambda header: len(header[0]))
+            body = "\n".join(lines[number + 1 :])
+            rows, places = _rows(path, body, delimiter, len(names), number + 1)
+            decimal_comma = delimiter == ";"
+            return Table(os.fspath(path), tuple(lines[:number]), tuple(names), rows, places, decimal_comma)
     raise InputError(path, f"no header line was found in {len(lines)} lines")
 
 

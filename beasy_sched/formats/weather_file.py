@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable
 
@@ -11,7 +10,7 @@ from beasy_sched.formats.entsoe import is_entsoe_header, parse_entsoe
 from beasy_sched.formats.nasa_power import is_nasa_header, parse_nasa_power
 from beasy_sched.formats.ninja import is_ninja_header, parse_ninja
 from beasy_sched.formats.power_csv import choose_column, parse_power_csv
-from beasy_sched.formats.table import read_text
+from beasy_sched.formats.table import DELIMITERS, read_text, split_line
 from beasy_sched.formats.time_series import TimeSeries
 from beasy_sched.formats.timestamps import DateOrder
 
@@ -48,8 +47,8 @@ def read_weather_file(
 def _header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:
     """The cells of the first line that is a header of a format; empty if none is."""
     for line in text[:200_000].splitlines()[:_HEAD_LINES]:
-        for delimiter in ",;\t":
-            cells = [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+        for delimiter in DELIMITERS:
+            cells = [cell.strip() for cell in split_line(line, delimiter)]
             if cells and is_header(cells):
                 return cells
     return []

@@ -1,0 +1,161 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from beasy_sched.cli import main
+from beasy_sched.formats.power_csv import parse_power_csv
+
+
+def run(capfd, *arguments):
+    """Exit code, standard output and error of one command."""
+    code = 0
+    try:
+        main(["generate", "power", *map(str, arguments)])
+    except SystemExit as exit:
+        code = exit.code if isinstance(exit.code, int) else 0
+    out = capfd.readouterr()
+    return code, out.out, out.err
+
+
+def events(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Path:
+    """Four days of a plant of 2 kW: 0.5 kW in even hours, 1.5 kW in odd ones."""
+    rows = [f"2019-06-{1 + h // 24:02} {h % 24:02}:00,{0.5 + h % 2}" for h in range(96)]
+    path = tmp_path / "plant.csv"
+    path.write_text("time,pv_kw\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def test_a_synthetic_profile_has_one_line_a_step_and_the_same_bytes_each_time(tmp_path, capfd):
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    for path in (first, second):
+        code, out, err = run(capfd, "--synthetic", "--seed", 3, "--pv-kw", 10, "--wind-kw", 7, "-o", path)
+        assert (code, out) == (0, "")
+        assert "864 steps of 300 s" in err
+        assert "capacity factor" in err
+    assert first.read_bytes() == second.read_bytes()
+    lines = events(first.read_text())
+    assert [line["timestamp"] for line in lines] == list(range(0, 259_200, 300))
+    assert set(lines[0]) == {"type", "timestamp", "power_available"}
+    assert 0 < max(line["power_available"] for line in lines) <= 17_000
+
+
+def test_a_file_scaled_to_the_site_starts_at_zero_and_keeps_its_energy(plant, capfd):
+    code, out, err = run(
+        capfd,
+        "--pv",
+        plant,
+        "--pv-capacity-kw",
+        2,
+        "--pv-kw",
+        10,
+        "--start",
+        "2019-06-02",
+        "--days",
+        1,
+        "-o",
+        "-",
+    )
+    lines = events(out)
+    assert code == 0
+    assert len(lines) == 288
+    assert lines[0]["timestamp"] == 0
+    energy_kwh = sum(line["power_available"] for line in lines) * 300 / 3.6e6
+    assert energy_kwh == pytest.approx(120, rel=1e-9)
+    assert "120.000 kWh" in err
+    assert "from 2019-06-02 00:00 UTC" in err
+
+
+def test_sun_and_wind_are_added_each_from_its_own_time(plant, capfd):
+    size = ["--pv-capacity-kw", 2, "--wind-capacity-kw", 2, "--interpolation", "constant", "--days", 1]
+    _, out, _ = run(
+        capfd,
+        "--pv",
+        plant,
+        "--wind",
+        plant,
+        *size,
+        "--wind-start",
+        "2019-06-02 01:00",
+        "--dt",
+        3600,
+        "-qo",
+        "-",
+    )
+    assert {line["power_available"] for line in events(out)} == {2000}
+
+
+def test_batsim_5_and_steps_that_do_not_divide_the_hour(plant, capfd):
+    _, out, _ = run(
+        capfd, "--pv", plant, "--pv-capacity-kw", 2, "--dt", 700, "--format", "batsim5", "-qo", "-"
+    )
+    lines = events(out)
+    assert len(lines) == 259_200 // 700
+    assert {line["type"] for line in lines} == {"generic"}
+    assert lines[1]["timestamp"] == 700
+    assert json.loads(lines[1]["data"])["power_available"] > 0
+
+
+def test_synthetic_exports_can_be_read_back(tmp_path, capfd):
+    prefix = tmp_path / "sky"
+    size = ["--pv-kw", 10, "--wind-kw", 7]
+    run(capfd, "--synthetic", *size, "--write-ninja", prefix, "-o", tmp_path / "a.txt")
+    code, _, err = run(
+        capfd, "--pv", f"{prefix}_pv.csv", "--wind", f"{prefix}_wind.csv", *size, "-o", tmp_path / "b.txt"
+    )
+    assert (code, "from 2024-06-01 00:00 UTC" in err) == (0, True)
+    energies = [
+        sum(line["power_available"] for line in events((tmp_path / name).read_text()))
+        for name in ("a.txt", "b.txt")
+    ]
+    assert energies[1] == pytest.approx(energies[0], rel=1e-3)
+
+
+def test_a_note_about_repairs_goes_to_the_terminal(tmp_path, capfd):
+    path = tmp_path / "turned.csv"
+    path.write_text("time,p_kw\n2019-06-01 01:00,1\n2019-06-01 02:00,1\n2019-06-01 00:00,1\n")
+    size = ["--pv-capacity-kw", 1, "--days", 0.125, "-qo", tmp_path / "o.txt"]
+    _, _, err = run(capfd, "--pv", path, *size)
+    assert err == f"note: {path}: rows are not in order of time (first at line 4): sorted\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to read: give --pv FILE, --wind FILE or both, or --synthetic"),
+        (["--synthetic"], "--synthetic needs the size of a plant: give --pv-kw, --wind-kw or both"),
+        (["--synthetic", "--pv", "x"], "--synthetic makes the weather up: give it without --pv and --wind"),
+        (["--synthetic", "--pv-kw", "nan"], "found 'nan', expected a number > 0"),
+        (["--synthetic", "--pv-kw", "1", "--start", "soon"], "found 'soon', expected a time such as"),
+        (
+            ["--synthetic", "--pv-kw", "1", "--days", "0.001"],
+            "--days 0.001 is shorter than one step of 300 s",
+        ),
+        (
+            ["--synthetic", "--pv-kw", "1", "--cloudiness", "2"],
+            "cloudiness: found 2.0, expected between 0 and 1",
+        ),
+        (["--synthetic", "--wind-kw", "1", "--cut-in", "13"], "expected above the cut-in speed (13 m/s)"),
+        (["--pv", "nowhere.csv"], "nowhere.csv: cannot be read: No such file or directory"),
+        (["--pv", "PLANT"], "does not state the capacity that its power is for (its peak is 1.5 kW)"),
+        (["--pv", "PLANT", "--pv-capacity-kw", "2", "--start", "2019-06-04"], "but the window is 2019-06-04"),
+        (["--pv", "PLANT", "--write-ninja", "x"], "--write-ninja goes with --synthetic"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_and_write_nothing(arguments, message, plant, tmp_path, capfd):
+    output = tmp_path / "out.txt"
+    arguments = [plant if argument == "PLANT" else argument for argument in arguments]
+    code, _, err = run(capfd, *arguments, "-o", output)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert not output.exists()
+
+
+def test_the_plant_of_these_tests_is_read(plant):
+    assert len(parse_power_csv(plant, plant.read_text())) == 96
