@@ -49,7 +49,8 @@ def build_platform(servers: Iterable[tuple[ServerSpec, int]]) -> Platform:
         for number in range(1, count + 1)
     )
     kinds = tuple(specs[name].kind() for name in order)
-    properties = [MappingProxyType(host_properties(kind)) for kind in kinds]
+    # Batsim gives every host a role in its messages, empty where the file has none.
+    properties = [MappingProxyType({"role": "", **host_properties(kind)}) for kind in kinds]
     return Platform(
         kinds=kinds,
         kind_of=np.array([kind for _, kind in hosts], dtype=np.intp),
@@ -70,7 +71,7 @@ def preset_platform(servers: Mapping[str, int], *, one_pstate: bool = False) -> 
 
 
 def host_properties(kind: ServerKind) -> dict[str, str]:
-    """Return the properties of a host of this kind, as the platform file and Batsim's messages carry them."""
+    """Return the properties of a host of this kind, as the platform file has them."""
     powers = zip(kind.idle_w, kind.full_w, strict=True)
     properties = {"wattage_per_state": ", ".join(f"{number(idle)}:{number(full)}" for idle, full in powers)}
     lowest = kind.idle_w[kind.sleep.pstate] if kind.sleep else 0.0

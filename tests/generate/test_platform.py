@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from beasy_sched.cli.generate_platform import platform as command
 from beasy_sched.errors import BeasyError, ConfigError, InputError
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.platform import build_platform, platform_xml, preset_platform, write_platform
 from beasy_sched.generate.server_spec import PState, ServerSpec, Sleep, load_server, preset_names
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
@@ -155,8 +157,23 @@ def test_kinds_come_back_from_the_file(specs: list[ServerSpec], data: st.DataObj
         kind = platform.kind(host)
         assert speeds_in_file(speeds) == kind.speeds_flops
         assert ServerKind.from_properties(kind.name, properties) == kind
-        assert dict(platform.properties[host]) == properties
+        assert dict(platform.properties[host]) == {"role": "", **properties}
         assert name.rpartition("-")[0] == kind.name
+
+
+def test_the_reader_of_the_simulator_agrees(tmp_path: Path) -> None:
+    written = preset_platform({"taurus": 2, "gros": 11, "parasilo": 1})
+    write_platform(written, tmp_path / "p.xml")
+    found = read_simgrid_platform(tmp_path / "p.xml", master="none")
+    assert found.master == "master_host"
+    assert not found.has_network
+    read = found.platform
+    assert read.names == written.names
+    for host in range(written.size):
+        assert dataclasses.replace(read.kind(host), name="") == dataclasses.replace(
+            written.kind(host), name=""
+        )
+        assert dict(read.properties[host]) == dict(written.properties[host])
 
 
 @pytest.mark.parametrize(
