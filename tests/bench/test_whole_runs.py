@@ -1,0 +1,56 @@
+"""Whole processes: `beasy-sched simulate --policy easy` on real traces, energy metered."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import ROWS, Inputs, command
+from pytest_benchmark.fixture import BenchmarkFixture
+
+pytestmark = pytest.mark.bench
+
+
+def run_process(arguments: list[str]) -> tuple[float, float]:
+    """Run to the end; return the wall time (s) and the largest resident memory (MiB)."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    message = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    elapsed = time.perf_counter() - begin
+    assert status == 0, message.decode()
+    return elapsed, usage.ru_maxrss / 1024
+
+
+@pytest.mark.parametrize("name", ["sdscblue", "metacentrum", "kth-sp2", "metacentrum-queue", "ricc"])
+def test_simulate_easy(
+    name: str, inputs: Callable[[str], Inputs], benchmark: BenchmarkFixture, tmp_path: Path
+) -> None:
+    made = inputs(name)
+    prefix = tmp_path / "run"
+    arguments = command(
+        "simulate", "-p", made.platform, "-w", made.workload, "--policy", "easy", "-e", prefix, "-q"
+    )
+    taken: list[tuple[float, float]] = []
+    rounds = 1 if made.trace.slow else 5
+    benchmark.pedantic(lambda: taken.append(run_process(arguments)), rounds=rounds)
+    summary = json.loads(Path(f"{prefix}_summary.json").read_text())
+    assert summary["complete"]
+    seconds = sorted(elapsed for elapsed, _ in taken)[len(taken) // 2]
+    peer = made.trace.batsim_s if made.real else None
+    size = f"{summary['jobs']['submitted']} jobs, {made.trace.hosts} hosts"
+    ROWS.append(
+        (
+            f"simulate {name}" + ("" if made.real else " (synthetic)"),
+            f"{seconds:.2f} s",
+            f"{peer} s (Batsim, C++)" if peer else "-",
+            f"{peer / seconds:.1f}" if peer else "-",
+            f"{size}, {max(memory for _, memory in taken):.0f} MiB",
+        )
+    )
