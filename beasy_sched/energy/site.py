@@ -259,8 +259,9 @@ def _reworded(message: str, raw: dict[str, Any]) -> str:
         found = found[part]
     if place in _CHOICES:
         return f"{place}: found {found!r}, expected one of {', '.join(c.value for c in _CHOICES[place])}"
-    wanted = {"float": "a number", "bool": "true or false", "object": "a section"}.get(names[0], names[0])
-    return f"{place}: found {found!r}, expected {wanted}"
+    kind = names[0] if names else "float"
+    wanted = {"float": "a number", "bool": "true or false", "object": "a section"}.get(kind, kind)
+    return f"{place}: found {found!r:.40}, expected {wanted}"
 
 
 def as_dict(site: Site) -> dict[str, Any]:

@@ -64,6 +64,8 @@ def test_hydrogen_guard_and_time_are_read_in_si(tmp_path):
             "battery.capacity_kwh: found True, expected a number",
         ),
         ("capacity_kwh = 100.0", "", "battery.capacity_kwh: is missing"),
+        ("capacity_kwh = 100.0", "capacity_kwh = 1" + 400 * "0", "battery.capacity_kwh: found 1000"),
+        ("capacity_kwh = 100.0", "capacity_kwh = 2019-01-01", "battery.capacity_kwh: found datetime.date"),
         ("capacity_kwh = 100.0", "capacity_wh = 1", "battery.capacity_wh: [battery] has no such field"),
         (
             "charge_limit_kw = 25.0",
