@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from beasy_sched.cli.generate import write_output
-from beasy_sched.cli.reading_progress import reading_progress
+from beasy_sched.cli.progress import progress_bar
 from beasy_sched.cli.workload_parameters import COMMON, SYNTHETIC, TRACE, names_of, parameters
 from beasy_sched.generate.durations import format_duration
 from beasy_sched.generate.server_spec import load_server
@@ -70,7 +71,8 @@ def workload(context: click.Context, /, trace: str | None, **values: Any) -> Non
         made = synthetic_workload(_synthetic_options(values, speed))
     else:
         options = _swf_options(values, speed)
-        with reading_progress(trace, quiet=quiet) as progress:
+        with progress_bar(f"Reading {os.path.basename(trace)}", quiet=quiet) as show:
+            progress = None if show is None else lambda done, total: show(done / total if total else 0.0)
             made = workload_from_swf(trace, options, progress)
     write_output(values["output"], made.json_pieces())
     for line in _warnings(made) if quiet else _summary(made, values["output"], speed_source):
