@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -48,8 +50,12 @@ def read_external_events(
                     events.append(_event(path, number, decoder, text, forward_unknown))
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from None
-    events.sort(key=lambda event: (event.timestamp, _ORDER.get(event.kind, 2)))
+    events.sort(key=_sort_key)
     return events
+
+
+def _sort_key(event: ExternalEvent) -> tuple[float, int]:
+    return event.timestamp, _ORDER.get(event.kind, 2)
 
 
 def _event(
@@ -75,7 +81,7 @@ def _event(
     if kind not in _ORDER and not forward_unknown:
         raise InputError(
             path,
-            f"unknown event type {kind!r}: give --forward-unknown-events to send such events to the scheduler",
+            f"unknown event type {kind!r}: with --forward-unknown-events it is sent to the scheduler",
             line=number,
         )
     hosts = _hosts(path, number, data) if kind in _ORDER else None
@@ -91,3 +97,8 @@ def _hosts(path: str | os.PathLike[str], number: int, data: dict[str, Any]) -> H
     if hosts is None or not len(hosts):
         raise InputError(path, f"'resources' is {text!r}: expected machine ids such as '0-3 5'", line=number)
     return hosts
+
+
+def merge_events(files: Iterable[list[ExternalEvent]]) -> list[ExternalEvent]:
+    """Put the events of several files into one order."""
+    return list(heapq.merge(*files, key=_sort_key))

@@ -39,7 +39,7 @@ class ProfileNotModelled(ProfileError):
     """A profile that Batsim could run, but that is not simulated here."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Profile:
     """Base of all profiles."""
 
@@ -48,14 +48,14 @@ class Profile:
     """0, or what the job returns: above 0 it has failed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Delay(Profile):
     """Wait, drawing idle power."""
 
     delay_s: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Homogeneous(Profile):
     """The same computation on every host."""
 
@@ -64,7 +64,7 @@ class Homogeneous(Profile):
     total: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Parallel(Profile):
     """A computation of its own on every host."""
 
@@ -72,7 +72,7 @@ class Parallel(Profile):
     """Flops of each executor, in the order of the allocation."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Composed(Profile):
     """Other profiles one after the other, the whole sequence ``repeat`` times."""
 
@@ -93,7 +93,7 @@ def parse_profile(name: str, raw: Any) -> Profile:
     code = raw.get("ret", 0)
     if not isinstance(code, int) or isinstance(code, bool) or code < 0:
         raise ProfileError(
-            f"profile {name!r}: 'ret' is {code!r}, expected an integer of 0 or more (Batsim keeps -1 and -2 for kills)"
+            f"profile {name!r}: 'ret' is {code!r}, expected an integer of 0 or more (-1 and -2 are for kills)"
         )
     return reader(name, code, raw)
 
@@ -106,7 +106,8 @@ def _unknown(name: str, kind: str) -> ProfileError:
         )
     if kind in _OLD_NAMES:
         return ProfileError(
-            f"profile {name!r} has type {kind!r}, the name before Batsim 3 of {_OLD_NAMES[kind]!r}: rename it in the file"
+            f"profile {name!r} has type {kind!r}, the name before Batsim 3 of {_OLD_NAMES[kind]!r}: rename it"
+            f" in the file, for example with sed -i 's/{kind}/{_OLD_NAMES[kind]}/'"
         )
     return ProfileError(f"profile {name!r} has the unknown type {kind!r}: expected {', '.join(MODELLED)}")
 
@@ -152,7 +153,8 @@ def _parallel(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
     size = len(vectors["cpu"])
     if size == 0 or len(vectors["com"]) != size * size:
         raise ProfileError(
-            f"profile {name!r}: 'cpu' has {size} values and 'com' {len(vectors['com'])}, expected {size * size}"
+            f"profile {name!r}: 'cpu' has {size} values and 'com' {len(vectors['com'])},"
+            f" expected {size * size}"
         )
     if any(vectors["com"]):
         raise _refuse_communication(name)

@@ -176,7 +176,7 @@ def full_job_id(path: str | os.PathLike[str] | None, workload: str, text: str) -
     if workload not in text:
         if "!" not in text:
             return f"{workload}!{text}"
-    elif len(parts := [part for part in text.split("!")]) == 2:
+    elif len(parts := text.split("!")) == 2:
         return "!".join(parts)
     raise InputError(
         path,

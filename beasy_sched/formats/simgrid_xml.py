@@ -181,7 +181,8 @@ def _initial_pstate(path: str | os.PathLike[str], host: _Host, kind: ServerKind)
     if not 0 <= pstate < len(kind.speeds_flops):
         raise InputError(
             path,
-            f"host {host.name!r} starts in pstate={host.pstate!r}: expected 0 to {len(kind.speeds_flops) - 1}",
+            f"host {host.name!r} starts in pstate={host.pstate!r},"
+            f" expected 0 to {len(kind.speeds_flops) - 1}",
             line=host.line,
         )
     return pstate

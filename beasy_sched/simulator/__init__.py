@@ -5,6 +5,7 @@
 """
 
 from beasy_sched.simulator.engine import Engine
+from beasy_sched.simulator.inputs import Inputs, simulation_from_files
 from beasy_sched.simulator.options import SimulationOptions
 from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.simulation import Decide, Ending, Simulation, SimulationResult
@@ -13,8 +14,10 @@ __all__ = [
     "Decide",
     "Ending",
     "Engine",
+    "Inputs",
     "Simulation",
     "SimulationOptions",
     "SimulationResult",
     "Tracer",
+    "simulation_from_files",
 ]

@@ -44,6 +44,9 @@ class Arrivals:
         self._next_event = 0
         self._jobs_announced = not workloads
         self._events_announced = events is None
+        self.next_s = 0.0
+        """When something comes next (in the past: at once)."""
+        self._find_next()
 
     @property
     def over(self) -> bool:
@@ -60,20 +63,30 @@ class Arrivals:
         """How many jobs there are."""
         return len(self._jobs)
 
-    def next_time(self) -> float:
-        """Return when something comes next (now, if only the announcement of an end is due)."""
-        jobs, events = self._jobs, self._events
+    def _find_next(self) -> None:
+        """Note when something comes next; the announcement of an end is due at once."""
         at = NEVER
-        if self._next_job < len(jobs):
-            at = jobs[self._next_job].subtime
+        if self._next_job < len(self._jobs):
+            at = float(self._jobs[self._next_job].subtime)
         elif not self._jobs_announced:
-            return self._world.now
-        if self._next_event < len(events):
-            return min(at, events[self._next_event].timestamp)
-        return at if self._events_announced else self._world.now
+            at = 0.0
+        if self._next_event < len(self._events):
+            at = min(at, self._events[self._next_event].timestamp)
+        elif not self._events_announced:
+            at = 0.0
+        self.next_s = at
 
-    def play_events(self, until: float) -> None:
-        """Let external events up to ``until`` happen. Raises InputError for what Batsim aborts at."""
+    def play(self, until: float) -> None:
+        """Let everything up to ``until`` come. Raises InputError where Batsim aborts."""
+        if self._events:
+            self._play_events(until)
+        self._submit_until(until)
+        if not self._events_announced and self._next_event >= len(self._events):
+            self._events_announced = True
+            self._notify("no_more_external_event_to_occur")
+        self._find_next()
+
+    def _play_events(self, until: float) -> None:
         world = self._world
         while self._next_event < len(self._events) and self._events[self._next_event].timestamp <= until:
             event = self._events[self._next_event]
@@ -82,12 +95,6 @@ class Arrivals:
                 world.outbox.append(Notify(world.stamp, event.kind, event.data))
             else:
                 self._change_availability(event)
-
-    def announce_end_of_events(self) -> None:
-        """Tell the scheduler once that no external event will come any more."""
-        if not self._events_announced and self._next_event >= len(self._events):
-            self._events_announced = True
-            self._notify("no_more_external_event_to_occur")
 
     def _notify(self, kind: str, **data: Any) -> None:
         self._world.outbox.append(Notify(self._world.stamp, kind, {"type": kind, **data}))
@@ -108,16 +115,16 @@ class Arrivals:
                 host = int(ids[states != UNAVAILABLE][0])
                 raise InputError(
                     None,
-                    f"{event.where}: The making of machine {host} available was requested but this machine was not"
-                    f" in UNAVAILABLE state (current state: {machines.state_name(host)})",
+                    f"{event.where}: The making of machine {host} available was requested but this machine"
+                    f" was not in UNAVAILABLE state (current state: {machines.state_name(host)})",
                 )
             busy = machines.owner[ids] >= 0
             machines.change_state(ids[busy], COMPUTING, world.now)
             machines.change_state(ids[~busy], IDLE, world.now)
         self._notify(f"event_{event.kind}", resources=str(event.hosts))
 
-    def submit(self, until: float) -> None:
-        """Submit the jobs up to ``until``; after the last one, say so."""
+    def _submit_until(self, until: float) -> None:
+        """Submit jobs; after the last one, say so."""
         world, jobs = self._world, self._jobs
         position, last = self._next_job, len(jobs)
         if position == 0 and last and jobs[0].subtime <= until and world.options.energy:
@@ -137,7 +144,7 @@ class Arrivals:
         if subtime.__class__ is float:
             subtime = round(subtime, 6)
         if walltime.__class__ is float:
-            walltime = round(walltime, 6)  # type: ignore[arg-type]
+            walltime = round(walltime, 6)
         request = JobRequest(job.id, subtime, job.res, job.profile, walltime, job.extras)
         world.jobs[job.id] = SimJob(workload, request, world.profiles[workload][job.profile], job)
         raw = self._raw[workload][job.profile] if self._raw else None
@@ -158,8 +165,8 @@ class Arrivals:
         workload, bang, local = job_id.partition("!")
         if not bang or "!" in local:
             return (
-                f"Invalid string job identifier '{job_id}': should be formatted as two '!'-separated parts, the"
-                " second one being any string without '!'. Example: 'some_text!42'."
+                f"Invalid string job identifier '{job_id}': should be formatted as two '!'-separated parts,"
+                " the second one being any string without '!'. Example: 'some_text!42'."
             )
         if workload not in self._world.profiles:
             return f"Cannot get job '{job_id}': there is no workload '{workload}'"

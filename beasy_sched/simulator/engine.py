@@ -15,11 +15,13 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.simulator.arrivals import NEVER, Arrivals
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.instant import SAME_INSTANT_S
+from beasy_sched.simulator.job import SimJob
+from beasy_sched.simulator.modes import IntArray
 from beasy_sched.simulator.options import SimulationOptions
 from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.power_states import PowerStates
 from beasy_sched.simulator.requests import Requests
-from beasy_sched.simulator.world import CALL, LEAF_END, SWITCH, World
+from beasy_sched.simulator.world import LEAF_END, SWITCH, World
 
 
 class Engine:
@@ -50,11 +52,14 @@ class Engine:
 
     def next_time(self) -> float:
         """Return when the next thing happens (infinity: never)."""
-        heap = self.world.heap
+        world = self.world
+        heap = world.heap
         while heap and heap[0][2] == LEAF_END and heap[0][4] != heap[0][3].version:
             heappop(heap)
-        at = self.arrivals.next_time()
-        return heap[0][0] if heap and heap[0][0] < at else at
+        at = self.arrivals.next_s
+        if heap and heap[0][0] < at:
+            return heap[0][0]
+        return at if at > world.now else world.now
 
     def advance(self, until: float) -> None:
         """Let everything happen that is due up to ``until``; the clock stops at the last of it."""
@@ -66,35 +71,27 @@ class Engine:
         world = self.world
         world.set_clock(at)
         until = world.now + SAME_INSTANT_S
-        self.arrivals.play_events(until)
-        due = []
         heap = world.heap
+        ended: list[tuple[SimJob, int]] = []
+        arrived: list[tuple[IntArray, int]] = []
         while heap and heap[0][0] <= until:
-            entry = heappop(heap)
-            if entry[2] != LEAF_END or entry[4] == entry[3].version:
-                due.append(entry)
-        if due:
-            if any(entry[2] == SWITCH for entry in due):
-                world.meter.accrue(world.now)
-                for _, _, what, ids, pstate in due:
-                    if what == SWITCH:
-                        self._power_states.arrived(ids, pstate)
-            self._calls(due)
-        self.arrivals.submit(until)
-        for _, _, what, subject, detail in due:
+            _, _, what, subject, detail = heappop(heap)
             if what == LEAF_END:
-                if detail == subject.version:
-                    self._execution.leaf_ended(subject)
+                ended.append((subject, detail))
             elif what == SWITCH:
-                self._power_states.tell(subject, detail)
-        self.arrivals.announce_end_of_events()
-
-    def _calls(self, due: Sequence[tuple[float, int, int, object, object]]) -> None:
-        world = self.world
-        for entry in due:
-            if entry[2] == CALL:
+                arrived.append((subject, detail))
+            else:
                 world.calls -= 1
                 world.outbox.append(RequestedCall(world.stamp))
+        for hosts, pstate in arrived:
+            self._power_states.arrived(hosts, pstate)
+        if self.arrivals.next_s <= until:
+            self.arrivals.play(until)
+        for job, version in ended:
+            if job.version == version:
+                self._execution.leaf_ended(job)
+        for hosts, pstate in arrived:
+            self._power_states.tell(hosts, pstate)
 
     def apply(self, decision: Decision, reply_now: float) -> None:
         """Carry out a decision at its timestamp, or now if that is past.

@@ -13,7 +13,7 @@ from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.events import JobCompleted, JobEnd
 from beasy_sched.simulator.instant import SAME_INSTANT_S
 from beasy_sched.simulator.job import ENDED, RUNNING, SimJob
-from beasy_sched.simulator.modes import COMPUTING, IDLE, IntArray
+from beasy_sched.simulator.modes import COMPUTING, IDLE, IntArray, common_mode
 from beasy_sched.simulator.sharing import share
 from beasy_sched.simulator.tasks import NEVER, alone, powers, start_task, used_flops
 from beasy_sched.simulator.world import LEAF_END, World
@@ -73,8 +73,7 @@ class Execution:
         table = self._world.table
         if uniform is None:
             modes = self._world.machines.mode[job.alloc.ids]
-            first = int(modes[0])
-            uniform = first if bool((modes == first).all()) else -1
+            uniform = common_mode(modes)
             if uniform < 0:
                 job.idle_w = float(table.idle_w[modes].sum())
         job.uniform_mode = uniform
@@ -193,7 +192,7 @@ class Execution:
                 self._schedule_end(job)
 
     def hosts_changed(self, ids: IntArray, resting_before_w: float) -> None:
-        """Take note of hosts' new P-states; ``resting_before_w`` is what they would have drawn without jobs."""
+        """Take note of hosts' new P-states; ``resting_before_w``: what they drew before, but for jobs."""
         world = self._world
         if self._sharing:
             self._share()
@@ -211,7 +210,9 @@ class Execution:
         world = self._world
         if self._sharing:
             wanted = set(ids.tolist())
-            return [job for job in world.slots if job is not None and wanted.intersection(job.alloc.ids.tolist())]
+            return [
+                job for job in world.slots if job is not None and wanted.intersection(job.alloc.ids.tolist())
+            ]
         found = []
         for slot in sorted(set(world.machines.owner[ids].tolist())):
             job = world.slots[slot] if slot >= 0 else None
@@ -273,7 +274,11 @@ class Execution:
             self._release_shared(ids)
         else:
             world.meter.power_w += job.idle_w - job.power_w
-            if job.uniform_mode >= 0 and world.table.state_of[job.uniform_mode] == COMPUTING and not job.moved:
+            if (
+                job.uniform_mode >= 0
+                and world.table.state_of[job.uniform_mode] == COMPUTING
+                and not job.moved
+            ):
                 world.machines.release(ids, job.uniform_mode, job.start, now)
             else:
                 self._release_moved(ids)

@@ -16,6 +16,9 @@ from beasy_sched.simulator.modes import (
     ModeTable,
 )
 
+_FEW = 32
+"""Up to so many numbers are summed faster as a list."""
+
 NOBODY = -1
 """Owner of a free host."""
 
@@ -45,7 +48,8 @@ class Machines:
     def occupy(self, ids: IntArray, modes: IntArray, uniform: int, slot: int, now: float) -> None:
         """Put a job on idle hosts, whose modes are ``modes`` (all ``uniform``, unless that is below 0)."""
         size = len(ids)
-        self.time_in[IDLE] += size * now - float(self.last_change[ids].sum())
+        since = self.last_change[ids]
+        self.time_in[IDLE] += size * now - (sum(since.tolist()) if size <= _FEW else float(since.sum()))
         self.counts[IDLE] -= size
         self.counts[COMPUTING] += size
         self.mode[ids] = (uniform if uniform >= 0 else modes) + (COMPUTING - IDLE)

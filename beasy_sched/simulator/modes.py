@@ -43,9 +43,15 @@ class ModeTable:
                 powers = _powers(kind, pstate) if energy else (0.0, 0.0, 0.0)
                 rows += [(index, pstate, sort, s, speed, kind.cores, *powers) for s in range(STATES)]
         columns = list(zip(*rows, strict=True))
-        self.kind_of, self.pstate_of, self.sort_of, self.state_of = (list(c) for c in columns[:4])
-        self.speed_of, self.cores_of = list(columns[4]), list(columns[5])
-        self.idle_of, self.epsilon_of, self.full_of = (list(c) for c in columns[6:])
+        self.kind_of: list[int] = list(columns[0])
+        self.pstate_of: list[int] = list(columns[1])
+        self.sort_of: list[int] = list(columns[2])
+        self.state_of: list[int] = list(columns[3])
+        self.speed_of: list[float] = list(columns[4])
+        self.cores_of: list[int] = list(columns[5])
+        self.idle_of: list[float] = list(columns[6])
+        self.epsilon_of: list[float] = list(columns[7])
+        self.full_of: list[float] = list(columns[8])
         self.ready_of = [
             state == IDLE and sort == COMPUTATION
             for state, sort in zip(self.state_of, self.sort_of, strict=True)
@@ -92,6 +98,13 @@ class ModeTable:
             if sleep.pstate == sleep_pstate:
                 return sleep.off_pstate, sleep.on_pstate
         raise AssertionError(f"P-state {sleep_pstate} is not a sleep P-state")
+
+
+def common_mode(modes: IntArray) -> int:
+    """Return the mode that all of some hosts have, or -1."""
+    listed: list[int] = modes.tolist()
+    first = listed[0]
+    return first if listed.count(first) == len(listed) else -1
 
 
 def _sort(kind: ServerKind, pstate: int) -> int:

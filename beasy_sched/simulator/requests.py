@@ -19,7 +19,7 @@ from beasy_sched.model.events import EnergyAnswer, JobRequest, JobsKilled, JobSu
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.job import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
-from beasy_sched.simulator.modes import COMPUTATION, COMPUTING, IDLE, IntArray
+from beasy_sched.simulator.modes import COMPUTATION, COMPUTING, IDLE, IntArray, common_mode
 from beasy_sched.simulator.power_states import PowerStates
 from beasy_sched.simulator.world import CALL, World
 
@@ -77,8 +77,7 @@ class Requests:
         ids = decision.alloc.ids
         self._check_hosts(ids)
         modes = world.machines.mode[ids]
-        first = modes.item(0)
-        uniform = first if len(ids) == 1 or (modes == first).all() else -1
+        uniform = common_mode(modes)
         if not (world.table.ready_of[uniform] if uniform >= 0 else world.table.ready[modes].all()):
             self._check_readiness(decision)
         if decision.mapping is not None:
@@ -86,8 +85,8 @@ class Requests:
         elif len(ids) != job.request.res and not (isinstance(job.profile, Homogeneous) and job.profile.total):
             raise DecisionRefused(
                 f"Job '{decision.job_id}' allocation ('{decision.alloc}') is invalid. The job requires"
-                f" {job.request.res} machines but {len(ids)} were given. If you meant to use multiple executors per"
-                " machine, please specify a custom execution mapping."
+                f" {job.request.res} machines but {len(ids)} were given. If you meant to use multiple"
+                " executors per machine, please specify a custom execution mapping."
             )
         self._execution.start(job, decision, modes, uniform)
 
@@ -106,15 +105,18 @@ class Requests:
             mode = int(world.machines.mode[host])
             state = table.state_of[mode]
             if world.machines.owner[host] >= 0 and not world.options.compute_sharing:
-                others = ", ".join(o.request.id for o in self._execution.jobs_on(alloc.ids) if host in o.alloc)
+                others = ", ".join(
+                    o.request.id for o in self._execution.jobs_on(alloc.ids) if host in o.alloc
+                )
                 raise DecisionRefused(
                     f"Job '{job}': Invalid allocation ('{alloc}'): machine {host} is currently computing jobs"
                     f" (these ones: {{{others}}}) whereas time-sharing on compute machines is disabled"
                 )
             if state not in (IDLE, COMPUTING):
                 raise DecisionRefused(
-                    f"Job '{job}': Invalid job allocation ('{alloc}'): machine {host} cannot compute jobs now (the"
-                    f" machine is not computing nor idle, its state is '{world.machines.state_name(host)}')"
+                    f"Job '{job}': Invalid job allocation ('{alloc}'): machine {host} cannot compute jobs now"
+                    " (the machine is not computing nor idle, its state is"
+                    f" '{world.machines.state_name(host)}')"
                 )
             if table.sort_of[mode] != COMPUTATION:
                 raise DecisionRefused(
@@ -207,8 +209,8 @@ class Requests:
     def _need_dynamic(self, what: str) -> None:
         if not self._world.options.dynamic_jobs:
             raise DecisionRefused(
-                f"Invalid JSON message: dynamic {what} registration received but the option seems disabled... It can"
-                " be activated with the '--enable-dynamic-jobs' command line option."
+                f"Invalid JSON message: dynamic {what} registration received but the option seems disabled..."
+                " It can be activated with the '--enable-dynamic-jobs' command line option."
             )
 
     def _register_profile(self, decision: d.RegisterProfile) -> None:
@@ -229,7 +231,9 @@ class Requests:
         world, job_id = self._world, decision.job_id
         workload, bang, local = job_id.partition("!")
         if not bang or "!" in local:
-            raise DecisionRefused(f"Invalid string job identifier '{job_id}': should be formatted as 'workload!id'.")
+            raise DecisionRefused(
+                f"Invalid string job identifier '{job_id}': should be formatted as 'workload!id'."
+            )
         if job_id in world.jobs or job_id in self._met or self._arrivals.knows(job_id):
             raise DecisionRefused(f"Cannot register new job '{job_id}', it already exists.")
         try:
@@ -238,9 +242,13 @@ class Requests:
             raise DecisionRefused(f"Invalid job received from the scheduler: {error.message}") from None
         profile = world.profiles.get(workload, {}).get(job.profile)
         if profile is None:
-            raise DecisionRefused(f"Dynamically submitted job '{job_id}' has no profile: '{job.profile}' is not known.")
+            raise DecisionRefused(
+                f"Dynamically submitted job '{job_id}' has no profile: '{job.profile}' is not known."
+            )
         self._met.add(job_id)
-        request = JobRequest(job_id, rounded(job.subtime), job.res, job.profile, rounded(job.walltime), job.extras)
+        request = JobRequest(
+            job_id, rounded(job.subtime), job.res, job.profile, rounded(job.walltime), job.extras
+        )
         world.jobs[job_id] = SimJob(workload, request, profile, job)
         if world.options.acknowledge_dynamic_jobs:
             raw = self._raw_profiles.get((workload, job.profile)) if world.options.forward_profiles else None
@@ -259,10 +267,13 @@ def _executors(decision: d.ExecuteJob, job: SimJob) -> IntArray:
     try:
         pairs = {int(executor): int(place) for executor, place in mapping.items()}
     except ValueError:
-        raise DecisionRefused(f"Job '{decision.job_id}': the mapping {mapping} is not made of numbers") from None
+        raise DecisionRefused(
+            f"Job '{decision.job_id}': the mapping {mapping} is not made of numbers"
+        ) from None
     if sorted(pairs) != list(range(job.request.res)):
         raise DecisionRefused(
-            f"Job '{decision.job_id}': the mapping names {len(pairs)} executors, expected 0 to {job.request.res - 1}"
+            f"Job '{decision.job_id}': the mapping names {len(pairs)} executors,"
+            f" expected 0 to {job.request.res - 1}"
         )
     places = np.array([pairs[executor] for executor in range(len(pairs))], dtype=np.intp)
     if places.min() < 0 or places.max() >= len(decision.alloc):

@@ -32,7 +32,9 @@ def first_settlement(
     return settle
 
 
-def _correct(table: ModeTable, machines: Machines, slots: list[SimJob | None], host: int, now: float) -> float:
+def _correct(
+    table: ModeTable, machines: Machines, slots: list[SimJob | None], host: int, now: float
+) -> float:
     mode = machines.mode[host : host + 1]
     used = np.zeros(1)
     owner = int(machines.owner[host])

@@ -99,23 +99,25 @@ class Simulation:
 
     def _run(self, decide: Decide, progress: Callable[[float], None] | None) -> Ending:
         engine = self.engine
-        self._exchange(decide, [self.begins()])
-        report = progress is not None
+        events: list[Any] = [self.begins()]
         while True:
-            events = engine.take()
             if events:
-                self._exchange(decide, events)
-                if report and progress is not None and self._messages % 256 == 0:
+                reply = self._tell(decide, events)
+                for decision in reply.decisions:
+                    engine.apply(decision, reply.now)
+                if reply.now > engine.world.now:
+                    engine.advance(reply.now)
+                    engine.world.set_clock(reply.now)
+                if progress is not None and self._messages % 256 == 0:
                     progress(engine.arrivals.submitted / max(1, engine.arrivals.total))
-                continue
-            at = engine.next_time()
-            if at != NEVER:
+            elif (at := engine.next_time()) != NEVER:
                 engine.instant(at)
-                continue
-            if not engine.finished:
+            elif engine.finished:
+                self._tell(decide, [SimulationEnds(engine.world.stamp)])
+                return Ending.FINISHED
+            else:
                 return Ending.DEADLOCK
-            self._tell(decide, [SimulationEnds(engine.world.stamp)])
-            return Ending.FINISHED
+            events = engine.take()
 
     def _tell(self, decide: Decide, events: list[Any]) -> Reply:
         self._messages += 1
@@ -123,15 +125,6 @@ class Simulation:
         reply = decide(Message(self.engine.world.stamp, events))
         self._in_scheduler_s += time.perf_counter() - before
         return reply
-
-    def _exchange(self, decide: Decide, events: list[Any]) -> None:
-        engine = self.engine
-        reply = self._tell(decide, events)
-        for decision in reply.decisions:
-            engine.apply(decision, reply.now)
-        if reply.now > engine.now:
-            engine.advance(reply.now)
-            engine.world.set_clock(reply.now)
 
     def begins(self) -> SimulationBegins:
         """Return the first event."""
@@ -186,8 +179,8 @@ class Simulation:
         if not self._platform.has_network:
             return ()
         return (
-            "the platform describes a network, which is not simulated: Batsim's own messages take no time here, so"
-            " its times would be later by some latencies",
+            "the platform describes a network, which is not simulated: Batsim's own messages take no time"
+            " here, so its times would be later by some latencies",
         )
 
 

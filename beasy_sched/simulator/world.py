@@ -26,6 +26,7 @@ class World:
 
     __slots__ = (
         "calls",
+        "energy",
         "heap",
         "jobs",
         "machines",
@@ -54,6 +55,7 @@ class World:
     ) -> None:
         """Lay everything out at time 0."""
         self.options = options
+        self.energy = options.energy
         self.tracer = tracer
         self.profiles = profiles
         """By workload and name."""
@@ -63,7 +65,9 @@ class World:
         """Running jobs by slot."""
         modes = self.machines.mode
         settle = first_settlement(self.table, self.machines, self.slots) if options.energy else None
-        self.meter = Meter(float(self.table.idle_w[modes].sum()), float(self.table.epsilon_w[modes].sum()), settle)
+        self.meter = Meter(
+            float(self.table.idle_w[modes].sum()), float(self.table.epsilon_w[modes].sum()), settle
+        )
         self.tally = Tally()
         self.now = 0.0
         self.stamp = 0.0
@@ -92,13 +96,14 @@ class World:
 
     def meter_row(self, kind: str) -> None:
         """Meter all hosts, and write a row of the energy file."""
-        if not self.options.energy:
+        if not self.energy:
             return
-        energy_j = self.meter.meter_all(self.now)
+        meter = self.meter
+        energy_j = meter.meter_all(self.now)
         if kind == "e":
             self.tally.energy_at_last_end_j = energy_j
         if self.tracer is not None:
-            self.tracer.energy(self.now, energy_j, kind, self.meter.wattmin_w)
+            self.tracer.energy(self.now, energy_j, kind, meter.wattmin_w)
 
     def states_row(self) -> None:
         """Write a row of the machine-states file."""

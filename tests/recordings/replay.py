@@ -95,7 +95,9 @@ def _feed(recording: Recording, simulation: Simulation, outcome: Outcome) -> Non
 
 def _cut_off(event: e.Event, end_s: float) -> bool:
     """Whether a refusal kept Batsim from sending this: such notices can come a message later there."""
-    return isinstance(event, e.Notify) and event.kind.startswith("no_more") and event.timestamp >= end_s - TIME_S
+    return (
+        isinstance(event, e.Notify) and event.kind.startswith("no_more") and event.timestamp >= end_s - TIME_S
+    )
 
 
 # --- events ---

@@ -1,0 +1,72 @@
+"""A simulation from files, as Batsim's command line names them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
+from beasy_sched.formats.batsim_workload import Workload, read_workload
+from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
+from beasy_sched.simulator.options import SimulationOptions
+from beasy_sched.simulator.outputs import Tracer
+from beasy_sched.simulator.simulation import Simulation
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files of a simulation, and how to read them."""
+
+    platform: Path
+    workloads: Sequence[Path] = ()
+    """Named w0, w1, ... in this order."""
+    events: Sequence[Path] = ()
+    master: str = "master_host"
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Further roles of hosts, by name."""
+    limit: int = 0
+    """Use only the first so many hosts (0: all)."""
+    limit_by_workload: bool = False
+    """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
+
+    def read(
+        self, options: SimulationOptions
+    ) -> tuple[SimGridPlatform, list[Workload], list[ExternalEvent] | None]:
+        """Read everything. Raises InputError."""
+        workloads = [
+            read_workload(os.path.abspath(path), f"w{number}") for number, path in enumerate(self.workloads)
+        ]
+        platform = read_simgrid_platform(
+            self.platform,
+            master=self.master,
+            roles=self.roles,
+            limit=self._limit(workloads),
+            energy=options.energy,
+        )
+        events = merge_events(
+            read_external_events(path, forward_unknown=options.forward_unknown_events) for path in self.events
+        )
+        return platform, workloads, events if self.events else None
+
+    def _limit(self, workloads: Sequence[Workload]) -> int:
+        wanted = max((w.nb_res or 0 for w in workloads), default=0) if self.limit_by_workload else 0
+        return min(filter(None, (self.limit, wanted)), default=0)
+
+
+def simulation_from_files(
+    inputs: Inputs,
+    options: SimulationOptions,
+    prefix: Path | None = None,
+    *,
+    machine_states: bool = True,
+) -> Simulation:
+    """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there. Raises InputError."""
+    platform, workloads, events = inputs.read(options)
+    tracer = None
+    if prefix is not None:
+        tracer = Tracer(prefix, energy=options.energy, machine_states=machine_states)
+    return Simulation(platform, workloads, events, options, tracer)
