@@ -43,7 +43,7 @@ class StepBudget:
         return self._take(self.start_cost_j(hosts))
 
     def grant_wakes(self, hosts: HostIds, pstate: int) -> int:
-        """Take the energy that waking sleeping ``hosts`` adds to this step; return for how many it was there."""
+        """Take the energy that waking sleeping ``hosts`` adds to this step, for as many as it is there."""
         total_j = np.cumsum(self.wake_cost_j(hosts, pstate))
         count = len(hosts)
         if self.veto:
@@ -57,7 +57,7 @@ class StepBudget:
         return self.cluster.power.job_w(hosts, self.cluster.pstate[hosts]) * self.remaining_s
 
     def wake_cost_j(self, hosts: HostIds, pstate: int) -> FloatArray:
-        """Energy that waking each of ``hosts`` adds until the end of the step, J: the transition, then idling."""
+        """Energy that waking each of ``hosts`` adds in this step, J: the transition, then idling."""
         power, kinds = self.cluster.power, self.cluster.platform.kind_of[hosts]
         waking_s = power.on_s[kinds].clip(max=self.remaining_s)
         used_j = power.on_w[kinds] * waking_s + power.idle_w[kinds, pstate] * (self.remaining_s - waking_s)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from beasy_sched.model.job import Job
 from beasy_sched.policies.actions import Action, Start
 from beasy_sched.policies.base import Options, Policy
-from beasy_sched.policies.orders import ORDERS, Order, by_arrival
+from beasy_sched.policies.orders import ORDERS, Order, Places, by_arrival
 from beasy_sched.policies.switching import hosts_wanted, wake_for_queue
 from beasy_sched.policies.view import View
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -105,39 +105,36 @@ class EasyPass:
                 self.reservation = reserve(self.view, job, self.free, self.started)
                 return
 
-    def backfill(self, order: Order, jobs: Sequence[Job] | None = None) -> None:
-        """Start every other job that fits without delaying the reservation, in order P_B.
-
-        ``jobs`` limits the pass to some of the waiting jobs (in order of arrival).
-        """
+    def backfill(self, order: Order) -> None:
+        """Start every other job that fits without delaying the reservation, in order P_B."""
         if self.reservation is None or not self.free:
             return
-        for job in self._candidates(order) if jobs is None else jobs:
-            late = self.view.now + job.walltime_s > self.reservation.start_s + TIME_TOLERANCE_S
-            if job is self.reservation.job or (late and job.res > self.reservation.extra):
-                continue
-            if self.start(job, "backfilled"):
-                if late:
-                    self.reservation = self.reservation.less(job.res)
-                if not self.free:
-                    return
-
-    def _candidates(self, order: Order) -> list[Job]:
-        assert self.reservation is not None
         queue = self.view.queue
-        res = queue.res
-        places = np.flatnonzero(res <= self.free)
-        if not len(places):
-            return []
-        in_time = self.view.now + queue.walltime_s[places] <= self.reservation.start_s + TIME_TOLERANCE_S
-        places = places[in_time | (res[places] <= self.reservation.extra)]
-        if order is not by_arrival:
-            places = order(queue, places, self.view.now)
-        jobs = [queue.at(place) for place in places.tolist()]
-        if not self.started:
-            return jobs
-        started = set(self.started)
-        return [job for job in jobs if job not in started]
+        places = order(queue, self._fitting(np.flatnonzero(queue.res <= self.free)), self.view.now)
+        barred = {self.reservation.job, *self.started}
+        tried = 0
+        while tried < len(places):
+            job = queue.at(int(places[tried]))
+            tried += 1
+            if job not in barred and self.try_backfilling(job):
+                places, tried = self._fitting(places[tried:]), 0
+
+    def try_backfilling(self, job: Job) -> bool:
+        """Start ``job`` if it fits without delaying the reservation."""
+        assert self.reservation is not None
+        late = self.view.now + job.walltime_s > self.reservation.start_s + TIME_TOLERANCE_S
+        if (late and job.res > self.reservation.extra) or not self.start(job, "backfilled"):
+            return False
+        if late:
+            self.reservation = self.reservation.less(job.res)
+        return True
+
+    def _fitting(self, places: Places) -> Places:
+        """Return those places whose job fits now and does not delay the reservation."""
+        assert self.reservation is not None
+        res, walltime_s = self.view.queue.res[places], self.view.queue.walltime_s[places]
+        in_time = self.view.now + walltime_s <= self.reservation.start_s + TIME_TOLERANCE_S
+        return places[(res <= self.free) & (in_time | (res <= self.reservation.extra))]
 
 
 class EasyOptions(Options, frozen=True):
@@ -173,7 +170,8 @@ class Easy(Policy):
         easy = EasyPass(view)
         if self._nothing_but_arrivals(view):
             easy.reservation = self._blocked
-            easy.backfill(self._backfill, view.arrived)
+            for job in view.arrived:
+                easy.try_backfilling(job)
         else:
             easy.run_heads(self._priority)
             easy.backfill(self._backfill)

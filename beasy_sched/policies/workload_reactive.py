@@ -39,7 +39,7 @@ class WorkloadReactive(Policy):
         return actions
 
     def _let_sleep(self, view: View, easy: EasyPass, spare: int) -> list[Action]:
-        """Put up to ``spare`` servers to sleep that have been idle for T_wait; ask for a call for the next."""
+        """Put up to ``spare`` servers to sleep that were idle for T_wait; ask for a call for the next."""
         idle = np.flatnonzero(easy.free_mask() & (view.host_state == HostState.IDLE))
         if spare <= 0 or not len(idle):
             return []
