@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from beasy_sched.settings import RunSettings, build_session
 from beasy_sched.simulator import Ending
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")
+
+DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "pybatsim.md"
 
 
 def pybatsim(endpoint: str, options: dict[str, object], *more: str) -> list[str]:
@@ -45,6 +48,24 @@ def test_a_whole_run_over_zeromq(site: SmallSite, tmp_path: Path) -> None:
         direct.rejected,
     )
     assert json.loads((tmp_path / "out" / "run_summary.json").read_text())["error"] is None
+
+
+def test_the_documented_commands(site: SmallSite, tmp_path: Path) -> None:
+    """As they stand in docs/pybatsim.md, but for the endpoint."""
+    for path in (site.platform, site.workload, site.events, site.site):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "out").mkdir()
+    blocks = DOCUMENTATION.read_text("utf-8").split("```sh\n")[1:3]
+    theirs, ours = (shlex.split(block.partition("\n")[0]) for block in blocks)
+    endpoint = ["-s", free_endpoint()]
+    with (
+        started([program(theirs[0]), *theirs[1:], *endpoint], tmp_path) as scheduler,
+        started([program(ours[0]), *ours[1:], *endpoint], tmp_path) as simulator,
+    ):
+        assert simulator.wait() == 0, simulator.said()
+        assert scheduler.wait() == 0, scheduler.said()
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"run_jobs.csv", "run_pstate_changes.csv", "run_summary.json", "run_energy_trace.csv"} <= written
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,147 @@
+"""What a message costs our `easy`, beside pybatsim's ``easyBackfill`` on the very same messages.
+
+The messages of a simulation depend on what the scheduler decides, and the two decide differently:
+``easyBackfill`` gives each job neighbouring hosts only. Messages of the one can therefore not be fed to
+the other as they are: both would be told of the end of jobs that they never started. So:
+
+1. ``easyBackfill`` runs a whole simulation, in this process, timed from the message's text to the
+   reply's text. Its messages and replies are kept.
+2. The daemon's path (decode, session, encode) gets the same messages. At each of them `easy` decides in
+   full on the queue and the hosts as they are; then what ``easyBackfill`` had decided is carried out
+   instead, so that the next message fits. Where the two differ, `easy` is made to forget what it
+   remembers of its last pass, since its starts were not carried out: it is asked for a full pass more
+   often than in a run of its own.
+
+Neither side's socket, nor the simulator, is in the times. For comparison, `own_run` times `easy` on the
+messages of a run of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pybatsim_inside import PybatsimInside
+
+from beasy_sched.model import decisions as d
+from beasy_sched.model import events as e
+from beasy_sched.model.job import Job
+from beasy_sched.policies.actions import Action, Start
+from beasy_sched.policies.easy import Easy
+from beasy_sched.policies.view import View
+from beasy_sched.protocol import batsim4
+from beasy_sched.session import Session
+from beasy_sched.simulator import Simulation
+
+MakeSimulation = Callable[[], Simulation]
+Exchange = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Time in the scheduler, and jobs waiting before it decided, for each message of a run."""
+
+    seconds: npt.NDArray[np.float64]
+    waiting: npt.NDArray[np.int64]
+
+    @property
+    def mean_us(self) -> float:
+        return 1e6 * float(self.seconds.mean())
+
+    def row(self, name: str) -> str:
+        """A line of a table, microseconds."""
+        p50, p99 = 1e6 * np.percentile(self.seconds, (50, 99))
+        return (
+            f"{name:<34} {len(self.seconds):>7} messages, at most {self.waiting.max():>6} jobs waiting:"
+            f" mean {self.mean_us:>9.1f} us, median {p50:>8.1f} us, 99 % {p99:>9.1f} us"
+        )
+
+
+class _Exchanges:
+    """Keeps a run's messages, replies and queue lengths."""
+
+    def __init__(self, answer: Callable[[bytes], bytes]) -> None:
+        self.kept: list[Exchange] = []
+        self.waiting: list[int] = []
+        self._answer = answer
+        self._queue = 0
+
+    def decide(self, message: e.Message) -> d.Reply:
+        raw = batsim4.encode_message(message)
+        self._queue += sum(type(event) is e.JobSubmitted for event in message.events)
+        self.waiting.append(self._queue)
+        reply_raw = self._answer(raw)
+        self.kept.append((raw, reply_raw))
+        reply = batsim4.decode_reply(reply_raw)
+        self._queue -= sum(type(x) in (d.ExecuteJob, d.RejectJob) for x in reply.decisions)
+        return reply
+
+
+def time_pybatsim(make: MakeSimulation, scheduler: Any) -> tuple[Timing, list[Exchange]]:
+    """Run a pybatsim scheduler to the end of a simulation."""
+    inside = PybatsimInside(scheduler)
+    run = _Exchanges(inside)
+    make().run(run.decide)
+    return Timing(np.array(inside.times_s), np.array(run.waiting)), run.kept
+
+
+class _TimedDaemon:
+    """The daemon's way of a message, without its socket."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.times_s: list[float] = []
+
+    def __call__(self, raw: bytes) -> bytes:
+        before = time.perf_counter()
+        reply = batsim4.encode_reply(self.session.step(batsim4.decode_message(raw)))
+        self.times_s.append(time.perf_counter() - before)
+        return reply
+
+
+def own_run(make: MakeSimulation) -> Timing:
+    """Time `easy` on the messages of a run of its own."""
+    daemon = _TimedDaemon(Session(Easy()))
+    run = _Exchanges(daemon)
+    make().run(run.decide)
+    return Timing(np.array(daemon.times_s), np.array(run.waiting))
+
+
+class FollowingEasy(Easy):
+    """`easy` that decides in full, and then does what another scheduler has decided."""
+
+    name = "following-easy"
+    others: Sequence[d.ExecuteJob] = ()
+
+    def begin(self, view: View) -> None:
+        super().begin(view)
+        self._waiting: dict[str, Job] = {}
+
+    def schedule(self, view: View) -> Sequence[Action]:
+        wanted = super().schedule(view)
+        self._waiting.update((job.id, job) for job in view.arrived)
+        taken = [Start(self._waiting.pop(x.job_id), x.alloc, "as the other decided") for x in self.others]
+        if {a.job for a in wanted if type(a) is Start} != {start.job for start in taken}:
+            self._blocked = None
+        return taken
+
+
+def time_on_the_same(exchanges: Sequence[Exchange], waiting: npt.NDArray[np.int64]) -> Timing:
+    """Time `easy` on another scheduler's messages."""
+    policy = FollowingEasy()
+    daemon = _TimedDaemon(Session(policy))
+    for raw, reply in exchanges:
+        decisions = batsim4.decode_reply(reply).decisions
+        policy.others = [x for x in decisions if type(x) is d.ExecuteJob]
+        daemon(raw)
+    return Timing(np.array(daemon.times_s), waiting)
+
+
+def compare(make: MakeSimulation, scheduler: Any) -> tuple[Timing, Timing]:
+    """Time ``scheduler`` (a pybatsim one that plans by walltimes) and then `easy` on its messages."""
+    theirs, exchanges = time_pybatsim(make, scheduler)
+    return theirs, time_on_the_same(exchanges, theirs.waiting)
