@@ -1,0 +1,149 @@
+"""scripts/environment.sh: which Python, when to install. Pythons are played by small shell scripts."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from project.shell import ROOT
+
+FAKE_PYTHON = """#!/bin/sh
+echo "$0 $*" >>"$LOG"
+case "$*" in
+  *version_info*"(3, 10)"*) exit {exit_code} ;;
+  *'%d.%d'*) echo {version} ;;
+  "--version") echo "Python {version}" ;;
+  *"-m venv"*) for folder; do :; done; mkdir -p "$folder/bin"; cp "$0" "$folder/bin/python" ;;
+  *"pip install"*) exit ${{PIP_EXIT_CODE:-0}} ;;
+esac
+"""
+
+
+def make_python(path: Path, version: str, *, works: bool = True) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(FAKE_PYTHON.format(version=version, exit_code=0 if works else 1))
+    path.chmod(0o755)
+
+
+class Project:
+    """A folder with the scripts, and a machine with few programs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "my project"
+        self.programs = folder / "programs"
+        self.log = folder / "log"
+        self.programs.mkdir()
+        for name in ("sh", "bash", "basename", "cat", "cksum", "cp", "mkdir", "dirname"):
+            (self.programs / name).symlink_to(shutil.which(name) or name)
+        (self.root / "scripts").mkdir(parents=True)
+        shutil.copy(ROOT / "scripts/environment.sh", self.root / "scripts")
+        (self.root / "pyproject.toml").write_text("[project]\n")
+
+    def use(self, extra: str = "dev", python: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        """Make the environment; print the folder of its programs."""
+        self.log.write_text("")
+        script = (
+            f'ROOT=$1; . "$ROOT/scripts/environment.sh"; use_environment "{extra}" "{python}"; echo "$BIN"'
+        )
+        return subprocess.run(
+            [self.programs / "bash", "-euo", "pipefail", "-c", script, "scripts/test", self.root],
+            env={"PATH": str(self.programs), "HOME": str(self.root.parent), "LOG": str(self.log)} | variables,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def installs(self) -> list[str]:
+        """Return what pip was asked to install."""
+        lines = self.log.read_text().splitlines()
+        return [line.rpartition(" ")[2] for line in lines if "pip install" in line]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
+    make_python(made.programs / "python3", "3.11")
+    return made
+
+
+def test_installs_once_and_again_when_the_project_file_changes(project: Project):
+    done = project.use()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{project.root}/.venv/bin"
+    assert project.installs() == ["project[dev]"]
+    assert project.use().returncode == 0
+    assert project.installs() == []
+    (project.root / "pyproject.toml").write_text("[project]\ndependencies = ['numpy']\n")
+    assert project.use().returncode == 0
+    assert project.installs() == ["project[dev]"]
+
+
+def test_the_tools_are_added_and_stay(project: Project):
+    asked = []
+    for extra in ("", "", "dev", ""):
+        assert project.use(extra).returncode == 0
+        asked.append(project.installs())
+    assert asked == [["project"], [], ["project[dev]"], []]
+    (project.root / "pyproject.toml").write_text("[project]\n\n")
+    project.use("")
+    assert project.installs() == ["project[dev]"]
+
+
+def test_a_moved_project_is_installed_anew(project: Project):
+    project.use()
+    project.root = project.root.rename(project.root.with_name("moved project"))
+    assert project.use().returncode == 0
+    assert project.installs() == ["project[dev]"]
+
+
+def test_a_failed_installation_is_told_and_tried_again(project: Project):
+    failed = project.use(PIP_EXIT_CODE="1")
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines()[-1].startswith("test: installing failed")
+    assert project.use().returncode == 0
+    assert project.installs() == ["project[dev]"]
+
+
+def test_each_named_python_has_an_environment_of_its_own(project: Project):
+    make_python(project.programs / "python3.12", "3.12")
+    for name in ("3.12", "python3.12", str(project.programs / "python3.12")):
+        assert project.use(python=name).stdout.strip() == f"{project.root}/.venv-3.12/bin"
+
+
+def test_pyenv_is_searched_and_shims_that_do_not_work_are_passed_over(project: Project):
+    make_python(project.programs / "python3.13", "none", works=False)
+    pyenv = project.root.parent / ".pyenv/versions/3.13.0/bin/python3.13"
+    make_python(pyenv, "3.13")
+    assert project.use(python="3.13").stdout.strip() == f"{project.root}/.venv-3.13/bin"
+    assert f"{pyenv} -m venv" in project.log.read_text()
+
+
+def test_an_old_default_python_gives_way_to_a_newer_one(project: Project):
+    make_python(project.programs / "python3", "3.9", works=False)
+    make_python(project.programs / "python3.10", "3.10")
+    assert project.use().returncode == 0
+    assert f"{project.programs}/python3.10 -m venv" in project.log.read_text()
+
+
+def test_a_broken_environment_is_made_anew(project: Project):
+    project.use()
+    make_python(project.root / ".venv/bin/python", "3.11", works=False)
+    done = project.use()
+    assert done.returncode == 0
+    assert "Making" in done.stderr
+
+
+def test_no_python_at_all(project: Project):
+    make_python(project.programs / "python3", "3.9", works=False)
+    done = project.use()
+    assert done.returncode == 1
+    assert "no Python 3.10 or newer" in done.stderr
+    assert "nonsense" in project.use(python="nonsense").stderr
+
+
+def test_a_ready_environment_is_taken_as_it_is(project: Project, tmp_path: Path):
+    make_python(tmp_path / "ready/bin/python", "3.11")
+    done = project.use(BEASY_VENV=str(tmp_path / "ready"))
+    assert done.stdout.strip() == f"{tmp_path}/ready/bin"
+    assert project.installs() == []
+    assert not os.path.exists(project.root / ".venv")
+    assert project.use(BEASY_VENV=str(tmp_path / "none")).returncode == 1

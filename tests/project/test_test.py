@@ -1,0 +1,61 @@
+"""scripts/test: its steps, played by programs that only note that they were called."""
+
+from pathlib import Path
+
+import pytest
+from project.shell import ROOT, run
+
+STEPS = ["ruff check", "ruff format --check", "mypy", "lint-imports", "python -m pytest"]
+FAKE = """#!/bin/sh
+call="{name}${{*:+ $*}}"
+case "$call" in python\\ -c*|python\\ --version) exit 0 ;; esac
+echo "$call" >>"$LOG"
+[ "$call" != "$FAIL_AT" ]
+"""
+
+
+@pytest.fixture
+def venv(tmp_path: Path) -> Path:
+    programs = tmp_path / "venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("python", "ruff", "mypy", "lint-imports"):
+        (programs / name).write_text(FAKE.format(name=name))
+        (programs / name).chmod(0o755)
+    return programs.parent
+
+
+def check(venv: Path, *arguments: str, fail_at: str = "") -> tuple[int, str, list[str]]:
+    """Run scripts/test; return its exit code, its last line, and the programs called."""
+    log = venv / "log"
+    log.write_text("")
+    variables = {"BEASY_VENV": str(venv), "LOG": str(log), "FAIL_AT": fail_at}
+    done = run(ROOT / "scripts/test", *arguments, cwd=venv, variables=variables)
+    return done.returncode, (done.stdout + done.stderr).splitlines()[-1], log.read_text().splitlines()
+
+
+def test_all_steps_in_order(venv: Path):
+    assert check(venv) == (0, "test: all passed", STEPS)
+
+
+@pytest.mark.parametrize("number", range(len(STEPS)))
+def test_ends_at_the_first_step_that_fails(venv: Path, number: int):
+    exit_code, last, called = check(venv, fail_at=STEPS[number])
+    assert exit_code == 1
+    assert last.startswith("test: FAILED at ")
+    assert called == STEPS[: number + 1]
+
+
+def test_options(venv: Path):
+    assert check(venv, "--only-tests")[2] == STEPS[-1:]
+    assert check(venv, "--slow")[2] == [*STEPS, "python -m pytest -m slow"]
+    assert check(venv, "--slow", fail_at="python -m pytest -m slow")[0] == 1
+
+
+def test_other_arguments_go_to_pytest(venv: Path):
+    assert check(venv, "--only-tests", "-k", "a b")[2] == ["python -m pytest -k a b"]
+    assert check(venv, "--", "--slow")[2][-1] == "python -m pytest --slow"
+
+
+def test_help_and_misuse(venv: Path):
+    assert run(ROOT / "scripts/test", "--help").stdout.startswith("Usage: scripts/test")
+    assert check(venv, "--python") == (2, "test: --python needs a program or a version, such as 3.12", [])
