@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +32,8 @@ def policy_class(name: str) -> type[Policy]:
     """Find a policy by name, or by ``package.module:Class``. Raises ConfigError."""
     target = OURS.get(name)
     if target is None and ":" in name:
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())  # a policy beside the user, as `python -m` would find it
         target = name
     if target is None:
         target = _entry_points().get(name)
@@ -49,9 +53,12 @@ def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
 def _load(target: str) -> type[Policy]:
     module_name, _, class_name = target.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), class_name)
-    except ImportError as error:
-        raise ConfigError(f"policy {target!r}: cannot import {module_name!r}: {error}") from None
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever a module of someone else's raises while it is imported
+        what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise ConfigError(f"policy {target!r}: cannot import {module_name!r}: {what}") from error
+    try:
+        found = getattr(module, class_name)
     except AttributeError:
         raise ConfigError(f"policy {target!r}: module {module_name!r} has no {class_name!r}") from None
     if not (isinstance(found, type) and issubclass(found, Policy)):

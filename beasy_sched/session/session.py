@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from beasy_sched.energy.site import Site
-from beasy_sched.errors import PeerError
+from beasy_sched.errors import BeasyError, PeerError, PolicyError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
@@ -193,7 +194,7 @@ class Session:
         ready = self.power is None or self._advance_power(self.power)
         self._send_wishes()
         if ready:
-            for action in self.policy.schedule(self.view):
+            for action in self._ask(self.policy.schedule):
                 self._commit(action)
             self._send_wishes()
         if self.power is not None and self.power.next_call_s is not None:
@@ -216,8 +217,27 @@ class Session:
     def _begin_step(self, budget: StepBudget) -> None:
         """Let the policy take its power actions for a step that has just been opened."""
         self.view.budget = budget
-        for action in self.policy.power_actions(self.view):
+        for action in self._ask(self.policy.power_actions):
             self._commit(action)
+
+    def _ask(self, method: Callable[[View], Sequence[Action]]) -> Sequence[Action]:
+        """Ask the policy; its own mistakes become a PolicyError that says where they are."""
+        try:
+            return method(self.view)
+        except BeasyError:
+            raise
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            raise PolicyError(
+                f"policy {self.policy_name!r} failed at {self.now:g} s: {type(error).__name__}: {error}"
+                f" ({place.filename}:{place.lineno})"
+            ) from error
+
+    @property
+    def policy_name(self) -> str:
+        """The policy's name, or for one without a name its module and class."""
+        kind = type(self.policy)
+        return kind.name or f"{kind.__module__}:{kind.__qualname__}"
 
     def _send_wishes(self) -> None:
         if self.commander.busy:

@@ -1,0 +1,83 @@
+"""The policy of docs/policies.md is run as the page says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    code = re.search(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert code is not None
+    (tmp_path / "my_policies.py").write_text(code.group(1))
+    beasy(tmp_path, "generate", "platform", "--servers", "gros:8", "-o", "platform.xml")
+    beasy(
+        tmp_path, "generate", "workload", "--synthetic", "--jobs", "80", "--hosts", "8", "-o", "workload.json"
+    )
+    return tmp_path
+
+
+def beasy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = [str(Path(sys.executable).with_name("beasy-sched"))]
+    return subprocess.run([*program, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def shown_command() -> list[str]:
+    command = re.search(r"```bash\nbeasy-sched (.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert command is not None
+    import shlex
+
+    return shlex.split(command.group(1).replace("\\\n", " "))
+
+
+def test_the_example_runs(folder: Path) -> None:
+    done = beasy(folder, *shown_command())
+    assert done.returncode == 0, done.stderr
+    assert "my_policies:Widest" in done.stdout
+    assert re.search(r"finished +80 ", done.stdout)
+
+
+def test_its_options_are_checked(folder: Path) -> None:
+    arguments = [a if a != '{"patience_s": 600}' else '{"patience": 600}' for a in shown_command()]
+    done = beasy(folder, *arguments)
+    assert done.returncode == 2
+    assert "patience_s" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_policy_that_errs_is_told_so(folder: Path) -> None:
+    (folder / "greedy.py").write_text(
+        "from beasy_sched.policies.actions import Start\n"
+        "from beasy_sched.policies.base import Policy\n"
+        "from beasy_sched.model.hosts import HostSet\n"
+        "class Greedy(Policy):\n"
+        "    def schedule(self, view):\n"
+        "        return [Start(job, HostSet.of([0]), 'mine') for job in view.queue]\n"
+    )
+    done = beasy(folder, "simulate", "-p", "platform.xml", "-w", "workload.json", "--policy", "greedy:Greedy")
+    assert done.returncode == 1
+    assert re.search(
+        r"job w0!\d+ (asks for \d hosts and was given 1|was given hosts that are not free: 0 \(busy\))",
+        done.stderr,
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_a_policy_that_crashes_is_named(folder: Path) -> None:
+    (folder / "broken.py").write_text(
+        "from beasy_sched.policies.base import Policy\n"
+        "class Broken(Policy):\n"
+        "    def schedule(self, view):\n"
+        "        return view.no_such_thing\n"
+    )
+    done = beasy(folder, "simulate", "-p", "platform.xml", "-w", "workload.json", "--policy", "broken:Broken")
+    assert done.returncode == 1
+    assert "policy 'broken:Broken' failed" in done.stderr
+    assert "broken.py" in done.stderr
