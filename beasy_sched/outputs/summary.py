@@ -41,13 +41,24 @@ def summarize(session: Session, settings: RunSettings, error: str | None = None)
             "still_running": len(session.cluster.running) if session.cluster else 0,
         },
         "killed_as_in_paper": sum(counts[state.value] for state in _LOST),
-        "quality": session.outcomes.metrics(),
+        "windows": [*session.windows],
+        "quality": _quality_part(session),
         "warnings": [*session.warnings, *(session.power.warnings if session.power else ())],
     }
     if session.power is not None:
         summary["site"] = _site_part(session.power)
         summary["energy_kwh"] = _energy_part(session, session.power)
     return summary
+
+
+def _quality_part(session: Session) -> dict[str, Any]:
+    quality: dict[str, Any] = {**session.outcomes.metrics(), "utilization": None}
+    if session.cluster is not None:
+        offered = session.cluster.size * session.now
+        quality["utilization"] = quality["host_seconds"] / offered if offered > 0 else None
+        quality["server_switches"] = session.commander.switches
+        quality["speed_changes"] = session.commander.speed_changes
+    return quality
 
 
 def _site_part(power: PowerSide) -> dict[str, Any]:

@@ -23,6 +23,10 @@ def summary_rows(summary: dict[str, Any]) -> list[Row]:
                 _two(quality, "bounded_slowdown_mean", "bounded_slowdown_p50"),
             )
         )
+    if quality["utilization"] is not None:
+        rows.append(("utilization", f"{100 * quality['utilization']:.2f} %"))
+    if quality.get("server_switches"):
+        rows.append(("servers put to sleep or woken", f"{quality['server_switches']:,} times"))
     if "site" in summary:
         rows += _site_rows(summary["site"], summary["energy_kwh"])
     return rows

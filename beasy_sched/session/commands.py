@@ -31,6 +31,10 @@ class Commander:
         self.cluster = cluster
         self._wish = np.full(cluster.size, _NO_WISH, dtype=np.int16)
         self._pending = 0
+        self.switches = 0
+        """Times that a host was sent to sleep or woken."""
+        self.speed_changes = 0
+        """Times that a host was given another computing P-state."""
         self._switching: dict[HostSet, int] = {}
         """Groups that were sent and are not acknowledged, with their target."""
         kinds = cluster.platform.kinds
@@ -101,6 +105,10 @@ class Commander:
         group = HostSet(hosts)
         self.cancel(hosts)
         self._switching[group] = pstate
+        if to_sleep or waking:
+            self.switches += len(hosts)
+        else:
+            self.speed_changes += len(hosts)
         if to_sleep:
             self.cluster.begin_switch(hosts, HostState.SWITCHING_OFF, pstate, now)
         elif waking:

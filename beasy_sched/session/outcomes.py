@@ -76,7 +76,10 @@ class Outcomes:
         wait_s = (columns["start_s"] - columns["subtime_s"])[started]
         run_s = (columns["end_s"] - columns["start_s"])[started]
         slowdown = np.maximum((wait_s + run_s) / np.maximum(run_s, SLOWDOWN_FLOOR_S), 1.0)
-        result: dict[str, float | int | None] = {"started": int(started.sum())}
+        result: dict[str, float | int | None] = {
+            "started": int(started.sum()),
+            "host_seconds": float((run_s * columns["res"][started]).sum()),
+        }
         for name, values in (("waiting_s", wait_s), ("bounded_slowdown", slowdown)):
             result[f"{name}_mean"] = float(values.mean()) if len(values) else None
             for quantile in (50, 95, 100):

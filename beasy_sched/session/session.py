@@ -68,6 +68,8 @@ class Session:
         self.cluster: Cluster | None = None
         self.power: PowerSide | None = None
         self.outcomes = Outcomes()
+        self.windows: list[dict[str, int]] = []
+        """Outcomes so far at the end of each window but the last."""
         self.warnings: list[str] = []
         self._log = log
         self._decisions: list[d.Decision] = []
@@ -217,8 +219,15 @@ class Session:
     def _begin_step(self, budget: StepBudget) -> None:
         """Let the policy take its power actions for a step that has just been opened."""
         self.view.budget = budget
+        self._note_windows(budget.start_s)
         for action in self._ask(self.policy.power_actions):
             self._commit(action)
+
+    def _note_windows(self, now: float) -> None:
+        """Record the counts of every window that has ended by ``now``."""
+        assert self.options.site is not None
+        while now >= (len(self.windows) + 1) * self.options.site.window_s - TIME_TOLERANCE_S:
+            self.windows.append(self.outcomes.counts())
 
     def _ask(self, method: Callable[[View], Sequence[Action]]) -> Sequence[Action]:
         """Ask the policy; its own mistakes become a PolicyError that says where they are."""
