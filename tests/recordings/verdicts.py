@@ -36,7 +36,7 @@ REFUSALS = {
     "bad_off_busy_group": "jobs are running on machine 0",
     "bad_on_while_switching_off": "its state is 'sleeping'",
     "bad_pstate_no_energy": "Receiving a pstate modification request, which is forbidden",
-    "bad_query_no_energy": "request about the energy consumption of the machines but energy simulation is not",
+    "bad_query_no_energy": "about the energy consumption of the machines but energy simulation is not",
     "bad_query_unknown": "Unknown QUERY 'air_temperature_all'",
     "bad_reject_running": "cannot be rejected at the present time",
     "bad_reject_unknown": "Job 'w0!zzz' does not exist",

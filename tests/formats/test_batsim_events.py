@@ -1,0 +1,66 @@
+"""Reading external events."""
+
+import pytest
+
+from beasy_sched.errors import InputError
+from beasy_sched.formats.batsim_events import merge_events, read_external_events
+
+
+def read(tmp_path, text, **options):
+    path = tmp_path / "events.txt"
+    path.write_bytes(text.encode())
+    return read_external_events(path, **{"forward_unknown": True, **options})
+
+
+def test_events_are_sorted_by_time_and_then_by_batsims_order_of_types(tmp_path):
+    lines = [
+        '{"type": "power", "timestamp": 3, "w": 1.23456789}',
+        '{"type": "machine_unavailable", "resources": "1-2", "timestamp": 3}',
+        '{"type": "machine_available", "resources": "0 2", "timestamp": 3.0}\r',
+        "",
+        '{"timestamp": 0, "type": "power"}',
+    ]
+    found = read(tmp_path, "\n".join(lines))
+    assert [(x.timestamp, x.kind, str(x.hosts)) for x in found] == [
+        (0, "power", "None"),
+        (3, "machine_available", "0 2"),
+        (3, "machine_unavailable", "1-2"),
+        (3, "power", "None"),
+    ]
+    assert found[-1].data == {"type": "power", "timestamp": 3, "w": 1.234568}
+
+
+def test_files_are_merged(tmp_path):
+    files = [
+        read(tmp_path, "\n".join(f'{{"type": "x", "timestamp": {t}}}' for t in times))
+        for times in ([1, 5], [2, 3])
+    ]
+    assert [x.timestamp for x in merge_events(files)] == [1, 2, 3, 5]
+
+
+def test_an_empty_file_is_fine(tmp_path):
+    assert read(tmp_path, "") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("not json", "could not be parsed"),
+        ('[{"type": "x", "timestamp": 1}]', "could not be parsed"),
+        ('{"timestamp": 1}', "no 'type' text"),
+        ('{"type": "x"}', "no 'timestamp' number"),
+        ('{"type": "x", "timestamp": true}', "no 'timestamp' number"),
+        ('{"type": "x", "timestamp": -1}', "timestamp is -1"),
+        ('{"type": "machine_available", "timestamp": 1}', "'resources' is None"),
+        ('{"type": "machine_available", "timestamp": 1, "resources": "3-1"}', "'resources' is '3-1'"),
+    ],
+)
+def test_wrong_lines(tmp_path, line, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read(tmp_path, '{"type": "x", "timestamp": 0}\n' + line)
+    assert "events.txt:2" in str(caught.value)
+
+
+def test_unknown_types_need_the_option(tmp_path):
+    with pytest.raises(InputError, match="--forward-unknown-events"):
+        read(tmp_path, '{"type": "x", "timestamp": 0}', forward_unknown=False)

@@ -1,0 +1,147 @@
+"""Reading SimGrid platform files."""
+
+import pytest
+
+from beasy_sched.errors import InputError
+from beasy_sched.formats.simgrid_units import parse_speed
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+
+MASTER = '<host id="master_host" speed="1Gf"/>'
+
+
+def read(tmp_path, body, **options):
+    path = tmp_path / "platform.xml"
+    path.write_text(
+        f'<?xml version="1.0"?><platform version="4.1"><zone id="z" routing="Full">{body}</zone></platform>'
+    )
+    return read_simgrid_platform(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "flops"),
+    [
+        ("100Mf", 1e8),
+        ("1e-9Mf", 1e-3),
+        ("0.5f", 0.5),
+        ("16.673E9flops", 16.673e9),
+        ("2kf", 2e3),
+        (" 3Tf ", 3e12),
+        ("42", 42),
+    ],
+)
+def test_speeds(text, flops):
+    assert parse_speed(text) == pytest.approx(flops)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "-1f", "1Xf", "nanf", "1e999f", "1..2f"])
+def test_bad_speeds(text):
+    with pytest.raises(ValueError, match="expected flops/s"):
+        parse_speed(text)
+
+
+def test_hosts_are_sorted_as_text_and_kinds_shared(tmp_path):
+    names = ["host10", "host2", "host1"]
+    body = MASTER + "".join(f'<host id="{name}" speed="1Gf"/>' for name in names)
+    found = read(tmp_path, body)
+    assert found.platform.names == ("host1", "host10", "host2")
+    assert len(found.platform.kinds) == 1
+    assert found.master == "master_host"
+    assert not found.has_network
+
+
+def test_a_cluster_with_powers_and_zone_properties(tmp_path):
+    body = (
+        MASTER + '<prop id="site" value="north"/>'
+        '<cluster id="c" prefix="n-" suffix=".org" radical="0-1,5" speed="10f, 1f, 0.5f, 0.2f" core="2">'
+        '<prop id="wattage_per_state" value="1:2:3, 1:1:1, 2:2:2, 3:3:3"/>'
+        '<prop id="sleep_pstates" value="1:2:3"/></cluster>'
+    )
+    found = read(tmp_path, body)
+    kind = found.platform.kinds[0]
+    assert found.platform.names == ("n-0.org", "n-1.org", "n-5.org")
+    assert (kind.cores, kind.computing, kind.full_w[0]) == (2, (0,), 3)
+    assert (kind.off_duration_s(), kind.on_duration_s()) == (2, 5)
+    assert found.platform.zone_properties[0]["site"] == "north"
+    assert list(found.platform.properties[0]) == ["role", "wattage_per_state", "sleep_pstates"]
+    assert found.has_network
+
+
+def test_roles_and_limits(tmp_path):
+    body = '<host id="boss" speed="1f"><prop id="role" value="master"/></host>' + "".join(
+        f'<host id="n{i}" speed="1f"/>' for i in range(4)
+    )
+    found = read(tmp_path, body, roles={"n3": "storage"}, limit=2)
+    assert found.master == "boss"
+    assert found.platform.names == ("n0", "n1")
+    assert [name for name, _, _ in found.storage] == ["n3"]
+
+
+SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"/></host>'
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('<host id="n" speed="1f"/>', "no master host"),
+        (MASTER, "no compute host"),
+        (MASTER + '<host id="n"/>', "'n' has no attribute 'speed'"),
+        (MASTER + '<host id="n" speed="slow"/>', "expected flops/s"),
+        (MASTER + '<host id="n" speed="0f"/>', "must be positive"),
+        (MASTER + '<host id="n" speed="1f" core="0"/>', "expected 1 or more"),
+        (MASTER + '<host id="n" speed="1f" pstate="1"/>', "expected 0 to 0"),
+        (MASTER + '<host id="n" speed="1f"/><host id="n" speed="1f"/>', "two hosts have the name 'n'"),
+        (MASTER + SLEEPING.format("1:2"), "not three P-state numbers"),
+        (MASTER + SLEEPING.format("1:2:9"), "names P-state 9"),
+        (MASTER + SLEEPING.format("1:1:2"), "three different P-states"),
+        (
+            MASTER + '<host id="n" speed="1f,2f"><prop id="wattage_per_state" value="1:2"/></host>',
+            "1 entries",
+        ),
+        (
+            MASTER + '<host id="n" speed="1f" core="2"><prop id="wattage_per_state" value="1:2"/></host>',
+            "idle:epsilon",
+        ),
+        (MASTER + '<host id="n" speed="1f"><prop id="wattage_per_state" value="a:b"/></host>', "in watts"),
+        (MASTER + '<cluster id="c" prefix="n" radical="5-1" speed="1f"/>', "not a sensible interval"),
+        (MASTER + '<cluster id="c" prefix="n" radical="x" speed="1f"/>', "such as '0-127,130'"),
+        (MASTER + '<host id="n" speed="1f" availability_file="t"/>', "trace"),
+        (MASTER + '<host id="n" speed="1f"><prop id="role" value="king"/></host>', "role 'king'"),
+        (MASTER + "<include file='x'/>", "<include> is not supported"),
+        (MASTER + "<host", "not well-formed"),
+    ],
+)
+def test_a_wrong_file_is_told_with_its_path(tmp_path, body, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read(tmp_path, body)
+    assert str(tmp_path / "platform.xml") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '<!DOCTYPE p [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><platform version="4.1">&b;</platform>',
+            "entity",
+        ),
+        ('<platform version="3"/>', "version '3'"),
+        ("", "not well-formed"),
+        ("<platform version='4.1'>\x00", "not well-formed"),
+    ],
+)
+def test_hostile_and_damaged_files(tmp_path, text, message):
+    path = tmp_path / "p.xml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_simgrid_platform(path)
+
+
+def test_powers_do_not_matter_without_energy(tmp_path):
+    body = MASTER + '<host id="n" speed="1f,2f"><prop id="wattage_per_state" value="1:2"/></host>'
+    found = read(tmp_path, body, energy=False)
+    assert found.platform.kinds[0].idle_w == ()
+    assert found.platform.properties[0]["wattage_per_state"] == "1:2"
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        read_simgrid_platform(tmp_path / "none.xml")
