@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,16 +62,27 @@ class Timing:
         )
 
 
-class _Exchanges:
-    """Keeps a run's messages, replies and queue lengths."""
+class _EnoughMessages(Exception):
+    """Ends a simulation early."""
 
-    def __init__(self, answer: Callable[[bytes], bytes]) -> None:
+
+class _Exchanges:
+    """Keeps a run's messages, replies and queue lengths; ``limit`` ends it after so many messages."""
+
+    def __init__(self, answer: Callable[[bytes], bytes], limit: int | None = None) -> None:
         self.kept: list[Exchange] = []
         self.waiting: list[int] = []
         self._answer = answer
+        self._limit = limit
         self._queue = 0
 
+    def run(self, simulation: Simulation) -> None:
+        with suppress(_EnoughMessages):
+            simulation.run(self.decide)
+
     def decide(self, message: e.Message) -> d.Reply:
+        if len(self.kept) == self._limit:
+            raise _EnoughMessages
         raw = batsim4.encode_message(message)
         self._queue += sum(type(event) is e.JobSubmitted for event in message.events)
         self.waiting.append(self._queue)
@@ -81,11 +93,13 @@ class _Exchanges:
         return reply
 
 
-def time_pybatsim(make: MakeSimulation, scheduler: Any) -> tuple[Timing, list[Exchange]]:
-    """Run a pybatsim scheduler to the end of a simulation."""
+def time_pybatsim(
+    make: MakeSimulation, scheduler: Any, limit: int | None = None
+) -> tuple[Timing, list[Exchange]]:
+    """Run a pybatsim scheduler to the end of a simulation, or for ``limit`` messages."""
     inside = PybatsimInside(scheduler)
-    run = _Exchanges(inside)
-    make().run(run.decide)
+    run = _Exchanges(inside, limit)
+    run.run(make())
     return Timing(np.array(inside.times_s), np.array(run.waiting)), run.kept
 
 
@@ -103,11 +117,11 @@ class _TimedDaemon:
         return reply
 
 
-def own_run(make: MakeSimulation) -> Timing:
+def own_run(make: MakeSimulation, limit: int | None = None) -> Timing:
     """Time `easy` on the messages of a run of its own."""
     daemon = _TimedDaemon(Session(Easy()))
-    run = _Exchanges(daemon)
-    make().run(run.decide)
+    run = _Exchanges(daemon, limit)
+    run.run(make())
     return Timing(np.array(daemon.times_s), np.array(run.waiting))
 
 
@@ -117,8 +131,8 @@ class FollowingEasy(Easy):
     name = "following-easy"
     others: Sequence[d.ExecuteJob] = ()
 
-    def begin(self, view: View) -> None:
-        super().begin(view)
+    def __init__(self) -> None:
+        super().__init__()
         self._waiting: dict[str, Job] = {}
 
     def schedule(self, view: View) -> Sequence[Action]:
@@ -126,8 +140,13 @@ class FollowingEasy(Easy):
         self._waiting.update((job.id, job) for job in view.arrived)
         taken = [Start(self._waiting.pop(x.job_id), x.alloc, "as the other decided") for x in self.others]
         if {a.job for a in wanted if type(a) is Start} != {start.job for start in taken}:
-            self._blocked = None
+            super().begin(view)
         return taken
+
+
+def started(decisions: Sequence[d.Decision]) -> dict[str, str]:
+    """Which jobs are started, and where."""
+    return {x.job_id: str(x.alloc) for x in decisions if type(x) is d.ExecuteJob}
 
 
 def time_on_the_same(exchanges: Sequence[Exchange], waiting: npt.NDArray[np.int64]) -> Timing:
@@ -137,11 +156,12 @@ def time_on_the_same(exchanges: Sequence[Exchange], waiting: npt.NDArray[np.int6
     for raw, reply in exchanges:
         decisions = batsim4.decode_reply(reply).decisions
         policy.others = [x for x in decisions if type(x) is d.ExecuteJob]
-        daemon(raw)
+        answer = batsim4.decode_reply(daemon(raw)).decisions
+        assert started(answer) == started(decisions)
     return Timing(np.array(daemon.times_s), waiting)
 
 
-def compare(make: MakeSimulation, scheduler: Any) -> tuple[Timing, Timing]:
-    """Time ``scheduler`` (a pybatsim one that plans by walltimes) and then `easy` on its messages."""
-    theirs, exchanges = time_pybatsim(make, scheduler)
+def compare(make: MakeSimulation, scheduler: Any, limit: int | None = None) -> tuple[Timing, Timing]:
+    """Time a scheduler of pybatsim's, and then `easy` on the first's messages (the first ``limit`` ones)."""
+    theirs, exchanges = time_pybatsim(make, scheduler, limit)
     return theirs, time_on_the_same(exchanges, theirs.waiting)

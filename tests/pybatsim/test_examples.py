@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from processes import free_endpoint, program, started
-from pybatsim_examples import NoExamples, examples_folder
 from small_site import small_site
 
 from beasy_sched.generate.platform import preset_platform, write_platform
@@ -23,15 +22,6 @@ JOBS = 150
 HOSTS = 16
 
 Row = dict[str, str]
-
-
-@pytest.fixture(scope="session")
-def examples(pytestconfig: pytest.Config) -> Path:
-    assert pytestconfig.cache is not None
-    try:
-        return examples_folder(pytestconfig.cache.mkdir("pybatsim-examples"))
-    except NoExamples as error:
-        pytest.skip(str(error))
 
 
 def run_both(scheduler: Path, folder: Path, inputs: RunInputs, *more: str) -> list[Row]:

@@ -1,0 +1,101 @@
+"""The daemon's time a message beside pybatsim's easyBackfill, on the same messages.
+
+    python scripts/bench_pybatsim.py --traces FOLDER [--limit MESSAGES] [TRACE.swf ...]
+
+Each trace is turned into a platform of one host a processor (as many as the trace's header says) and a
+workload for it. tests/pybatsim_timing.py tells how both are given the same messages, and what is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from pybatsim_examples import NoExamples, examples_folder  # noqa: E402
+from pybatsim_inside import load_example  # noqa: E402
+from pybatsim_timing import compare, own_run  # noqa: E402
+
+from beasy_sched.runner import RunInputs  # noqa: E402
+from beasy_sched.simulator import Simulation  # noqa: E402
+
+WEEKS = ["sdscblue_1w_61845732.swf", "metacentrum_1w_1367276567.swf", "metacentrum_1w_1362000000.swf"]
+
+
+def parse_arguments() -> argparse.Namespace:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    add = parser.add_argument
+    add("traces", nargs="*", metavar="TRACE.swf", default=WEEKS, help=f"default: {', '.join(WEEKS)}")
+    add("--traces", dest="folder", type=Path, required=True, metavar="FOLDER", help="where the traces are")
+    add("--limit", type=int, metavar="MESSAGES", help="stop each run after so many messages")
+    return parser.parse_args()
+
+
+def processors(trace: Path) -> int:
+    """Return what the trace's header says."""
+    found = re.search(r"^;\s*MaxProcs:\s*(\d+)", trace.read_text("utf-8", "replace"), re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"{trace}: its header has no MaxProcs")
+    return int(found[1])
+
+
+def make_inputs(trace: Path, folder: Path) -> RunInputs:
+    """Generate platform and workload."""
+    hosts, server = processors(trace), "taurus"
+    platform, workload = folder / f"{trace.stem}.xml", folder / f"{trace.stem}.json"
+    generate = [sys.executable, "-m", "beasy_sched", "generate"]
+    subprocess.run(
+        [*generate, "platform", "-n", f"{server}:{hosts}", "--one-pstate", "-q", "-o", platform], check=True
+    )
+    subprocess.run(
+        [
+            *generate,
+            "workload",
+            trace,
+            "--hosts",
+            str(hosts),
+            "--platform-preset",
+            server,
+            "-q",
+            "-o",
+            workload,
+        ],
+        check=True,
+    )
+    return RunInputs(platform, [workload], metering=False)
+
+
+def main() -> None:
+    chosen = parse_arguments()
+    try:
+        examples = examples_folder(ROOT / ".pytest_cache" / "d" / "pybatsim-examples")
+    except NoExamples as error:
+        raise SystemExit(str(error)) from None
+    for name in chosen.traces:
+        with tempfile.TemporaryDirectory() as folder:
+            measure(make_inputs(chosen.folder / name, Path(folder)), examples, chosen.limit)
+
+
+def measure(inputs: RunInputs, examples: Path, limit: int | None) -> None:
+    """Print how both fare on one trace."""
+
+    def make() -> Simulation:
+        return inputs.simulation(None)
+
+    print(inputs.workloads[0].stem)
+    print(" ", own_run(make, limit).row("easy, a run of its own"), flush=True)
+    theirs, ours = compare(make, load_example(examples, "easyBackfill"), limit)
+    print(" ", theirs.row("pybatsim easyBackfill"))
+    print(" ", ours.row("easy on the same messages"))
+    print(f"  easyBackfill / easy: {theirs.mean_us / ours.mean_us:.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
