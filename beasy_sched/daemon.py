@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import signal
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import Protocol
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Protocol
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
@@ -20,6 +21,11 @@ from beasy_sched.protocol import batsim4
 _TICK_MS = 200
 _SEND_TIMEOUT_S = 10.0
 _LARGEST_MESSAGE_BYTES = 1 << 31
+_KEEPALIVE_S = {zmq.TCP_KEEPALIVE_IDLE: 60, zmq.TCP_KEEPALIVE_INTVL: 15, zmq.TCP_KEEPALIVE_CNT: 4}
+"""A machine that has vanished without a word is noticed within two minutes."""
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_BUSY = b'{"error":"this scheduler serves another simulation"}'
+"""No reply that Batsim can read: a second simulator aborts, rather than wait for ever."""
 
 
 class Interrupted(BeasyError):
@@ -40,7 +46,11 @@ Recorder = Callable[[bytes, bytes], None]
 
 
 class Daemon:
-    """A bound REP socket that answers a simulator's requests in lockstep."""
+    """A bound REP socket that answers a simulator's requests in lockstep.
+
+    As a context manager it also turns SIGINT, SIGTERM and SIGHUP into `Interrupted`; a further SIGINT
+    stops at once.
+    """
 
     def __init__(self, endpoint: str, *, timeout_s: float | None = None) -> None:
         """Bind ``endpoint`` (port 0 takes any free one); wait ``timeout_s`` for a first message.
@@ -49,42 +59,60 @@ class Daemon:
         """
         self.timeout_s = timeout_s
         self.busy_s = 0.0
-        """Time spent on messages, without waiting."""
+        """Time spent on messages of the last simulation, without waiting."""
         self.messages = 0
+        """How many they were."""
+        self.notices: list[str] = []
+        """What the user should know of the last simulation."""
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 1000)
         self._socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST_MESSAGE_BYTES)
+        for option, value in {zmq.TCP_KEEPALIVE: 1, **_KEEPALIVE_S}.items():
+            self._socket.setsockopt(option, value)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._peer: int | None = None
+        """The connection (a file descriptor) that the simulation under way came by."""
         self._stop: str | None = None
+        self._old_handlers: dict[int, Any] = {}
         try:
             self._socket.bind(endpoint)
-        except zmq.ZMQError as error:
+        except (zmq.ZMQError, UnicodeError) as error:
             self.close()
-            hint = "another program has it: choose another port, or 0 for any" if error.errno == zmq.EADDRINUSE else (
-                "expected something like tcp://*:28000"
-            )  # fmt: skip
-            raise ConfigError(f"cannot listen on {endpoint!r}: {error.strerror} ({hint})") from None
+            raise ConfigError(f"cannot listen on {endpoint!r}: {_why_not(error)}") from None
         self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def __enter__(self) -> Daemon:
+        if threading.current_thread() is threading.main_thread():  # else whoever runs us handles signals
+            for number in _SIGNALS:
+                under_nohup = signal.getsignal(number) is signal.SIG_IGN and number != signal.SIGINT
+                if not under_nohup:
+                    self._old_handlers[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        for number, handler in self._old_handlers.items():
+            signal.signal(number, handler)
 
     def serve(self, server: Server, record: Recorder | None = None) -> None:
         """Serve one simulation to its end.
 
         Raises PeerError when the simulator breaks the protocol, vanishes or stays silent at the start,
-        and Interrupted on SIGINT and SIGTERM.
+        and Interrupted on a signal.
         """
-        with self._signals():
-            first = True
-            while not server.ended:
-                raw = self._receive(self.timeout_s if first else None, watch_peer=not first)
-                first = False
-                begin = time.perf_counter()
-                reply = batsim4.encode_reply(server.step(batsim4.decode_message(raw)))
-                self.busy_s += time.perf_counter() - begin
-                self.messages += 1
-                if record is not None:
-                    record(raw, reply)
-                self._send(reply)
+        self.busy_s, self.messages, self.notices, self._peer = 0.0, 0, [], None
+        while not server.ended:
+            raw = self._receive(self.timeout_s if self.messages == 0 else None)
+            begin = time.perf_counter()
+            self.messages += 1
+            reply = batsim4.encode_reply(server.step(batsim4.decode_message(raw)))
+            self.busy_s += time.perf_counter() - begin
+            if record is not None:
+                record(raw, reply)
+            self._send(reply)
 
     def close(self) -> None:
         """Close the socket; a last reply is still delivered."""
@@ -93,7 +121,7 @@ class Daemon:
         self._socket.close()
         self._context.term()
 
-    def _receive(self, timeout_s: float | None, *, watch_peer: bool) -> bytes:
+    def _receive(self, timeout_s: float | None) -> bytes:
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._monitor, zmq.POLLIN)
@@ -102,19 +130,37 @@ class Daemon:
             ready = dict(poller.poll(_TICK_MS))
             if self._stop is not None:
                 raise Interrupted(f"stopped by {self._stop}")
-            if self._socket in ready:
-                parts = self._socket.recv_multipart()
-                if len(parts) != 1:
-                    raise PeerError(
-                        f"found a message of {len(parts)} frames, expected one: is the peer Batsim?"
-                    )
-                return parts[0]
-            if self._monitor in ready:
-                recv_monitor_message(self._monitor)
-                if watch_peer:
+            if self._monitor in ready:  # first: a new connection may have the number of an old one
+                gone = int(recv_monitor_message(self._monitor)["value"])
+                if self.messages and self._peer in (gone, None):
                     raise PeerError("the simulator has gone away in the middle of the simulation")
+            elif self._socket in ready:
+                message = self._take()
+                if message is not None:
+                    return message
             if deadline is not None and time.monotonic() > deadline:
                 raise PeerError(f"no simulator has sent a first message within {timeout_s:g} s")
+
+    def _take(self) -> bytes | None:
+        """Take what has come; None where it came from another than the simulator that is served."""
+        frames = self._socket.recv_multipart(copy=False)
+        try:
+            sender = frames[0].get(zmq.SRCFD)
+        except zmq.ZMQError:  # a transport without connections
+            sender = None
+        if self.messages == 0:
+            self._peer = sender
+        elif sender != self._peer:
+            self._send(_BUSY)
+            self._notice("another simulator tried to join in and was turned away")
+            return None
+        if len(frames) != 1:
+            raise PeerError(f"found a message of {len(frames)} frames, expected one: is the peer Batsim?")
+        return frames[0].bytes
+
+    def _notice(self, text: str) -> None:
+        if text not in self.notices:
+            self.notices.append(text)
 
     def _send(self, reply: bytes) -> None:
         if not self._socket.poll(int(_SEND_TIMEOUT_S * 1000), zmq.POLLOUT):
@@ -124,18 +170,20 @@ class Daemon:
         except zmq.ZMQError as error:
             raise PeerError(f"the reply cannot be sent: {error.strerror}") from None
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        def stop(number: int, frame: FrameType | None) -> None:
-            self._stop = signal.Signals(number).name
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._stop is not None and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._stop = signal.Signals(number).name
 
-        try:
-            old = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not the main thread: whoever runs us handles signals
-            yield
-            return
-        try:
-            yield
-        finally:
-            for number, handler in old.items():
-                signal.signal(number, handler)
+
+def _why_not(error: zmq.ZMQError | UnicodeError) -> str:
+    """Say why an endpoint cannot be bound, and what to do."""
+    if isinstance(error, UnicodeError):
+        return "it is not plain text"
+    if error.errno == zmq.EADDRINUSE:
+        hint = "another program has it: choose another port, or 0 for any"
+    elif error.errno in (zmq.EADDRNOTAVAIL, errno.ENODEV):
+        hint = "this machine has no such address: tcp://*:28000 listens on all that it has"
+    else:
+        hint = "expected something like tcp://*:28000"
+    return f"{error.strerror} ({hint})"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from beasy_sched.cli.run_options import run_options, settings_of
-from beasy_sched.errors import BeasyError
+from beasy_sched.errors import BeasyError, InputError
 from beasy_sched.settings import RunSettings, build_session
+
+if TYPE_CHECKING:
+    from beasy_sched.daemon import Daemon
+    from beasy_sched.model.platform import Platform
+    from beasy_sched.outputs.files import RunFiles
+    from beasy_sched.session import Session
 
 
 @click.command()
@@ -46,59 +54,69 @@ def serve(
     batsim -p platform.xml -w workload.json --events power.txt --forward-unknown-events -E
     """
     from beasy_sched.daemon import Daemon
+    from beasy_sched.outputs.files import RunFiles
 
     settings = settings_of(**shared)
     build_session(settings)  # bad settings are told before anything listens
-    daemon = Daemon(socket_endpoint, timeout_s=timeout)
-    try:
-        if verbosity != "silent":
-            click.echo(f"listening on {_reachable(daemon.endpoint)}", err=True)
-        run = 1
-        while True:
-            _serve_one(daemon, settings, platform, _numbered(prefix, run), decisions, record, verbosity)
+    known = _read_platform(platform)
+    with Daemon(socket_endpoint, timeout_s=timeout) as daemon:
+        for run in itertools.count(1):
+            files = RunFiles(
+                _numbered(prefix, run), settings, decisions=decisions, record=_numbered_file(record, run)
+            )
+            with files:
+                if run == 1 and verbosity != "silent":
+                    click.echo(f"listening on {_reachable(daemon.endpoint)}", err=True)
+                _serve_one(daemon, settings, known, files, verbosity, idle_is_fine=run > 1)
             if not keep_serving:
                 return
-            run += 1
-            record = record and record.with_name(f"{record.stem}-{run}{record.suffix}")
-    finally:
-        daemon.close()
 
 
 def _serve_one(
-    daemon: Any,
+    daemon: Daemon,
     settings: RunSettings,
-    platform: Path | None,
-    prefix: str | None,
-    decisions: bool,
-    record: Path | None,
+    platform: Platform | None,
+    files: RunFiles,
     verbosity: str,
+    *,
+    idle_is_fine: bool,
 ) -> None:
-    from beasy_sched.outputs.files import RunFiles
-    from beasy_sched.outputs.table import print_summary
+    """Serve one simulation and write its files, also when it fails.
 
-    files = RunFiles(prefix, settings, decisions=decisions, record=record)
-    session = build_session(settings, platform=_read_platform(platform), log=files.log)
-    error: BeasyError | None = None
+    ``idle_is_fine``: a daemon that has served before leaves nothing of a simulation that never came.
+    """
+    session = build_session(settings, platform=platform, log=files.log)
     try:
         daemon.serve(session, files.recording.add if files.recording else None)
-    except BeasyError as found:
-        error = found
-    summary = files.finish(session, str(error) if error else None)
+    except BaseException as error:
+        if daemon.messages or not idle_is_fine:
+            text = str(error) if isinstance(error, BeasyError) else f"internal error: {error!r}"
+            with contextlib.suppress(InputError):  # the first error is the one to tell
+                _leave(daemon, session, files, text, verbosity)
+        raise
+    _leave(daemon, session, files, None, verbosity)
+
+
+def _leave(daemon: Daemon, session: Session, files: RunFiles, error: str | None, verbosity: str) -> None:
+    """Write the files and tell what there is to tell."""
+    from beasy_sched.outputs.table import print_summary
+
+    session.warnings.extend(daemon.notices)
+    summary = files.finish(session, error)
     if verbosity != "silent":
         for warning in summary["warnings"]:
             click.echo(f"warning: {warning}", err=True)
-    if verbosity in ("debug", "info") and session.cluster is not None:
-        print_summary(summary)
+    if verbosity in ("debug", "info"):
+        if session.cluster is not None:
+            print_summary(summary)
         for path in files.written:
             click.echo(f"wrote {path}", err=True)
     if verbosity == "debug" and daemon.messages:
         each_us = 1e6 * daemon.busy_s / daemon.messages
         click.echo(f"{daemon.messages} messages, {each_us:.1f} us each", err=True)
-    if error is not None:
-        raise error
 
 
-def _read_platform(path: Path | None) -> Any:
+def _read_platform(path: Path | None) -> Platform | None:
     if path is None:
         return None
     from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -108,6 +126,10 @@ def _read_platform(path: Path | None) -> Any:
 
 def _numbered(prefix: str | None, run: int) -> str | None:
     return prefix if prefix is None or run == 1 else f"{prefix}-{run}"
+
+
+def _numbered_file(path: Path | None, run: int) -> Path | None:
+    return path if path is None or run == 1 else path.with_name(f"{path.stem}-{run}{path.suffix}")
 
 
 def _reachable(endpoint: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
-from beasy_sched.formats.atomic import atomic_file
+from beasy_sched.outputs.growing import GrowingFile
 
 _encode = msgspec.json.encode
 _CHUNK = 1 << 16
@@ -18,9 +17,7 @@ class DecisionLogFile:
 
     def __init__(self, path: Path) -> None:
         """Begin to write beside ``path``."""
-        self.path = path
-        self._open = ExitStack()
-        self._file = self._open.enter_context(atomic_file(path))
+        self._file = GrowingFile(path)
         self._buffer = bytearray()
 
     def __call__(self, time_s: float, action: str, job: str, hosts: str, rule: str) -> None:
@@ -32,11 +29,15 @@ class DecisionLogFile:
             self._flush()
 
     def _flush(self) -> None:
-        self._file.write(self._buffer)
-        self._buffer.clear()
+        if self._buffer:
+            self._file.write(self._buffer)
+            self._buffer.clear()
 
-    def close(self) -> None:
-        """Finish the file and give it its name."""
-        if not self._file.closed:
-            self._flush()
-            self._open.close()
+    def close(self) -> Path:
+        """Finish the file, give it its name, and return that."""
+        self._flush()
+        return self._file.close()
+
+    def discard(self) -> None:
+        """Throw away what has been written, unless it is finished."""
+        self._file.discard()

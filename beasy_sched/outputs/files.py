@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.outputs.decision_log import DecisionLogFile
 from beasy_sched.outputs.energy_trace import trace_csv
@@ -30,31 +32,69 @@ class RunFiles:
         self.recording: RecordingWriter | None = None
         try:
             if prefix is not None:
-                Path(prefix).parent.mkdir(parents=True, exist_ok=True)
+                _check(Path(prefix).parent)
+            if record is not None and (record.is_file() or not record.exists()):  # no device or pipe
+                _check(record.parent)
             if prefix is not None and decisions:
                 self.log = DecisionLogFile(self._path("decisions.jsonl"))
             if record is not None:
-                record.parent.mkdir(parents=True, exist_ok=True)
                 self.recording = RecordingWriter(record, settings)
-        except OSError as error:
-            raise ConfigError(f"cannot write to {error.filename}: {error.strerror}") from None
+        except BaseException:
+            self.discard()
+            raise
+
+    def __enter__(self) -> RunFiles:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Leave nothing half-written; files that are finished stay."""
+        self.discard()
 
     def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
-        """Write what there is, whole or partial, and return the summary."""
+        """Write what there is, whole or partial, and return the summary.
+
+        Raises InputError for the first file that cannot be written, once all have been tried.
+        """
         summary = summarize(session, self.settings, error)
+        failed: InputError | None = None
+        for write in self._writers(session, summary):
+            try:
+                self.written.append(write())
+            except InputError as found:
+                failed = failed or found
+        if failed is not None:
+            raise failed
+        return summary
+
+    def discard(self) -> None:
+        """Throw away what has been written and is not finished."""
         for part in (self.log, self.recording):
             if part is not None:
-                part.close()
-                self.written.append(part.path)
-        if self.prefix is not None:
-            if session.power is not None:
-                self._write("energy_trace.csv", trace_csv(session.power.trace))
-            self._write("summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
-        return summary
+                part.discard()
+
+    def _writers(self, session: Session, summary: dict[str, Any]) -> Iterator[Callable[[], Path]]:
+        for part in (self.log, self.recording):
+            if part is not None:
+                yield part.close
+        if self.prefix is None:
+            return
+        if session.power is not None:
+            trace = session.power.trace
+            yield lambda: self._write("energy_trace.csv", trace_csv(trace))
+        yield lambda: self._write("summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
 
     def _path(self, name: str) -> Path:
         return Path(f"{self.prefix}_{name}")
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, text: str) -> Path:
         write_atomic(self._path(name), text)
-        self.written.append(self._path(name))
+        return self._path(name)
+
+
+def _check(folder: Path) -> None:
+    """Make ``folder`` where it is missing, and see that files can be made in it. Raises ConfigError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror or error}") from None

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgpack
 import msgspec
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.atomic import atomic_file
+from beasy_sched.outputs.growing import GrowingFile
 from beasy_sched.settings import RunSettings
 
 FORMAT = "beasy-sched recording"
 FORMAT_VERSION = 1
 
 
+_LIMITS = {"max_buffer_size": 1 << 31, "max_array_len": 1 << 16, "max_map_len": 1 << 16}
+
+
 class RecordingWriter:
-    """Writes a header, then pairs of raw messages; the file gets its name when closed."""
+    """Writes a header, pairs of raw messages, and their number; the file gets its name when closed."""
 
     def __init__(self, path: Path, settings: RunSettings) -> None:
         """Begin to write beside ``path``."""
-        self.path = path
-        self._open = ExitStack()
-        self._file = self._open.enter_context(atomic_file(path))
+        self._file = GrowingFile(path)
+        self._exchanges = 0
         header = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
@@ -39,10 +39,16 @@ class RecordingWriter:
     def add(self, message: bytes, reply: bytes) -> None:
         """Add what the simulator said and what was answered."""
         self._file.write(msgpack.packb((message, reply)))
+        self._exchanges += 1
 
-    def close(self) -> None:
-        """Finish the file and give it its name."""
-        self._open.close()
+    def close(self) -> Path:
+        """Finish the file, give it its name, and return that."""
+        self._file.write(msgpack.packb({"exchanges": self._exchanges}))
+        return self._file.close()
+
+    def discard(self) -> None:
+        """Throw away what has been written, unless it is finished."""
+        self._file.discard()
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,6 @@ class Recording:
 
     path: Path
     settings: RunSettings
-    _file: IO[bytes]
     _unpacker: Any
 
     def exchanges(self) -> Iterator[tuple[bytes, bytes]]:
@@ -61,11 +66,11 @@ class Recording:
             try:
                 item = self._unpacker.unpack()
             except msgpack.OutOfData:
-                if self._unpacker.tell() != os.fstat(self._file.fileno()).st_size:
-                    raise InputError(self.path, f"the recording is cut off after exchange {number}") from None
-                return
+                raise InputError(self.path, f"the recording is cut off after exchange {number}") from None
             except (ValueError, msgpack.UnpackException) as error:
                 raise InputError(self.path, f"exchange {number + 1} is damaged: {error}") from None
+            if item == {"exchanges": number}:
+                return
             number += 1
             if not (
                 isinstance(item, list | tuple) and len(item) == 2 and all(isinstance(x, bytes) for x in item)
@@ -80,7 +85,7 @@ def open_recording(path: Path) -> Recording:
         file = path.open("rb")
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from None
-    unpacker = msgpack.Unpacker(file, max_buffer_size=1 << 31)
+    unpacker = msgpack.Unpacker(file, **_LIMITS)
     try:
         header = unpacker.unpack()
     except (msgpack.UnpackException, ValueError):
@@ -97,4 +102,4 @@ def open_recording(path: Path) -> Recording:
         settings = msgspec.convert(header.get("settings"), RunSettings)
     except msgspec.ValidationError as error:
         raise InputError(path, f"its settings cannot be read: {error}") from None
-    return Recording(path, settings, file, unpacker)
+    return Recording(path, settings, unpacker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,6 +10,12 @@ import msgspec
 from beasy_sched.errors import ProtocolError
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+Unknown = list[str]
+"""Paths of fields that were not known, gathered while a message is read."""
+
+_LONGEST_TEXT = 200
+"""An error names what was found, but not megabytes of it."""
 
 
 class WireEvent(msgspec.Struct):
@@ -27,20 +33,57 @@ class WireMessage(msgspec.Struct):
     events: list[WireEvent]
 
 
-_decoder = msgspec.json.Decoder(WireMessage)
+class _StrictEvent(WireEvent, forbid_unknown_fields=True):
+    pass
 
 
-def decode_envelope(raw: bytes) -> WireMessage:
-    """Read the envelope. Raises ProtocolError with the path of the first fault."""
+class _StrictMessage(msgspec.Struct, forbid_unknown_fields=True):
+    now: float
+    events: list[_StrictEvent]
+
+
+_decode = msgspec.json.Decoder(WireMessage).decode
+_decode_strictly = msgspec.json.Decoder(_StrictMessage).decode
+
+
+def decode_envelope(raw: bytes, unknown: Unknown) -> WireMessage:
+    """Read the envelope, and append the paths of fields that it does not have to ``unknown``.
+
+    Raises ProtocolError with the path of the first fault.
+    """
     try:
-        return _decoder.decode(raw)
+        return _decode_strictly(raw)  # type: ignore[return-value]  # the same fields
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        message: WireMessage = _explained(_decode, raw)
+    _find_unknown(_explained(msgspec.json.decode, raw), unknown)
+    return message
+
+
+def _explained(decode: Callable[[bytes], Any], raw: bytes) -> Any:
+    try:
+        return decode(raw)
     except msgspec.ValidationError as error:
         text, path = split_path(str(error))
-        raise ProtocolError(path, text) from None
+        raise fault(path, text) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError("$", f"not JSON: {error} (it begins with {_shorten(raw)})") from None
+        what = f"not JSON: {error} (it begins with {_beginning(raw)})" if raw else "it is empty"
+        raise fault("$", what) from None
     except RecursionError:
-        raise ProtocolError("$", "nested too deeply") from None
+        raise fault("$", "nested too deeply") from None
+
+
+def _find_unknown(whole: dict[str, Any], unknown: Unknown) -> None:
+    unknown.extend(field_path("$", name) for name in whole if name not in WireMessage.__struct_fields__)
+    for index, event in enumerate(whole["events"]):
+        known = WireEvent.__struct_fields__
+        unknown.extend(field_path(f"$.events[{index}]", name) for name in event if name not in known)
+
+
+def fault(path: str, text: str) -> ProtocolError:
+    """Return the error for ``path``; a very long ``text`` is shortened."""
+    if len(text) > _LONGEST_TEXT:
+        text = f"{text[:_LONGEST_TEXT]}..."
+    return ProtocolError(path, text)
 
 
 def split_path(error: str) -> tuple[str, str]:
@@ -49,28 +92,38 @@ def split_path(error: str) -> tuple[str, str]:
     return (text, path.rstrip("`")) if found else (error, "$")
 
 
-def reader(kind: type[T], known: tuple[str, ...] = ()) -> Callable[[Any, str, list[str]], T]:
+def field_path(path: str, name: str) -> str:
+    """Return the path of a field, its name quoted where it is not a plain word."""
+    return f"{path}.{name}" if name.isidentifier() else f"{path}[{name[:_LONGEST_TEXT]!r}]"
+
+
+def convert_at(data: Any, kind: type[T], path: str) -> T:
+    """Turn a decoded object into ``kind``. Raises ProtocolError with the place below ``path``."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        text, where = split_path(str(error))
+        raise fault(path + where[1:], text) from None
+
+
+def reader(kind: type[T], known: Iterable[str] = ()) -> Callable[[Any, str, Unknown], T]:
     """Return a function that turns a decoded object into ``kind``.
 
     The function takes the object, its JSON path, and a list to which it appends the paths of fields
     that ``kind`` does not have (``known`` names some more that are no surprise).
     """
-    fields = frozenset(kind.__struct_encode_fields__)
-    expected = fields | set(known)
+    fields: Collection[str] = frozenset(kind.__struct_encode_fields__)
+    expected = frozenset(fields).union(known)
 
-    def read(data: Any, path: str, unknown: list[str]) -> T:
-        try:
-            value = msgspec.convert(data, kind)
-        except msgspec.ValidationError as error:
-            text, where = split_path(str(error))
-            raise ProtocolError(path + where[1:], text) from None
+    def read(data: Any, path: str, unknown: Unknown) -> T:
+        value = convert_at(data, kind, path)
         if len(data) > len(fields) or not expected.issuperset(data):
-            unknown.extend(f"{path}.{name}" for name in data if name not in expected)
+            unknown.extend(field_path(path, name) for name in data if name not in expected)
         return value
 
     return read
 
 
-def _shorten(raw: bytes) -> str:
+def _beginning(raw: bytes) -> str:
     text = repr(raw[:40])[1:]
     return text + "..." if len(raw) > 40 else text

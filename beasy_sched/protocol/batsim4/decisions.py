@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from beasy_sched.errors import ProtocolError
 from beasy_sched.model import decisions as d
 from beasy_sched.protocol.batsim4.fields import read_hosts, read_pstate
-from beasy_sched.protocol.wire import decode_envelope, reader
+from beasy_sched.protocol.wire import decode_envelope, fault, reader
 
 # --- writing (the scheduler's side) ---
 
@@ -129,15 +128,15 @@ _change_job_state = reader(_ChangeJobState)
 
 def decode_reply(raw: bytes) -> d.Reply:
     """Read a scheduler's reply, as strictly as Batsim does. Raises ProtocolError."""
-    envelope = decode_envelope(raw)
+    envelope = decode_envelope(raw, [])
     decisions: list[d.Decision] = []
     for index, event in enumerate(envelope.events):
         path = f"$.events[{index}]"
         read = _DECISION_READERS.get(event.type)
         if read is None:
-            raise ProtocolError(f"{path}.type", f"event {index} has an unknown 'type' value {event.type!r}")
+            raise fault(f"{path}.type", f"event {index} has an unknown 'type' value {event.type!r}")
         if event.timestamp > envelope.now:
-            raise ProtocolError(
+            raise fault(
                 f"{path}.timestamp",
                 f"timestamp {event.timestamp:g} of event {index} should be lower than or equal to"
                 f" now={envelope.now:g}",
@@ -160,7 +159,7 @@ def _read_set_state(timestamp: float, data: Any, path: str) -> d.Decision:
 def _read_query(timestamp: float, data: Any, path: str) -> d.Decision:
     for request in _query(data, path, []).requests:
         if request != "consumed_energy":
-            raise ProtocolError(f"{path}.requests", f"Unknown QUERY {request!r}")
+            raise fault(f"{path}.requests", f"Unknown QUERY {request!r}")
     return d.QueryEnergy(timestamp)
 
 
@@ -170,7 +169,7 @@ def _read_scheduler_notify(timestamp: float, data: Any, path: str) -> d.Decision
         return d.FinishRegistration(timestamp)
     if kind in ("continue_registration", "continue_submission"):
         return d.ContinueRegistration(timestamp)
-    raise ProtocolError(f"{path}.type", f"unknown NOTIFY {kind!r} from the scheduler")
+    raise fault(f"{path}.type", f"unknown NOTIFY {kind!r} from the scheduler")
 
 
 def _read_register_profile(timestamp: float, data: Any, path: str) -> d.Decision:

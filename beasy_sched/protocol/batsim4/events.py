@@ -8,15 +8,18 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from beasy_sched.errors import ProtocolError
 from beasy_sched.model import events as e
 from beasy_sched.protocol.batsim4.fields import read_hosts, read_pstate
 from beasy_sched.protocol.json_text import dump
-from beasy_sched.protocol.wire import decode_envelope, reader
+from beasy_sched.protocol.wire import Unknown, convert_at, decode_envelope, fault, reader
 
 NO_WALLTIME = -1
 
-Unknown = list[str]
+_MOST_HOSTS = 2**31 - 1
+_LONGEST_TIME_S = 1e300
+"""Integers of any length are JSON, but not times."""
+_MOST_UNKNOWN = 100
+"""So many paths of unknown fields tell what there is to tell."""
 
 
 # --- what each event carries ---
@@ -31,11 +34,11 @@ class _Resource(Struct):
 
 
 class _Begins(Struct):
-    compute_resources: list[_Resource]
+    compute_resources: list[dict[str, Any]]
     config: dict[str, Any] = {}
     allow_compute_sharing: bool = False
     allow_storage_sharing: bool = True
-    storage_resources: list[_Resource] = []
+    storage_resources: list[dict[str, Any]] = []
     workloads: dict[str, str] = {}
     profiles: dict[str, dict[str, Any]] = {}
 
@@ -43,7 +46,7 @@ class _Begins(Struct):
 class _Job(Struct):
     id: str
     subtime: float | int
-    res: Annotated[int, Meta(ge=1)]
+    res: Annotated[int, Meta(ge=1, le=_MOST_HOSTS)]
     profile: str = ""
     walltime: float | int | None = None
 
@@ -79,6 +82,7 @@ class _Notify(Struct):
     type: str
 
 
+_resource = reader(_Resource)
 _begins = reader(_Begins, ("nb_resources", "nb_compute_resources", "nb_storage_resources"))
 _submitted = reader(_Submitted)
 _completed = reader(_Completed)
@@ -94,8 +98,8 @@ _JOB_FIELDS = frozenset(_Job.__struct_fields__)
 
 def decode_message(raw: bytes) -> e.Message:
     """Read a message of Batsim's. Raises ProtocolError."""
-    envelope = decode_envelope(raw)
     unknown: Unknown = []
+    envelope = decode_envelope(raw, unknown)
     events: list[e.Event] = []
     for index, event in enumerate(envelope.events):
         read = _EVENT_READERS.get(event.type)
@@ -104,43 +108,47 @@ def decode_message(raw: bytes) -> e.Message:
             events.append(e.UnknownEvent(event.timestamp, event.type, event.data))
         else:
             events.append(read(event.timestamp, event.data, path, unknown))
-    return e.Message(envelope.now, events, tuple(unknown))
+    return e.Message(envelope.now, events, tuple(unknown[:_MOST_UNKNOWN]))
 
 
 def _read_begins(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
     raw = _begins(data, path, unknown)
     return e.SimulationBegins(
         timestamp,
-        resources=tuple(_resource(item) for item in raw.compute_resources),
+        resources=_resources(raw.compute_resources, f"{path}.compute_resources", unknown),
         config=raw.config,
         workloads=raw.workloads,
         profiles=raw.profiles,
         allow_compute_sharing=raw.allow_compute_sharing,
         allow_storage_sharing=raw.allow_storage_sharing,
-        storage_resources=tuple(_resource(item) for item in raw.storage_resources),
+        storage_resources=_resources(raw.storage_resources, f"{path}.storage_resources", unknown),
     )
 
 
-def _resource(raw: _Resource) -> e.Resource:
-    return e.Resource(raw.id, raw.name, raw.state, raw.properties, raw.zone_properties)
+def _resources(items: list[dict[str, Any]], path: str, unknown: Unknown) -> tuple[e.Resource, ...]:
+    read = (_resource(item, f"{path}[{index}]", unknown) for index, item in enumerate(items))
+    return tuple(e.Resource(raw.id, raw.name, raw.state, raw.properties, raw.zone_properties) for raw in read)
 
 
 def _read_submitted(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
     raw = _submitted(data, path, unknown)
-    try:
-        job = msgspec.convert(raw.job, _Job)
-    except msgspec.ValidationError as error:
-        raise ProtocolError(f"{path}.job", str(error)) from None
+    job = convert_at(raw.job, _Job, f"{path}.job")
     if job.id != raw.job_id:
-        raise ProtocolError(f"{path}.job.id", f"found {job.id!r}, expected {raw.job_id!r} as in job_id")
-    walltime = job.walltime
-    if walltime is not None and walltime <= 0:
-        if walltime != NO_WALLTIME:
-            raise ProtocolError(f"{path}.job.walltime", f"found {walltime}, expected more than 0, or -1")
-        walltime = None
+        raise fault(f"{path}.job.id", f"found {job.id!r}, expected {raw.job_id!r} as in job_id")
+    walltime = _walltime(job.walltime, f"{path}.job.walltime")
+    if not -_LONGEST_TIME_S < job.subtime < _LONGEST_TIME_S:
+        raise fault(f"{path}.job.subtime", f"found {job.subtime}, expected a time")
     extras = {k: v for k, v in raw.job.items() if k not in _JOB_FIELDS} if len(raw.job) > 4 else None
     request = e.JobRequest(job.id, job.subtime, job.res, job.profile, walltime, extras or None)
     return e.JobSubmitted(timestamp, request, raw.profile)
+
+
+def _walltime(walltime: float | None, path: str) -> float | None:
+    if walltime is None or walltime == NO_WALLTIME:
+        return None
+    if not 0 < walltime < _LONGEST_TIME_S:
+        raise fault(path, f"found {walltime}, expected more than 0, or -1")
+    return walltime
 
 
 def _read_completed(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
@@ -194,7 +202,7 @@ def encode_message(message: e.Message) -> bytes:
 
 def _event_text(event: e.Event) -> str:
     kind, data = _EVENT_WRITERS[type(event)](event)
-    return f'{{"timestamp":{event.timestamp:.6f},"type":"{kind}","data":{dump(data)}}}'
+    return f'{{"timestamp":{event.timestamp:.6f},"type":{dump(kind)},"data":{dump(data)}}}'
 
 
 def job_object(job: e.JobRequest) -> dict[str, Any]:

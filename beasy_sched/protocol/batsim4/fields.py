@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from beasy_sched.errors import ProtocolError
+import re
+
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.protocol.wire import fault
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
     """Read ``"0-3 5"``; with ``some``, an empty set is an error. Raises ProtocolError."""
     try:
         hosts = HostSet.parse(text)
+    except OverflowError:
+        raise fault(path, f"{text!r} is larger than any platform") from None
     except ValueError as error:
-        raise ProtocolError(path, str(error)) from None
+        raise fault(path, str(error)) from None
     if some and not len(hosts):
-        raise ProtocolError(path, "no hosts are named: expected intervals such as '0-3 5'")
+        raise fault(path, "no hosts are named: expected intervals such as '0-3 5'")
     return hosts
 
 
 def read_pstate(text: str, path: str) -> int:
     """Read a P-state number, which Batsim sends as a text. Raises ProtocolError."""
-    try:
-        return int(text)
-    except ValueError:
-        raise ProtocolError(path, f"should be a string corresponding to an integer (got {text!r})") from None
+    if not _INTEGER.fullmatch(text):
+        raise fault(path, f"should be a string corresponding to an integer (got {text!r})")
+    return int(text)
