@@ -11,9 +11,9 @@ from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob
 from beasy_sched.model.events import JobRequest, JobSubmitted, Notify
-from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.job import SimJob
 from beasy_sched.simulator.modes import COMPUTING, IDLE, UNAVAILABLE
+from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.world import World
 
 NEVER = float("inf")
@@ -25,13 +25,13 @@ class Arrivals:
     def __init__(
         self,
         world: World,
-        execution: Execution,
+        rates: Rates,
         workloads: Sequence[Workload],
         events: Sequence[ExternalEvent] | None,
     ) -> None:
         """``events`` is None where no events file was given: its end is not announced then."""
         self._world = world
-        self._execution = execution
+        self._rates = rates
         self._workloads = {workload.name: workload for workload in workloads}
         self._raw = {w.name: w.raw_profiles for w in workloads} if world.options.forward_profiles else {}
         self._jobs: list[WorkloadJob] = (
@@ -108,7 +108,7 @@ class Arrivals:
         states = world.table.states[machines.mode[ids]]
         if event.kind == "machine_unavailable":
             machines.change_state(ids, UNAVAILABLE, world.now)
-            for job in self._execution.jobs_on(ids):
+            for job in self._rates.jobs_on(ids):
                 job.moved = True
         else:
             if (states != UNAVAILABLE).any():

@@ -20,6 +20,7 @@ from beasy_sched.simulator.modes import IntArray
 from beasy_sched.simulator.options import SimulationOptions
 from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.power_states import PowerStates
+from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.requests import Requests
 from beasy_sched.simulator.world import LEAF_END, SWITCH, World
 
@@ -40,10 +41,11 @@ class Engine:
         self.world = World(platform, profiles, options or SimulationOptions(), tracer)
         if tracer is not None and self.world.options.energy:
             _initial_pstates(self.world, tracer)
-        self._execution = Execution(self.world)
-        self._power_states = PowerStates(self.world, self._execution)
-        self.arrivals = Arrivals(self.world, self._execution, workloads, events)
-        self._requests = Requests(self.world, self._execution, self._power_states, self.arrivals)
+        rates = Rates(self.world)
+        self._execution = Execution(self.world, rates)
+        self._power_states = PowerStates(self.world, rates)
+        self.arrivals = Arrivals(self.world, rates, workloads, events)
+        self._requests = Requests(self.world, rates, self._execution, self._power_states, self.arrivals)
 
     @property
     def now(self) -> float:

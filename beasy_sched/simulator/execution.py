@@ -13,9 +13,9 @@ from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.events import JobCompleted, JobEnd
 from beasy_sched.simulator.instant import SAME_INSTANT_S
 from beasy_sched.simulator.job import ENDED, RUNNING, SimJob
-from beasy_sched.simulator.modes import COMPUTING, IDLE, IntArray, common_mode
-from beasy_sched.simulator.sharing import share
-from beasy_sched.simulator.tasks import NEVER, alone, powers, start_task, used_flops
+from beasy_sched.simulator.modes import COMPUTING, IDLE, IntArray
+from beasy_sched.simulator.rates import Rates
+from beasy_sched.simulator.tasks import powers, start_task, used_flops
 from beasy_sched.simulator.world import LEAF_END, World
 
 _SHORTEST_S = 1e-5
@@ -28,9 +28,10 @@ KILLED_TASK, KILLED_DELAY, OUT_OF_TIME = -2, -1, -1
 class Execution:
     """Moves jobs through their lives; the rules of who may run where are in `requests`."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, rates: Rates) -> None:
         """Work on ``world``."""
         self._world = world
+        self._rates = rates
         self._free_slots: list[int] = []
         self._sharing = world.options.compute_sharing
         self._energy = world.options.energy
@@ -42,6 +43,7 @@ class Execution:
         world, ids = self._world, decision.alloc.ids
         job.state = RUNNING
         job.alloc = decision.alloc
+        job.size = len(ids)
         now = job.start = job.powered_at = job.owned_metering = world.now
         job.wall_left = job.walltime
         job.energy_j = 0.0 if self._energy else -1.0
@@ -54,7 +56,9 @@ class Execution:
             world.machines.occupy(ids, modes, uniform, job.slot, now)
         world.running += 1
         world.states_row()
-        self._find_modes(job, uniform + COMPUTING - IDLE if uniform >= 0 and not self._sharing else None)
+        self._rates.find_modes(
+            job, uniform + COMPUTING - IDLE if uniform >= 0 and not self._sharing else None
+        )
         job.power_w = job.idle_w
         job.stack = None
         self._enter(job, job.profile)
@@ -67,18 +71,6 @@ class Execution:
             return slot
         slots.append(job)
         return len(slots) - 1
-
-    def _find_modes(self, job: SimJob, uniform: int | None) -> None:
-        """Note the mode that the job's hosts have in common, and what they draw when idle."""
-        table = self._world.table
-        if uniform is None:
-            modes = self._world.machines.mode[job.alloc.ids]
-            uniform = common_mode(modes)
-            if uniform < 0:
-                job.idle_w = float(table.idle_w[modes].sum())
-        job.uniform_mode = uniform
-        if uniform >= 0:
-            job.idle_w = table.idle_of[uniform] * len(job.alloc)
 
     # --- leaves ---
 
@@ -103,18 +95,19 @@ class Execution:
         job.version += 1
         world.schedule(world.now + lasts, LEAF_END, job, job.version)
         if self._sharing:
-            self._share()
+            self._rates.share()
 
     def _enter_task(self, job: SimJob, leaf: Profile) -> None:
-        executors = len(job.alloc) if job.executors is None else len(job.executors)
-        if isinstance(leaf, Parallel) and len(leaf.flops) != executors:
-            raise DecisionRefused(
-                f"Job {job.request.id!r}: the number of executors ({executors}) differs from the number that"
-                f" profile {leaf.name!r} describes ({len(leaf.flops)})"
-            )
+        if isinstance(leaf, Parallel):
+            executors = job.size if job.executors is None else len(job.executors)
+            if len(leaf.flops) != executors:
+                raise DecisionRefused(
+                    f"Job {job.request.id!r}: the number of executors ({executors}) differs from the number"
+                    f" that profile {leaf.name!r} describes ({len(leaf.flops)})"
+                )
         job.task = start_task(job, leaf, self._world.now)
         before_w = job.power_w
-        self._change_power(job)
+        self._rates.change(job)
         if job.stack is not None and job.power_w != before_w and not self._sharing:
             self._charge_late_metering(job)
 
@@ -141,84 +134,7 @@ class Execution:
         if job.task is not None:
             job.task = None
             job.owned_metering = self._world.now
-            self._change_power(job)
-
-    # --- power and speed ---
-
-    def _change_power(self, job: SimJob) -> None:
-        """Find rate, power and end anew after a change of the job's task or of its hosts' P-states."""
-        if self._sharing:
-            self._share()
-            return
-        world = self._world
-        world.meter.accrue(world.now)
-        job.accrue(world.now)
-        power_w = job.idle_w
-        task = job.task
-        if task is not None:
-            modes = job.alloc.ids if job.uniform_mode >= 0 else world.machines.mode[job.alloc.ids]
-            if task.updated_at < world.now:
-                task.advance(world.now)
-            task.rate, power_w = alone(task, world.table, modes, job.uniform_mode)
-            self._schedule_end(job)
-        if power_w != job.power_w:
-            world.meter.power_w += power_w - job.power_w
-            job.power_w = power_w
-
-    def _schedule_end(self, job: SimJob) -> None:
-        assert job.task is not None
-        end = job.task.end()
-        if job.wall_left >= 0:
-            end = min(end, job.leaf_start + job.wall_left)
-        job.version += 1
-        if end != NEVER:
-            self._world.schedule(end, LEAF_END, job, job.version)
-
-    def _share(self) -> None:
-        """Find rates, powers and ends of all running jobs anew: hosts are shared."""
-        world = self._world
-        jobs = [job for job in world.slots if job is not None]
-        world.meter.accrue(world.now)
-        for job in jobs:
-            if self._energy:
-                job.accrue(world.now)
-            if job.task is not None:
-                job.task.advance(world.now)
-        host_w = share(world.machines, jobs)
-        world.meter.power_w = float(host_w.sum())
-        for job in jobs:
-            job.power_w = float(host_w[job.alloc.ids].sum())
-            if job.task is not None:
-                self._schedule_end(job)
-
-    def hosts_changed(self, ids: IntArray, resting_before_w: float) -> None:
-        """Take note of hosts' new P-states; ``resting_before_w``: what they drew before, but for jobs."""
-        world = self._world
-        if self._sharing:
-            self._share()
-            return
-        world.meter.power_w += float(world.table.resting_w[world.machines.mode[ids]].sum()) - resting_before_w
-        for job in self.jobs_on(ids):
-            old_idle_w = job.idle_w
-            self._find_modes(job, None)
-            # The idle part has just been counted with the hosts'; the rest is the task's.
-            world.meter.power_w -= job.idle_w - old_idle_w
-            self._change_power(job)
-
-    def jobs_on(self, ids: IntArray) -> list[SimJob]:
-        """Return the jobs on some hosts."""
-        world = self._world
-        if self._sharing:
-            wanted = set(ids.tolist())
-            return [
-                job for job in world.slots if job is not None and wanted.intersection(job.alloc.ids.tolist())
-            ]
-        found = []
-        for slot in sorted(set(world.machines.owner[ids].tolist())):
-            job = world.slots[slot] if slot >= 0 else None
-            if job is not None:
-                found.append(job)
-        return found
+            self._rates.change(job)
 
     # --- ends ---
 
@@ -307,7 +223,7 @@ class Execution:
             if job is not None:
                 machines.owner[job.alloc.ids] = job.slot
         self._free_idle(ids)
-        self._share()
+        self._rates.share()
 
     def _free_idle(self, ids: IntArray) -> None:
         machines = self._world.machines

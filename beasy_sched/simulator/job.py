@@ -49,6 +49,8 @@ class SimJob:
     """The present leaf's computation, or None in a delay."""
     version = 0
     """Counts changes of the expected end, so that an outdated one can be told."""
+    size = 0
+    """Number of hosts."""
     slot = -1
     uniform_mode = -1
     """Mode of the hosts if all have the same, else -1."""

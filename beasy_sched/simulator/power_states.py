@@ -7,7 +7,6 @@ import numpy as np
 from beasy_sched.errors import DecisionRefused
 from beasy_sched.model.events import ResourceStateChanged
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.modes import (
     COMPUTATION,
     IDLE,
@@ -18,6 +17,7 @@ from beasy_sched.simulator.modes import (
     TRANSITION,
     IntArray,
 )
+from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.switches import Switch, Switches
 from beasy_sched.simulator.world import SWITCH, World
 
@@ -28,10 +28,10 @@ _ON_THE_WAY = {COMPUTATION: -1, SLEEP: -2, TRANSITION: -42}
 class PowerStates:
     """Carries out P-state requests."""
 
-    def __init__(self, world: World, execution: Execution) -> None:
+    def __init__(self, world: World, rates: Rates) -> None:
         """Work on ``world``."""
         self._world = world
-        self._execution = execution
+        self._rates = rates
         self._switches = Switches()
 
     def request(self, hosts: HostSet, pstate: int) -> None:
@@ -104,7 +104,7 @@ class PowerStates:
         before_w = self._hosts_w(ids)
         world.meter.accrue(world.now)
         world.meter.wattmin_w += world.machines.change_pstate(ids, pstate)
-        self._execution.hosts_changed(ids, before_w)
+        self._rates.hosts_changed(ids, before_w)
 
     def _hosts_w(self, ids: IntArray) -> float:
         return float(self._world.table.resting_w[self._world.machines.mode[ids]].sum())
@@ -118,7 +118,7 @@ class PowerStates:
         world.machines.change_state(ids, SLEEPING if asleep else IDLE, world.now)
         world.meter.wattmin_w += world.machines.change_pstate(ids, pstate)
         world.switching -= len(ids)
-        self._execution.hosts_changed(ids, before_w)
+        self._rates.hosts_changed(ids, before_w)
 
     def tell(self, ids: IntArray, pstate: int) -> None:
         """Answer the requests that hosts' arrival completes."""

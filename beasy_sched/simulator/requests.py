@@ -21,6 +21,7 @@ from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.job import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
 from beasy_sched.simulator.modes import COMPUTATION, COMPUTING, IDLE, IntArray, common_mode
 from beasy_sched.simulator.power_states import PowerStates
+from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.world import CALL, World
 
 _SHORTEST_CALL_S = 1e-5
@@ -31,10 +32,16 @@ class Requests:
     """Carries out decisions, one at a time."""
 
     def __init__(
-        self, world: World, execution: Execution, power_states: PowerStates, arrivals: Arrivals
+        self,
+        world: World,
+        rates: Rates,
+        execution: Execution,
+        power_states: PowerStates,
+        arrivals: Arrivals,
     ) -> None:
         """``arrivals`` knows the jobs of the workloads."""
         self._world = world
+        self._rates = rates
         self._execution = execution
         self._power_states = power_states
         self._arrivals = arrivals
@@ -105,9 +112,7 @@ class Requests:
             mode = int(world.machines.mode[host])
             state = table.state_of[mode]
             if world.machines.owner[host] >= 0 and not world.options.compute_sharing:
-                others = ", ".join(
-                    o.request.id for o in self._execution.jobs_on(alloc.ids) if host in o.alloc
-                )
+                others = ", ".join(o.request.id for o in self._rates.jobs_on(alloc.ids) if host in o.alloc)
                 raise DecisionRefused(
                     f"Job '{job}': Invalid allocation ('{alloc}'): machine {host} is currently computing jobs"
                     f" (these ones: {{{others}}}) whereas time-sharing on compute machines is disabled"

@@ -24,7 +24,7 @@ class Task:
     def __init__(
         self, amount: float, flops: FloatArray | None, largest: FloatArray | None, now: float
     ) -> None:
-        """``amount`` of flops on each host, or else the sums (``flops``) and largest executors a host."""
+        """``amount`` of flops on each host, or else (``amount`` 0) the sums and largest executors a host."""
         self.amount = amount
         self.flops = flops
         self.largest = largest
@@ -51,7 +51,7 @@ class Task:
 
 def start_task(job: SimJob, leaf: Profile, now: float) -> Task:
     """Lay a leaf's flops out over the job's hosts."""
-    size = len(job.alloc)
+    size = job.size
     if isinstance(leaf, Homogeneous):
         executors = size if job.executors is None else len(job.executors)
         amount = leaf.flops / executors if leaf.total else leaf.flops
@@ -69,12 +69,8 @@ def start_task(job: SimJob, leaf: Profile, now: float) -> Task:
     return Task(0.0, flops, largest, now)
 
 
-def alone(task: Task, table: ModeTable, modes: IntArray, uniform: int) -> tuple[float, float]:
+def alone(task: Task, table: ModeTable, modes: IntArray) -> tuple[float, float]:
     """Return rate and power (W) of a task that shares no host with another one."""
-    if task.flops is None and uniform >= 0:
-        if task.amount <= 0.0:
-            return NEVER, table.idle_of[uniform] * len(modes)
-        return table.speed_of[uniform] / task.amount, table.one_core_of[uniform] * len(modes)
     rate = speed_limit(task, table, modes)
     return rate, float(powers(table, modes, used_flops(task, rate, len(modes))).sum())
 
