@@ -11,7 +11,7 @@ from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.job import Job, JobState
-from beasy_sched.model.platform import Platform
+from beasy_sched.model.platform import FloatArray, Platform
 from beasy_sched.model.power import HostState, PowerAccount, PowerModel
 from beasy_sched.model.queue import JobQueue
 
@@ -22,7 +22,10 @@ class Cluster:
     """The scheduler's picture of the site. Only the session writes to it."""
 
     def __init__(self, platform: Platform) -> None:
-        """All servers on, idle, at their platform's initial P-state (0 unless it says otherwise)."""
+        """All servers idle, or asleep where the platform says that they start so.
+
+        Their P-state is the platform's initial one: 0 unless it says otherwise.
+        """
         size = platform.size
         self.platform = platform
         self.size = size
@@ -30,6 +33,8 @@ class Cluster:
         """`HostState` of each host."""
         self.pstate = np.zeros(size, dtype=np.int16)
         """Present P-state; the target while switching."""
+        self.load = np.zeros(size)
+        """Share of full load that a job puts on each host: 1 on its slowest, 0 if it does not compute."""
         self.available = np.ones(size, dtype=np.bool_)
         self.all_available = True
         self.free = np.ones(size, dtype=np.bool_)
@@ -37,6 +42,8 @@ class Cluster:
         self.free_count = size
         self.held = np.zeros(size, dtype=np.bool_)
         """Kept from new jobs because they are to sleep."""
+        self.leaving = np.zeros(size, dtype=np.bool_)
+        """Hosts of jobs that are about to be killed."""
         self.to_wake = np.zeros(size, dtype=np.bool_)
         """Asleep, and wished awake: the command has not gone out yet."""
         self.state_since_s = np.zeros(size)
@@ -57,7 +64,20 @@ class Cluster:
         """Whether all hosts run at one speed, so that any choice of hosts is as fast as another."""
         self._speeds = _speed_table(platform)
         self._starts = 0
+        self._job_on: dict[int, Job] = {}
+        self._order_on = np.zeros(size, dtype=np.int64)
+        """Which job is on each host: its order of start, 0 for none."""
+        self._set_initial_pstates()
         self._refresh_speed()
+
+    def _set_initial_pstates(self) -> None:
+        initial = self.platform.initial_pstates
+        if initial is None or not self.size:
+            return
+        self.pstate[:] = initial
+        sleep = np.array([kind.sleep.pstate if kind.sleep else -1 for kind in self.platform.kinds])
+        self.state[sleep[self.platform.kind_of] == initial] = HostState.ASLEEP
+        self._refresh_free(np.arange(self.size))
 
     # --- jobs ---------------------------------------------------------------------------------
 
@@ -70,10 +90,12 @@ class Cluster:
     def start(self, job: Job, hosts: HostSet, now: float) -> None:
         """Give ``hosts`` to a waiting job. Raises PolicyError where Batsim would abort."""
         ids = hosts.ids
+        if job.state is not JobState.WAITING or job.place < 0:
+            where = job.state.value if job.state is not JobState.WAITING else "not in the queue"
+            raise PolicyError(f"job {job.id} is {where}: it cannot be started")
         if len(ids) != job.res:
             raise PolicyError(f"job {job.id} asks for {job.res} hosts and was given {len(ids)} ({hosts})")
-        if job.state is not JobState.WAITING:
-            raise PolicyError(f"job {job.id} is {job.state.value}: it cannot be started")
+        self.check_hosts(hosts, f"job {job.id} was given")
         if not self.free[ids].all():
             raise PolicyError(f"job {job.id} was given hosts that are not free: {self._not_free(ids)}")
         job.move(JobState.RUNNING)
@@ -85,7 +107,10 @@ class Cluster:
         self._starts += 1
         job.start_order = self._starts
         insort(self.ends, (job.expected_end_s, job.start_order, job))
-        self._set_state(ids, HostState.BUSY, now, computes=job.computes)
+        self._job_on[job.start_order] = job
+        self._order_on[ids] = job.start_order
+        self.load[ids] = self.load_of(job, ids)
+        self._set_state(ids, HostState.BUSY, now)
         self.free[ids] = False
         self.free_count -= len(ids)
 
@@ -102,6 +127,10 @@ class Cluster:
         if self.account is not None:
             self.account.advance(now)
             job.energy_j = self.account.close_job(ids, now)
+        del self._job_on[job.start_order]
+        self._order_on[ids] = 0
+        self.load[ids] = 0.0
+        self.leaving[ids] = False
         self._set_state(ids, HostState.IDLE, now)
         self._free_again(ids)
         return job
@@ -126,12 +155,29 @@ class Cluster:
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
         """Hosts that are on go to another computing P-state, at once."""
         self.pstate[hosts] = pstate
+        for order in np.unique(self._order_on[hosts]).tolist():
+            if order:
+                job = self._job_on[order]
+                assert job.hosts is not None
+                self.load[job.hosts.ids] = self.load_of(job, job.hosts.ids)
+                hosts = np.union1d(hosts, job.hosts.ids)
         if self.account is not None:
-            self.account.change(hosts, self.state[hosts], self.pstate[hosts], now)
+            self.account.change(hosts, self.state[hosts], self.pstate[hosts], now, self.load[hosts])
         self._refresh_speed()
 
+    def load_of(self, job: Job, hosts: HostIds) -> FloatArray | float:
+        """Return the share of full load that ``job`` puts on each host: all go at the slowest one's pace."""
+        if not job.computes:
+            return 0.0
+        speeds = self.speed_flops(hosts)
+        slowest = speeds.min() if len(speeds) else 0.0
+        if slowest <= 0.0:
+            return 1.0
+        load: FloatArray = slowest / speeds
+        return load
+
     def end_switch(self, hosts: HostIds, pstate: int, now: float) -> None:
-        """Hosts have reached ``pstate``: asleep, awake, or at another speed."""
+        """Hosts have come out of their transition, asleep or awake in ``pstate``."""
         was = self.state[hosts]
         self.pstate[hosts] = pstate
         self._set_state(hosts[was == HostState.SWITCHING_OFF], HostState.ASLEEP, now)
@@ -146,11 +192,11 @@ class Cluster:
         self._refresh_free(hosts)
 
     def wakes(self) -> list[tuple[float, int]]:
-        """Return the hosts that are waking: (when ready in s, how many), sorted."""
+        """Return the hosts that are waking to be used: (when ready in s, how many), sorted."""
         if not self._waking:
             return []
-        waking = self.switch_end_s[self.state == HostState.SWITCHING_ON]
-        times, counts = np.unique(waking, return_counts=True)
+        waking = (self.state == HostState.SWITCHING_ON) & self.available & ~self.held
+        times, counts = np.unique(self.switch_end_s[waking], return_counts=True)
         return list(zip(times.tolist(), counts.tolist(), strict=True))
 
     def set_available(self, hosts: HostIds, available: bool) -> None:
@@ -163,11 +209,19 @@ class Cluster:
         """Return the present speed of each host, flops/s (0 where speeds are not known)."""
         return self._speeds[self.platform.kind_of[hosts], self.pstate[hosts]]
 
-    def _set_state(self, ids: HostIds, state: HostState, now: float, *, computes: bool = True) -> None:
+    def check_hosts(self, hosts: HostSet, who: str) -> None:
+        """Raise PolicyError unless these are hosts of the platform, each of them once."""
+        ids = hosts.ids
+        if len(ids) and (ids[0] < 0 or ids[-1] >= self.size or (np.diff(ids) <= 0).any()):
+            raise PolicyError(
+                f"{who} hosts {ids.tolist()[:20]}: expected some of 0 to {self.size - 1}, sorted, each once"
+            )
+
+    def _set_state(self, ids: HostIds, state: HostState, now: float) -> None:
         self.state[ids] = state
         self.state_since_s[ids] = now
         if self.account is not None:
-            self.account.change(ids, self.state[ids], self.pstate[ids], now, computes=computes)
+            self.account.change(ids, self.state[ids], self.pstate[ids], now, self.load[ids])
 
     def _free_again(self, ids: HostIds) -> None:
         self.openings += 1
@@ -188,8 +242,16 @@ class Cluster:
 
     def _not_free(self, ids: HostIds) -> str:
         bad = ids[~self.free[ids]]
-        states = sorted({HostState(s).name.lower().replace("_", " ") for s in self.state[bad].tolist()})
-        return f"{HostSet(bad)} ({', '.join(states)})"
+        groups: dict[str, list[int]] = {}
+        for host in bad.tolist():
+            groups.setdefault(self._condition(host), []).append(host)
+        return ", ".join(f"{HostSet.of(hosts)} ({condition})" for condition, hosts in groups.items())
+
+    def _condition(self, host: int) -> str:
+        state = HostState(int(self.state[host]))
+        if state is HostState.IDLE:
+            return "unavailable" if not self.available[host] else "idle, but to sleep"
+        return state.name.lower().replace("_", " ")
 
 
 def _speed_table(platform: Platform) -> npt.NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -38,12 +39,11 @@ class HostSet:
 
         Raises ValueError on anything that is not an interval of non-negative integers.
         """
-        parts = text.replace(",", " ").split()
-        if len(parts) == 1 and parts[0].isdecimal():
-            return cls(np.array([int(parts[0])], dtype=np.intp), parts[0])
-        runs = [_parse_interval(part) for part in parts]
+        runs = [_parse_interval(part) for part in text.replace(",", " ").split()]
         if not runs:
             return cls(np.empty(0, dtype=np.intp), "")
+        if sum(high - low + 1 for low, high in runs) > _LARGEST_SET:
+            raise ValueError("the intervals hold more hosts than any platform")
         ids = np.concatenate([np.arange(low, high + 1, dtype=np.intp) for low, high in runs])
         if len(runs) > 1:
             ids = np.unique(ids)
@@ -74,14 +74,17 @@ class HostSet:
 
 
 _LARGEST_SET = 10_000_000
-"""An interval of more hosts than this is taken for damage, not for a platform."""
+"""A set of more hosts than this is taken for damage, not for a platform."""
+
+_INTERVAL = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def _parse_interval(part: str) -> tuple[int, int]:
-    low, dash, high = part.partition("-")
-    if not low.isdecimal() or (dash and not high.isdecimal()):
-        raise ValueError(f"{part!r} is not a host id or an interval such as '0-3'")
-    first, last = int(low), int(high) if dash else int(low)
+    found = _INTERVAL.fullmatch(part)
+    if found is None:
+        raise ValueError(f"{part[:40]!r} is not a host id or an interval such as '0-3'")
+    first = int(found[1])
+    last = first if found[2] is None else int(found[2])
     if last < first:
         raise ValueError(f"the interval {part!r} runs backwards")
     if last >= _LARGEST_SET:

@@ -6,6 +6,7 @@ an array that tells each host's kind, so that ten thousand servers cost a few ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -94,17 +95,46 @@ class ServerKind:
     def from_properties(cls, name: str, properties: Mapping[str, str]) -> ServerKind:
         """Read the kind from a Batsim host's properties.
 
-        Raises ConfigError when a property is there but cannot be read.
+        Raises ConfigError when a property is there but cannot be read or does not fit the others.
         """
-        idle, epsilon, full = parse_wattages(properties.get("wattage_per_state", ""))
-        return cls(
-            name=name,
-            speeds_flops=_parse_speeds(properties.get(SPEEDS_PROPERTY, "")),
-            idle_w=idle,
-            epsilon_w=epsilon,
-            full_w=full,
-            sleeps=parse_sleep_states(properties.get("sleep_pstates", "")),
-        )
+        try:
+            idle, epsilon, full = parse_wattages(properties.get("wattage_per_state", ""))
+            kind = cls(
+                name=name,
+                speeds_flops=_parse_speeds(properties.get(SPEEDS_PROPERTY, "")),
+                idle_w=idle,
+                epsilon_w=epsilon,
+                full_w=full,
+                sleeps=parse_sleep_states(properties.get("sleep_pstates", "")),
+            )
+            kind.check()
+        except ConfigError as error:
+            raise ConfigError(f"host {name!r}: {error}") from None
+        return kind
+
+    def check(self) -> None:
+        """Raise ConfigError where the P-states of the speeds, powers and sleep states do not fit together."""
+        speeds, powers = len(self.speeds_flops), len(self.idle_w)
+        if speeds and powers and speeds != powers:
+            raise ConfigError(
+                f"{speeds} speeds but {powers} entries in wattage_per_state: expected one a P-state"
+            )
+        named = [p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)]
+        known = max(speeds, powers)
+        if known and not all(0 <= pstate < known for pstate in named):
+            raise ConfigError(f"sleep_pstates names P-states {named}, but there are only 0 to {known - 1}")
+        if any(len({s.pstate, s.off_pstate, s.on_pstate}) < 3 for s in self.sleeps):
+            raise ConfigError(
+                "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
+            )
+        if not self.computing:
+            raise ConfigError("no P-state is left for computing")
+        if speeds and min(self.speeds_flops[p] for p in range(speeds) if p not in self._asleep) <= 0:
+            raise ConfigError("the speeds of computing and transition P-states must be above 0")
+
+    @cached_property
+    def _asleep(self) -> frozenset[int]:
+        return frozenset(s.pstate for s in self.sleeps)
 
 
 @dataclass(frozen=True)
@@ -152,7 +182,7 @@ def parse_wattages(text: str) -> tuple[tuple[float, ...], tuple[float, ...], tup
             watts = [float(value) for value in entry.split(":")]
         except ValueError:
             watts = []
-        if len(watts) not in (1, 2, 3):
+        if len(watts) not in (1, 2, 3) or not all(0.0 <= watt < math.inf for watt in watts):
             raise ConfigError(
                 f"wattage_per_state: {entry!r} is not 'idle:full' or 'idle:epsilon:full' in watts"
             )
@@ -179,6 +209,9 @@ def parse_sleep_states(text: str) -> tuple[SleepState, ...]:
 
 def _parse_speeds(text: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in text.split(",") if part.strip())
+        speeds = tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise ConfigError(f"{SPEEDS_PROPERTY}: {text!r} is not a list of speeds in flops/s") from None
+        speeds = (math.nan,)
+    if not all(0.0 <= speed < math.inf for speed in speeds):
+        raise ConfigError(f"{SPEEDS_PROPERTY}: {text!r} is not a list of speeds in flops/s")
+    return speeds

@@ -34,6 +34,7 @@ class PowerModel:
         width = max((kind.pstates for kind in kinds), default=1)
         self.kind_of = platform.kind_of
         self.idle_w = _table([kind.idle_w for kind in kinds], width)
+        self.epsilon_w = _table([kind.epsilon_w or kind.idle_w for kind in kinds], width)
         self.full_w = _table([kind.full_w for kind in kinds], width)
         self.sleep_w = np.array([_sleep_w(kind) for kind in kinds])
         self.off_w = np.array([_transition_w(kind, "off_pstate") for kind in kinds])
@@ -43,23 +44,36 @@ class PowerModel:
         self.can_sleep = np.array([kind.sleep is not None for kind in kinds])
 
     def draw_w(
-        self, hosts: HostIds, state: npt.NDArray[np.int8], pstate: npt.NDArray[np.int16]
+        self,
+        hosts: HostIds,
+        state: npt.NDArray[np.int8],
+        pstate: npt.NDArray[np.int16],
+        load: FloatArray | float = 1.0,
     ) -> FloatArray:
-        """Power of ``hosts`` in these states (arrays of the same length), W; the busy at full load."""
+        """Power of ``hosts`` in these states (arrays of the same length), W; ``load`` of the busy, 0 to 1."""
         kinds = self.kind_of[hosts]
         choices = [
             self.idle_w[kinds, pstate],
-            self.full_w[kinds, pstate],
+            self.busy_w(hosts, pstate, load),
             self.sleep_w[kinds],
             self.off_w[kinds],
             self.on_w[kinds],
         ]
         return np.choose(state, choices)
 
-    def job_w(self, hosts: HostIds, pstate: npt.NDArray[np.int16]) -> float:
-        """What a job adds to the idle power of its hosts, W."""
+    def busy_w(
+        self, hosts: HostIds, pstate: npt.NDArray[np.int16], load: FloatArray | float = 1.0
+    ) -> FloatArray:
+        """Power of ``hosts`` at a share of full load, W: idle at 0, Epsilon to full above."""
         kinds = self.kind_of[hosts]
-        return float((self.full_w[kinds, pstate] - self.idle_w[kinds, pstate]).sum())
+        least_w = self.epsilon_w[kinds, pstate]
+        loaded_w = least_w + (self.full_w[kinds, pstate] - least_w) * load
+        return np.where(np.asarray(load) > 0.0, loaded_w, self.idle_w[kinds, pstate])
+
+    def job_w(self, hosts: HostIds, pstate: npt.NDArray[np.int16], load: FloatArray | float = 1.0) -> float:
+        """What a job adds to the idle power of its hosts, W."""
+        idle_w = self.idle_w[self.kind_of[hosts], pstate]
+        return float((self.busy_w(hosts, pstate, load) - idle_w).sum())
 
 
 class PowerAccount:
@@ -95,18 +109,16 @@ class PowerAccount:
         state: npt.NDArray[np.int8],
         pstate: npt.NDArray[np.int16],
         now: float,
-        *,
-        computes: bool = True,
+        load: FloatArray | float = 1.0,
     ) -> None:
-        """Hosts go to new states at ``now``; a job that does not compute leaves them at idle power."""
+        """Hosts go to new states at ``now``; ``load`` is the share of full load of the busy ones."""
         self.advance(now)
         old_w = self._draw_w[hosts]
         self._job_j[hosts] += np.where(
             self._use[hosts] == HostState.BUSY, old_w * (now - self._since_s[hosts]), 0.0
         )
         np.subtract.at(self._power_by_use_w, self._use[hosts], old_w)
-        drawn_as = state if computes else np.where(state == HostState.BUSY, HostState.IDLE, state)
-        new_w = self.model.draw_w(hosts, drawn_as, pstate)
+        new_w = self.model.draw_w(hosts, state, pstate, load)
         np.add.at(self._power_by_use_w, state, new_w)
         self._draw_w[hosts] = new_w
         self._use[hosts] = state

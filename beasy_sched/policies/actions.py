@@ -48,7 +48,11 @@ class SetPState(Struct, frozen=True, gc=False):
 
 
 class CallAt(Struct, frozen=True, gc=False):
-    """Ask for another decision at a time (s) even if nothing happens."""
+    """Ask for another decision at a time (s) even if nothing happens.
+
+    It holds until the policy is asked again, whatever the reason: what is still wanted then, ask for
+    again.
+    """
 
     at: float
 

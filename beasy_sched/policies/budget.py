@@ -29,7 +29,10 @@ class StepBudget:
     supply_j: float
     """What may be drawn in the whole step without taking the battery below SoC_min."""
     headroom_j: float
-    """What is left of it after the servers as they are, and after what was promised since."""
+    """What is left of it after the servers as they are, and after what was promised since.
+
+    Negative where even sleeping servers need more than there is.
+    """
     veto: bool
     now: float = 0.0
 
@@ -38,22 +41,23 @@ class StepBudget:
         """Seconds to the end of the step."""
         return max(self.end_s - self.now, 0.0)
 
-    def grant_start(self, hosts: HostIds) -> bool:
+    def grant_start(self, hosts: HostIds, *, computes: bool = True) -> bool:
         """Take the energy that a job on idle ``hosts`` adds to this step, if it is there."""
-        return self._take(self.start_cost_j(hosts))
+        return not computes or self._take(self.start_cost_j(hosts))
 
     def grant_wakes(self, hosts: HostIds, pstate: int) -> int:
         """Take the energy that waking sleeping ``hosts`` adds to this step, for as many as it is there."""
         total_j = np.cumsum(self.wake_cost_j(hosts, pstate))
         count = len(hosts)
         if self.veto:
-            count = int(np.searchsorted(total_j, self.headroom_j + ENERGY_TOLERANCE_J, side="right"))
+            fits = total_j <= self.headroom_j + ENERGY_TOLERANCE_J
+            count = len(hosts) if fits.all() else int(fits.argmin())
         if count:
             self.headroom_j -= float(total_j[count - 1])
         return count
 
     def start_cost_j(self, hosts: HostIds) -> float:
-        """Energy that a job on idle ``hosts`` adds until the end of the step, J."""
+        """Energy that a job on idle ``hosts`` adds until the end of the step at most, J."""
         return self.cluster.power.job_w(hosts, self.cluster.pstate[hosts]) * self.remaining_s
 
     def wake_cost_j(self, hosts: HostIds, pstate: int) -> FloatArray:
@@ -65,8 +69,10 @@ class StepBudget:
         return cost_j
 
     def release(self, hosts: HostIds) -> None:
-        """Give back what a job that has just left ``hosts`` will not use."""
-        self.headroom_j += self.start_cost_j(hosts)
+        """Give back what the job that now leaves ``hosts`` will not use. Call it before they are idle."""
+        cluster = self.cluster
+        job_w = cluster.power.job_w(hosts, cluster.pstate[hosts], cluster.load[hosts])
+        self.headroom_j += job_w * self.remaining_s
 
     def _take(self, cost_j: float) -> bool:
         if self.veto and cost_j > self.headroom_j + ENERGY_TOLERANCE_J:

@@ -78,7 +78,7 @@ class EasyPass:
         mask = self.free_mask()
         hosts = self.view.fastest(mask, job.res)
         budget = self.view.budget
-        if budget is not None and not budget.grant_start(hosts.ids):
+        if budget is not None and not budget.grant_start(hosts.ids, computes=job.computes):
             return False
         mask[hosts.ids] = False
         self.free -= job.res

@@ -26,20 +26,22 @@ def committed_energy_j(
 ) -> npt.NDArray[np.float64]:
     """Energy of each server over the next ``dt_s`` seconds if nothing more is decided, J.
 
-    Jobs are taken to run on, at full load, and transitions under way or wished for are completed.
-    ``wish`` is the P-state that each server is to go to, -1 where there is none.
+    Jobs are taken to run on, as they load their servers now, but for those about to be killed;
+    transitions under way or wished for are completed. ``wish`` is the P-state that each server is to go
+    to, -1 where there is none.
     """
     hosts = np.arange(cluster.size)
     power, kinds, state = cluster.power, cluster.platform.kind_of, cluster.state
-    energy_j = power.draw_w(hosts, state, cluster.pstate) * dt_s
+    energy_j = power.draw_w(hosts, state, cluster.pstate, cluster.load) * dt_s
     left_s = np.clip(cluster.switch_end_s - now, 0.0, dt_s)
     idle_w = power.idle_w[kinds, cluster.pstate]
     off, on = state == HostState.SWITCHING_OFF, state == HostState.SWITCHING_ON
     energy_j = np.where(off, power.off_w[kinds] * left_s + power.sleep_w[kinds] * (dt_s - left_s), energy_j)
     energy_j = np.where(on, power.on_w[kinds] * left_s + idle_w * (dt_s - left_s), energy_j)
-    asleep = state == HostState.ASLEEP
-    to_sleep = (wish >= 0) & cluster.held & (state == HostState.IDLE)
-    to_wake = (wish >= 0) & ~cluster.held & asleep
+    energy_j = np.where(cluster.leaving, idle_w * dt_s, energy_j)
+    switchable = (wish >= 0) & cluster.available
+    to_sleep = switchable & cluster.held & ((state == HostState.IDLE) | cluster.leaving)
+    to_wake = switchable & ~cluster.held & (state == HostState.ASLEEP)
     energy_j = np.where(to_sleep, sleep_energy_j(cluster, hosts, dt_s), energy_j)
     on_s = np.minimum(power.on_s[kinds], dt_s)
     wake_j = power.on_w[kinds] * on_s + power.idle_w[kinds, np.maximum(wish, 0)] * (dt_s - on_s)
@@ -57,19 +59,21 @@ def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> npt.NDArray
 class Guard:
     """Sheds load until the coming step's energy suffices."""
 
-    def __init__(self, settings: GuardSettings, cluster: Cluster) -> None:
-        """Guard ``cluster`` in the way of ``settings``."""
+    def __init__(self, settings: GuardSettings, cluster: Cluster, *, power_actions: bool = True) -> None:
+        """Guard ``cluster`` in the way of ``settings``; without ``power_actions`` it can only kill."""
         self.settings = settings
         self.cluster = cluster
         kinds = cluster.platform.kinds
-        self._sleep = np.array([kind.sleep.pstate if kind.sleep else -1 for kind in kinds])
+        sleep = [kind.sleep.pstate if kind.sleep and power_actions else -1 for kind in kinds]
+        self._sleep = np.array(sleep, dtype=np.intp)[cluster.platform.kind_of]
+        """The P-state in which each host sleeps, -1 where it cannot."""
 
     def shed(
         self, supply_j: float, wish: npt.NDArray[np.int16], now: float, dt_s: float
     ) -> tuple[list[Action], float]:
         """Return what must go so that the coming step needs at most ``supply_j``, and what is then left.
 
-        The second value is the headroom, J: never negative, and 0 where even sleeping is too much.
+        The second value is the headroom, J: negative where even sleeping is too much.
         """
         energy_j = committed_energy_j(self.cluster, wish, now, dt_s)
         missing_j = float(energy_j.sum()) - supply_j
@@ -81,7 +85,7 @@ class Guard:
             missing_j -= self._put_to_sleep(actions, idle, energy_j, missing_j, dt_s)
         if missing_j > ENERGY_TOLERANCE_J:
             missing_j -= self._kill(actions, energy_j, missing_j, now, dt_s)
-        return actions, max(-missing_j, 0.0)
+        return actions, -missing_j
 
     def _cancel_wakes(
         self,
@@ -110,7 +114,7 @@ class Guard:
         dt_s: float,
     ) -> float:
         """Put idle servers to sleep, those that save most first, until enough is saved."""
-        idle = idle[self._sleep[self.cluster.platform.kind_of[idle]] >= 0]
+        idle = idle[(self._sleep[idle] >= 0) & self.cluster.available[idle]]
         saves_j = energy_j[idle] - sleep_energy_j(self.cluster, idle, dt_s)
         order = np.lexsort((-idle, -saves_j))
         order = order[saves_j[order] > 0]
@@ -129,18 +133,30 @@ class Guard:
         dt_s: float,
     ) -> float:
         """Kill jobs, those that have spent least first, until enough is saved; all of them by `kill-all`."""
-        saved_j = 0.0
-        for job in sorted(
-            self.cluster.running.values(), key=lambda job: (self._spent_j(job, now), job.start_order)
-        ):
-            if self.settings.mode is GuardMode.SHED and saved_j >= missing_j - ENERGY_TOLERANCE_J:
-                break
+        victims = [job for job in self.cluster.running.values() if not self._is_leaving(job)]
+        victims.sort(key=lambda job: (self._spent_j(job, now), job.start_order))
+        saves_j = [self._kill_saves_j(job, energy_j, dt_s) for job in victims]
+        if self.settings.mode is GuardMode.SHED:
+            chosen = _fewest(saves_j, missing_j - ENERGY_TOLERANCE_J)
+            victims, saves_j = [victims[i] for i in chosen], [saves_j[i] for i in chosen]
+        for job in victims:
             assert job.hosts is not None
-            hosts = job.hosts.ids
             actions.append(Kill(job, NO_ENERGY))
-            self._sleep_actions(actions, hosts, NO_ENERGY)
-            saved_j += float((energy_j[hosts] - sleep_energy_j(self.cluster, hosts, dt_s)).sum())
-        return saved_j
+            self._sleep_actions(actions, job.hosts.ids, NO_ENERGY)
+        return sum(saves_j)
+
+    def _is_leaving(self, job: Job) -> bool:
+        assert job.hosts is not None
+        return bool(self.cluster.leaving[job.hosts.ids].any())
+
+    def _kill_saves_j(self, job: Job, energy_j: npt.NDArray[np.float64], dt_s: float) -> float:
+        """What a job's end saves over ``dt_s`` seconds, J: its hosts sleep, or idle where they cannot."""
+        assert job.hosts is not None
+        hosts, cluster = job.hosts.ids, self.cluster
+        idle_j = cluster.power.idle_w[cluster.platform.kind_of[hosts], cluster.pstate[hosts]] * dt_s
+        sleeps = (self._sleep[hosts] >= 0) & cluster.available[hosts]
+        after_j = np.where(sleeps, sleep_energy_j(cluster, hosts, dt_s), idle_j)
+        return float((energy_j[hosts] - after_j).sum())
 
     def _spent_j(self, job: Job, now: float) -> float:
         assert job.hosts is not None
@@ -148,6 +164,23 @@ class Guard:
         return self.cluster.account.job_spent_j(job.hosts.ids, now)
 
     def _sleep_actions(self, actions: list[Action], hosts: HostIds, rule: str) -> None:
-        targets = self._sleep[self.cluster.platform.kind_of[hosts]]
+        targets = self._sleep[hosts]
         for pstate in np.unique(targets[targets >= 0]).tolist():
             actions.append(SetPState(HostSet(np.sort(hosts[targets == pstate])), pstate, rule))
+
+
+def _fewest(saves_j: list[float], missing_j: float) -> list[int]:
+    """Choose places in order until they save enough, then spare, from the last, each that is not needed."""
+    chosen: list[int] = []
+    saved_j = 0.0
+    for place, saving_j in enumerate(saves_j):
+        if saved_j >= missing_j:
+            break
+        if saving_j > 0.0:
+            chosen.append(place)
+            saved_j += saving_j
+    for place in reversed(chosen[:]):
+        if saved_j - saves_j[place] >= missing_j:
+            chosen.remove(place)
+            saved_j -= saves_j[place]
+    return chosen

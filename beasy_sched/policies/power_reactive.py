@@ -33,8 +33,13 @@ class PowerReactive(Policy):
         state, power = view.host_state, view.power_model
         kinds, hosts = view.platform.kind_of, np.arange(view.platform.size)
         busy = state == HostState.BUSY
-        fixed_w = power.full_w[kinds, view.pstate][busy].sum() + power.sleep_w[kinds][~busy].sum()
-        ready = (state == HostState.IDLE) | (state == HostState.SWITCHING_ON)
+        out = (state == HostState.IDLE) & np.logical_not(view.available)
+        fixed_w = (
+            power.full_w[kinds, view.pstate][busy].sum()
+            + power.idle_w[kinds, view.pstate][out].sum()
+            + power.sleep_w[kinds][~(busy | out)].sum()
+        )
+        ready = ((state == HostState.IDLE) | (state == HostState.SWITCHING_ON)) & view.available
         asleep = state == HostState.ASLEEP
         candidates = np.concatenate([hosts[ready], hosts[asleep & view.available]])
         pstates = np.where(asleep, np.array([k.fastest for k in view.platform.kinds])[kinds], view.pstate)

@@ -7,6 +7,7 @@ wish replaces an older one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -35,8 +36,8 @@ class Commander:
         """Times that a host was sent to sleep or woken."""
         self.speed_changes = 0
         """Times that a host was given another computing P-state."""
-        self._switching: dict[HostSet, int] = {}
-        """Groups that were sent and are not acknowledged, with their target."""
+        self._sent: Counter[tuple[HostSet, int, bool]] = Counter()
+        """Commands without an answer yet: hosts, target, and whether it is a switch (not another speed)."""
         kinds = cluster.platform.kinds
         self._sleep_of = np.array([kind.sleep.pstate if kind.sleep else _NO_WISH for kind in kinds])
         self._computing = [frozenset(kind.computing) for kind in kinds]
@@ -70,12 +71,13 @@ class Commander:
     @property
     def busy(self) -> bool:
         """Whether anything is wished or under way."""
-        return bool(self._pending or self._switching)
+        return bool(self._pending or self._sent)
 
     def send(self, now: float) -> Iterator[SetResourceState]:
         """Yield the commands that may go out now, and mark their hosts.
 
-        Hosts that finish together go in one group: one acknowledgement comes for all of them.
+        Hosts that finish together go in one group: one acknowledgement comes for all of them. Hosts out
+        of service are not switched: Batsim would take them for being back.
         """
         if not self._pending:
             return
@@ -87,12 +89,9 @@ class Commander:
         kinds = cluster.platform.kind_of[hosts]
         sleeping_wish = self._wish[hosts] == self._sleep_of[kinds]
         state = cluster.state[hosts]
-        ready = np.where(
-            sleeping_wish,
-            state == HostState.IDLE,
-            (state != _IN_TRANSITION[0]) & (state != _IN_TRANSITION[1]),
-        )
         asleep = state == HostState.ASLEEP
+        ready = np.where(sleeping_wish, state == HostState.IDLE, ~np.isin(state, _IN_TRANSITION))
+        ready &= cluster.available[hosts] | ~(sleeping_wish | asleep)
         keys = np.stack([self._wish[hosts], asleep, kinds, sleeping_wish])[:, ready]
         hosts = hosts[ready]
         for key in np.unique(keys, axis=1).T:
@@ -104,7 +103,7 @@ class Commander:
     ) -> SetResourceState:
         group = HostSet(hosts)
         self.cancel(hosts)
-        self._switching[group] = pstate
+        self._sent[group, pstate, to_sleep or waking] += 1
         if to_sleep or waking:
             self.switches += len(hosts)
         else:
@@ -118,10 +117,20 @@ class Commander:
         return SetResourceState(now, group, pstate)
 
     def acknowledge(self, event: ResourceStateChanged) -> None:
-        """Take in the answer to a command. Raises PeerError for one that was never sent."""
-        if self._switching.pop(event.resources, None) != event.state:
-            raise PeerError(
-                f"the simulator says that hosts {event.resources} reached P-state {event.state},"
-                " which was not asked for"
-            )
-        self.cluster.end_switch(event.resources.ids, event.state, event.timestamp)
+        """Take in the answer to a command. Raises PeerError for one that was never sent.
+
+        Another speed holds from the moment it is asked for: its answer changes nothing.
+        """
+        for switch in (False, True):
+            command = (event.resources, event.state, switch)
+            if self._sent[command]:
+                self._sent.subtract([command])
+                if not self._sent[command]:
+                    del self._sent[command]
+                if switch:
+                    self.cluster.end_switch(event.resources.ids, event.state, event.timestamp)
+                return
+        raise PeerError(
+            f"the simulator says that hosts {event.resources} reached P-state {event.state},"
+            " which was not asked for"
+        )

@@ -19,11 +19,9 @@ from beasy_sched.model.power import HostState, PowerAccount
 from beasy_sched.policies.actions import Action
 from beasy_sched.policies.budget import StepBudget
 from beasy_sched.policies.guard import Guard, committed_energy_j
+from beasy_sched.session.calls import MOMENT_S
 from beasy_sched.session.commands import Commander
 from beasy_sched.units import TIME_TOLERANCE_S
-
-MOMENT_S = 1e-3
-"""How long after a boundary the daemon kills: a job may end in the very instant of the boundary."""
 
 
 class EnergySource(str, Enum):
@@ -55,7 +53,14 @@ class PowerSide:
     """Keeps the storage's state step by step."""
 
     def __init__(
-        self, site: Site, cluster: Cluster, commander: Commander, energy: EnergySource, windows: int
+        self,
+        site: Site,
+        cluster: Cluster,
+        commander: Commander,
+        energy: EnergySource,
+        windows: int,
+        *,
+        power_actions: bool = True,
     ) -> None:
         """Begin at time 0 with the site's start levels. Raises ConfigError if no powers are known."""
         if not cluster.platform.has_powers:
@@ -68,7 +73,7 @@ class PowerSide:
         self.energy = energy
         self.end_s = site.window_s * windows
         self.storage = site.storage.start()
-        self.guard = Guard(site.guard, cluster)
+        self.guard = Guard(site.guard, cluster, power_actions=power_actions)
         self.account = PowerAccount(cluster.power, cluster.state, cluster.pstate)
         cluster.account = self.account
         self.phase = Phase.WAITING_FOR_PRODUCTION
@@ -107,10 +112,14 @@ class PowerSide:
             and now >= self.budget.end_s - TIME_TOLERANCE_S
         )
 
+    def is_open(self, now: float) -> bool:
+        """Tell whether a step is under way, so that jobs may be started."""
+        return self.phase is Phase.OPEN and not self.boundary_due(now)
+
     @property
     def next_call_s(self) -> float | None:
-        """When the clock wants to be called at the latest, s."""
-        if self.phase is Phase.OVER:
+        """When the clock wants to be called at the latest, s; None where something else comes for sure."""
+        if self.phase in (Phase.OVER, Phase.ASKING):
             return None
         return (self.budget.end_s if self.budget else self._step_start_s) + MOMENT_S
 
@@ -126,6 +135,8 @@ class PowerSide:
                 return []
             if not self._production_known:
                 self.warnings.append("no production was announced by time 0: it is taken as 0 W until it is")
+        elif self.boundary_due(now) and not self._production_settled(now):
+            return []
         elif self.boundary_due(now) and self.energy is EnergySource.BATSIM:
             self.phase, self.wants_answer = Phase.ASKING, True
             return []
@@ -140,6 +151,19 @@ class PowerSide:
         else:
             return []
         return self._open_step(now, begin_step)
+
+    def _production_settled(self, now: float) -> bool:
+        """Tell whether the next step's production is known.
+
+        It is once it was announced at the boundary or a moment has passed: one instant can come in
+        several messages, in any order.
+        """
+        assert self.budget is not None
+        boundary_s = self.budget.end_s
+        return (
+            self._renew_since_s >= boundary_s - TIME_TOLERANCE_S
+            or now >= boundary_s + MOMENT_S - TIME_TOLERANCE_S
+        )
 
     def _close_step(self, consumed_j: float, now: float) -> None:
         """Settle the step that has ended; ``consumed_j`` (J) counts from time 0."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.events import Resource, SimulationBegins
-from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
 
 
 def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Platform:
@@ -34,10 +34,10 @@ def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Plat
 
 
 def _kind_key(resource: Resource) -> tuple[str, ...]:
-    return tuple(v for k, v in resource.properties.items() if k in _KIND_PROPERTIES)
+    return tuple(resource.properties.get(name, "") for name in _KIND_PROPERTIES)
 
 
-_KIND_PROPERTIES = frozenset({"wattage_per_state", "sleep_pstates", "speed_per_state"})
+_KIND_PROPERTIES = ("wattage_per_state", "sleep_pstates", SPEEDS_PROPERTY)
 
 
 def _by_name(names: tuple[str, ...], known: Platform) -> Platform:
@@ -49,4 +49,5 @@ def _by_name(names: tuple[str, ...], known: Platform) -> Platform:
             f" ({len(missing)} of {len(names)} hosts are missing): is it the file that Batsim was given?"
         )
     rows = np.array([at[name] for name in names], dtype=np.intp)
-    return Platform(known.kinds, known.kind_of[rows], names)
+    initial = None if known.initial_pstates is None else known.initial_pstates[rows]
+    return Platform(known.kinds, known.kind_of[rows], names, initial)

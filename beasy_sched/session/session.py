@@ -8,28 +8,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import BeasyError, PeerError, PolicyError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
-from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.job import ENDS, Job, JobState
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.actions import Action, CallAt, Kill, Reject, SetPState, Start
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.budget import StepBudget
 from beasy_sched.policies.view import View
+from beasy_sched.session.calls import Calls
 from beasy_sched.session.commands import Commander
+from beasy_sched.session.kills import Kills
+from beasy_sched.session.notices import POWER_FIELD, computes, hosts_of, power_of
 from beasy_sched.session.outcomes import Outcomes
-from beasy_sched.session.power import MOMENT_S, EnergySource, Phase, PowerSide
+from beasy_sched.session.power import EnergySource, Phase, PowerSide
 from beasy_sched.session.resources import platform_of
 from beasy_sched.units import TIME_TOLERANCE_S
-
-POWER_FIELD = "power_available"
-"""Field of a NOTIFY that tells the production, W."""
 
 DecisionLog = Callable[[float, str, str, str, str], None]
 """Called with (now in s, action, job id or "", hosts, rule)."""
@@ -46,7 +43,10 @@ class SessionOptions:
     energy: EnergySource = EnergySource.BATSIM
     """Whether the energy used comes from the simulator's answers or from the daemon's own account."""
     power_actions: bool = True
-    """Whether P-states may be changed and energy asked for; Batsim needs ``-E`` for both."""
+    """Whether P-states may be changed and energy asked for; Batsim needs ``-E`` for both.
+
+    Without them, energy comes from the daemon's own account whatever ``energy`` says.
+    """
     platform: Platform | None = None
     """Speeds and powers by host name, where the simulator's properties do not tell them."""
 
@@ -74,10 +74,8 @@ class Session:
         self._log = log
         self._decisions: list[d.Decision] = []
         self._ids: set[str] = set()
-        self._calls: list[float] = []
-        self._doomed: dict[str, Job] = {}
-        self._killing: set[str] = set()
-        self._kill_at = math.inf
+        self._calls = Calls()
+        self._kills = Kills()
         self._over = False
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
@@ -129,10 +127,25 @@ class Session:
         self.view.power_actions_allowed = options.power_actions
         self._profiles = event.profiles
         if options.site is not None:
-            self.power = PowerSide(
-                options.site, self.cluster, self.commander, options.energy, options.windows
-            )
+            self.power = self._power_side(options.site)
         self.policy.begin(self.view)
+
+    def _power_side(self, site: Site) -> PowerSide:
+        options = self.options
+        energy = options.energy
+        if not options.power_actions and energy is EnergySource.BATSIM:
+            energy = EnergySource.MODEL
+            self._warn(
+                "no energy can be asked for without power actions: it is counted from states and powers"
+            )
+        return PowerSide(
+            site,
+            self._cluster,
+            self.commander,
+            energy,
+            options.windows,
+            power_actions=options.power_actions,
+        )
 
     def _on_ends(self, event: e.SimulationEnds) -> None:
         self.ended = True
@@ -151,17 +164,22 @@ class Session:
             self._refuse(job, JobState.REJECTED, f"asks for {job.res} hosts of {self._cluster.size}")
             return
         if self.power is not None:
-            job.computes = self._computes(event)
+            job.computes = computes(event, self._profiles)
         self.view.arrived.append(job)
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         state = ENDS[event.end]
         if state is JobState.KILLED and self._over:
             state = JobState.UNFINISHED
-        job = self._cluster.end(event.job_id, state, event.timestamp)
-        counted = self._doomed.pop(job.id, None) is not None
-        self.outcomes.add(job)
-        if self.view.budget is not None and not counted:
+        running = self._cluster.running.get(event.job_id)
+        if running is not None and not self._kills.is_counted(running.id):
+            self._release(running)
+        self._kills.ended(event.job_id)
+        self.outcomes.add(self._cluster.end(event.job_id, state, event.timestamp))
+
+    def _release(self, job: Job) -> None:
+        """Give what the job will not use to the step's budget."""
+        if self.view.budget is not None:
             assert job.hosts is not None
             self.view.budget.now = self.now
             self.view.budget.release(job.hosts.ids)
@@ -174,14 +192,13 @@ class Session:
 
     def _on_notify(self, event: e.Notify) -> None:
         if event.kind in ("event_machine_unavailable", "event_machine_available"):
-            hosts = self._hosts_of(event.data)
+            hosts = hosts_of(event.data, self._cluster.size)
             self._cluster.set_available(hosts.ids, event.kind == "event_machine_available")
         elif POWER_FIELD in event.data and self.power is not None:
-            self.power.set_production(self._power_of(event.data), event.timestamp)
+            self.power.set_production(power_of(event.data), event.timestamp)
 
     def _on_call(self, event: e.RequestedCall) -> None:
-        if self._calls and self._calls[0] <= event.timestamp + TIME_TOLERANCE_S:
-            self._calls.pop(0)
+        self._calls.arrived(event.timestamp)
 
     def _on_answer(self, event: e.EnergyAnswer) -> None:
         if self.power is not None:
@@ -193,19 +210,21 @@ class Session:
     # --- decisions --------------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        ready = self.power is None or self._advance_power(self.power)
+        if self.power is not None:
+            self._advance_power(self.power)
+        self._kill_the_doomed()
         self._send_wishes()
-        if ready:
+        if not self._kills and (self.power is None or self.power.is_open(self.now)):
             for action in self._ask(self.policy.schedule):
                 self._commit(action)
             self._send_wishes()
-        if self.power is not None and self.power.next_call_s is not None:
-            self._call_at(self.power.next_call_s)
+        self._ask_for_call()
 
-    def _advance_power(self, power: PowerSide) -> bool:
-        """Settle and open steps as they fall due; tell whether jobs may be started now."""
+    def _advance_power(self, power: PowerSide) -> None:
+        """Settle and open steps as they fall due."""
         for action in power.advance(self.now, self._begin_step):
             self._commit(action)
+            self._kills.count()
         if power.wants_answer:
             self._decisions.append(d.QueryEnergy(self.now))
             power.wants_answer = False
@@ -213,8 +232,6 @@ class Session:
             self._finish()
         elif power.budget is not None:
             power.budget.now = self.now
-        self._kill_the_doomed()
-        return power.phase is Phase.OPEN and not self._doomed
 
     def _begin_step(self, budget: StepBudget) -> None:
         """Let the policy take its power actions for a step that has just been opened."""
@@ -222,6 +239,7 @@ class Session:
         self._note_windows(budget.start_s)
         for action in self._ask(self.policy.power_actions):
             self._commit(action)
+        self._kills.count()
 
     def _note_windows(self, now: float) -> None:
         """Record the counts of every window that has ended by ``now``."""
@@ -259,53 +277,54 @@ class Session:
             if self._log is not None:
                 self._log(self.now, "start", action.job.id, str(action.hosts), action.rule)
         elif type(action) is Reject:
+            if action.job.state is not JobState.WAITING:
+                raise PolicyError(f"job {action.job.id} is {action.job.state.value}: it cannot be rejected")
             self._refuse(action.job, JobState.REJECTED, action.rule)
         elif type(action) is SetPState:
             self._set_pstate(action)
         elif type(action) is CallAt:
-            self._call_at(action.at)
-        else:
-            assert type(action) is Kill
+            if not math.isfinite(action.at):
+                raise PolicyError(f"a call was asked for at {action.at} s: expected a time")
+            self._calls.want(action.at, self.now)
+        elif type(action) is Kill:
             self._doom(action.job, action.rule)
+        else:
+            raise PolicyError(f"policy {self.policy_name!r} returned {action!r}, which is no action")
 
     def _set_pstate(self, action: SetPState) -> None:
         if not self.options.power_actions or not len(action.hosts):
             return
+        self._cluster.check_hosts(action.hosts, f"P-state {action.pstate} is wanted of")
         self.commander.wish(action.hosts, action.pstate)
         if self._log is not None:
             self._log(self.now, f"P-state {action.pstate}", "", str(action.hosts), action.rule)
 
-    def _call_at(self, at: float) -> None:
-        at = max(at, self.now + MOMENT_S)
-        if self._calls and self._calls[0] <= at + TIME_TOLERANCE_S:
-            return
-        self._calls.insert(0, at)
-        self._decisions.append(d.CallMeLater(self.now, at))
+    def _ask_for_call(self) -> None:
+        if self._over:
+            self._calls.forget_wants()
+        for at in (self._kills.next_call_s, None if self.power is None else self.power.next_call_s):
+            if at is not None:
+                self._calls.want(at, self.now)
+        ask = self._calls.to_ask()
+        if ask is not None:
+            self._decisions.append(d.CallMeLater(self.now, ask))
 
     # --- ends of jobs and of the run ------------------------------------------------------------------
 
     def _doom(self, job: Job, rule: str) -> None:
         """Kill a job a moment later: it may have ended in this very instant, unannounced."""
-        if job.id in self._doomed or job.id not in self._cluster.running:
+        if job.id in self._kills or job.id not in self._cluster.running:
             return
-        self._doomed[job.id] = job
-        self._kill_at = self.now + MOMENT_S
+        assert job.hosts is not None
+        self._kills.add(job, self.now)
+        self._cluster.leaving[job.hosts.ids] = True
         if self._log is not None:
             self._log(self.now, "kill", job.id, str(job.hosts), rule)
 
     def _kill_the_doomed(self) -> None:
-        waiting = [job for job in self._doomed.values() if job.id not in self._killing]
-        if not waiting:
-            return
-        if self.now >= self._kill_at - TIME_TOLERANCE_S:
-            now = [job.id for job in waiting if abs(job.expected_end_s - self.now) > 2 * MOMENT_S]
-            if now:
-                self._decisions.append(d.KillJobs(self.now, tuple(now)))
-                self._killing.update(now)
-            if len(now) == len(waiting):
-                return
-            self._kill_at = self.now + MOMENT_S
-        self._call_at(self._kill_at)
+        due = self._kills.due(self.now)
+        if due:
+            self._decisions.append(d.KillJobs(self.now, due))
 
     def _finish(self) -> None:
         """End the run: what runs is not completely finished, what waits is postponed."""
@@ -337,32 +356,6 @@ class Session:
     def _cluster(self) -> Cluster:
         assert self.cluster is not None
         return self.cluster
-
-    def _hosts_of(self, data: dict[str, Any]) -> HostSet:
-        text = data.get("resources")
-        try:
-            hosts = HostSet.parse(text) if isinstance(text, str) else None
-        except ValueError:
-            hosts = None
-        if hosts is None or np.any(hosts.ids >= self._cluster.size):
-            raise PeerError(
-                f"NOTIFY {data.get('type')}: found resources {text!r}, expected hosts such as '0-3'"
-            )
-        return hosts
-
-    def _power_of(self, data: dict[str, Any]) -> float:
-        value = data[POWER_FIELD]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise PeerError(
-                f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
-            )
-        return float(value)
-
-    def _computes(self, event: e.JobSubmitted) -> bool:
-        """Tell whether a job loads its hosts; the profile's type says so, and nothing else of it is read."""
-        workload, _, _ = event.job.id.partition("!")
-        profile = event.profile or self._profiles.get(workload, {}).get(event.job.profile, {})
-        return profile.get("type") != "delay"
 
     def _warn_of_fields(self, paths: tuple[str, ...]) -> None:
         for path in paths:
