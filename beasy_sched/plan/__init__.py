@@ -1,0 +1,1 @@
+"""The offline side: from forecasts of demand and production to a checked plan of power and servers."""
