@@ -120,8 +120,9 @@ def simulate(
     """
     from beasy_sched.energy.site import default_site_text
     from beasy_sched.outputs.files import RunFiles
-    from beasy_sched.runner import RunInputs, run_in_process
+    from beasy_sched.runner import run_in_process
     from beasy_sched.settings import RunSettings
+    from beasy_sched.simulator import Inputs
 
     text = None
     if site is not None:
@@ -130,6 +131,6 @@ def simulate(
         policy=policy, options=dict(options or {}), site=text, site_name=str(site), windows=windows
     )
     prefix = os.fspath(export) if export is not None else os.path.join(tempfile.mkdtemp("beasy-sched"), "run")
-    inputs = RunInputs(Path(platform), [Path(workload)], [] if events is None else [Path(events)])
+    inputs = Inputs(platform, [workload], [] if events is None else [events])
     run_in_process(inputs, RunFiles(prefix, settings))
     return read_run(prefix)

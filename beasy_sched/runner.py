@@ -2,54 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from beasy_sched.errors import BeasyError
-from beasy_sched.formats.batsim_events import read_external_events
-from beasy_sched.formats.batsim_workload import read_workload
-from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.session import Session
 from beasy_sched.settings import build_session
-from beasy_sched.simulator import Simulation, SimulationOptions, Tracer
-
-
-@dataclass(frozen=True)
-class RunInputs:
-    """The simulator's side of a run."""
-
-    platform: Path
-    workloads: Sequence[Path]
-    events: Sequence[Path] = ()
-    master_host: str = "master_host"
-    metering: bool = True
-    """Batsim's ``-E``: meter energy, allow P-state changes."""
-
-    def simulation(self, prefix: str | None) -> Simulation:
-        """Read the files; ``prefix`` is for Batsim's CSV files. Raises InputError."""
-        platform = read_simgrid_platform(self.platform, master=self.master_host, energy=self.metering)
-        workloads = [read_workload(path, f"w{number}") for number, path in enumerate(self.workloads)]
-        events = [e for path in self.events for e in read_external_events(path, forward_unknown=True)]
-        options = SimulationOptions(energy=self.metering, forward_unknown_events=bool(self.events))
-        tracer = None if prefix is None else Tracer(prefix, energy=self.metering)
-        return Simulation(platform, workloads, events if self.events else None, options, tracer)
+from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 
 
 def run_in_process(
-    inputs: RunInputs, files: RunFiles, progress: Callable[[float], None] | None = None
+    inputs: Inputs,
+    files: RunFiles,
+    progress: Callable[[float], None] | None = None,
+    *,
+    metering: bool = True,
 ) -> dict[str, Any]:
     """Run to the end and return the summary; what there is, is written even when the run fails.
 
-    ``progress`` is told the share of jobs submitted. Raises InputError, ConfigError, and whatever ends
+    ``progress`` is told the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy, allow
+    P-state changes. Raises InputError, ConfigError, and whatever ends
     a run early; the summary then says so.
     """
     session = build_session(files.settings, log=files.log)
-    simulation = inputs.simulation(files.prefix)
+    options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
+    simulation = simulation_from_files(inputs, options, files.prefix)
     error: str | None = "stopped by the user"
     try:
         result = simulation.run(_decide(session, files), progress)

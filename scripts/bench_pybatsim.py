@@ -22,8 +22,12 @@ from pybatsim_examples import NoExamples, examples_folder  # noqa: E402
 from pybatsim_inside import load_example  # noqa: E402
 from pybatsim_timing import compare, own_run  # noqa: E402
 
-from beasy_sched.runner import RunInputs  # noqa: E402
-from beasy_sched.simulator import Simulation  # noqa: E402
+from beasy_sched.simulator import (  # noqa: E402
+    Inputs,
+    Simulation,
+    SimulationOptions,
+    simulation_from_files,
+)
 
 WEEKS = ["sdscblue_1w_61845732.swf", "metacentrum_1w_1367276567.swf", "metacentrum_1w_1362000000.swf"]
 
@@ -46,7 +50,7 @@ def processors(trace: Path) -> int:
     return int(found[1])
 
 
-def make_inputs(trace: Path, folder: Path) -> RunInputs:
+def make_inputs(trace: Path, folder: Path) -> Inputs:
     """Generate platform and workload."""
     hosts, server = processors(trace), "taurus"
     platform, workload = folder / f"{trace.stem}.xml", folder / f"{trace.stem}.json"
@@ -69,7 +73,7 @@ def make_inputs(trace: Path, folder: Path) -> RunInputs:
         ],
         check=True,
     )
-    return RunInputs(platform, [workload], metering=False)
+    return Inputs(platform, [workload])
 
 
 def main() -> None:
@@ -83,13 +87,13 @@ def main() -> None:
             measure(make_inputs(chosen.folder / name, Path(folder)), examples, chosen.limit)
 
 
-def measure(inputs: RunInputs, examples: Path, limit: int | None) -> None:
+def measure(inputs: Inputs, examples: Path, limit: int | None) -> None:
     """Print how both fare on one trace."""
 
     def make() -> Simulation:
-        return inputs.simulation(None)
+        return simulation_from_files(inputs, SimulationOptions())
 
-    print(inputs.workloads[0].stem)
+    print(Path(inputs.workloads[0]).stem)
     print(" ", own_run(make, limit).row("easy, a run of its own"), flush=True)
     theirs, ours = compare(make, load_example(examples, "easyBackfill"), limit)
     print(" ", theirs.row("pybatsim easyBackfill"))

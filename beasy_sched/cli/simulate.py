@@ -79,14 +79,15 @@ def simulate(
     """  # fmt: skip
     from beasy_sched.cli.progress import progress_bar
     from beasy_sched.outputs.files import RunFiles
-    from beasy_sched.runner import RunInputs, run_in_process
+    from beasy_sched.runner import run_in_process
+    from beasy_sched.simulator import Inputs
 
     files = RunFiles(prefix, settings_of(**shared), decisions=decisions, record=record)
-    inputs = RunInputs(platform, workloads, events, master_host, metering)
+    inputs = Inputs(platform, workloads, events, master_host)
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
     with progress_bar("jobs submitted", quiet=quiet) as report:
-        summary = run_in_process(inputs, files, report)
+        summary = run_in_process(inputs, files, report, metering=metering)
     if not quiet:
         _tell(summary, files.written)
 

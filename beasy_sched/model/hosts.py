@@ -101,7 +101,27 @@ def _format(ids: HostIds) -> str:
         return str(first)
     if last - first + 1 == size:
         return f"{first}-{last}"
+    runs = _runs_of_few(ids.tolist()) if size <= _FEW else _runs_of_many(ids)
+    return " ".join(f"{a}-{b}" if b > a else str(a) for a, b in runs)
+
+
+_FEW = 64
+"""Up to this many hosts a plain loop is faster than NumPy."""
+
+
+def _runs_of_few(ids: list[int]) -> list[tuple[int, int]]:
+    runs = []
+    begin = previous = ids[0]
+    for host in ids[1:]:
+        if host != previous + 1:
+            runs.append((begin, previous))
+            begin = host
+        previous = host
+    return [*runs, (begin, previous)]
+
+
+def _runs_of_many(ids: HostIds) -> Iterable[tuple[int, int]]:
     breaks = np.flatnonzero(np.diff(ids) != 1)
     starts = ids[np.concatenate(([0], breaks + 1))].tolist()
-    ends = ids[np.concatenate((breaks, [size - 1]))].tolist()
-    return " ".join(f"{a}-{b}" if b > a else str(a) for a, b in zip(starts, ends, strict=True))
+    ends = ids[np.concatenate((breaks, [len(ids) - 1]))].tolist()
+    return zip(starts, ends, strict=True)

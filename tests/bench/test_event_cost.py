@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import JobCompleted, Message
-from beasy_sched.runner import RunInputs
 from beasy_sched.settings import RunSettings, build_session
+from beasy_sched.simulator import Inputs as Files
+from beasy_sched.simulator import SimulationOptions, simulation_from_files
 
 pytestmark = pytest.mark.bench
 
@@ -36,7 +36,8 @@ def measure(made: Inputs) -> tuple[np.ndarray, np.ndarray]:
             lengths.append(waiting)
         return reply
 
-    RunInputs(Path(made.platform), [Path(made.workload)]).simulation(None).run(decide)
+    files = Files(made.platform, [made.workload])
+    simulation_from_files(files, SimulationOptions(energy=True)).run(decide)
     return np.array(lengths), np.array(seconds)
 
 

@@ -12,8 +12,8 @@ from small_site import small_site
 
 from beasy_sched.generate.platform import preset_platform, write_platform
 from beasy_sched.generate.workload_synthetic import SyntheticOptions, synthetic_workload
-from beasy_sched.runner import RunInputs
 from beasy_sched.settings import RunSettings, build_session
+from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")
 
@@ -24,7 +24,7 @@ HOSTS = 16
 Row = dict[str, str]
 
 
-def run_both(scheduler: Path, folder: Path, inputs: RunInputs, *more: str) -> list[Row]:
+def run_both(scheduler: Path, folder: Path, inputs: Inputs, *more: str) -> list[Row]:
     """Run a pybatsim scheduler and the simulator; both must end well. Return the rows of the jobs file."""
     endpoint = free_endpoint()
     theirs = [program("pybatsim"), str(scheduler), "-s", endpoint, "-v", "warning", "-t", "60000"]
@@ -45,7 +45,7 @@ def job_rows(folder: Path) -> list[Row]:
     return rows
 
 
-def equal_servers(folder: Path, host_shares: dict[int, float]) -> RunInputs:
+def equal_servers(folder: Path, host_shares: dict[int, float]) -> Inputs:
     """A platform on which it does not matter which hosts a job gets, and a day's crowded workload."""
     platform = preset_platform({"gros": HOSTS})
     write_platform(platform, folder / "platform.xml")
@@ -59,12 +59,13 @@ def equal_servers(folder: Path, host_shares: dict[int, float]) -> RunInputs:
         seed=5,
     )
     synthetic_workload(options).write(folder / "workload.json")
-    return RunInputs(folder / "platform.xml", [folder / "workload.json"])
+    return Inputs(folder / "platform.xml", [folder / "workload.json"])
 
 
-def easy_starts(inputs: RunInputs, folder: Path) -> dict[str, float]:
+def easy_starts(inputs: Inputs, folder: Path) -> dict[str, float]:
     """When our own easy starts each job."""
-    inputs.simulation(str(folder / "out")).run(build_session(RunSettings("easy")).step)
+    options = SimulationOptions(energy=True)
+    simulation_from_files(inputs, options, folder / "out").run(build_session(RunSettings("easy")).step)
     return starts(job_rows(folder))
 
 
@@ -100,7 +101,7 @@ def test_filler_sched(examples: Path, tmp_path: Path, options: list[str]) -> Non
     """It answers later than it was asked: its replies have a ``now`` of their own."""
     made = small_site(tmp_path, jobs=JOBS)
     rows = run_both(
-        examples / "fillerSched.py", tmp_path, RunInputs(made.platform, [made.workload]), *options
+        examples / "fillerSched.py", tmp_path, Inputs(made.platform, [made.workload]), *options
     )
     late = [float(row["waiting_time"]) for row in rows]
     assert min(late) == pytest.approx(0.005)
@@ -119,7 +120,7 @@ def test_filler_sched_with_events(examples: Path, tmp_path: Path) -> None:
     rows = run_both(
         examples / "fillerSchedWithEvents.py",
         tmp_path,
-        RunInputs(made.platform, [made.workload]),
+        Inputs(made.platform, [made.workload]),
         "--events",
         "machines.txt",
         "-E",
