@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import signal
 import subprocess
@@ -40,6 +41,27 @@ class Stopped(Exception):
         self.exit_code = 128 + number
 
 
+class StopSignals:
+    """Notes SIGINT and SIGTERM instead of raising at once: no process may be lost between two lines."""
+
+    def __enter__(self) -> StopSignals:
+        self._number: int | None = None
+        self._old = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+    def check(self) -> None:
+        """Raise Stopped where a signal has come."""
+        if self._number is not None:
+            raise Stopped(self._number)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._number = number
+
+
 class Scheduler:
     """The scheduler's process; its standard error is passed on, its standard output kept for later."""
 
@@ -52,10 +74,11 @@ class Scheduler:
         for reader in self._readers:
             reader.start()
 
-    def endpoint(self) -> str:
+    def endpoint(self, signals: StopSignals) -> str:
         """Wait for the line ``listening on ENDPOINT``. Raises RunFailed where it does not come."""
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
+            signals.check()
             code = self.process.poll()
             try:
                 line = self._lines.get(timeout=TICK_S)
@@ -91,23 +114,20 @@ def run_both(scheduler_command: Sequence[str], simulator_command: Sequence[str])
     The scheduler's standard output is printed when both have ended. When one process dies, the other is
     ended too, and RunFailed is raised. SIGINT and SIGTERM end both, and raise Stopped.
     """
-    old = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
     scheduler = None
     processes: list[Process] = []
-    try:
-        scheduler = Scheduler(scheduler_command)
-        processes.append(scheduler.process)
-        processes.append(start([*simulator_command, "-s", scheduler.endpoint()]))
-        _wait_for_both(*processes)
-    finally:
-        for number in old:
-            signal.signal(number, signal.SIG_IGN)  # nothing may interrupt the cleaning up
-        for process in processes:
-            _end(process)
-        if scheduler is not None:
-            print(scheduler.output(), end="", flush=True)
-        for number, handler in old.items():
-            signal.signal(number, handler)
+    with StopSignals() as signals:
+        try:
+            scheduler = Scheduler(scheduler_command)
+            processes.append(scheduler.process)
+            simulator = start([*simulator_command, "-s", scheduler.endpoint(signals)])
+            processes.append(simulator)
+            _wait_for_both(scheduler.process, simulator, signals)
+        finally:
+            for process in processes:
+                _end(process)
+            if scheduler is not None:
+                print(scheduler.output(), end="", flush=True)
 
 
 def start(command: Sequence[str], pipe: int | None = None) -> Process:
@@ -122,15 +142,16 @@ def how(code: int) -> str:
     return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
 
-def _wait_for_both(scheduler: Process, simulator: Process) -> None:
+def _wait_for_both(scheduler: Process, simulator: Process, signals: StopSignals) -> None:
     while scheduler.poll() is None and simulator.poll() is None:
+        signals.check()
         time.sleep(TICK_S)
     if scheduler.poll():  # it will never answer again
-        _wait(simulator, ORPHAN_S)
+        _wait(simulator, ORPHAN_S, signals)
     elif scheduler.poll() == 0:  # the simulation is over, the simulator writes its files
-        simulator.wait()
+        _wait(simulator, math.inf, signals)
     else:  # the scheduler notices, and writes what it has
-        _wait(scheduler, FAREWELL_S)
+        _wait(scheduler, FAREWELL_S, signals)
     codes = {"scheduler": scheduler.poll(), "simulator": simulator.poll()}
     failures = [f"the {name} {how(code)}" for name, code in codes.items() if code]
     if scheduler.poll() is None:
@@ -139,13 +160,11 @@ def _wait_for_both(scheduler: Process, simulator: Process) -> None:
         raise RunFailed("; ".join(failures), next((code for code in codes.values() if code), 1))
 
 
-def _wait(process: Process, limit_s: float) -> None:
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(limit_s)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise Stopped(number)
+def _wait(process: Process, limit_s: float, signals: StopSignals) -> None:
+    deadline = time.monotonic() + limit_s
+    while process.poll() is None and time.monotonic() < deadline:
+        signals.check()
+        time.sleep(TICK_S)
 
 
 def _end(process: Process) -> None:
@@ -153,4 +172,5 @@ def _end(process: Process) -> None:
     for end in (process.terminate, process.kill):
         if process.poll() is None:
             end()
-            _wait(process, FAREWELL_S)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(FAREWELL_S)

@@ -1,0 +1,48 @@
+"""The page and the picture of the architecture show the house as the import contract has it."""
+
+import importlib.util
+import re
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+
+import pytest
+from project.shell import ROOT
+
+PAGE = (ROOT / "docs/architecture.md").read_text("utf-8")
+PICTURE = (ROOT / "docs/architecture.svg").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def drawing() -> ModuleType:
+    loader = SourceFileLoader("draw_architecture", str(ROOT / "scripts/draw_architecture"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_the_picture_is_up_to_date(drawing: ModuleType):
+    """Where this fails, the layers in pyproject.toml have changed: run scripts/draw_architecture."""
+    assert drawing.picture() == PICTURE
+
+
+def test_every_layer_is_drawn_and_exists(drawing: ModuleType):
+    drawn = re.findall(r'font-weight="bold">([\w-]+)</text>', PICTURE)
+    names = [name for row in drawing.layers() for name in row]
+    assert drawn[: len(names)] == names
+    for name in names:
+        package = ROOT / "beasy_sched" / name
+        assert package.is_dir() or package.with_suffix(".py").exists()
+
+
+def test_every_package_has_a_layer(drawing: ModuleType):
+    names = {name for row in drawing.layers() for name in row}
+    own = {path.stem for path in (ROOT / "beasy_sched").iterdir() if not path.name.startswith(("_", "py."))}
+    assert own == names
+
+
+def test_the_page_names_what_exists(drawing: ModuleType):
+    for package, member in re.findall(r"`(\w+)\.(\w+)`", PAGE):
+        if package.islower() and (ROOT / "beasy_sched" / package).is_dir():
+            assert list((ROOT / "beasy_sched" / package).glob(f"{member}*"))

@@ -1,0 +1,95 @@
+"""The README is true: its commands run, its links lead somewhere, its tables are complete."""
+
+import os
+import re
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from project.shell import ROOT, run
+
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/**/*.md"))]
+NOT_RUN = {
+    "scripts/test\n": "these tests are what it runs",
+    ". .venv/bin/activate      # or: pip install .\n": "the tests have an environment",
+}
+"""Commands of the README that are not run here, and why."""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the scripts, a trace and exports of the weather, and a `batsim` on the PATH."""
+    place = tmp_path_factory.mktemp("user")
+    shutil.copytree(ROOT / "scripts", place / "scripts")
+    rows = [f"{n} {n * 900} 5 {300 + n} 32 -1 -1 32 900 -1 1 1 1 -1 1 -1 -1 -1" for n in range(1, 500)]
+    (place / "trace.swf").write_text("; MaxProcs: 800\n" + "\n".join(rows) + "\n")
+    sky = ["generate", "power", "--synthetic", "--pv-kw", "10", "--wind-kw", "7", "--write-ninja", "ninja"]
+    sky += ["--start", "2019-05-31", "--days", "5", "-o", "own.txt"]
+    assert run(sys.executable, "-m", "beasy_sched", *sky, cwd=place).returncode == 0
+    (place / "bin").mkdir()
+    for name, command in (("beasy-sched", ""), ("batsim", " batsim")):
+        (place / "bin" / name).write_text(
+            f'#!/bin/sh\nexec "{sys.executable}" -m beasy_sched{command} "$@"\n'
+        )
+        (place / "bin" / name).chmod(0o755)
+    return place
+
+
+def play(place: Path, code: str) -> None:
+    """Run a block of the README in bash; port 28000 may be taken, so another one stands for it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    path = f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    # "wait" alone forgets how the daemon in the background ended; "wait $!" does not
+    code = re.sub(r"^wait$", "wait $!", code.replace("28000", port), flags=re.MULTILINE)
+    done = run("bash", "-euc", code, cwd=place, variables={"PATH": path})
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_command_runs(place: Path):
+    played = [block for block in blocks("bash") if block not in NOT_RUN]
+    assert len(blocks("bash")) == len(played) + len(NOT_RUN)
+    for block in played:
+        play(place, block)
+    for name in ("run/run", "mine/run", "easy", "batsim"):
+        for written in ("jobs.csv", "energy_trace.csv", "decisions.jsonl", "summary.json"):
+            assert (place / f"out/{name}_{written}").stat().st_size > 100
+
+
+def test_the_python_lines_run(place: Path):
+    pytest.importorskip("pandas")
+    (code,) = blocks("python")
+    done = run(sys.executable, "-c", code, cwd=place)
+    assert done.returncode == 0, done.stderr
+    finished, lowest = done.stdout.split()
+    assert 800 < int(finished) <= 900
+    assert 20 <= float(lowest) <= 50
+
+
+def test_all_policies_are_listed():
+    listed = re.findall(r"^\| `([\w-]+)` \|", README.partition("## Policies")[2].partition("\n## ")[0], re.M)
+    done = run(sys.executable, "-m", "beasy_sched", "policies")
+    assert listed == [line.split()[0] for line in done.stdout.splitlines()]
+
+
+def test_all_outputs_are_listed(place: Path):
+    named = set(re.findall(r"`(\w+\.(?:csv|jsonl?))`", README.partition("## What a run writes")[2]))
+    played = {path.name.removeprefix("easy_") for path in (place / "out").glob("easy_*")}
+    assert played, "the commands have not been run"
+    assert named == played
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(page: Path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if "://" not in target:
+            assert (page.parent / target.partition("#")[0]).exists(), target
