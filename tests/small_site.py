@@ -7,13 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from beasy_sched.formats.batsim_events import read_external_events
-from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.power_events import power_event_lines
-from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.platform import preset_platform, write_platform
 from beasy_sched.generate.workload_synthetic import SyntheticOptions, synthetic_workload
-from beasy_sched.simulator import Simulation, SimulationOptions, Tracer
+from beasy_sched.simulator import Inputs, Simulation, SimulationOptions, simulation_from_files
 
 SITE = """
 [battery]
@@ -38,14 +35,9 @@ class SmallSite:
 
     def simulation(self, *, events: bool = True, prefix: Path | None = None) -> Simulation:
         """A simulation of the site, with energy; ``prefix`` makes it write Batsim's files."""
+        files = [self.events] if events else []
         options = SimulationOptions(energy=True, forward_unknown_events=True)
-        return Simulation(
-            read_simgrid_platform(self.platform, energy=True),
-            [read_workload(self.workload)],
-            read_external_events(self.events, forward_unknown=True) if events else None,
-            options,
-            None if prefix is None else Tracer(prefix, energy=True),
-        )
+        return simulation_from_files(Inputs(self.platform, [self.workload], files), options, prefix)
 
 
 def small_site(folder: Path, *, seed: int = 1, jobs: int = 120) -> SmallSite:

@@ -100,9 +100,7 @@ def test_easy_backfill_gives_neighbouring_hosts(examples: Path, tmp_path: Path) 
 def test_filler_sched(examples: Path, tmp_path: Path, options: list[str]) -> None:
     """It answers later than it was asked: its replies have a ``now`` of their own."""
     made = small_site(tmp_path, jobs=JOBS)
-    rows = run_both(
-        examples / "fillerSched.py", tmp_path, Inputs(made.platform, [made.workload]), *options
-    )
+    rows = run_both(examples / "fillerSched.py", tmp_path, Inputs(made.platform, [made.workload]), *options)
     late = [float(row["waiting_time"]) for row in rows]
     assert min(late) == pytest.approx(0.005)
 

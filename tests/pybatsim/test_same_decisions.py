@@ -12,7 +12,6 @@ from small_site import SmallSite, small_site
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.protocol import batsim4
-from beasy_sched.pybatsim.options import read_options
 from beasy_sched.settings import build_session
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")
@@ -27,6 +26,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> SmallSite:
 
 def daemon_run(site: SmallSite, options: dict[str, object]) -> list[Exchange]:
     """Run as the daemon does, over bytes; return every message and reply."""
+    from beasy_sched.pybatsim.options import read_options
+
     session = build_session(read_options(options).settings())
     exchanges: list[Exchange] = []
 

@@ -9,21 +9,20 @@ from pybatsim_inside import load_example
 from pybatsim_timing import FollowingEasy, compare, own_run, time_on_the_same, time_pybatsim
 from small_site import small_site
 
-from beasy_sched.runner import RunInputs
-from beasy_sched.simulator import Simulation
+from beasy_sched.simulator import Inputs, Simulation, SimulationOptions, simulation_from_files
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> RunInputs:
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     made = small_site(tmp_path_factory.mktemp("site"), jobs=300)
-    return RunInputs(made.platform, [made.workload])
+    return Inputs(made.platform, [made.workload])
 
 
-def test_both_get_every_message(inputs: RunInputs, examples: Path) -> None:
+def test_both_get_every_message(inputs: Inputs, examples: Path) -> None:
     def make() -> Simulation:
-        return inputs.simulation(None)
+        return simulation_from_files(inputs, SimulationOptions())
 
     theirs, ours = compare(make, load_example(examples, "easyBackfill"))
     assert len(theirs.seconds) == len(ours.seconds) == len(theirs.waiting) > 300
@@ -36,7 +35,7 @@ def test_both_get_every_message(inputs: RunInputs, examples: Path) -> None:
 
 
 def test_every_message_makes_easy_decide(
-    inputs: RunInputs, examples: Path, monkeypatch: pytest.MonkeyPatch
+    inputs: Inputs, examples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decided: list[int] = []
     schedule = FollowingEasy.__mro__[1].schedule  # type: ignore[attr-defined]
@@ -47,7 +46,9 @@ def test_every_message_makes_easy_decide(
         return wanted
 
     monkeypatch.setattr(FollowingEasy.__mro__[1], "schedule", counted)
-    theirs, exchanges = time_pybatsim(lambda: inputs.simulation(None), load_example(examples, "easyBackfill"))
+    theirs, exchanges = time_pybatsim(
+        lambda: simulation_from_files(inputs, SimulationOptions()), load_example(examples, "easyBackfill")
+    )
     time_on_the_same(exchanges, theirs.waiting)
     assert len(decided) == len(exchanges) - 1  # but for SIMULATION_ENDS
     assert sum(decided) >= 300
