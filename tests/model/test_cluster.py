@@ -1,0 +1,262 @@
+"""The cluster: starts that are refused, counts that agree with masks, energy beside an integral."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import FAST, SLOW
+
+from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.events import JobRequest
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.job import Job, JobState
+from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import HostState, PowerAccount
+
+SLEEP = 2
+
+
+def platform(fast: int = 3, slow: int = 2, initial: list[int] | None = None) -> Platform:
+    kind_of = np.array([0] * fast + [1] * slow, dtype=np.intp)
+    names = tuple(f"n{i}" for i in range(fast + slow))
+    return Platform(
+        (FAST, SLOW), kind_of, names, None if initial is None else np.array(initial, dtype=np.intp)
+    )
+
+
+def submit(cluster: Cluster, name: str = "a", res: int = 1, walltime: float | None = 10.0) -> Job:
+    return cluster.submit(JobRequest(f"w0!{name}", 0.0, res, "p", walltime))
+
+
+def ids(*hosts: int) -> np.ndarray:
+    return np.array(hosts, dtype=np.intp)
+
+
+# --- illegal starts ---
+
+
+def asleep(cluster: Cluster) -> None:
+    cluster.begin_switch(ids(1), HostState.SWITCHING_OFF, SLEEP, 0.0)
+    cluster.end_switch(ids(1), SLEEP, 7.0)
+
+
+def waking(cluster: Cluster) -> None:
+    asleep(cluster)
+    cluster.begin_switch(ids(1), HostState.SWITCHING_ON, 0, 7.0)
+
+
+CONDITIONS = {
+    "busy": lambda cluster: cluster.start(submit(cluster, "other"), HostSet.of([1]), 0.0),
+    "asleep": asleep,
+    "switching off": lambda cluster: cluster.begin_switch(ids(1), HostState.SWITCHING_OFF, SLEEP, 0.0),
+    "switching on": waking,
+    "unavailable": lambda cluster: cluster.set_available(ids(1), False),
+    "idle, but to sleep": lambda cluster: cluster.hold(ids(1), True),
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_host_that_is_not_free_is_named_with_its_state(condition: str) -> None:
+    cluster = Cluster(platform())
+    CONDITIONS[condition](cluster)
+    job = submit(cluster, res=2)
+    with pytest.raises(PolicyError, match=rf"w0!a was given hosts that are not free: 1 \({condition}\)"):
+        cluster.start(job, HostSet.of([0, 1]), 8.0)
+    assert job.state is JobState.WAITING
+    assert list(cluster.queue) == [job]
+    assert cluster.free[0]
+
+
+@pytest.mark.parametrize("hosts", [[], [0], [0, 1, 2]])
+def test_exactly_as_many_hosts_as_asked_for(hosts: list[int]) -> None:
+    cluster = Cluster(platform())
+    with pytest.raises(PolicyError, match=f"asks for 2 hosts and was given {len(hosts)}"):
+        cluster.start(submit(cluster, res=2), HostSet.of(hosts), 0.0)
+
+
+@pytest.mark.parametrize("hosts", [[0, 5], [-1, 0], [1, 1], [1, 0]])
+def test_hosts_of_the_platform_each_once(hosts: list[int]) -> None:
+    cluster = Cluster(platform())
+    with pytest.raises(PolicyError, match="expected some of 0 to 4, sorted, each once"):
+        cluster.start(submit(cluster, res=2), HostSet(ids(*hosts)), 0.0)
+
+
+def test_a_job_starts_once() -> None:
+    cluster = Cluster(platform())
+    job = submit(cluster)
+    cluster.start(job, HostSet.of([0]), 0.0)
+    with pytest.raises(PolicyError, match="w0!a is running: it cannot be started"):
+        cluster.start(job, HostSet.of([1]), 0.0)
+    cluster.end(job.id, JobState.FINISHED, 1.0)
+    with pytest.raises(PolicyError, match="w0!a is finished"):
+        cluster.start(job, HostSet.of([1]), 1.0)
+
+
+def test_a_job_that_was_never_submitted_cannot_start() -> None:
+    with pytest.raises(PolicyError, match="not in the queue"):
+        Cluster(platform()).start(Job(JobRequest("w0!x", 0, 1)), HostSet.of([0]), 0.0)
+
+
+def test_the_end_of_a_job_that_does_not_run_is_the_peers_fault() -> None:
+    with pytest.raises(PeerError, match="w0!x ended, but it is not running"):
+        Cluster(platform()).end("w0!x", JobState.FINISHED, 0.0)
+
+
+# --- what is where ---
+
+
+def test_initial_pstates_tell_who_starts_asleep() -> None:
+    cluster = Cluster(platform(initial=[0, 1, SLEEP, 0, SLEEP]))
+    assert cluster.state.tolist() == [0, 0, HostState.ASLEEP, 0, HostState.ASLEEP]
+    assert cluster.pstate.tolist() == [0, 1, SLEEP, 0, SLEEP]
+    assert (cluster.free_count, cluster.uniform_speed) == (3, False)
+
+
+def test_only_hosts_that_will_be_used_are_awaited() -> None:
+    cluster = Cluster(platform(initial=[SLEEP] * 5))
+    cluster.begin_switch(ids(0, 1, 2), HostState.SWITCHING_ON, 0, 0.0)
+    cluster.begin_switch(ids(3), HostState.SWITCHING_ON, 0, 5.0)
+    assert cluster.wakes() == [(20.0, 3), (25.0, 1)]
+    cluster.hold(ids(0), True)
+    cluster.set_available(ids(3), False)
+    assert cluster.wakes() == [(20.0, 2)]
+
+
+def test_a_host_that_left_while_busy_is_not_free_after_its_job() -> None:
+    cluster = Cluster(platform())
+    job = submit(cluster, res=2)
+    cluster.start(job, HostSet.of([0, 1]), 0.0)
+    cluster.set_available(ids(1), False)
+    cluster.end(job.id, JobState.FINISHED, 5.0)
+    assert cluster.free.tolist() == [True, False, True, True, True]
+    cluster.set_available(ids(1), True)
+    assert cluster.free_count == 5
+
+
+def test_ends_are_sorted_with_equal_ends_by_start() -> None:
+    cluster = Cluster(platform())
+    for name, walltime in (("a", 9.0), ("b", None), ("c", 3.0), ("d", 9.0)):
+        cluster.start(submit(cluster, name, walltime=walltime), cluster_free(cluster), 0.0)
+    assert [(end, job.id[-1]) for end, _, job in cluster.ends] == [
+        (3, "c"),
+        (9, "a"),
+        (9, "d"),
+        (math.inf, "b"),
+    ]
+
+
+def cluster_free(cluster: Cluster, count: int = 1) -> HostSet:
+    return HostSet(np.flatnonzero(cluster.free)[:count])
+
+
+# --- random lives ---
+
+
+class Life:
+    """Random legal changes; a recorder of powers by host, which is integrated in the end."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.cluster = Cluster(platform())
+        self.cluster.account = PowerAccount(self.cluster.power, self.cluster.state, self.cluster.pstate)
+        self.now = 0.0
+        self.by_use_j = np.zeros(5)
+        self.by_job_j: dict[str, float] = {}
+        self.jobs = 0
+
+    def live(self, changes: int) -> None:
+        for _ in range(changes):
+            self.rng.choice([self.start, self.end, self.switch, self.arrive, self.speed, self.leave])()
+            self.check()
+            self.wait(float(self.rng.choice([0.0, self.rng.random() * 30])))
+
+    def wait(self, dt_s: float) -> None:
+        """Integrate host by host, from the definition: idle + (full - idle) x slowest / own speed."""
+        cluster = self.cluster
+        for host in range(cluster.size):
+            kind, pstate = cluster.platform.kind(host), int(cluster.pstate[host])
+            state = HostState(int(cluster.state[host]))
+            watts = {
+                HostState.IDLE: kind.idle_w[pstate],
+                HostState.BUSY: 0.0,
+                HostState.ASLEEP: 5.0,
+                HostState.SWITCHING_OFF: 60.0,
+                HostState.SWITCHING_ON: 80.0,
+            }[state]
+            if state is HostState.BUSY:
+                job = next(job for job in cluster.running.values() if host in job.hosts)
+                speeds = {h: cluster.platform.kind(h).speeds_flops[int(cluster.pstate[h])] for h in job.hosts}
+                load = min(speeds.values()) / speeds[host] if job.computes else 0.0
+                watts = kind.idle_w[pstate] + load * (kind.full_w[pstate] - kind.idle_w[pstate])
+                self.by_job_j[job.id] = self.by_job_j.get(job.id, 0.0) + watts * dt_s
+            self.by_use_j[state] += watts * dt_s
+        self.now += dt_s
+
+    def pick(self, state: HostState) -> np.ndarray:
+        hosts = np.flatnonzero(self.cluster.state == state)
+        return hosts[self.rng.random(len(hosts)) < 0.5]
+
+    def start(self) -> None:
+        free = np.flatnonzero(self.cluster.free)
+        if len(free):
+            hosts = np.sort(self.rng.choice(free, self.rng.integers(1, len(free) + 1), replace=False))
+            self.jobs += 1
+            job = submit(self.cluster, str(self.jobs), len(hosts), float(self.rng.integers(1, 50)))
+            job.computes = bool(self.rng.random() < 0.7)
+            self.cluster.start(job, HostSet(hosts), self.now)
+
+    def end(self) -> None:
+        if self.cluster.running:
+            job_id = str(self.rng.choice(list(self.cluster.running)))
+            job = self.cluster.end(job_id, JobState.FINISHED, self.now)
+            assert job.energy_j == pytest.approx(self.by_job_j.get(job_id, 0.0), rel=1e-9, abs=1e-9)
+
+    def switch(self) -> None:
+        for state, through, pstate in (
+            (HostState.IDLE, HostState.SWITCHING_OFF, SLEEP),
+            (HostState.ASLEEP, HostState.SWITCHING_ON, 1),
+        ):
+            if len(hosts := self.pick(state)):
+                self.cluster.begin_switch(hosts, through, pstate, self.now)
+
+    def arrive(self) -> None:
+        for state in (HostState.SWITCHING_OFF, HostState.SWITCHING_ON):
+            if len(hosts := self.pick(state)):
+                self.cluster.end_switch(hosts, int(self.cluster.pstate[hosts[0]]), self.now)
+
+    def speed(self) -> None:
+        hosts = np.sort(np.concatenate([self.pick(HostState.IDLE), self.pick(HostState.BUSY)]))
+        self.cluster.change_speed(hosts, int(self.rng.integers(2)), self.now)
+
+    def leave(self) -> None:
+        hosts = np.flatnonzero(self.rng.random(5) < 0.3)
+        self.cluster.set_available(hosts, bool(self.rng.random() < 0.6))
+
+    def check(self) -> None:
+        cluster = self.cluster
+        assert cluster.free_count == np.count_nonzero(cluster.free)
+        idle = (cluster.state == HostState.IDLE) & cluster.available & ~cluster.held
+        assert (cluster.free == idle).all()
+        assert [end[:2] for end in cluster.ends] == sorted(end[:2] for end in cluster.ends)
+        assert sorted(job.id for _, _, job in cluster.ends) == sorted(cluster.running)
+        busy = sorted(host for job in cluster.running.values() for host in job.hosts)
+        assert busy == np.flatnonzero(cluster.state == HostState.BUSY).tolist()
+        assert cluster.all_available == cluster.available.all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_random_lives(seed: int) -> None:
+    life = Life(np.random.default_rng(seed))
+    life.live(40)
+    account = life.cluster.account
+    account.advance(life.now)
+    assert account.energy_by_use_j == pytest.approx(life.by_use_j, rel=1e-9, abs=1e-6)
+    for job in life.cluster.running.values():
+        spent_j = account.job_spent_j(job.hosts.ids, life.now)
+        assert spent_j == pytest.approx(life.by_job_j.get(job.id, 0.0), rel=1e-9, abs=1e-9)

@@ -1,0 +1,101 @@
+"""Host sets and their text form, beside procset as an independent reader and writer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beasy_sched.model.hosts import HostSet
+
+sets = st.sets(st.integers(0, 400), max_size=60)
+
+
+@given(sets)
+def test_text_is_what_procset_writes(ids: set[int]) -> None:
+    procset = pytest.importorskip("procset")
+    text = format(procset.ProcSet(*ids), "- ") if ids else ""
+    assert str(HostSet.of(ids)) == text
+    assert set(HostSet.parse(text)) == ids
+
+
+@given(sets, st.randoms())
+def test_parts_in_any_order_overlapping_and_with_commas(ids: set[int], random: object) -> None:
+    parts = [f"{i}-{i + 2}" for i in ids] + [str(i) for i in ids]
+    random.shuffle(parts)  # type: ignore[attr-defined]
+    assert set(HostSet.parse(", ".join(parts))) == {j for i in ids for j in (i, i + 1, i + 2)}
+
+
+@given(sets, sets)
+def test_equal_sets_are_equal_and_hash_alike(a: set[int], b: set[int]) -> None:
+    one, other = HostSet.of(a), HostSet.parse(str(HostSet.of(b)))
+    assert (one == other) == (a == b)
+    assert a != b or hash(one) == hash(other)
+    assert len(one) == len(a)
+    assert list(one) == sorted(a)
+    assert all(host in one for host in a)
+    assert 1000 not in one
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("", []),
+        ("  ", []),
+        ("7", [7]),
+        ("007", [7]),
+        ("0-3 5", [0, 1, 2, 3, 5]),
+        ("3,1", [1, 3]),
+        ("2-2", [2]),
+    ],
+)
+def test_accepted(text: str, ids: list[int]) -> None:
+    hosts = HostSet.parse(text)
+    assert hosts.ids.tolist() == ids
+    assert HostSet.parse(str(hosts)) == hosts
+    assert str(hosts) == str(HostSet(np.array(ids, dtype=np.intp)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-1",
+        "1-",
+        "-",
+        "3-1",
+        "1--2",
+        "a",
+        "1.0",
+        "1e3",
+        "0x1",
+        "+1",
+        "1_0",
+        "٣",
+        "²",
+        "0-3;5",
+        "1-2-3",
+        "\x00",
+    ],
+)
+def test_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="interval"):
+        HostSet.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["10000000", "9" * 30, "9" * 5000, "0-99999999999", " ".join(["0-9999999"] * 100)]
+)
+def test_a_set_too_large_for_any_platform_is_refused_before_it_is_built(text: str) -> None:
+    with pytest.raises(ValueError, match=r"platform|interval"):
+        HostSet.parse(text)
+
+
+@given(st.text(alphabet="0123456789-, \t", max_size=12))
+def test_any_text_is_a_set_or_a_value_error(text: str) -> None:
+    try:
+        hosts = HostSet.parse(text)
+    except ValueError:
+        return
+    assert (np.diff(hosts.ids) > 0).all()
+    assert HostSet.parse(str(hosts)) == hosts

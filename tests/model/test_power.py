@@ -1,0 +1,67 @@
+"""Powers by state and load, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from beasy_sched.model.platform import Platform, ServerKind, SleepState
+from beasy_sched.model.power import HostState, PowerAccount, PowerModel
+
+ONE = ServerKind(
+    "one",
+    speeds_flops=(10.0, 1.0, 0.5, 0.2),
+    idle_w=(100.0, 9.0, 110.0, 130.0),
+    epsilon_w=(120.0, 9.0, 115.0, 131.0),
+    full_w=(200.0, 9.0, 118.0, 135.0),
+    sleeps=(SleepState(1, 2, 3),),
+)
+FOUR = ServerKind("four", ONE.speeds_flops, ONE.idle_w, ONE.epsilon_w, ONE.full_w, ONE.sleeps, cores=4)
+BARE = ServerKind("bare", speeds_flops=())
+MODEL = PowerModel(Platform((ONE, FOUR, BARE), np.array([0, 1, 2]), ("a", "b", "c")))
+
+
+@pytest.mark.parametrize(
+    ("state", "watts"),
+    [
+        (HostState.IDLE, [100, 100, 0]),
+        (HostState.BUSY, [200, 200, 0]),
+        (HostState.ASLEEP, [9, 9, 0]),
+        (HostState.SWITCHING_OFF, [118, 115.75, 0]),  # 1 flop keeps one core of four busy
+        (HostState.SWITCHING_ON, [135, 132, 0]),
+    ],
+)
+def test_by_state(state: HostState, watts: list[float]) -> None:
+    hosts = np.arange(3)
+    states = np.full(3, state, dtype=np.int8)
+    pstates = np.zeros(3, dtype=np.int16)
+    assert MODEL.draw_w(hosts, states, pstates).tolist() == watts
+
+
+@pytest.mark.parametrize(("load", "watts"), [(0.0, 100.0), (1e-9, 120.0), (0.5, 160.0), (1.0, 200.0)])
+def test_by_load(load: float, watts: float) -> None:
+    host, pstate = np.array([0]), np.zeros(1, dtype=np.int16)
+    assert MODEL.busy_w(host, pstate, load)[0] == pytest.approx(watts)
+    assert MODEL.job_w(host, pstate, load) == pytest.approx(watts - 100.0)
+
+
+def test_transition_times() -> None:
+    assert MODEL.off_s.tolist() == [2.0, 2.0, 0.0]
+    assert MODEL.on_s.tolist() == [5.0, 5.0, 0.0]
+    assert MODEL.can_sleep.tolist() == [True, True, False]
+
+
+def test_energy_of_a_job_and_of_the_time_around_it() -> None:
+    state, pstate = np.zeros(3, dtype=np.int8), np.zeros(3, dtype=np.int16)
+    account = PowerAccount(MODEL, state, pstate)
+    host, busy = np.array([0]), np.array([HostState.BUSY], dtype=np.int8)
+    account.change(host, busy, pstate[:1], 10.0)  # idle for 10 s
+    assert account.power_w == 300.0
+    assert account.job_spent_j(host, 13.0) == 600.0
+    assert account.close_job(host, 15.0) == 1000.0
+    account.change(host, state[:1], pstate[:1], 15.0)
+    account.change(host, busy, pstate[:1], 20.0, load=0.0)  # a delay job
+    assert account.close_job(host, 21.0) == 100.0
+    account.advance(21.0)
+    account.advance(20.0)
+    assert account.energy_by_use_j.tolist() == [1500.0 + 2100.0, 1100.0, 0.0, 0.0, 0.0]
