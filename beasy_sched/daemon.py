@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import signal
 import threading
 import time
@@ -21,6 +22,8 @@ from beasy_sched.protocol import batsim4
 _TICK_MS = 200
 _SEND_TIMEOUT_S = 10.0
 _LARGEST_MESSAGE_BYTES = 1 << 31
+_LARGEST_PORT = 65535
+_EXAMPLE = "expected something like tcp://*:28000"
 _KEEPALIVE_S = {zmq.TCP_KEEPALIVE_IDLE: 60, zmq.TCP_KEEPALIVE_INTVL: 15, zmq.TCP_KEEPALIVE_CNT: 4}
 """A machine that has vanished without a word is noticed within two minutes."""
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -55,8 +58,11 @@ class Daemon:
     def __init__(self, endpoint: str, *, timeout_s: float | None = None) -> None:
         """Bind ``endpoint`` (port 0 takes any free one); wait ``timeout_s`` for a first message.
 
-        Raises ConfigError for an endpoint that cannot be bound.
+        Raises ConfigError for an endpoint that cannot be bound or reached.
         """
+        if timeout_s is not None and not timeout_s > 0:
+            raise ConfigError(f"timeout: found {timeout_s} s, expected more than 0")
+        _check(endpoint)
         self.timeout_s = timeout_s
         self.busy_s = 0.0
         """Time spent on messages of the last simulation, without waiting."""
@@ -127,7 +133,8 @@ class Daemon:
         poller.register(self._monitor, zmq.POLLIN)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            ready = dict(poller.poll(_TICK_MS))
+            left_s = math.inf if deadline is None else max(deadline - time.monotonic(), 0.0)
+            ready = dict(poller.poll(_TICK_MS if left_s > _TICK_MS / 1000 else math.ceil(1000 * left_s)))
             if self._stop is not None:
                 raise Interrupted(f"stopped by {self._stop}")
             if self._monitor in ready:  # first: a new connection may have the number of an old one
@@ -138,7 +145,7 @@ class Daemon:
                 message = self._take()
                 if message is not None:
                     return message
-            if deadline is not None and time.monotonic() > deadline:
+            if deadline is not None and time.monotonic() >= deadline:
                 raise PeerError(f"no simulator has sent a first message within {timeout_s:g} s")
 
     def _take(self) -> bytes | None:
@@ -176,6 +183,16 @@ class Daemon:
         self._stop = signal.Signals(number).name
 
 
+def _check(endpoint: str) -> None:
+    """Refuse what ZeroMQ takes and no simulator can use. Raises ConfigError."""
+    transport, _, place = endpoint.partition("://")
+    port = place.rpartition(":")[2]
+    if transport == "tcp" and port.isdecimal() and int(port) > _LARGEST_PORT:
+        raise ConfigError(f"cannot listen on {endpoint!r}: ports go up to {_LARGEST_PORT}")
+    if transport == "inproc":
+        raise ConfigError(f"cannot listen on {endpoint!r}: no other process can reach it ({_EXAMPLE})")
+
+
 def _why_not(error: zmq.ZMQError | UnicodeError) -> str:
     """Say why an endpoint cannot be bound, and what to do."""
     if isinstance(error, UnicodeError):
@@ -185,5 +202,5 @@ def _why_not(error: zmq.ZMQError | UnicodeError) -> str:
     elif error.errno in (zmq.EADDRNOTAVAIL, errno.ENODEV):
         hint = "this machine has no such address: tcp://*:28000 listens on all that it has"
     else:
-        hint = "expected something like tcp://*:28000"
-    return f"{error.strerror} ({hint})"
+        hint = _EXAMPLE
+    return f"{zmq.strerror(error.errno or 0)} ({hint})"

@@ -1,0 +1,94 @@
+"""Peers that break the protocol: one clear line, exit code 1, and outputs that are whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from daemon.serving import BEGIN, END, Served, job, raw
+from tiny import resources
+
+from beasy_sched.model import events as e
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.outputs.recording import open_recording
+
+FIRST = [
+    (b"", "malformed message: it is empty"),
+    (b"\xff\x00 hello", "malformed message: not JSON"),
+    (b"x" * 50_000_000, "malformed message: not JSON"),
+    (b'{"now":0,"events":[' + b"[" * 50_000_000, "malformed message: Expected `object`, got `array`"),
+    (b'{"now":0,"events":[]}', "the first event of a simulation must be SIMULATION_BEGINS"),
+    (END, "the first event of a simulation must be SIMULATION_BEGINS"),
+    (raw(e.SimulationBegins(0.0, (e.Resource(1, "a"), e.Resource(3, "b")))), "not numbered 0, 1, 2"),
+    (BEGIN.replace(b'"id":2', b'"id":"2"'), "at `$.events[0].data.compute_resources[2].id`"),
+]
+
+UNAVAILABLE = {"type": "event_machine_unavailable", "resources": "7"}
+LATER = [
+    (b"", "malformed message: it is empty"),
+    (
+        raw(e.SimulationBegins(2.0, resources(4))),
+        "a second SIMULATION_BEGINS came in the middle of a simulation",
+    ),
+    (raw(e.RequestedCall(0.5)), "time runs backwards: the message says 0.5, after 1.0"),
+    (raw(job("a", at=2.0)), "job w0!a was submitted twice"),
+    (
+        raw(e.JobCompleted(2.0, "w0!x", e.JobEnd.SUCCESS, HostSet.of([0]))),
+        "w0!x ended, but it is not running",
+    ),
+    (raw(e.ResourceStateChanged(2.0, HostSet.of([0]), 1)), "reached P-state 1, which was not asked for"),
+    (raw(e.Notify(2.0, "event_machine_unavailable", UNAVAILABLE)), "found resources '7'"),
+    (raw(job("b", at=2.0)).replace(b'"res":1', b'"res":0'), "at `$.events[0].data.job.res`"),
+]
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(("message", "error"), FIRST, ids=range(len(FIRST)))
+def test_first_messages(tmp_path: Path, capfd: Capture, message: bytes, error: str) -> None:
+    Served(tmp_path, capfd, [message]).failed(error)
+
+
+@pytest.mark.parametrize(("message", "error"), LATER, ids=range(len(LATER)))
+def test_later_messages(tmp_path: Path, capfd: Capture, message: bytes, error: str) -> None:
+    record = tmp_path / "a.rec"
+    daemon = Served(tmp_path, capfd, [BEGIN, raw(job("a")), message], "--record", str(record))
+    daemon.failed(error)
+    assert daemon.summary()["jobs"]["submitted"] >= 1
+    assert len(list(open_recording(record).exchanges())) == 2
+
+
+@pytest.mark.parametrize("before", [[], [BEGIN]])
+def test_several_frames(tmp_path: Path, capfd: Capture, before: list[bytes]) -> None:
+    daemon = Served(tmp_path, capfd, [*before, [b"a", b"b", b"c"]])
+    daemon.failed("found a message of 3 frames, expected one: is the peer Batsim?")
+
+
+def test_what_is_odd_and_yet_allowed(tmp_path: Path, capfd: Capture) -> None:
+    """Unknown events and fields, jobs too large, integers for times, several instants: served to the end."""
+    odd = [
+        BEGIN.replace(b'"now":0.000000', b' "now" : 0, "version": "5"'),
+        b'{"now":1,"events":[{"timestamp":1,"type":"NEWS","data":[]},'
+        b'{"timestamp":1,"type":"NOTIFY","data":{"type":"power","power_available":460}}]}\n',
+        raw(job("big", at=1.0, res=2**31 - 1)),
+        raw(job("a", at=1.0)).replace(b'"walltime":100', b'"walltime":-1,"user":"bob"'),
+        b'{"now":1,"events":[]}',
+        END,
+    ]
+    daemon = Served(tmp_path, capfd, odd)
+    assert daemon.wait() == 0
+    summary = daemon.summary()
+    assert summary["complete"] is True
+    assert summary["jobs"]["rejected"] == 1
+    unknown = sorted(summary["warnings"])
+    assert len(unknown) == 2
+    assert "'NEWS'" in unknown[0]
+    assert "version" in unknown[1]
+
+
+def test_a_platform_without_hosts(tmp_path: Path, capfd: Capture) -> None:
+    messages = [raw(e.SimulationBegins(0.0, resources(0))), raw(job("a")), END]
+    daemon = Served(tmp_path, capfd, messages)
+    assert daemon.wait() == 0
+    assert daemon.summary()["jobs"]["rejected"] == 1

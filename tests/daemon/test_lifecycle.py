@@ -1,0 +1,211 @@
+"""The daemon from its start to its end, over real sockets."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import zmq
+from daemon.serving import BEGIN, END, Peer, job, raw, serving
+
+from beasy_sched.model import events as e
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.outputs.recording import open_recording
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+def test_one_simulation(tmp_path: Path) -> None:
+    with serving(tmp_path, "--record", "a.rec") as daemon:
+        assert daemon.endpoint.startswith("tcp://127.0.0.1:")
+        assert not daemon.endpoint.endswith(":0")
+        with Peer(daemon.endpoint) as peer:
+            assert peer.decisions(BEGIN) == []
+            (start,) = peer.decisions(raw(job("a", res=2)))
+            assert (start["type"], start["data"]) == ("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0-1"})
+            end = e.JobCompleted(5.0, "w0!a", e.JobEnd.SUCCESS, HostSet.of([0, 1]))
+            assert peer.decisions(raw(end)) == []
+            assert json.loads(peer.ask(END)) == {"now": 9.0, "events": []}
+            assert daemon.wait() == 0
+    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
+    summary = daemon.summary()
+    assert (summary["complete"], summary["error"], summary["jobs"]["finished"]) == (True, None, 1)
+    assert len(list(open_recording(tmp_path / "a.rec").exchanges())) == 4
+
+
+def test_keep_serving(tmp_path: Path) -> None:
+    with serving(tmp_path, "--keep-serving", "--record", "a.rec") as daemon:
+        for _ in range(3):
+            with Peer(daemon.endpoint) as peer:
+                peer.run()
+        while daemon.stderr.count("wrote") < 9:
+            time.sleep(0.01)
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait() == 1
+    assert daemon.stderr.splitlines()[-1] == "beasy-sched: stopped by SIGTERM"
+    assert daemon.files() == [
+        f"run{n}_{what}" for n in ("-2", "-3", "") for what in ("decisions.jsonl", "summary.json")
+    ]
+    assert all(daemon.summary(name)["complete"] for name in ("run", "run-2", "run-3"))
+    assert sorted(path.name for path in tmp_path.glob("*.rec")) == ["a-2.rec", "a-3.rec", "a.rec"]
+
+
+def test_no_simulator_comes(tmp_path: Path) -> None:
+    with serving(tmp_path, "--timeout", "0.3") as daemon:
+        daemon.failed("no simulator has sent a first message within 0.3 s")
+
+
+def test_the_time_limit_is_for_the_first_message_only(tmp_path: Path) -> None:
+    with serving(tmp_path, "--timeout", "1") as daemon, Peer(daemon.endpoint) as peer:
+        peer.ask(BEGIN)
+        time.sleep(1.3)
+        peer.ask(END)
+        assert daemon.wait() == 0
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_waiting(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path) as daemon:
+        assert daemon.endpoint
+        daemon.signal(number)
+        daemon.failed(f"stopped by {number.name}")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path, "--record", "a.rec") as daemon, Peer(daemon.endpoint) as peer:
+        peer.ask(BEGIN)
+        peer.ask(raw(job("a")))
+        daemon.signal(number)
+        daemon.failed(f"stopped by {number.name}")
+    assert daemon.summary()["jobs"]["still_running"] == 1
+    lines = (tmp_path / "out" / "run_decisions.jsonl").read_text().splitlines()
+    assert [json.loads(line)["job"] for line in lines] == ["w0!a"]
+    assert len(list(open_recording(tmp_path / "a.rec").exchanges())) == 2
+
+
+KILLED_PEER = """
+import sys, time, zmq
+s = zmq.Context().socket(zmq.REQ)
+s.connect(sys.argv[1])
+s.send(bytes.fromhex(sys.argv[2]))
+s.recv()
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_peer_that_is_killed(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon:
+        command = [sys.executable, "-c", KILLED_PEER, daemon.endpoint, BEGIN.hex()]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as peer:
+            assert peer.stdout is not None
+            assert peer.stdout.readline() == b"ready\n"
+            peer.kill()
+        daemon.failed("the simulator has gone away in the middle of the simulation")
+
+
+def test_a_peer_that_leaves_before_it_speaks_is_no_matter(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon:
+        with Peer(daemon.endpoint):
+            time.sleep(0.1)
+        with Peer(daemon.endpoint) as peer:
+            peer.run()
+            assert daemon.wait() == 0
+
+
+def probe(endpoint: str) -> None:
+    """Connect as a port scanner does."""
+    port = int(endpoint.rpartition(":")[2])
+    socket.create_connection(("127.0.0.1", port)).close()
+
+
+def test_a_port_scanner_does_not_end_the_run(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
+        probe(daemon.endpoint)
+        peer.ask(BEGIN)
+        probe(daemon.endpoint)
+        with Peer(daemon.endpoint):
+            time.sleep(0.5)
+        peer.ask(END)
+        assert daemon.wait() == 0
+    assert daemon.summary()["warnings"] == []
+
+
+def test_a_second_simulator_is_turned_away(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer, Peer(daemon.endpoint) as intruder:
+        peer.ask(BEGIN)
+        for _ in range(2):
+            assert json.loads(intruder.ask(BEGIN)) == {"error": "this scheduler serves another simulation"}
+        assert len(peer.decisions(raw(job("a")))) == 1
+        peer.ask(END)
+        assert daemon.wait() == 0
+    assert daemon.stderr.count("another simulator tried to join in and was turned away") == 1
+    summary = daemon.summary()
+    assert (summary["complete"], summary["jobs"]["submitted"], len(summary["warnings"])) == (True, 1, 1)
+
+
+def test_a_peer_that_never_reads(tmp_path: Path) -> None:
+    """Thousands of messages and not one reply taken: the daemon neither blocks nor grows mad."""
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint, zmq.DEALER) as peer:
+        for message in (BEGIN, *(raw(job(str(n), at=n / 1000)) for n in range(3000)), END):
+            peer.socket.send_multipart([b"", message])
+        assert daemon.wait() == 0
+    assert daemon.summary()["jobs"]["submitted"] == 3000
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processor time is read from /proc")
+def test_a_slow_peer_costs_no_processor_time(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
+        peer.ask(BEGIN)
+        before_s = daemon.cpu_s()
+        time.sleep(1.5)
+        assert daemon.cpu_s() - before_s < 0.2
+        peer.ask(END)
+        assert daemon.wait() == 0
+
+
+POLICY = """
+from beasy_sched.policies.easy import Easy
+
+class Mine(Easy):
+    def schedule(self, view):
+        {body}
+"""
+
+
+def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
+    """A policy that does not come back cannot hold the daemon: Ctrl-C twice is enough."""
+    (tmp_path / "mine.py").write_text(POLICY.format(body="while True: pass"))
+    with serving(tmp_path, "--policy", "mine:Mine") as daemon, Peer(daemon.endpoint) as peer:
+        peer.socket.send(BEGIN)
+        time.sleep(0.4)
+        daemon.signal(signal.SIGINT)
+        time.sleep(0.2)
+        assert daemon.process.poll() is None
+        daemon.signal(signal.SIGINT)
+        assert daemon.wait() == 1
+    assert "Traceback" not in daemon.stderr
+    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
+
+
+@pytest.mark.parametrize("options", [["--decisions"], ["--no-decisions"]])
+def test_a_fault_of_ours_leaves_the_outputs(tmp_path: Path, options: list[str]) -> None:
+    """A bug may show a traceback; what has been simulated is saved all the same."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from beasy_sched.session import Session\nSession._on_ends = lambda self, event: 1 / 0\n"
+    )
+    with serving(tmp_path, "--record", "a.rec", *options) as daemon, Peer(daemon.endpoint) as peer:
+        peer.ask(BEGIN)
+        peer.socket.send(END)
+        assert daemon.wait() == 1
+    assert "ZeroDivisionError" in daemon.stderr
+    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"][options == ["--no-decisions"] :]
+    assert daemon.summary()["error"] == "internal error: ZeroDivisionError('division by zero')"
+    assert len(list(open_recording(tmp_path / "a.rec").exchanges())) == 1
