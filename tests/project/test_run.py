@@ -10,7 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from main_job import parse_arguments, power_arguments, site_text, workload_arguments
 from project.shell import ROOT, run
+
+from beasy_sched.energy.site import parse_site
 
 RUN = ROOT / "scripts" / "run"
 FILES = {
@@ -38,11 +41,11 @@ def test_from_any_folder_twice_with_the_same_result(tmp_path: Path):
     assert summary(tmp_path / "out/run")["jobs"]["submitted"] == 300
 
 
-def test_the_seed_matters(tmp_path: Path):
-    for seed in ("1", "2"):
-        assert run(RUN, "--quick", "--seed", seed, "--out", seed, cwd=tmp_path).returncode == 0
-    for name in ("workload.json", "power.txt"):
-        assert (tmp_path / "1" / name).read_bytes() != (tmp_path / "2" / name).read_bytes()
+@pytest.mark.parametrize("arguments", [[], ["--quick"], ["--swf", "x.swf"]])
+def test_the_seed_goes_to_all_that_is_drawn(arguments: list[str]):
+    chosen = parse_arguments([*arguments, "--seed", "7"])
+    for asked in (workload_arguments(chosen, 3.0), power_arguments(chosen, parse_site(site_text(chosen)))):
+        assert asked[asked.index("--seed") + 1] == "7"
 
 
 def test_own_trace_and_weather(tmp_path: Path):
