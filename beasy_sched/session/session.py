@@ -6,7 +6,7 @@ import math
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import BeasyError, PeerError, PolicyError
@@ -27,6 +27,8 @@ from beasy_sched.session.outcomes import Outcomes
 from beasy_sched.session.power import EnergySource, Phase, PowerSide
 from beasy_sched.session.resources import platform_of
 from beasy_sched.units import TIME_TOLERANCE_S
+
+T = TypeVar("T")
 
 DecisionLog = Callable[[float, str, str, str, str], None]
 """Called with (now in s, action, job id or "", hosts, rule)."""
@@ -128,7 +130,7 @@ class Session:
         self._profiles = event.profiles
         if options.site is not None:
             self.power = self._power_side(options.site)
-        self.policy.begin(self.view)
+        self._call_policy(self.policy.begin)
 
     def _power_side(self, site: Site) -> PowerSide:
         options = self.options
@@ -247,8 +249,12 @@ class Session:
         while now >= (len(self.windows) + 1) * self.options.site.window_s - TIME_TOLERANCE_S:
             self.windows.append(self.outcomes.counts())
 
-    def _ask(self, method: Callable[[View], Sequence[Action]]) -> Sequence[Action]:
-        """Ask the policy; its own mistakes become a PolicyError that says where they are."""
+    def _ask(self, method: Callable[[View], Sequence[Action]]) -> list[Action]:
+        """Ask the policy for actions; all of them are known before the first is carried out."""
+        return self._call_policy(lambda view: [*method(view)])
+
+    def _call_policy(self, method: Callable[[View], T]) -> T:
+        """Call the policy; its own mistakes become a PolicyError that says where they are."""
         try:
             return method(self.view)
         except BeasyError:

@@ -1,0 +1,228 @@
+"""What a message may hold (consequences 1, 9, 10, 12, 14): order, ids, sizes, times, hosts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from talk import Scripted, Talk, completed, hosts, start, submitted
+from worlds import FAST, SLOW
+
+from beasy_sched.errors import BeasyError, ConfigError, PeerError, PolicyError
+from beasy_sched.generate.platform import host_properties
+from beasy_sched.model import decisions as d
+from beasy_sched.model import events as e
+from beasy_sched.model.platform import Platform
+from beasy_sched.policies.actions import Reject, Start
+from beasy_sched.policies.registry import make_policy
+from beasy_sched.session import Session, SessionOptions
+from beasy_sched.session.resources import platform_of
+
+
+def test_the_order_of_events_in_a_message_does_not_matter() -> None:
+    """The end of one job and the arrival of another: the policy sees both, asked once."""
+    for reverse in (False, True):
+        talk = Talk(make_policy("fcfs"))
+        talk.at(0.0, submitted(0.0, "a", 4))
+        events = [completed(5.0, "a", "0-3"), submitted(5.0, "b", 4)]
+        found = talk.at(5.0, *(reversed(events) if reverse else events))
+        assert found == [d.ExecuteJob(5.0, "w0!b", hosts("0-3"))]
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+def test_deciding_twice_in_an_instant_starts_nothing_twice(policy: str) -> None:
+    talk = Talk(make_policy(policy))
+    assert len(talk.at(1.0, submitted(1.0, "a", 2))) == 1
+    assert talk.at(1.0) == []
+    assert talk.at(1.0, submitted(1.0, "b", 2)) == [d.ExecuteJob(1.0, "w0!b", hosts("2-3"))]
+    assert talk.at(1.0) == []
+
+
+def test_a_policy_is_asked_once_a_message() -> None:
+    talk = Talk()
+    talk.at(1.0, submitted(1.0, "a"), submitted(1.0, "b"), e.RequestedCall(1.0))
+    assert talk.policy.asked == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("back_s", [0.0, 5e-7, 1e-6])
+def test_times_within_a_microsecond_are_the_same_instant(back_s: float) -> None:
+    talk = Talk()
+    talk.at(10.0)
+    talk.at(10.0 - back_s, submitted(10.0 - back_s, "a"))
+
+
+def test_time_does_not_run_backwards() -> None:
+    talk = Talk()
+    talk.at(10.0)
+    with pytest.raises(PeerError, match=r"time runs backwards: the message says 9\.99999, after 10"):
+        talk.at(9.99999)
+
+
+def test_a_simulation_begins_with_its_beginning() -> None:
+    session = Session(Scripted())
+    with pytest.raises(PeerError, match="must be SIMULATION_BEGINS"):
+        session.step(e.Message(0.0, [submitted(0.0, "a")]))
+
+
+# --- jobs ---
+
+
+@pytest.mark.parametrize("res", [5, 2**63 - 2])
+def test_a_job_that_is_too_large_is_rejected_with_a_log_line(res: int) -> None:
+    talk = Talk()
+    assert talk.at(0.0, submitted(0.0, "a", res)) == [d.RejectJob(0.0, "w0!a")]
+    assert talk.log == [(0.0, "reject", "w0!a", "", f"asks for {res} hosts of 4")]
+    assert talk.session.outcomes.counts()["rejected"] == 1
+    assert talk.session.view.arrived == []
+
+
+@pytest.mark.parametrize("job_id", ["w0!7", "w1!7", "w0!a b", "w0!é"])
+def test_ids_come_back_as_they_came(job_id: str) -> None:
+    talk = Talk(make_policy("fcfs"))
+    job = e.JobRequest(job_id, 0, 1, "p", 10)
+    assert talk.at(0.0, e.JobSubmitted(0.0, job)) == [d.ExecuteJob(0.0, job_id, hosts("0"))]
+
+
+def test_no_walltime_is_no_limit() -> None:
+    talk = Talk(make_policy("fcfs"))
+    talk.at(0.0, submitted(0.0, "a", walltime=None))
+    assert talk.session.view.ends[0][0] == math.inf
+
+
+def test_a_job_submitted_twice_is_the_peers_fault() -> None:
+    talk = Talk()
+    talk.at(0.0, submitted(0.0, "a"))
+    with pytest.raises(PeerError, match="w0!a was submitted twice"):
+        talk.at(1.0, submitted(1.0, "a"))
+
+
+@pytest.mark.parametrize("job", ["a", "never"])
+def test_the_end_of_a_job_that_does_not_run_is_the_peers_fault(job: str) -> None:
+    talk = Talk()
+    talk.at(0.0, submitted(0.0, "a"))
+    with pytest.raises(PeerError, match="but it is not running"):
+        talk.at(1.0, completed(1.0, job))
+
+
+# --- a policy's mistakes ---
+
+
+@pytest.mark.parametrize("where", ["0", "0-2", "3-4"])
+def test_an_illegal_start_never_leaves_the_session(where: str) -> None:
+    talk = Talk()
+    with pytest.raises(PolicyError, match="w0!a"):
+        talk.ask(0.0, lambda view: [start(view, "a", where)], submitted(0.0, "a", 2))
+
+
+def test_two_jobs_on_one_host_are_refused() -> None:
+    talk = Talk()
+    both = lambda view: [start(view, "a", "0"), start(view, "b", "0")]  # noqa: E731
+    with pytest.raises(PolicyError, match=r"w0!b was given hosts that are not free: 0 \(busy\)"):
+        talk.ask(0.0, both, submitted(0.0, "a"), submitted(0.0, "b"))
+
+
+def test_a_running_job_cannot_be_rejected() -> None:
+    talk = Talk()
+    talk.run_job(0.0, "a", "0")
+    with pytest.raises(PolicyError, match="w0!a is running: it cannot be rejected"):
+        talk.ask(1.0, lambda view: [Reject(view.running["w0!a"])])
+
+
+def test_what_is_no_action_is_the_policys_fault() -> None:
+    with pytest.raises(PolicyError, match="'scripted' returned 'start', which is no action"):
+        Talk().ask(0.0, lambda view: ["start"])  # type: ignore[list-item]
+
+
+def test_a_policy_can_reject() -> None:
+    talk = Talk()
+    found = talk.ask(0.0, lambda view: [Reject(view.queue.first, "why not")], submitted(0.0, "a"))
+    assert found == [d.RejectJob(0.0, "w0!a")]
+
+
+@pytest.mark.parametrize("say", [lambda view: view.oops, lambda view: 1 / 0, lambda view: None])
+def test_whatever_a_policy_raises_is_told_in_one_message(say: object) -> None:
+    with pytest.raises(BeasyError):
+        Talk().ask(0.0, say)  # type: ignore[arg-type]
+
+
+def test_a_policy_cannot_write_to_what_it_sees() -> None:
+    view = Talk().session.view
+    for array in (view.host_state, view.pstate, view.available, view.state_since_s):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    view.free_mask()[:] = False
+    assert view.free_count == 4
+
+
+# --- hosts ---
+
+
+def resources(*kinds: object, names: str = "abcdefgh") -> tuple[e.Resource, ...]:
+    return tuple(e.Resource(i, names[i], properties=host_properties(kind)) for i, kind in enumerate(kinds))  # type: ignore[arg-type]
+
+
+def test_hosts_of_equal_properties_are_of_one_kind_whatever_the_order_of_properties() -> None:
+    same = host_properties(FAST)
+    turned = dict(reversed(same.items()))
+    given = (*resources(FAST, SLOW), e.Resource(2, "c", properties=turned))
+    platform = platform_of(e.SimulationBegins(0.0, given))
+    assert platform.kind_of.tolist() == [0, 1, 0]
+    assert platform.kinds[0].speeds_flops == FAST.speeds_flops
+    assert platform.kinds[0].sleep == FAST.sleep
+
+
+def test_hosts_are_numbered_by_id_not_by_place() -> None:
+    given = tuple(reversed(resources(FAST, SLOW)))
+    assert platform_of(e.SimulationBegins(0.0, given)).names == ("a", "b")
+
+
+def test_ids_with_holes_are_refused() -> None:
+    with pytest.raises(PeerError, match="not numbered 0, 1, 2"):
+        platform_of(e.SimulationBegins(0.0, (e.Resource(0, "a"), e.Resource(2, "b"))))
+
+
+def known() -> Platform:
+    """As a platform file gives it: more hosts, another order, one of them asleep at the start."""
+    return Platform((SLOW, FAST), np.array([1, 0, 0]), ("c", "b", "a"), np.array([2, 0, 1]))
+
+
+def test_a_platform_file_is_matched_by_name() -> None:
+    bare = (e.Resource(0, "a"), e.Resource(1, "c"))
+    session = Session(Scripted(), SessionOptions(platform=known()))
+    session.step(e.Message(0.0, [e.SimulationBegins(0.0, bare)]))
+    assert [session.cluster.platform.kind(i).name for i in (0, 1)] == ["slow", "fast"]
+    assert session.cluster.pstate.tolist() == [1, 2]
+    assert session.view.free_count == 1
+
+
+def test_a_host_that_the_platform_file_lacks_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"lacks host 'x'.*\(1 of 2 hosts are missing\)"):
+        platform_of(e.SimulationBegins(0.0, (e.Resource(0, "a"), e.Resource(1, "x"))), known())
+
+
+# --- what nobody knows ---
+
+
+def test_unknown_events_and_fields_are_told_once() -> None:
+    talk = Talk()
+    for now in (1.0, 2.0):
+        talk.at(now, e.UnknownEvent(now, "NEWS", {}))
+        talk.session.step(e.Message(now, [], ("$.events[0].data.colour",)))
+    assert talk.session.warnings == [
+        "unknown event type 'NEWS' (ignored)",
+        "unknown field data.colour (ignored)",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["no_more_static_job_to_submit", "no_more_external_event_to_occur", "news"])
+def test_other_notices_change_nothing(kind: str) -> None:
+    assert Talk().at(1.0, e.Notify(1.0, kind, {"type": kind})) == []
+
+
+def test_production_without_a_site_is_passed_over() -> None:
+    assert Talk().at(1.0, e.Notify(1.0, "power", {"power_available": "much"})) == []
+
+
+def test_start_is_the_policys_word() -> None:
+    assert Start.__struct_fields__ == ("job", "hosts", "rule")
