@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 import zmq
+from command_line import exit_code
 from processes import free_endpoint, program
 from tiny import begins
 
-from beasy_sched.cli import main
 from beasy_sched.model import events as e
 from beasy_sched.protocol import batsim4
 
@@ -139,10 +139,7 @@ class Served(Outputs):
         self._over = threading.Event()
         peer.start()
         try:
-            main(["serve", "-s", endpoint, "-e", str(folder / "out" / "run"), *options])
-            self._code = 0
-        except SystemExit as end:
-            self._code = int(end.code or 0)
+            self._code = exit_code("serve", "-s", endpoint, "-e", str(folder / "out" / "run"), *options)
         finally:
             self._over.set()
             peer.join()

@@ -1,0 +1,146 @@
+"""`beasy-sched serve`: what it refuses, what it says, and that it decides as `simulate` does."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alike import differing
+from command_line import exit_code
+from daemon.serving import BEGIN, END, Served, job, raw, serving
+from processes import program, started
+from small_site import SmallSite, small_site
+
+from beasy_sched.outputs.recording import open_recording
+
+Capture = pytest.CaptureFixture[str]
+
+
+@contextlib.contextmanager
+def taken_port() -> Iterator[int]:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def refused(capfd: Capture, *arguments: str) -> str:
+    """Check for exit code 2 and one line, told before anything listens; return the line."""
+    assert exit_code("serve", "--timeout", "0.01", *arguments) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    return line
+
+
+def test_a_busy_port(capfd: Capture) -> None:
+    with taken_port() as port:
+        line = refused(capfd, "-s", f"tcp://127.0.0.1:{port}")
+    assert line == (
+        f"beasy-sched: cannot listen on 'tcp://127.0.0.1:{port}': Address already in use"
+        " (another program has it: choose another port, or 0 for any)"
+    )
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["", "28000", "tcp://127.0.0.1", "tcp://*:99999", "tcp://192.0.2.1:28000", "udp://127.0.0.1:28000", "inproc://x",
+     "ipc:///no/such/folder/socket"],
+)  # fmt: skip
+def test_bad_endpoints(capfd: Capture, endpoint: str) -> None:
+    assert f"cannot listen on {endpoint!r}: " in refused(capfd, "-s", endpoint)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--policy", "nothing-like-it"], "nothing-like-it"),
+        (["-o", "[1]"], "--options: expected a JSON object"),
+        (["-o", '{"no such option": 1}'], "no such option"),
+        (["-o", "@no/such/file"], "no/such/file: cannot be read"),
+        (["--policy", "power-reactive"], "name one with --site"),
+        (["--site", "no/such/site.toml"], "no/such/site.toml: cannot be read"),
+        (["-p", "no/such/platform.xml"], "no/such/platform.xml"),
+        (["--timeout", "nan"], "timeout: found nan s, expected more than 0"),
+    ],
+)
+def test_bad_settings(capfd: Capture, arguments: list[str], text: str) -> None:
+    assert text in refused(capfd, "-s", "tcp://127.0.0.1:0", *arguments)
+
+
+@pytest.mark.parametrize(
+    "options", [["-e", "{}/run"], ["-e", "{}/run", "--no-decisions"], ["--record", "{}/a.rec"]]
+)
+def test_a_place_that_cannot_be_written_is_told_first(
+    tmp_path: Path, capfd: Capture, options: list[str]
+) -> None:
+    """Not after hours, when the summary is due."""
+    (tmp_path / "file").write_text("in the way")
+    here = [option.format(tmp_path / "file" / "out") for option in options]
+    assert f"cannot write to {tmp_path}/file/out: Not a directory" in refused(
+        capfd, "-s", "tcp://127.0.0.1:0", *here
+    )
+
+
+def test_missing_folders_are_made(tmp_path: Path, capfd: Capture) -> None:
+    record = tmp_path / "deep" / "down" / "a.rec"
+    daemon = Served(tmp_path, capfd, [BEGIN, END], "--record", str(record), "--no-decisions")
+    assert daemon.wait() == 0
+    assert daemon.files() == ["run_summary.json"]
+    assert len(list(open_recording(record).exchanges())) == 2
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "said"),
+    [
+        ("debug", ["listening", "warning", "wrote", "wrote", "3 messages"]),
+        ("info", ["listening", "warning", "wrote", "wrote"]),
+        ("quiet", ["listening", "warning"]),
+        ("silent", []),
+    ],
+)
+def test_verbosity(tmp_path: Path, capfd: Capture, verbosity: str, said: list[str]) -> None:
+    news = raw(job("a")).replace(b"JOB_SUBMITTED", b"NEWS")
+    daemon = Served(tmp_path, capfd, [BEGIN, news, END], "-v", verbosity)
+    lines = daemon.stderr.splitlines()
+    assert [line[: len(start)] for line, start in zip(lines, said, strict=True)] == said
+
+
+# --- the same run over ZeroMQ and in one process -------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> SmallSite:
+    return small_site(tmp_path_factory.mktemp("site"), jobs=80)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["easy"], ["easy", "--site", "site.toml"], ["easy", "--site", "site.toml", "--energy", "model"],
+     ["workload-reactive"], ["power-reactive", "--site", "site.toml"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_as_in_one_process(
+    site: SmallSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.chdir(site.platform.parent)
+    one, two = tmp_path / "one", tmp_path / "out"
+    policy, *more = options
+    shared = ["--policy", policy, *(str(site.site) if option == "site.toml" else option for option in more)]
+    inputs = ["-p", "platform.xml", "-w", "workload.json", "--events", "power.txt"]
+    record = str(tmp_path / "one.rec")
+    assert exit_code("simulate", "-q", *inputs, *shared, "-e", str(one / "run"), "--record", record) == 0
+    with serving(tmp_path, *shared, "--record", "two.rec") as daemon:
+        batsim = ["batsim", "-q", "-E", "--forward-unknown-events", *inputs, "-s", daemon.endpoint]
+        with started([program("beasy-sched"), *batsim, "-e", str(two / "run")], Path.cwd()) as simulator:
+            assert simulator.wait() == 0, simulator.said()
+        assert daemon.wait() == 0, daemon.stderr
+    ours, theirs = (open_recording(tmp_path / f"{name}.rec") for name in ("one", "two"))
+    exchanges = list(ours.exchanges())
+    assert len(exchanges) > 160
+    assert list(theirs.exchanges()) == exchanges
+    assert ours.settings == theirs.settings
+    assert differing(one, two) == []
