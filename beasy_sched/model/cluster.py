@@ -107,9 +107,10 @@ class Cluster:
         self._starts += 1
         job.start_order = self._starts
         insort(self.ends, (job.expected_end_s, job.start_order, job))
-        self._job_on[job.start_order] = job
-        self._order_on[ids] = job.start_order
-        self.load[ids] = self.load_of(job, ids)
+        if self.account is not None:
+            self._job_on[job.start_order] = job
+            self._order_on[ids] = job.start_order
+            self.load[ids] = self.load_of(job, ids)
         self._set_state(ids, HostState.BUSY, now)
         self.free[ids] = False
         self.free_count -= len(ids)
@@ -127,9 +128,9 @@ class Cluster:
         if self.account is not None:
             self.account.advance(now)
             job.energy_j = self.account.close_job(ids, now)
-        del self._job_on[job.start_order]
-        self._order_on[ids] = 0
-        self.load[ids] = 0.0
+            del self._job_on[job.start_order]
+            self._order_on[ids] = 0
+            self.load[ids] = 0.0
         self.leaving[ids] = False
         self._set_state(ids, HostState.IDLE, now)
         self._free_again(ids)
@@ -212,7 +213,7 @@ class Cluster:
     def check_hosts(self, hosts: HostSet, who: str) -> None:
         """Raise PolicyError unless these are hosts of the platform, each of them once."""
         ids = hosts.ids
-        if len(ids) and (ids[0] < 0 or ids[-1] >= self.size or (np.diff(ids) <= 0).any()):
+        if len(ids) and (ids[0] < 0 or ids[-1] >= self.size or (ids[1:] <= ids[:-1]).any()):
             raise PolicyError(
                 f"{who} hosts {ids.tolist()[:20]}: expected some of 0 to {self.size - 1}, sorted, each once"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -42,12 +43,13 @@ class HostSet:
         runs = [_parse_interval(part) for part in text.replace(",", " ").split()]
         if not runs:
             return cls(np.empty(0, dtype=np.intp), "")
+        if len(runs) == 1:
+            return cls(np.arange(runs[0][0], runs[0][1] + 1, dtype=np.intp))
         if sum(high - low + 1 for low, high in runs) > _LARGEST_SET:
             raise ValueError("the intervals hold more hosts than any platform")
-        ids = np.concatenate([np.arange(low, high + 1, dtype=np.intp) for low, high in runs])
-        if len(runs) > 1:
-            ids = np.unique(ids)
-        return cls(ids)
+        ids = np.fromiter(chain.from_iterable(range(low, high + 1) for low, high in runs), dtype=np.intp)
+        rising = all(a[1] < b[0] for a, b in pairwise(runs))
+        return cls(ids if rising else np.unique(ids))
 
     def __str__(self) -> str:
         if self._text is None:
