@@ -118,15 +118,13 @@ def simulate(
     ``site`` is a site file, or ``"default"``; ``export`` the prefix of the files written (default: in a
     new temporary folder). Raises ConfigError and InputError, and whatever ends the run early.
     """
-    from beasy_sched.energy.site import default_site_text
+    from beasy_sched.energy.site import read_site_text
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.runner import run_in_process
     from beasy_sched.settings import RunSettings
     from beasy_sched.simulator import Inputs
 
-    text = None
-    if site is not None:
-        text = default_site_text() if site == "default" else Path(site).read_text("utf-8")
+    text = None if site is None else read_site_text(site)
     settings = RunSettings(
         policy=policy, options=dict(options or {}), site=text, site_name=str(site), windows=windows
     )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from beasy_sched.energy.site import read_site_text
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.session.power import EnergySource
 from beasy_sched.settings import RunSettings
@@ -53,26 +54,15 @@ def settings_of(
     no_power_actions: bool,
 ) -> RunSettings:
     """Read what the options name. Raises ConfigError and InputError."""
-    site_text, site_name = _site_text(site)
     return RunSettings(
         policy=policy,
         options=_options_of(policy_options),
-        site=site_text,
-        site_name=site_name,
+        site=None if site is None else read_site_text(site),
+        site_name=str(site),
         windows=windows,
         energy=EnergySource(energy),
         power_actions=not no_power_actions,
     )
-
-
-def _site_text(site: Path | None) -> tuple[str | None, str]:
-    if site is None:
-        return None, "site.toml"
-    if str(site) == "default":
-        from beasy_sched.energy.site import default_site_text
-
-        return default_site_text(), "default_site.toml"
-    return _read(site), str(site)
 
 
 def _options_of(text: str) -> dict[str, Any]:

@@ -125,6 +125,10 @@ _LARGEST_TANK_KG = 1e6
 _LARGEST_HYDROGEN_KW = 1e6
 
 
+DEFAULT_SITE = "default"
+"""What stands for the site file that comes with the package."""
+
+
 def default_site_text() -> str:
     """The commented site file that comes with the package."""
     return resources.files("beasy_sched.energy").joinpath("default_site.toml").read_text("utf-8")
@@ -135,15 +139,24 @@ def default_site() -> Site:
     return parse_site(default_site_text(), "default_site.toml")
 
 
+def read_site_text(name: str | os.PathLike[str]) -> str:
+    """Return the text of a site file; ``DEFAULT_SITE`` names the one that comes with the package.
+
+    Raises InputError.
+    """
+    if os.fspath(name) == DEFAULT_SITE:
+        return default_site_text()
+    try:
+        return Path(name).read_text("utf-8")
+    except OSError as error:
+        raise InputError(name, f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(name, f"is not UTF-8 text (byte {error.start})") from error
+
+
 def read_site(path: str | os.PathLike[str]) -> Site:
     """Read a site file. Raises InputError that names file and field."""
-    try:
-        text = Path(path).read_text("utf-8")
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(path, f"is not UTF-8 text (byte {error.start})") from error
-    return parse_site(text, path)
+    return parse_site(read_site_text(path), path)
 
 
 def parse_site(text: str, path: str | os.PathLike[str] = "site.toml") -> Site:

@@ -9,15 +9,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from beasy_sched.energy.site import default_site_text
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.energy.site import read_site_text
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.platform import Platform
 from beasy_sched.session.power import EnergySource
 from beasy_sched.settings import RunSettings
-
-DEFAULT_SITE = "default"
-"""The site's name that stands for the file that comes with the package."""
 
 
 class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,12 +39,11 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
 
     def settings(self) -> RunSettings:
         """Read the site file and return what a session is built from. Raises InputError."""
-        site_text, site_name = self._site()
         return RunSettings(
             policy=self.policy,
             options=self.options,
-            site=site_text,
-            site_name=site_name,
+            site=None if self.site is None else read_site_text(self.site),
+            site_name=self.site or "",
             windows=self.windows,
             energy=self.energy,
             power_actions=self.power_actions,
@@ -56,18 +52,6 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
     def read_platform(self) -> Platform | None:
         """Read the platform file, if one is named. Raises InputError."""
         return None if self.platform is None else read_simgrid_platform(Path(self.platform)).platform
-
-    def _site(self) -> tuple[str | None, str]:
-        if self.site is None:
-            return None, "site.toml"
-        if self.site == DEFAULT_SITE:
-            return default_site_text(), "default_site.toml"
-        try:
-            return Path(self.site).read_text("utf-8"), self.site
-        except OSError as error:
-            raise InputError(self.site, f"cannot be read: {error.strerror or error}") from None
-        except UnicodeDecodeError:
-            raise InputError(self.site, "is not UTF-8 text") from None
 
 
 def read_options(options: Mapping[str, Any]) -> PybatsimOptions:
