@@ -69,6 +69,7 @@ def small_battery(
     capacity_j: float = 100_000.0,
     soc_pct: float = 50.0,
     discharge_w: float = 1e6,
+    charge_w: float = 1e6,
     steps: int = 3,
     mode: GuardMode = GuardMode.SHED,
     veto: bool = True,
@@ -77,6 +78,7 @@ def small_battery(
     battery = BatterySpec(
         capacity_j,
         soc_start_pct=soc_pct,
+        charge_limit_w=charge_w,
         discharge_limit_w=discharge_w,
         charge_efficiency=1.0,
         discharge_efficiency=1.0,

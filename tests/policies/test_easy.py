@@ -55,7 +55,9 @@ class Oracle:
         return job
 
 
-def oracle_starts(hosts: int, jobs: list[TinyJob], *, backfill: bool = True) -> tuple[dict[str, float], dict[str, float]]:
+def oracle_starts(
+    hosts: int, jobs: list[TinyJob], *, backfill: bool = True
+) -> tuple[dict[str, float], dict[str, float]]:
     oracle = Oracle(hosts)
     queue: list[TinyJob] = []
     starts: dict[str, float] = {}
@@ -68,7 +70,9 @@ def oracle_starts(hosts: int, jobs: list[TinyJob], *, backfill: bool = True) -> 
             if end == now:
                 oracle.running.remove((oracle.limit(job, starts[job_id]), job.res))
                 del ends[job_id]
-        queue.extend(job for job in sorted(jobs, key=lambda j: j.subtime) if job.subtime == now and job.res <= hosts)
+        queue.extend(
+            job for job in sorted(jobs, key=lambda j: j.subtime) if job.subtime == now and job.res <= hosts
+        )
         for job in oracle.decide(queue, now, backfill=backfill):
             starts[job.id] = now
             end = now + (job.run if job.walltime is None else min(job.run, job.walltime))
