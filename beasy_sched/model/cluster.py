@@ -72,11 +72,12 @@ class Cluster:
 
     def _set_initial_pstates(self) -> None:
         initial = self.platform.initial_pstates
-        if initial is None or not self.size:
+        if not self.size:
             return
-        self.pstate[:] = initial
+        if initial is not None:
+            self.pstate[:] = initial
         sleep = np.array([kind.sleep.pstate if kind.sleep else -1 for kind in self.platform.kinds])
-        self.state[sleep[self.platform.kind_of] == initial] = HostState.ASLEEP
+        self.state[sleep[self.platform.kind_of] == self.pstate] = HostState.ASLEEP
         self._refresh_free(np.arange(self.size))
 
     # --- jobs ---------------------------------------------------------------------------------

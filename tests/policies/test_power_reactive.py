@@ -1,0 +1,124 @@
+"""power-reactive: as many servers on as the arriving power feeds; and `easy` on a site, which wakes."""
+
+from __future__ import annotations
+
+import pytest
+from talk import ASLEEP, Talk, changed, completed, hosts, machines, only, production, small_battery, submitted
+from worlds import FAST
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.model import decisions as d
+from beasy_sched.policies.registry import make_policy
+from beasy_sched.session.power import EnergySource
+from beasy_sched.settings import RunSettings, build_session
+
+FED_W = 95.0
+"""A server at full load (100 W) instead of asleep (5 W)."""
+
+
+def talk_of(policy: str = "power-reactive", *, watts: float, **site: object) -> Talk:
+    """Four servers and a battery that could feed them all for long."""
+    battery = small_battery(**{"soc_pct": 90.0, "capacity_j": 1e7, "steps": 9, **site})
+    talk = Talk(make_policy(policy), site=battery, energy=EnergySource.MODEL)
+    talk.begun = talk.at(0.0, production(0.0, watts))
+    return talk
+
+
+def switched(decisions: list[d.Decision]) -> list[tuple[str, int]]:
+    return [(str(x.resources), x.state) for x in only(d.SetResourceState, decisions)]
+
+
+@pytest.mark.parametrize(
+    ("watts", "asleep"),
+    [
+        (0.0, "0-3"),
+        (20 + FED_W - 0.1, "0-3"),
+        (20 + FED_W, "1-3"),
+        (20 + 2 * FED_W, "2-3"),
+        (20 + 4 * FED_W - 0.1, "3"),
+        (20 + 4 * FED_W, ""),
+        (1e6, ""),
+    ],
+)
+def test_as_many_on_as_the_power_feeds_at_full_load(watts: float, asleep: str) -> None:
+    assert switched(talk_of(watts=watts).begun) == ([(asleep, ASLEEP)] if asleep else [])
+
+
+def test_the_battery_never_turns_on_more() -> None:
+    """A battery of 90 % and a waiting job: nobody is woken but by arriving power."""
+    talk = talk_of(watts=20 + FED_W)
+    talk.at(7.0, changed(7.0, "1-3", ASLEEP))
+    assert switched(talk.at(10.0, submitted(10.0, "a", 4))) == []
+    assert switched(talk.at(60.0, production(60.0, 20 + 2.5 * FED_W))) == [("1", 0)]
+    talk.at(80.0, changed(80.0, "1", 0))
+    assert switched(talk.at(120.0, production(120.0, 1000.0))) == [("2-3", 0)]
+
+
+def test_running_servers_are_fed_first_and_the_battery_serves_them_when_power_falls_short() -> None:
+    talk = talk_of(watts=1000.0)
+    talk.at(0.0, submitted(0.0, "x"), submitted(0.0, "a", 2))
+    assert [*talk.session.cluster.running] == ["w0!x", "w0!a"]
+    talk.at(5.0, completed(5.0, "x"))
+    assert switched(talk.at(60.0, production(60.0, 20 + 3 * FED_W))) == [("3", ASLEEP)]
+    assert switched(talk.at(120.0, production(120.0, 0.0))) == [("0", ASLEEP)]
+    assert [*talk.session.cluster.running] == ["w0!a"]
+    talk.at(180.0, production(180.0, 0.0))
+    assert talk.session.power.trace[-1].record.discharge_w > 200.0
+    assert talk.session.outcomes.counts()["killed"] == 0
+
+
+def test_servers_that_wake_count_as_on() -> None:
+    talk = talk_of(watts=0.0)
+    talk.at(7.0, changed(7.0, "0-3", ASLEEP))
+    assert switched(talk.at(60.0, production(60.0, 20 + 2 * FED_W))) == [("0-1", 0)]
+    assert switched(talk.at(120.0, production(120.0, 20 + 2 * FED_W))) == []
+
+
+def test_servers_out_of_service_are_neither_fed_nor_switched() -> None:
+    talk = talk_of(watts=1000.0)
+    talk.at(1.0, machines(1.0, "0", "unavailable"))
+    assert switched(talk.at(60.0, production(60.0, 50 + 15 + 2 * FED_W))) == [("3", ASLEEP)]
+
+
+def test_it_starts_jobs_on_what_is_on() -> None:
+    talk = talk_of(watts=20 + 2 * FED_W)
+    found = talk.at(1.0, submitted(1.0, "a", 3), submitted(1.0, "b", 2, 10.0))
+    assert only(d.ExecuteJob, found) == [d.ExecuteJob(1.0, "w0!b", hosts("0-1"))]
+
+
+def test_it_needs_a_site() -> None:
+    with pytest.raises(ConfigError, match="'power-reactive' lives on a site's power"):
+        build_session(RunSettings("power-reactive"))
+
+
+# --- easy on a site ---
+
+
+def test_easy_wakes_what_the_guard_put_to_sleep() -> None:
+    talk = talk_of("easy", watts=0.0, soc_pct=20.0, charge_w=1e-9)
+    assert switched(talk.begun) == [("0-3", ASLEEP)]
+    talk.at(7.0, changed(7.0, "0-3", ASLEEP))
+    assert switched(talk.at(10.0, submitted(10.0, "a", 2))) == []
+    assert switched(talk.at(60.0, production(60.0, 1000.0))) == [("0-1", 0)]
+    found = talk.at(80.0, changed(80.0, "0-1", 0))
+    assert only(d.ExecuteJob, found) == [d.ExecuteJob(80.0, "w0!a", hosts("0-1"))]
+
+
+def test_easy_wakes_nobody_without_need() -> None:
+    talk = talk_of("easy", watts=0.0, soc_pct=20.0, charge_w=1e-9)
+    talk.at(7.0, changed(7.0, "0-3", ASLEEP))
+    assert switched(talk.at(60.0, production(60.0, 1000.0))) == []
+
+
+@pytest.mark.parametrize(("options", "first"), [({}, "w0!b"), ({"priority": "arrival"}, "w0!a")])
+def test_easy_on_a_site_takes_the_largest_slowdown_first(options: dict[str, str], first: str) -> None:
+    talk = Talk(make_policy("easy", options), site=small_battery(capacity_j=1e7), energy=EnergySource.MODEL)
+    talk.at(0.0, production(0.0, 1e4))
+    talk.at(0.0, submitted(0.0, "x", 4))
+    talk.at(1.0, submitted(1.0, "a", 4, 5000.0))
+    talk.at(2.0, submitted(2.0, "b", 4, 20.0))
+    assert only(d.ExecuteJob, talk.at(50.0, completed(50.0, "x", "0-3")))[0].job_id == first
+
+
+def test_the_figures_are_of_the_kind_they_are_about() -> None:
+    assert FAST.full_w[0] - FAST.idle_w[2] == FED_W

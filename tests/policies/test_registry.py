@@ -1,0 +1,120 @@
+"""Finding policies: ours, one's own, those of installed packages; and what is said when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.policies.base import Policy
+from beasy_sched.policies.registry import OURS, make_policy, policy_class, policy_names
+
+MODULE = """
+from beasy_sched.policies.base import Options, Policy
+
+class Mine(Policy):
+    name = "mine"
+    def schedule(self, view):
+        return ()
+
+class NotOne:
+    pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on the path, with a package and a distribution that announces its policy."""
+    package = tmp_path / "their_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "policies.py").write_text(MODULE)
+    (package / "broken.py").write_text("raise RuntimeError('half done')")
+    (package / "unwritten.py").write_text("def (:")
+    (package / "lacking.py").write_text("import no_such_module_at_all")
+    info = tmp_path / "their_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[beasy_sched.policies]\ntheirs = their_package.policies:Mine\neasy = their_package.policies:Mine\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_ours_go_by_their_names_and_say_what_they_do(name: str) -> None:
+    found = policy_class(name)
+    assert found.name == name
+    assert found.summary
+    assert isinstance(make_policy(name), Policy)
+
+
+@pytest.mark.usefixtures("folder")
+def test_one_by_module_and_class() -> None:
+    assert policy_class("their_package.policies:Mine").name == "mine"
+
+
+@pytest.mark.usefixtures("folder")
+def test_one_by_entry_point() -> None:
+    assert policy_class("theirs").name == "mine"
+    assert policy_names()[-1] == "theirs"
+
+
+@pytest.mark.usefixtures("folder")
+def test_nobody_can_take_the_name_of_ours() -> None:
+    assert policy_class("easy").__module__.startswith("beasy_sched.")
+    assert policy_names().count("easy") == 1
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["esay", "", "Easy", "their_package.policies"])
+def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        policy_class(name)
+    assert f"no policy is called {name!r}" in str(found.value)
+    assert all(known in str(found.value) for known in (*OURS, "theirs", "package.module:Class"))
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("no_such_package.policies:Mine", "cannot import 'no_such_package.policies': No module named"),
+        ("their_package.policies:Yours", "has no 'Yours'"),
+        ("their_package.policies:", "has no ''"),
+        ("their_package.policies:NotOne", "is not a subclass of"),
+        ("their_package.policies:Options", "is not a subclass of"),
+        ("their_package.broken:Mine", "RuntimeError: half done"),
+        ("their_package.unwritten:Mine", "SyntaxError"),
+        ("their_package.lacking:Mine", "No module named 'no_such_module_at_all'"),
+        (":Mine", "cannot import ''"),
+        (".policies:Mine", "cannot import '.policies'"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_in_one_message(name: str, told: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        policy_class(name)
+    assert told in str(found.value)
+    assert name in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "told"),
+    [
+        (
+            "easy",
+            {"polcy": 1},
+            "options of policy 'easy': .*unknown field `polcy`.*knows: priority, backfill",
+        ),
+        ("easy", {"priority": "fast"}, "options of policy 'easy': .*'fast'.*priority"),
+        ("easy", {"priority": 3}, "priority"),
+        ("fcfs", {"priority": "arrival"}, r"unknown field `priority`.*\(it knows: none\)"),
+    ],
+)
+def test_bad_options_name_the_option_and_the_known_ones(
+    policy: str, options: dict[str, object], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        make_policy(policy, options)
