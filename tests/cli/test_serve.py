@@ -93,6 +93,19 @@ def test_missing_folders_are_made(tmp_path: Path, capfd: Capture) -> None:
     assert len(list(open_recording(record).exchanges())) == 2
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("jobs", [1, 300], ids=["at the end", "in the middle"])
+def test_a_full_disk(tmp_path: Path, capfd: Capture, jobs: int) -> None:
+    """The run is lost, the other files are not."""
+    messages = [BEGIN, *(raw(job(str(number))) for number in range(jobs)), END]
+    daemon = Served(tmp_path, capfd, messages, "--record", "/dev/full")
+    assert daemon.wait() == 2
+    last = daemon.stderr.splitlines()[-1]
+    assert last == "beasy-sched: /dev/full: cannot be written: No space left on device"
+    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
+    assert daemon.summary()["complete"] is (jobs == 1)
+
+
 @pytest.mark.parametrize(
     ("verbosity", "said"),
     [

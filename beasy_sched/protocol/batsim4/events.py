@@ -40,7 +40,7 @@ class _Begins(Struct):
     allow_storage_sharing: bool = True
     storage_resources: list[dict[str, Any]] = []
     workloads: dict[str, str] = {}
-    profiles: dict[str, dict[str, Any]] = {}
+    profiles: dict[str, dict[str, dict[str, Any]]] = {}
 
 
 class _Job(Struct):

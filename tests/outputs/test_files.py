@@ -1,0 +1,159 @@
+"""The files of a run: all or nothing, whole JSON, and as much as can be saved when something fails."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import TinyJob, begins, request, resources
+
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.model import events as e
+from beasy_sched.outputs.files import RunFiles
+from beasy_sched.outputs.table import print_summary, summary_rows
+from beasy_sched.session import Session
+from beasy_sched.settings import RunSettings, build_session
+
+POWERS = "100.0:100.0:200.0, 10.0:10.0:10.0, 110.0:110.0:110.0, 130.0:130.0:130.0"
+SITE = """
+[battery]
+capacity_kwh = 6.0
+charge_limit_kw = 3.0
+discharge_limit_kw = 3.0
+[time]
+step_s = 300
+window_h = 24
+"""
+PLAIN = RunSettings()
+ON_SITE = RunSettings(site=SITE)
+
+
+def strict(path: Path) -> Any:
+    """Read JSON as the standard has it: no NaN, no Infinity."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(path.read_text("utf-8"), parse_constant=refuse)
+
+
+def messages() -> list[e.Message]:
+    first = begins(2, wattage_per_state=POWERS, sleep_pstates="1:2:3")
+    power = e.Notify(0.0, "power", {"type": "power", "power_available": 1000})
+    jobs = [
+        e.JobSubmitted(1.0, request(TinyJob(f"w0!{n}", 1.0, res, 100.0, 5.0)))
+        for n, res in enumerate((1, 2, 3))
+    ]
+    return [
+        e.Message(0.0, [first]),
+        e.Message(0.0, [power]),
+        e.Message(1.0, list(jobs)),
+        e.Message(301.0, [e.RequestedCall(301.0)]),
+        e.Message(302.0, [e.SimulationEnds(302.0)]),
+    ]
+
+
+def fed(settings: RunSettings, count: int, files: RunFiles | None = None) -> Session:
+    session = build_session(settings, log=files.log if files else None)
+    for message in messages()[:count]:
+        session.step(message)
+    return session
+
+
+@pytest.mark.parametrize("settings", [PLAIN, ON_SITE], ids=["no site", "site"])
+@pytest.mark.parametrize("count", range(6))
+def test_the_summary_at_every_moment(tmp_path: Path, settings: RunSettings, count: int) -> None:
+    """A run may end early anywhere, and its summary is JSON all the same."""
+    files = RunFiles(str(tmp_path / "run"), settings)
+    session = fed(settings, count, files)
+    error = None if count == 5 else "the reason"
+    summary = files.finish(session, error)
+    assert strict(tmp_path / "run_summary.json") == summary
+    assert (summary["complete"], summary["error"]) == (count == 5, error)
+    jobs = summary["jobs"]
+    assert jobs["submitted"] == (3 if count >= 3 else 0) == sum(jobs.values()) - jobs["submitted"]
+    assert all(math.isfinite(x) for x in summary.get("energy_kwh", {}).values())
+    expected = {"run_summary.json", "run_decisions.jsonl"}
+    if settings is ON_SITE and count:
+        expected.add("run_energy_trace.csv")
+    assert {path.name for path in tmp_path.iterdir()} == expected
+    assert {path.name for path in files.written} == expected
+
+
+@pytest.mark.parametrize("settings", [PLAIN, ON_SITE], ids=["no site", "site"])
+@pytest.mark.parametrize("count", range(1, 6))
+def test_the_table_at_every_moment(
+    capsys: pytest.CaptureFixture[str], settings: RunSettings, count: int
+) -> None:
+    summary = RunFiles(None, settings).finish(fed(settings, count), "the reason")
+    print_summary(summary)
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == len(summary_rows(summary))
+    assert "the reason" in out
+    assert "nan" not in out
+
+
+def test_nothing_is_written_without_a_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert RunFiles(None, PLAIN).finish(fed(PLAIN, 5))["complete"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_left_unfinished_leave_nothing(tmp_path: Path) -> None:
+    with RunFiles(str(tmp_path / "run"), PLAIN, record=tmp_path / "a.rec"):
+        assert len(list(tmp_path.iterdir())) == 2  # under temporary names
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_finished_files_stay(tmp_path: Path) -> None:
+    with RunFiles(str(tmp_path / "run"), PLAIN, record=tmp_path / "a.rec") as files:
+        files.finish(fed(PLAIN, 2, files))
+    assert {path.name for path in tmp_path.iterdir()} == {"a.rec", "run_decisions.jsonl", "run_summary.json"}
+
+
+def test_older_files_are_replaced_only_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "run_decisions.jsonl").write_text("old")
+    with RunFiles(str(tmp_path / "run"), PLAIN) as files:
+        session = fed(PLAIN, 3, files)
+        assert (tmp_path / "run_decisions.jsonl").read_text() == "old"
+        files.finish(session)
+    assert "w0!0" in (tmp_path / "run_decisions.jsonl").read_text()
+
+
+@pytest.mark.parametrize("decisions", [True, False])
+def test_a_bad_place_is_told_at_once(tmp_path: Path, decisions: bool) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ConfigError, match=r"cannot write to .*file/deep: Not a directory"):
+        RunFiles(str(tmp_path / "file" / "deep" / "run"), PLAIN, decisions=decisions)
+
+
+def test_a_bad_recording_leaves_no_decision_log(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ConfigError):
+        RunFiles(str(tmp_path / "run"), PLAIN, record=tmp_path / "file" / "a.rec")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_one_file_that_fails_does_not_cost_the_others(tmp_path: Path) -> None:
+    with RunFiles(str(tmp_path / "run"), ON_SITE, record=Path("/dev/full")) as files:
+        session = fed(ON_SITE, 5, files)
+        with pytest.raises(InputError, match="/dev/full: cannot be written: No space left on device"):
+            files.finish(session)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "run_decisions.jsonl",
+        "run_energy_trace.csv",
+        "run_summary.json",
+    }
+    assert strict(tmp_path / "run_summary.json")["complete"]
+
+
+def test_hosts_without_powers_and_without_hosts(tmp_path: Path) -> None:
+    session = build_session(PLAIN)
+    session.step(e.Message(0.0, [e.SimulationBegins(0.0, resources(0))]))
+    session.step(e.Message(0.0, [e.SimulationEnds(0.0)]))
+    RunFiles(str(tmp_path / "run"), PLAIN).finish(session)
+    assert strict(tmp_path / "run_summary.json")["hosts"] == 0

@@ -1,0 +1,142 @@
+"""Recordings: written whole, read back as they were, and refused by name when they are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgpack
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from beasy_sched.errors import InputError
+from beasy_sched.outputs.recording import RecordingWriter, open_recording
+from beasy_sched.session.power import EnergySource
+from beasy_sched.settings import RunSettings
+
+SETTINGS = RunSettings(
+    policy="power-reactive",
+    options={"priority": "slowdown", "deep": [1, 2.5, None, {"ä": True}]},
+    site="[battery]\n",
+    windows=3,
+    energy=EnergySource.MODEL,
+    power_actions=False,
+)
+EXCHANGES = [(b'{"now":0}', b'{"now":0.0}'), (b"", b"\x00\xff"), (b"x" * 300, b"")]
+Exchanges = list[tuple[bytes, bytes]]
+
+
+def write(path: Path, exchanges: Exchanges) -> bytes:
+    writer = RecordingWriter(path, SETTINGS)
+    for message, reply in exchanges:
+        writer.add(message, reply)
+    assert not path.exists()
+    assert writer.close() == path
+    return path.read_bytes()
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(exchanges=st.lists(st.tuples(st.binary(max_size=40), st.binary(max_size=40)), max_size=5))
+def test_round_trip(tmp_path: Path, exchanges: Exchanges) -> None:
+    path = tmp_path / "a.rec"
+    path.unlink(missing_ok=True)
+    write(path, exchanges)
+    opened = open_recording(path)
+    assert opened.settings == SETTINGS
+    assert list(opened.exchanges()) == exchanges
+
+
+def test_a_message_of_many_megabytes(tmp_path: Path) -> None:
+    exchanges = [(b"m" * 20_000_000, b"r")] * 2
+    write(tmp_path / "a.rec", exchanges)
+    assert list(open_recording(tmp_path / "a.rec").exchanges()) == exchanges
+
+
+def test_cut_off_anywhere(tmp_path: Path) -> None:
+    """Also exactly between two exchanges: the number of exchanges ends the file."""
+    path = tmp_path / "a.rec"
+    whole = write(path, EXCHANGES)
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(
+            InputError, match=r"is not a beasy-sched recording|is cut off after exchange [0-3]"
+        ) as caught:
+            list(open_recording(path).exchanges())
+        assert str(path) in str(caught.value)
+    path.write_bytes(whole)
+    assert list(open_recording(path).exchanges()) == EXCHANGES
+
+
+def test_damaged_anywhere(tmp_path: Path) -> None:
+    """One byte off: read or refused by name, and nothing else."""
+    path = tmp_path / "a.rec"
+    whole = write(path, EXCHANGES)
+    for at in range(len(whole)):
+        for value in (0x00, 0x80, 0xC1, 0xC7, 0xD4, 0xDD, 0xDF, 0xFF):
+            path.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
+            try:
+                list(open_recording(path).exchanges())
+            except InputError as error:
+                found = str(error)
+            else:
+                continue
+            assert found.startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello", b"\xc1", b"\x93\x01\x02", msgpack.packb({"format": "other"}), b"\xdd\x7f\xff\xff\xff"],
+)
+def test_not_a_recording(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.rec"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.rec: is not a beasy-sched recording"):
+        open_recording(path)
+
+
+@pytest.mark.parametrize("version", [0, 2, None, "1"])
+def test_another_version(tmp_path: Path, version: object) -> None:
+    path = tmp_path / "a.rec"
+    path.write_bytes(msgpack.packb({"format": "beasy-sched recording", "version": version}))
+    with pytest.raises(
+        InputError, match=f"has format version {version}; this program reads 1: use the version"
+    ):
+        open_recording(path)
+
+
+def test_settings_of_another_kind(tmp_path: Path) -> None:
+    path = tmp_path / "a.rec"
+    header = {"format": "beasy-sched recording", "version": 1, "settings": {"windows": "three"}}
+    path.write_bytes(msgpack.packb(header))
+    with pytest.raises(
+        InputError, match=r"its settings cannot be read: Expected `int`, got `str` - at `\$.windows`"
+    ):
+        open_recording(path)
+
+
+@pytest.mark.parametrize(("name", "text"), [("nothing.rec", "No such file"), ("", "Is a directory")])
+def test_what_cannot_be_opened(tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(InputError, match=f"cannot be read: {text}"):
+        open_recording(tmp_path / name)
+
+
+def test_discarded(tmp_path: Path) -> None:
+    writer = RecordingWriter(tmp_path / "a.rec", SETTINGS)
+    writer.add(b"a", b"b")
+    writer.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_discarding_what_is_finished_keeps_it(tmp_path: Path) -> None:
+    writer = RecordingWriter(tmp_path / "a.rec", SETTINGS)
+    writer.close()
+    writer.discard()
+    assert list(open_recording(tmp_path / "a.rec").exchanges()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk() -> None:
+    writer = RecordingWriter(Path("/dev/full"), SETTINGS)
+    with pytest.raises(InputError, match="/dev/full: cannot be written: No space left on device"):
+        writer.add(b"x" * 1_000_000, b"y")
+    writer.discard()
