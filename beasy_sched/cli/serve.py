@@ -90,11 +90,16 @@ def _serve_one(
         daemon.serve(session, files.recording.add if files.recording else None)
     except BaseException as error:
         if daemon.messages or not idle_is_fine:
-            text = str(error) if isinstance(error, BeasyError) else f"internal error: {error!r}"
             with contextlib.suppress(InputError):  # the first error is the one to tell
-                _leave(daemon, session, files, text, verbosity)
+                _leave(daemon, session, files, _why(error), verbosity)
         raise
     _leave(daemon, session, files, None, verbosity)
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped at once by the user"
+    return str(error) if isinstance(error, BeasyError) else f"internal error: {error!r}"
 
 
 def _leave(daemon: Daemon, session: Session, files: RunFiles, error: str | None, verbosity: str) -> None:

@@ -87,6 +87,18 @@ def test_faults_of_the_envelope(raw: bytes, path: str, text: str) -> None:
             ".compute_resources[1].name",
             "got `int`",
         ),
+        (
+            "SIMULATION_BEGINS",
+            '{"compute_resources":[],"config":{"redis-enabled":true}}',
+            ".config",
+            "start Batsim without --enable-redis",
+        ),
+        (
+            "SIMULATION_BEGINS",
+            '{"compute_resources":[],"profiles":{"w0":{"p":7}}}',
+            ".profiles[...][...]",
+            "`object`",
+        ),
     ],
 )
 def test_faults_of_an_event(kind: str, data: str, place: str, text: str) -> None:

@@ -113,6 +113,8 @@ def decode_message(raw: bytes) -> e.Message:
 
 def _read_begins(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
     raw = _begins(data, path, unknown)
+    if raw.config.get("redis-enabled") is True:
+        raise fault(f"{path}.config", "jobs are kept in Redis, not sent: start Batsim without --enable-redis")
     return e.SimulationBegins(
         timestamp,
         resources=_resources(raw.compute_resources, f"{path}.compute_resources", unknown),
