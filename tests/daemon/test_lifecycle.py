@@ -62,9 +62,9 @@ def test_no_simulator_comes(tmp_path: Path) -> None:
 
 
 def test_the_time_limit_is_for_the_first_message_only(tmp_path: Path) -> None:
-    with serving(tmp_path, "--timeout", "1") as daemon, Peer(daemon.endpoint) as peer:
+    with serving(tmp_path, "--timeout", "1.5") as daemon, Peer(daemon.endpoint) as peer:
         peer.ask(BEGIN)
-        time.sleep(1.3)
+        time.sleep(1.8)
         peer.ask(END)
         assert daemon.wait() == 0
 
@@ -176,16 +176,19 @@ from beasy_sched.policies.easy import Easy
 
 class Mine(Easy):
     def schedule(self, view):
-        {body}
+        open("busy", "w").close()
+        while True:
+            pass
 """
 
 
 def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
     """A policy that does not come back cannot hold the daemon: Ctrl-C twice is enough."""
-    (tmp_path / "mine.py").write_text(POLICY.format(body="while True: pass"))
+    (tmp_path / "mine.py").write_text(POLICY)
     with serving(tmp_path, "--policy", "mine:Mine") as daemon, Peer(daemon.endpoint) as peer:
         peer.socket.send(BEGIN)
-        time.sleep(0.4)
+        while not (tmp_path / "busy").exists():
+            time.sleep(0.01)
         daemon.signal(signal.SIGINT)
         time.sleep(0.2)
         assert daemon.process.poll() is None
