@@ -40,8 +40,8 @@ def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
     ``free`` hosts are idle and untaken. As many are woken as the step's energy allows.
     """
     awaited = free + sum(count for _, count in view.wakes)
-    asleep = np.flatnonzero((view.host_state == HostState.ASLEEP) & view.available & ~view.waking_wished())
-    missing = wanted - awaited - int(np.count_nonzero(view.waking_wished()))
+    asleep = np.flatnonzero((view.host_state == HostState.ASLEEP) & view.available)
+    missing = wanted - awaited
     if missing <= 0 or not len(asleep) or not view.power_actions_allowed:
         return []
     return wake(view, asleep[:missing], "waiting jobs want it")

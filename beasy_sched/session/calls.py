@@ -26,10 +26,6 @@ class Calls:
         """Want a call at a time (s); one that is not ahead is wanted a moment from now."""
         self._wanted_s = min(self._wanted_s, max(at, now + MOMENT_S))
 
-    def forget_wants(self) -> None:
-        """Want nothing any more; what is pending still comes."""
-        self._wanted_s = math.inf
-
     def arrived(self, timestamp: float) -> None:
         """Take in a call that has come."""
         if self._pending and self._pending[0] <= timestamp + TIME_TOLERANCE_S:

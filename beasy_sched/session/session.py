@@ -306,8 +306,6 @@ class Session:
             self._log(self.now, f"P-state {action.pstate}", "", str(action.hosts), action.rule)
 
     def _ask_for_call(self) -> None:
-        if self._over:
-            self._calls.forget_wants()
         for at in (self._kills.next_call_s, None if self.power is None else self.power.next_call_s):
             if at is not None:
                 self._calls.want(at, self.now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from talk import ASLEEP, Talk, changed, completed, hosts, machines, only, submitted
+from talk import ASLEEP, Talk, changed, completed, hosts, machines, only, production, small_battery, submitted
 from worlds import FAST, SLOW
 
 from beasy_sched.generate.server_spec import load_server
@@ -14,6 +14,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.platform import ServerKind, SleepState
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.policies.switching import break_even_s
+from beasy_sched.session.power import EnergySource
 
 T_WAIT = (7 * 60 + 20 * 80 - 5 * 27) / 45
 """Of `worlds.FAST`: 41.89 s."""
@@ -98,20 +99,22 @@ def test_each_server_by_its_own_t_wait_and_since_its_own_last_job() -> None:
 
 
 def test_nobody_sleeps_while_a_job_waits_for_hosts() -> None:
-    """A job that waits for four: those that are free stay awake for it, however long."""
-    talk = talk_of()
-    talk.at(0.0, submitted(0.0, "a", 3))
-    talk.at(1.0, submitted(1.0, "b", 4))
+    """A job that waits for six: the five that are free stay awake for it, however long."""
+    talk = talk_of([FAST] * 6)
+    talk.at(0.0, submitted(0.0, "a"))
+    talk.at(1.0, submitted(1.0, "b", 6))
     assert only(d.SetResourceState, talk.at(500.0, e.RequestedCall(500.0))) == []
-    assert only(d.ExecuteJob, talk.at(600.0, completed(600.0, "a", "0-2"))) != []
+    assert only(d.ExecuteJob, talk.at(600.0, completed(600.0, "a"))) != []
     assert not only(d.SetResourceState, talk.at(601.0))
 
 
 def test_only_those_that_no_waiting_job_wants_sleep() -> None:
-    talk = talk_of([FAST] * 6)
-    talk.at(0.0, submitted(0.0, "a", 2, 100.0))
-    talk.at(1.0, submitted(1.0, "b", 2))
-    assert talk.at(50.0) == [d.SetResourceState(50.0, hosts("4-5"), ASLEEP)]
+    """Three of four idle servers, where a job waits for energy to start on one."""
+    site = small_battery(soc_pct=20.0, charge_w=1e-9)
+    talk = Talk(make_policy("workload-reactive"), site=site, energy=EnergySource.MODEL)
+    talk.at(0.0, production(0.0, 4 * 50.0), submitted(0.0, "a"))
+    assert [*talk.session.cluster.running] == []
+    assert only(d.SetResourceState, talk.at(50.0)) == [d.SetResourceState(50.0, hosts("1-3"), ASLEEP)]
 
 
 # --- waking ---
@@ -149,6 +152,9 @@ def test_servers_in_service_only() -> None:
     talk = sleeping()
     talk.at(550.0, machines(550.0, "0-1", "unavailable"))
     assert talk.at(600.0, submitted(600.0, "a", 4)) == [d.SetResourceState(600.0, hosts("2-3"), 0)]
+    talk.at(620.0, changed(620.0, "2-3", 0))
+    found = talk.at(700.0, machines(700.0, "0-1", "available"))
+    assert found == [d.SetResourceState(700.0, hosts("0-1"), 0)]
 
 
 def test_without_power_actions_it_is_plain_easy() -> None:

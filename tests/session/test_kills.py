@@ -7,9 +7,10 @@ from talk import ASLEEP, Talk, completed, hosts, killed, only, start, submitted
 
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.job import JobState
+from beasy_sched.model.job import Job, JobState
 from beasy_sched.policies.actions import Kill, SetPState
 from beasy_sched.policies.view import View
+from beasy_sched.session.kills import Kills
 
 
 def kill(job: str):
@@ -70,6 +71,21 @@ def test_it_is_killed_once_however_often_it_is_asked_for() -> None:
     assert len(only(d.KillJobs, talk.at(10.001, call(10.001)))) == 1
     assert talk.at(10.002) == []
     assert [row[1] for row in talk.log] == ["start", "kill"]
+
+
+def test_a_kill_under_way_is_not_sent_again_with_a_later_one() -> None:
+    kills = Kills()
+    jobs = [Job(e.JobRequest(f"w0!{name}", 0.0, 1)) for name in "ab"]
+    kills.add(jobs[0], 10.0)
+    assert kills.due(10.001) == ("w0!a",)
+    kills.add(jobs[1], 10.001)
+    assert kills.next_call_s == pytest.approx(10.002)
+    assert kills.due(10.002) == ("w0!b",)
+    assert kills.next_call_s is None
+    assert kills
+    for job in jobs:
+        kills.ended(job.id)
+    assert not kills
 
 
 def test_a_job_that_does_not_run_is_not_killed() -> None:
