@@ -35,7 +35,7 @@ def write(path: Path, exchanges: Exchanges) -> bytes:
     return path.read_bytes()
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(exchanges=st.lists(st.tuples(st.binary(max_size=40), st.binary(max_size=40)), max_size=5))
 def test_round_trip(tmp_path: Path, exchanges: Exchanges) -> None:
     path = tmp_path / "a.rec"

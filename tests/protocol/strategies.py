@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
-
-patient = settings(deadline=None)
-"""On a busy machine a single example can take long."""
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 micros = st.integers(0, 10**12).map(lambda n: n / 10**6)

@@ -39,14 +39,12 @@ def survives(decode: Decode, raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("decode", DECODERS)
-@strategies.patient
 @given(raw=st.binary(max_size=200))
 def test_any_bytes(decode: Decode, raw: bytes) -> None:
     survives(decode, raw)
 
 
 @pytest.mark.parametrize("decode", DECODERS)
-@strategies.patient
 @given(value=strategies.json_values)
 def test_any_json(decode: Decode, value: object) -> None:
     survives(decode, json.dumps(value).encode())
@@ -54,7 +52,6 @@ def test_any_json(decode: Decode, value: object) -> None:
 
 @pytest.mark.parametrize("decode", DECODERS)
 @pytest.mark.parametrize("kind", TYPES)
-@strategies.patient
 @given(data=strategies.json_values)
 def test_any_data(decode: Decode, kind: str, data: object) -> None:
     survives(decode, message(kind, json.dumps(data)))
@@ -69,7 +66,6 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(deeper for key in keys for deeper in places(value[key], (*path, key)))]
 
 
-@strategies.patient
 @given(st.sampled_from(SAMPLES), st.data())
 def test_one_wrong_value_anywhere(raw: str, data: st.DataObject) -> None:
     """A real message in which one value, wherever it stands, is another one, or is missing."""
@@ -86,7 +82,6 @@ def test_one_wrong_value_anywhere(raw: str, data: st.DataObject) -> None:
         survives(decode, json.dumps(value).encode())
 
 
-@strategies.patient
 @given(st.sampled_from(SAMPLES), st.data())
 def test_one_byte_off(raw: str, data: st.DataObject) -> None:
     damaged = bytearray(raw.encode())

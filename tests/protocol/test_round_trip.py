@@ -13,7 +13,6 @@ from beasy_sched.model import events as e
 from beasy_sched.protocol import batsim4
 
 
-@strategies.patient
 @given(strategies.messages)
 def test_messages(message: e.Message) -> None:
     raw = batsim4.encode_message(message)
@@ -21,7 +20,6 @@ def test_messages(message: e.Message) -> None:
     assert batsim4.encode_message(batsim4.decode_message(raw)) == raw
 
 
-@strategies.patient
 @given(strategies.replies)
 def test_replies(reply: d.Reply) -> None:
     raw = batsim4.encode_reply(reply)
@@ -29,7 +27,6 @@ def test_replies(reply: d.Reply) -> None:
     json.loads(raw.decode("ascii" if raw.isascii() else "utf-8"))
 
 
-@strategies.patient
 @given(strategies.messages)
 def test_spacing_and_escapes_do_not_matter(message: e.Message) -> None:
     """Another program's JSON of the same message: spaces, line ends, ASCII only, fields in another order."""
