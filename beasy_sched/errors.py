@@ -57,3 +57,10 @@ class PolicyError(BeasyError):
 
 class DecisionRefused(BeasyError):
     """The simulator cannot carry out a decision: a real Batsim would abort here."""
+
+
+def why(error: BaseException) -> str:
+    """Say in a few words why a run ended early."""
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped by the user"
+    return str(error) if isinstance(error, BeasyError) else f"internal error: {error!r}"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from beasy_sched.errors import BeasyError
+from beasy_sched.errors import why
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.session import Session
 from beasy_sched.settings import build_session
-from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
+from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
+
+DEADLOCK = "deadlock: jobs wait, and nothing is left that could happen"
 
 
 def run_in_process(
@@ -24,24 +26,21 @@ def run_in_process(
     """Run to the end and return the summary; what there is, is written even when the run fails.
 
     ``progress`` is told the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy, allow
-    P-state changes. Raises InputError, ConfigError, and whatever ends
-    a run early; the summary then says so.
+    P-state changes. Raises InputError and ConfigError, and whatever ends the run early; the summary then
+    says so. A simulation that ends in a deadlock raises nothing, and says so, too.
     """
-    session = build_session(files.settings, log=files.log)
-    options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
-    simulation = simulation_from_files(inputs, options, files.prefix)
-    error: str | None = "stopped by the user"
-    try:
-        result = simulation.run(_decide(session, files), progress)
+    with files:
+        session = build_session(files.settings, log=files.log)
+        options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
+        simulation = simulation_from_files(inputs, options, files.prefix)
+        try:
+            result = simulation.run(_decide(session, files), progress)
+        except BaseException as error:
+            files.finish(session, why(error))
+            raise
         files.written.extend(result.files)
         session.warnings.extend(result.notes)
-        error = None
-    except BeasyError as found:
-        error = str(found)
-        raise
-    finally:
-        summary = files.finish(session, error)
-    return summary
+        return files.finish(session, DEADLOCK if result.ending is Ending.DEADLOCK else None)
 
 
 def _decide(session: Session, files: RunFiles) -> Callable[[Message], Reply]:

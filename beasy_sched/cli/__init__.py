@@ -59,5 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         cli.main(args=arguments, prog_name="beasy-sched")
     except BeasyError as error:
-        click.echo(f"beasy-sched: {error}", err=True)
+        click.echo(f"beasy-sched: {_printable(str(error))}", err=True)
         sys.exit(error.exit_code)
+
+
+def _printable(text: str) -> str:
+    """Escape what could steer a terminal: a message may quote a hostile peer or file."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

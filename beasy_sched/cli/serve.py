@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beasy_sched.cli.run_options import run_options, settings_of
-from beasy_sched.errors import BeasyError, InputError
+from beasy_sched.errors import InputError, why
 from beasy_sched.settings import RunSettings, build_session
 
 if TYPE_CHECKING:
@@ -91,15 +91,9 @@ def _serve_one(
     except BaseException as error:
         if daemon.messages or not idle_is_fine:
             with contextlib.suppress(InputError):  # the first error is the one to tell
-                _leave(daemon, session, files, _why(error), verbosity)
+                _leave(daemon, session, files, why(error), verbosity)
         raise
     _leave(daemon, session, files, None, verbosity)
-
-
-def _why(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "stopped at once by the user"
-    return str(error) if isinstance(error, BeasyError) else f"internal error: {error!r}"
 
 
 def _leave(daemon: Daemon, session: Session, files: RunFiles, error: str | None, verbosity: str) -> None:
