@@ -37,7 +37,7 @@ class SolverOutcome:
     """Proven relative distance to the best possible objective; infinite without a point."""
 
     def __post_init__(self) -> None:
-        if self.has_point != (math.isfinite(self.objective) and 0.0 <= self.gap):
+        if self.has_point != (math.isfinite(self.objective) and self.gap >= 0.0):
             raise ValueError(f"{self.status.value}: objective {self.objective}, gap {self.gap}")
         if self.status is not SolverStatus.OPTIMAL and not self.message:
             raise ValueError(f"{self.status.value}: needs a message")

@@ -1,0 +1,154 @@
+"""HiGHS behind a small interface: one thread, seeded, ended by gap or nodes rather than by time."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.plan.linear import FloatArray, IntArray, LinearModel
+
+
+@dataclass(frozen=True)
+class SolverLimits:
+    """When to stop. Only ``time_s`` makes a result depend on the machine."""
+
+    relative_gap: float = 5e-5
+    nodes: int = 20_000
+    """Branch-and-bound nodes of one optimization."""
+    time_s: float = math.inf
+    """Seconds for all optimizations of one model together."""
+
+
+class Ending(str, Enum):
+    """How one optimization ended."""
+
+    DONE = "done"
+    INFEASIBLE = "infeasible"
+    NODES = "the node limit"
+    TIME = "the time limit"
+    FAILED = "a numerical failure of the solver"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best point of one optimization, if there is one."""
+
+    ending: Ending
+    values: FloatArray | None = None
+    objective: float = math.nan
+    bound: float = -math.inf
+    """No point has a lower objective."""
+
+    @property
+    def gap(self) -> float:
+        """Distance to the bound, relative to the objective (to 1 where that is smaller than 1e-6)."""
+        if self.values is None:
+            return math.inf
+        size = abs(self.objective)
+        return max(0.0, self.objective - self.bound) / (size if size > 1e-6 else 1.0)
+
+
+class Solver:
+    """A model inside HiGHS: minimize one objective after the other, adding rows and bounds between."""
+
+    def __init__(self, model: LinearModel, limits: SolverLimits | None = None) -> None:
+        """Pass the model. Raises ConfigError where highspy is not installed."""
+        self._highspy = _import_highspy()
+        self._limits = limits or SolverLimits()
+        self._deadline_s = time.monotonic() + self._limits.time_s
+        self._columns = model.column_count
+        self._is_mip = bool(model.integer.any())
+        self._highs = self._highspy.Highs()
+        for option, value in {
+            "output_flag": False,
+            "threads": 1,
+            "parallel": "off",
+            "random_seed": 0,
+            "mip_rel_gap": self._limits.relative_gap,
+            "mip_abs_gap": 1e-7,
+            "mip_max_nodes": self._limits.nodes,
+        }.items():
+            self._highs.setOptionValue(option, value)
+        self._highs.passModel(self._as_lp(model))
+
+    def minimize(self, *costs: tuple[IntArray, float | FloatArray]) -> Solution:
+        """Minimize the sum of columns times costs; columns that are not named cost nothing."""
+        cost = np.zeros(self._columns)
+        for columns, values in costs:
+            cost[columns] = values
+        self._highs.changeColsCost(self._columns, np.arange(self._columns, dtype=np.int32), cost)
+        if math.isfinite(self._deadline_s):
+            left_s = self._deadline_s - time.monotonic()
+            if left_s <= 0.0:
+                return Solution(Ending.TIME)
+            # HiGHS counts the time of all runs of one instance.
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left_s)
+        self._highs.run()
+        return self._solution()
+
+    def set_bounds(self, columns: IntArray, lower: float | FloatArray, upper: float | FloatArray) -> None:
+        """Replace the bounds of columns."""
+        count = len(columns)
+        low = np.broadcast_to(np.asarray(lower, dtype=np.float64), count).copy()
+        high = np.broadcast_to(np.asarray(upper, dtype=np.float64), count).copy()
+        self._highs.changeColsBounds(count, columns.astype(np.int32), low, high)
+
+    def add_row(
+        self, columns: IntArray, values: float | FloatArray, *, upper: float, lower: float = -math.inf
+    ) -> None:
+        """Add ``lower <= sum of columns times values <= upper``."""
+        spread = np.broadcast_to(np.asarray(values, dtype=np.float64), len(columns)).copy()
+        self._highs.addRow(lower, upper, len(columns), columns.astype(np.int32), spread)
+
+    def _as_lp(self, model: LinearModel) -> Any:
+        lp = self._highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = model.column_count, model.row_count
+        lp.col_cost_ = np.zeros(model.column_count)
+        lp.col_lower_, lp.col_upper_ = model.bounds
+        lp.row_lower_, lp.row_upper_ = model.row_bounds
+        lp.a_matrix_.format_ = self._highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = model.matrix()
+        if self._is_mip:
+            kinds = (self._highspy.HighsVarType.kContinuous, self._highspy.HighsVarType.kInteger)
+            lp.integrality_ = [kinds[int(whole)] for whole in model.integer]
+        return lp
+
+    def _solution(self) -> Solution:
+        status, states = self._highs.getModelStatus(), self._highspy.HighsModelStatus
+        info = self._highs.getInfo()
+        ending = {
+            states.kOptimal: Ending.DONE,
+            states.kInfeasible: Ending.INFEASIBLE,
+            states.kUnboundedOrInfeasible: Ending.INFEASIBLE,
+            states.kSolutionLimit: Ending.NODES,
+            states.kTimeLimit: Ending.TIME,
+        }.get(status, Ending.FAILED)
+        feasible = info.primal_solution_status == self._highspy.SolutionStatus.kSolutionStatusFeasible
+        if ending in (Ending.INFEASIBLE, Ending.FAILED) or not feasible:
+            return Solution(Ending.FAILED if ending is Ending.DONE else ending)
+        objective = float(info.objective_function_value)
+        bound = objective if ending is Ending.DONE else -math.inf
+        if self._is_mip:
+            bound = float(info.mip_dual_bound)
+        return Solution(ending, np.array(self._highs.getSolution().col_value), objective, bound)
+
+
+def solver_name() -> str:
+    """The solver and its version, for a plan's provenance. Raises ConfigError where it is missing."""
+    return f"HiGHS {_import_highspy().Highs().version()}"
+
+
+def _import_highspy() -> Any:
+    try:
+        import highspy
+    except ImportError:
+        raise ConfigError(
+            "planning needs the HiGHS solver: install it with pip install 'highspy>=1.7'"
+        ) from None
+    return highspy
