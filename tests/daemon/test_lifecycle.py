@@ -196,7 +196,7 @@ def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
         assert daemon.wait() == 1
     assert "Traceback" not in daemon.stderr
     assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
-    assert daemon.summary()["error"] == "stopped at once by the user"
+    assert daemon.summary()["error"] == "stopped by the user"
 
 
 @pytest.mark.parametrize("options", [["--decisions"], ["--no-decisions"]])
