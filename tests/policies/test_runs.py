@@ -149,3 +149,11 @@ def test_hosts_out_of_service(world: World, policy: str, data: st.DataObject) ->
     done = run(world, policy)
     check_jobs(world, done)
     check_energy(done)
+
+
+@settings(max_examples=20, deadline=None)
+@given(worlds, st.sampled_from(["easy", "fcfs"]), st.integers(1, 300), st.integers(1, 300))
+def test_hosts_that_leave_in_the_middle(world: World, policy: str, start: int, length: int) -> None:
+    """Busy ones too: no switching here, so that none is in transition when it leaves."""
+    outage = (float(start), float(start + length), f"0-{world.hosts // 2}")
+    check_jobs(world, run(world.but(outages=(outage,)), policy, with_site=False))
