@@ -3,54 +3,32 @@
 from __future__ import annotations
 
 import math
-import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from beasy_sched.energy.site import Site
-from beasy_sched.errors import BeasyError, PeerError, PolicyError
+from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.job import ENDS, Job, JobState
-from beasy_sched.model.platform import Platform
 from beasy_sched.policies.actions import Action, CallAt, Kill, Reject, SetPState, Start
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.budget import StepBudget
 from beasy_sched.policies.view import View
+from beasy_sched.session.asking import PolicyCaller
 from beasy_sched.session.calls import Calls
 from beasy_sched.session.commands import Commander
 from beasy_sched.session.kills import Kills
 from beasy_sched.session.notices import POWER_FIELD, computes, hosts_of, power_of
+from beasy_sched.session.options import SessionOptions
 from beasy_sched.session.outcomes import Outcomes
 from beasy_sched.session.power import EnergySource, Phase, PowerSide
 from beasy_sched.session.resources import platform_of
 from beasy_sched.units import TIME_TOLERANCE_S
 
-T = TypeVar("T")
-
 DecisionLog = Callable[[float, str, str, str, str], None]
 """Called with (now in s, action, job id or "", hosts, rule)."""
-
-
-@dataclass(frozen=True)
-class SessionOptions:
-    """How a session deals with the simulator, and on what site."""
-
-    site: Site | None = None
-    """Storage, steps and guard; None leaves power out of account."""
-    windows: int = 1
-    """How many windows of the site's length the run has; it ends with the last."""
-    energy: EnergySource = EnergySource.BATSIM
-    """Whether the energy used comes from the simulator's answers or from the daemon's own account."""
-    power_actions: bool = True
-    """Whether P-states may be changed and energy asked for; Batsim needs ``-E`` for both.
-
-    Without them, energy comes from the daemon's own account whatever ``energy`` says.
-    """
-    platform: Platform | None = None
-    """Speeds and powers by host name, where the simulator's properties do not tell them."""
 
 
 class Session:
@@ -64,6 +42,7 @@ class Session:
     ) -> None:
         """Wait for SIMULATION_BEGINS."""
         self.policy = policy
+        self._policy = PolicyCaller(policy)
         self.options = options or SessionOptions()
         self.now = -math.inf
         self.ended = False
@@ -130,7 +109,7 @@ class Session:
         self._profiles = event.profiles
         if options.site is not None:
             self.power = self._power_side(options.site)
-        self._call_policy(self.policy.begin)
+        self._policy.call(self.policy.begin, self.view)
 
     def _power_side(self, site: Site) -> PowerSide:
         options = self.options
@@ -217,7 +196,7 @@ class Session:
         self._kill_the_doomed()
         self._send_wishes()
         if not self._kills and (self.power is None or self.power.is_open(self.now)):
-            for action in self._ask(self.policy.schedule):
+            for action in self._policy.ask(self.policy.schedule, self.view):
                 self._commit(action)
             self._send_wishes()
         self._ask_for_call()
@@ -239,7 +218,7 @@ class Session:
         """Let the policy take its power actions for a step that has just been opened."""
         self.view.budget = budget
         self._note_windows(budget.start_s)
-        for action in self._ask(self.policy.power_actions):
+        for action in self._policy.ask(self.policy.power_actions, self.view):
             self._commit(action)
         self._kills.count()
 
@@ -248,29 +227,6 @@ class Session:
         assert self.options.site is not None
         while now >= (len(self.windows) + 1) * self.options.site.window_s - TIME_TOLERANCE_S:
             self.windows.append(self.outcomes.counts())
-
-    def _ask(self, method: Callable[[View], Sequence[Action]]) -> list[Action]:
-        """Ask the policy for actions; all of them are known before the first is carried out."""
-        return self._call_policy(lambda view: [*method(view)])
-
-    def _call_policy(self, method: Callable[[View], T]) -> T:
-        """Call the policy; its own mistakes become a PolicyError that says where they are."""
-        try:
-            return method(self.view)
-        except BeasyError:
-            raise
-        except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            raise PolicyError(
-                f"policy {self.policy_name!r} failed at {self.now:g} s: {type(error).__name__}: {error}"
-                f" ({place.filename}:{place.lineno})"
-            ) from error
-
-    @property
-    def policy_name(self) -> str:
-        """The policy's name, or for one without a name its module and class."""
-        kind = type(self.policy)
-        return kind.name or f"{kind.__module__}:{kind.__qualname__}"
 
     def _send_wishes(self) -> None:
         if self.commander.busy:
@@ -295,7 +251,7 @@ class Session:
         elif type(action) is Kill:
             self._doom(action.job, action.rule)
         else:
-            raise PolicyError(f"policy {self.policy_name!r} returned {action!r}, which is no action")
+            raise PolicyError(f"policy {self._policy.name!r} returned {action!r}, which is no action")
 
     def _set_pstate(self, action: SetPState) -> None:
         if not self.options.power_actions or not len(action.hosts):
