@@ -9,6 +9,9 @@ import numpy as np
 from beasy_sched.energy.battery import BatterySpec
 from beasy_sched.energy.hydrogen import HydrogenSpec
 from beasy_sched.energy.storage import Storage
+from beasy_sched.model.platform import Platform, ServerKind, SleepState
+from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
+from beasy_sched.plan.power_plan import PowerPlan
 from beasy_sched.plan.power_problem import PowerProblem
 from beasy_sched.units import kw_to_w, kwh_to_j
 
@@ -57,3 +60,38 @@ def three_days(seed: int = 1, demand_kw: float = 6.0, steps: int = 864) -> tuple
     daily = 0.6 + 0.4 * np.sin((hour % 24 - 9) / 12 * np.pi)
     load = demand_kw * 1e3 * daily * np.repeat(rng.uniform(0.7, 1.2, steps // 6 + 1), 6)[:steps]
     return load, sun * clouds + wind
+
+
+def two_kinds(
+    count: int = 3,
+    *,
+    speeds: tuple[float, ...] = (4.0, 2.0, 1e-9, 1 / 6, 1 / 150),
+    full_w: tuple[float, ...] = (120.0, 100.0, 5.0, 101.0, 125.0),
+    kind_of: tuple[int, ...] | None = None,
+) -> Platform:
+    """Servers n0, n1, ...: two computing P-states and sleep; the last is of a kind that never sleeps."""
+    sleeper = ServerKind("sleeper", speeds, full_w, full_w, full_w, (SleepState(2, 3, 4),))
+    always_on = ServerKind("always-on", (3.0,), (50.0,), (50.0,), (90.0,))
+    kinds = np.array(kind_of if kind_of is not None else [0] * (count - 1) + [1])
+    return Platform((sleeper, always_on), kinds, tuple(f"n{i}" for i in range(count)))
+
+
+def hand_plan(start_kwh: float = 5.0) -> Plan:
+    """Three hours by hand: charge 2 kWh, then give 1 and 1; three, two and one servers on."""
+    platform = two_kinds()
+    power = PowerPlan(
+        load_w=np.array([2e3, 2e3, 2e3]),
+        renew_w=np.array([6e3, 1e3, 0.0]),
+        charge_w=np.array([2e3, 0.0, 0.0]),
+        discharge_w=np.array([0.0, 1e3, 1e3]),
+        electrolyzer_w=np.zeros(3),
+        fuel_cell_w=np.zeros(3),
+        curtailed_w=np.array([2e3, 0.0, 0.0]),
+        battery_j=3.6e6 * (start_kwh + np.array([0.0, 2.0, 1.0, 0.0])),
+        hydrogen_kg=np.zeros(4),
+    )
+    states = np.array([[0, 1, 0], [2, 1, 0], [2, 2, 0]], dtype=np.int8)
+    servers = PlannedServers(platform.kinds, platform.kind_of, states, np.array([1.1e6, 8e5, 5e5]))
+    shares = np.array([0.05, 0.1, 0.15])
+    storage = Storage(battery())
+    return Plan(0.0, HOUR_S, storage, power, shares, shares, servers, Provenance("a test"))

@@ -36,7 +36,7 @@ class PowerPlan:
     @property
     def steps(self) -> int:
         """T."""
-        return len(self.load_w)
+        return int(self.load_w.size)
 
     @cached_property
     def scale_w(self) -> float:

@@ -1,0 +1,115 @@
+"""Plan files: MessagePack with compressed arrays and a checksum, so that a damaged one never loads."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from beasy_sched._version import __version__
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.plan.plan import Plan
+from beasy_sched.plan.store import PlanStore
+
+FORMAT = "beasy-sched plan"
+FORMAT_VERSION = 1
+
+_LARGEST_ARRAY_BYTES = 1 << 31
+_DTYPES = {"f8": np.float64, "i8": np.int64, "i1": np.int8}
+
+
+class _Array(msgspec.Struct, array_like=True):
+    """An array as it lies in the file: little-endian, compressed."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
+class _File(msgspec.Struct):
+    format: str
+    version: int
+    program: str = ""
+    sha256: bytes = b""
+    windows: bytes = b""
+
+
+def write_plans(path: str | os.PathLike[str], plans: PlanStore) -> None:
+    """Write all windows to ``path``, whole or not at all. Raises InputError."""
+    windows = msgspec.msgpack.encode(list(plans), enc_hook=_encode_array)
+    digest = hashlib.sha256(windows).digest()
+    file = _File(FORMAT, FORMAT_VERSION, f"beasy-sched {__version__}", digest, windows)
+    write_atomic(path, msgspec.msgpack.encode(file))
+
+
+def read_plans(path: str | os.PathLike[str]) -> PlanStore:
+    """Read and check a plan file. Raises InputError: not a plan, damaged, too new, or inconsistent."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+    file = _opened(path, content)
+    if hashlib.sha256(file.windows).digest() != file.sha256:
+        raise InputError(path, "is damaged: its checksum is wrong; make the plan again")
+    try:
+        return PlanStore(msgspec.msgpack.decode(file.windows, type=list[Plan], dec_hook=_decode_array))
+    except (msgspec.ValidationError, ConfigError) as error:
+        raise InputError(path, str(error)) from None
+
+
+def _opened(path: str | os.PathLike[str], content: bytes) -> _File:
+    """The outer part of a file, of a format and version that this program reads."""
+    try:
+        raw = msgspec.msgpack.decode(content)
+        if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+            raise InputError(path, "is not a beasy-sched plan")
+        version = raw.get("version")
+        if version != FORMAT_VERSION:
+            raise InputError(
+                path,
+                f"has format version {version}, written by {raw.get('program') or 'an unknown program'}; "
+                f"this is beasy-sched {__version__}, which reads version {FORMAT_VERSION}: use the program that "
+                "wrote it, or make the plan again",
+            )
+        return msgspec.convert(raw, _File)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+        ours = FORMAT.encode() in content[:64]
+        message = "is damaged or cut off: make the plan again" if ours else "is not a beasy-sched plan"
+        raise InputError(path, message) from None
+
+
+def _encode_array(value: Any) -> _Array:
+    if not isinstance(value, np.ndarray):
+        raise NotImplementedError(type(value))
+    code = value.dtype.newbyteorder("<").str[1:]
+    data = np.ascontiguousarray(value, dtype=f"<{code}")
+    if code == "i1":
+        data = np.ascontiguousarray(data.T)  # A server's states side by side compress better.
+    return _Array(code, value.shape, zlib.compress(data.tobytes(), 6))
+
+
+def _decode_array(kind: Any, value: Any) -> Any:
+    array = msgspec.convert(value, _Array)
+    dtype = _DTYPES.get(array.dtype)
+    if dtype is None:
+        raise ValueError(f"an array of unknown type {array.dtype!r}")
+    size = math.prod(array.shape) * np.dtype(dtype).itemsize
+    if min(array.shape, default=0) < 0 or size > _LARGEST_ARRAY_BYTES:
+        raise ValueError(f"an array of impossible shape {array.shape}")
+    try:
+        data = zlib.decompressobj().decompress(array.data, size + 1)
+    except zlib.error as error:
+        raise ValueError(f"an array that cannot be unpacked ({error})") from None
+    if len(data) != size:
+        raise ValueError(f"an array of {len(data)} bytes instead of {size}")
+    values = np.frombuffer(data, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
+    if array.dtype == "i1":
+        return np.ascontiguousarray(values.reshape(array.shape[::-1]).T)
+    return values.reshape(array.shape)

@@ -1,0 +1,240 @@
+"""An offline plan of one window: power plan, server states, forecasts, and where all that came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.platform import IntArray, Platform, ServerKind
+from beasy_sched.plan.forecast import Forecast
+from beasy_sched.plan.power_check import storage_violations
+from beasy_sched.plan.power_plan import FloatArray, PowerPlan
+
+StateArray = npt.NDArray[np.int8]
+
+_LEVELS = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg")
+"""What differs from window to window, and says nothing about the place."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """How one of the optimizations behind a plan ended."""
+
+    name: str
+    status: str
+    gap: float
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a plan came from."""
+
+    program: str
+    """Name and version of the program that made it."""
+    solver: str = ""
+    inputs: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of each input, by what it was: site, platform, demand, production."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Choices that shaped it, such as ``surplus``."""
+    solved: tuple[Solved, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannedServers:
+    """The servers that a plan is for, and the state of each in each step."""
+
+    kinds: tuple[ServerKind, ...]
+    kind_of: IntArray
+    """Index into ``kinds`` of each of the N servers."""
+    states: StateArray
+    """P-states as numbered in the platform file, of shape (T, N); the sleep state's number when asleep.
+
+    A server whose state changes between computing and asleep at a step switches at the step's start.
+    """
+    energy_j: FloatArray
+    """Planned worst-case energy of all servers in each step (Eq. 3.17)."""
+
+    @property
+    def asleep(self) -> npt.NDArray[np.bool_]:
+        """Which servers sleep, of shape (T, N)."""
+        sleep = np.array([kind.sleep.pstate if kind.sleep else -1 for kind in self.kinds])
+        return np.asarray(self.states == sleep[self.kind_of])
+
+    @property
+    def on_count(self) -> npt.NDArray[np.intp]:
+        """Servers that are not asleep, in each step."""
+        return np.asarray((~self.asleep).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One window's plan. `check` says whether it holds together; readers call it."""
+
+    start_s: float
+    """When the window starts, on the run's clock."""
+    step_s: float
+    storage: Storage
+    power: PowerPlan
+    load_uncertainty: FloatArray
+    """u_load of each step."""
+    renew_uncertainty: FloatArray
+    """u_renew of each step."""
+    servers: PlannedServers | None
+    """None where only the power was planned."""
+    provenance: Provenance
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return self.power.steps
+
+    @property
+    def end_s(self) -> float:
+        """When the window ends, on the run's clock."""
+        return self.start_s + self.steps * self.step_s
+
+    @property
+    def demand(self) -> Forecast:
+        """P_load and u_load."""
+        return Forecast(self.power.load_w, self.load_uncertainty)
+
+    @property
+    def production(self) -> Forecast:
+        """P_renew and u_renew."""
+        return Forecast(self.power.renew_w, self.renew_uncertainty)
+
+    @property
+    def soc_pct(self) -> FloatArray:
+        """SoC (%) at the start of each step and at the end of the last: T + 1 values."""
+        return 100.0 * self.power.battery_j / self.storage.battery.capacity_j
+
+    def level_at(self, step: int) -> StorageState:
+        """Planned levels at the start of a step; ``steps`` (or -1) is the end of the window."""
+        return StorageState(float(self.power.battery_j[step]), float(self.power.hydrogen_kg[step]))
+
+    def check(self) -> None:
+        """Raise ConfigError, naming the first thing wrong: shapes, bounds, balance, energy of servers."""
+        if not (0 < self.step_s < np.inf and np.isfinite(self.start_s)):
+            raise ConfigError(f"a window from {self.start_s} s in steps of {self.step_s} s")
+        self._check_shapes()
+        for forecast in ("demand", "production"):
+            getattr(self, forecast)  # Raises for powers and uncertainties that cannot be.
+        broken = storage_violations(self.power, self.storage, self.step_s)
+        if broken:
+            raise ConfigError(str(broken[0]))
+        if self.servers is not None:
+            self._check_servers(self.servers)
+
+    def check_site(self, site: Site) -> None:
+        """Raise ConfigError, naming the first difference, where the plan was made for another site."""
+        if site.step_s != self.step_s:
+            raise ConfigError(f"the plan has steps of {self.step_s:g} s, the site of {site.step_s:g} s")
+        ours, theirs = (_described(storage) for storage in (self.storage, site.storage))
+        for name in (*ours, *(name for name in theirs if name not in ours)):
+            if ours.get(name) != theirs.get(name):
+                raise ConfigError(f"{name} is {ours.get(name)} in the plan, {theirs.get(name)} at the site")
+
+    def check_platform(self, platform: Platform) -> None:
+        """Raise ConfigError, naming the first difference, where the plan was made for other servers."""
+        if self.servers is None:
+            return
+        count = len(self.servers.kind_of)
+        if platform.size != count:
+            raise ConfigError(f"the plan is for {count} servers, the platform has {platform.size}")
+        pairs = np.stack((self.servers.kind_of, platform.kind_of), axis=1)
+        unique, first = np.unique(pairs, axis=0, return_index=True)
+        for at in np.argsort(first):
+            planned, found = self.servers.kinds[unique[at, 0]], platform.kinds[unique[at, 1]]
+            difference = _kind_difference(planned, found)
+            if difference:
+                host = int(first[at])
+                raise ConfigError(f"server {host} ({platform.names[host]}): {difference}")
+
+    def _check_shapes(self) -> None:
+        steps = self.power.steps
+        if steps < 1:
+            raise ConfigError("the window has no steps")
+        wanted: dict[str, int] = dict.fromkeys(self.power.__dataclass_fields__, steps)
+        wanted["battery_j"] = wanted["hydrogen_kg"] = steps + 1
+        arrays: dict[str, FloatArray] = {name: getattr(self.power, name) for name in wanted}
+        arrays.update(load_uncertainty=self.load_uncertainty, renew_uncertainty=self.renew_uncertainty)
+        for name, values in arrays.items():
+            count = wanted.get(name, steps)
+            if values.dtype != np.float64 or values.shape != (count,):
+                raise ConfigError(
+                    f"{name} is an array of {values.dtype} of shape {values.shape}, expected {count} numbers"
+                )
+            if not np.isfinite(values).all():
+                raise ConfigError(f"{name} is not finite at step {int(np.argmin(np.isfinite(values)))}")
+
+    def _check_servers(self, servers: PlannedServers) -> None:
+        count = len(servers.kind_of)
+        if servers.states.dtype != np.int8 or servers.states.shape != (self.steps, count):
+            raise ConfigError(
+                f"server states: an array of {servers.states.dtype} of shape {servers.states.shape}, "
+                f"expected int8 of ({self.steps}, {count})"
+            )
+        if servers.energy_j.shape != (self.steps,) or not np.isfinite(servers.energy_j).all():
+            raise ConfigError(f"server energy: expected {self.steps} finite numbers")
+        if count and not (servers.kind_of.min() >= 0 and servers.kind_of.max() < len(servers.kinds)):
+            raise ConfigError("a server is of a kind that the plan does not describe")
+        for index, kind in enumerate(servers.kinds):
+            allowed = [*kind.computing, *(sleep.pstate for sleep in kind.sleeps)]
+            wrong = ~np.isin(servers.states, allowed) & (servers.kind_of == index)
+            if wrong.any():
+                step, host = (int(axis[0]) for axis in np.nonzero(wrong))
+                raise ConfigError(
+                    f"server {host} is to be in P-state {servers.states[step, host]} at step {step}, "
+                    f"which its kind ({kind.name}) does not have for computing or sleeping"
+                )
+        most_j = self.power.envelope_w * self.step_s
+        over = servers.energy_j - most_j > 1e-6 * self.power.scale_w * self.step_s
+        if over.any():
+            step = int(np.argmax(over))
+            raise ConfigError(
+                f"the servers are to use {servers.energy_j[step]:.6g} J in step {step}, "
+                f"more than the envelope of {most_j[step]:.6g} J (3.16)"
+            )
+
+
+def _described(storage: Storage) -> dict[str, Any]:
+    """The numbers that say what a storage is, by their names in messages."""
+    parts = {"battery": storage.battery, "hydrogen": storage.hydrogen}
+    described: dict[str, Any] = {}
+    for part, spec in parts.items():
+        if spec is None:
+            described[part] = "none"
+            continue
+        described[part] = "there"
+        for name, value in msgspec.to_builtins(spec).items():
+            if name not in _LEVELS:
+                described[f"{part}.{name}"] = value
+    return described
+
+
+def _kind_difference(planned: ServerKind, found: ServerKind) -> str:
+    """The first difference between two kinds as far as both are known, "" if there is none."""
+    if planned.sleeps != found.sleeps:
+        return f"sleep states {_sleeps(planned)} in the plan, {_sleeps(found)} on the platform"
+    for name, what in (("speeds_flops", "speed"), ("idle_w", "idle power"), ("full_w", "full power")):
+        ours, theirs = getattr(planned, name), getattr(found, name)
+        if not ours or not theirs:
+            continue
+        if len(ours) != len(theirs):
+            return f"{len(ours)} P-states in the plan, {len(theirs)} on the platform"
+        for pstate, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            if abs(one - other) > 1e-9 * max(abs(one), abs(other)):
+                return f"{what} of P-state {pstate} is {one:g} in the plan, {other:g} on the platform"
+    return ""
+
+
+def _sleeps(kind: ServerKind) -> str:
+    return ",".join(f"{s.pstate}:{s.off_pstate}:{s.on_pstate}" for s in kind.sleeps) or "none"

@@ -1,0 +1,128 @@
+"""The plans of consecutive windows as one: what is planned for a moment, and do they fit together."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from beasy_sched.energy.site import Site
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.platform import Platform
+from beasy_sched.plan.plan import Plan
+from beasy_sched.units import TIME_TOLERANCE_S
+
+
+class Place(NamedTuple):
+    """A step of a window."""
+
+    window: int
+    step: int
+
+
+class PlanStore:
+    """Plans by window, each checked, each starting when and at the levels where the one before ends."""
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        """Raises ConfigError for no plan, a broken one, or windows that do not follow each other."""
+        if not plans:
+            raise ConfigError("there is no window in the plan")
+        self._plans: list[Plan] = []
+        for plan in plans:
+            self.add(plan)
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(self._plans)
+
+    def __getitem__(self, window: int) -> Plan:
+        return self._plans[window]
+
+    @property
+    def start_s(self) -> float:
+        """When the first window starts."""
+        return self._plans[0].start_s
+
+    @property
+    def end_s(self) -> float:
+        """When the last known window ends: nothing is planned from then on."""
+        return self._plans[-1].end_s
+
+    def add(self, plan: Plan) -> None:
+        """Add the plan of the next window. Raises ConfigError, and keeps the store as it was."""
+        window = len(self._plans)
+        try:
+            plan.check()
+            if self._plans:
+                _check_follows(self._plans[-1], plan)
+        except ConfigError as error:
+            raise ConfigError(f"window {window}: {error}") from None
+        self._plans.append(plan)
+
+    def place(self, time_s: float) -> Place | None:
+        """The window and step that a moment lies in; None outside all windows."""
+        window = bisect_right([plan.start_s - TIME_TOLERANCE_S for plan in self._plans], time_s) - 1
+        if window < 0:
+            return None
+        plan = self._plans[window]
+        step = int((time_s - plan.start_s + TIME_TOLERANCE_S) / plan.step_s)
+        return Place(window, step) if step < plan.steps else None
+
+    def check_fits(self, platform: Platform, site: Site) -> None:
+        """Raise ConfigError, naming the first difference, where the plans are not for these.
+
+        The first window must also start at the site's levels.
+        """
+        for window, plan in enumerate(self._plans):
+            try:
+                plan.check_platform(platform)
+                plan.check_site(site)
+            except ConfigError as error:
+                raise ConfigError(f"window {window}: {error}") from None
+        planned, real, battery = self._plans[0].level_at(0), site.storage.start(), site.storage.battery
+        if abs(planned.battery_j - real.battery_j) > 1e-6 * battery.capacity_j:
+            raise ConfigError(
+                f"the plan starts with the battery at {battery.soc_pct(planned.battery_j):.4g} %, "
+                f"the site at {battery.soc_pct(real.battery_j):.4g} %"
+            )
+        if abs(planned.hydrogen_kg - real.hydrogen_kg) > 1e-6 * max(1.0, real.hydrogen_kg):
+            raise ConfigError(
+                f"the plan starts with {planned.hydrogen_kg:.4g} kg of hydrogen, "
+                f"the site with {real.hydrogen_kg:.4g} kg"
+            )
+
+
+def _check_follows(before: Plan, after: Plan) -> None:
+    """Whether ``after`` takes over where ``before`` ends."""
+    gap_s = after.start_s - before.end_s
+    if abs(gap_s) > TIME_TOLERANCE_S:
+        kind = "a gap" if gap_s > 0 else "an overlap"
+        raise ConfigError(
+            f"starts at {after.start_s:g} s, the window before ends at {before.end_s:g} s: "
+            f"{kind} of {abs(gap_s):g} s"
+        )
+    if after.step_s != before.step_s:
+        raise ConfigError(f"has steps of {after.step_s:g} s, the window before of {before.step_s:g} s")
+    after.check_site(Site(before.storage, before.step_s))
+    if (before.servers is None) != (after.servers is None):
+        raise ConfigError("only one of it and the window before plans servers")
+    if before.servers is not None and after.servers is not None:
+        same = np.array_equal(before.servers.kind_of, after.servers.kind_of)
+        if before.servers.kinds != after.servers.kinds or not same:
+            raise ConfigError("its servers are not those of the window before")
+    battery = before.storage.battery
+    ended, starts = before.level_at(-1), after.level_at(0)
+    if abs(ended.battery_j - starts.battery_j) > 1e-6 * battery.capacity_j:
+        raise ConfigError(
+            f"starts with the battery at {battery.soc_pct(starts.battery_j):.6g} %, "
+            f"the window before ends at {battery.soc_pct(ended.battery_j):.6g} %"
+        )
+    if abs(ended.hydrogen_kg - starts.hydrogen_kg) > 1e-6 * max(1.0, ended.hydrogen_kg):
+        raise ConfigError(
+            f"starts with {starts.hydrogen_kg:.6g} kg of hydrogen, "
+            f"the window before ends with {ended.hydrogen_kg:.6g} kg"
+        )
