@@ -75,8 +75,8 @@ def _opened(path: str | os.PathLike[str], content: bytes) -> _File:
             raise InputError(
                 path,
                 f"has format version {version}, written by {raw.get('program') or 'an unknown program'}; "
-                f"this is beasy-sched {__version__}, which reads version {FORMAT_VERSION}: use the program that "
-                "wrote it, or make the plan again",
+                f"this is beasy-sched {__version__}, which reads version {FORMAT_VERSION}: "
+                "use the program that wrote it, or make the plan again",
             )
         return msgspec.convert(raw, _File)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):

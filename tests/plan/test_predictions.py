@@ -91,7 +91,7 @@ def test_dangerous_and_violation_steps(
 
 
 def test_counts_curves_below_the_minimum() -> None:
-    spec = replace(HALF, soc_min_pct=10.0)  # 1 kWh: being there is not below.
+    spec = replace(HALF, soc_min_pct=10.0, soc_target_pct=50.0)  # 1 kWh: being there is not below.
     shares = np.full(2, 0.5)
     flat = Forecast(np.full(2, 2e3), shares)
     assert predict(spec, spec.start_j, flat, flat, HOUR_S).below.tolist() == [0, 1]
