@@ -68,7 +68,7 @@ def test_results_are_read_again_by_prefix(run: bs.Run) -> None:
 
 
 def test_missing_results_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing_summary.json: cannot be read"):
+    with pytest.raises(InputError, match=r"nothing_summary\.json: cannot be read"):
         bs.read_run(tmp_path / "nothing")
 
 
