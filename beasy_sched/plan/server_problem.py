@@ -101,7 +101,7 @@ def minimum_on_steps(minimum_on_s: float, step_s: float) -> int:
 def total_energy_j(problem: ServerProblem, counts: tuple[KindCounts, ...]) -> FloatArray:
     """Energy of each step over all kinds, J: [T]."""
     parts = [c.energy_j(table) for c, table in zip(counts, problem.tables, strict=True)]
-    return np.sum(parts, axis=0)
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def objective_flops(problem: ServerProblem, counts: tuple[KindCounts, ...]) -> float:

@@ -62,7 +62,7 @@ class BestPlan:
                 self.offer(fill(self.problem, paths))
             if np.maximum(excess_j, 0.0).sum() < np.maximum(least, 0.0).sum():
                 least = excess_j
-        return np.maximum(least, 0.0)
+        return np.asarray(np.maximum(least, 0.0))
 
 
 def roundings(model: ServerModel, point: FloatArray) -> Iterator[tuple[Trajectory, ...]]:

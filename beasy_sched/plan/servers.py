@@ -30,6 +30,8 @@ from beasy_sched.plan.server_table import KindTable, kind_tables
 from beasy_sched.plan.solver import Ending, SolverLimits
 from beasy_sched.units import SECONDS_PER_HOUR
 
+_NODES = 2000
+"""Branch-and-bound nodes of a small model: some seconds."""
 _SAME_ENVELOPE = 1e-6
 """An envelope that lacks no more than this share of the least draw is taken as enough (solver rounding)."""
 
@@ -109,7 +111,7 @@ def plan_servers(
         problem = _problem(tables, starts, problem.budget_j, rules, least_steps)
         shortfall_j = _shortfall_j(problem)
     problem = replace(problem, budget_j=problem.budget_j + shortfall_j)
-    found = search(problem, rules.gap, SolverLimits(time_s=rules.time_s))
+    found = search(problem, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
     states = np.empty((problem.steps, platform.size), dtype=np.int8)
     for k, ids in enumerate(hosts):
         asleep = int(sleep_pstates(platform)[ids[0]]) if ids.size else -1
