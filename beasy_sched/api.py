@@ -64,12 +64,12 @@ def generate_power(
     wind: PathLike | None = None,
     pv_kw: float = 0.0,
     wind_kw: float = 0.0,
-    start: str = "2024-06-01",
+    start: str | None = None,
     days: float = 3.0,
     seed: int = 0,
     **weather: float,
 ) -> Path:
-    """Write power events, one a step of 300 s, from ``start`` (UTC) on.
+    """Write power events, one a step of 300 s, from ``start`` (UTC; default: where the files begin).
 
     ``pv`` and ``wind`` are exports of Renewables.ninja, NASA POWER or CSV files, scaled to ``pv_kw`` and
     ``wind_kw``; without files the weather is synthetic (``weather``: fields of `SyntheticWeather`).
@@ -81,22 +81,25 @@ def generate_power(
     from beasy_sched.formats.power_events import power_event_lines
     from beasy_sched.formats.timestamps import parse_moment
     from beasy_sched.formats.weather_file import read_weather_file
-    from beasy_sched.generate.power import Window, pv_production, step_power, wind_production
-    from beasy_sched.generate.synthetic_power import SyntheticWeather, synthetic_series
-    from beasy_sched.units import kw_to_w
+    from beasy_sched.generate.power import Window, pv_production, shared_start, step_power, wind_production
+    from beasy_sched.generate.synthetic_power import SYNTHETIC_START, SyntheticWeather, synthetic_series
+    from beasy_sched.units import SECONDS_PER_DAY, kw_to_w
 
-    start_s = parse_moment(start)
-    if start_s is None:
+    start_s = None if start is None else parse_moment(start)
+    if start is not None and start_s is None:
         raise ConfigError(f"start: found {start!r}, expected a date such as 2024-06-01")
-    window = Window(round(days * 86_400 / _STEP_S), _STEP_S, start_s)
     sky = None
     if pv is None and wind is None:
-        sky = synthetic_series(SyntheticWeather(**weather), seed=seed, start_s=start_s, hours=24 * days)
+        begin_s = parse_moment(SYNTHETIC_START) if start_s is None else start_s
+        assert begin_s is not None
+        sky = synthetic_series(SyntheticWeather(**weather), seed=seed, start_s=begin_s, hours=24 * days)
     plants = []
     for file, size_kw, make in ((pv, pv_kw, pv_production), (wind, wind_kw, wind_production)):
         series = read_weather_file(file) if file is not None else sky
         if series is not None and size_kw > 0:
             plants.append(make(series, installed_w=kw_to_w(size_kw)))
+    start_s = shared_start(plants) if start_s is None else start_s
+    window = Window(round(days * SECONDS_PER_DAY / _STEP_S), _STEP_S, start_s)
     total_w = np.sum([np.zeros(window.steps), *(step_power(plant, window) for plant in plants)], axis=0)
     write_atomic(path, power_event_lines(total_w, _STEP_S))
     return Path(path)

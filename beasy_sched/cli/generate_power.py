@@ -32,10 +32,8 @@ from beasy_sched.generate.power import (
     wind_production,
 )
 from beasy_sched.generate.synthetic_export import export_lines
-from beasy_sched.generate.synthetic_power import SyntheticWeather, synthetic_series
+from beasy_sched.generate.synthetic_power import SYNTHETIC_START, SyntheticWeather, synthetic_series
 from beasy_sched.units import kw_to_w, w_to_kw
-
-_SYNTHETIC_START = "2024-06-01"
 
 
 @click.command()
@@ -151,7 +149,7 @@ def _synthetic(options: PowerOptions) -> list[Production]:
     weather = SyntheticWeather(
         latitude_deg=options.latitude, cloudiness=options.cloudiness, wind_mean_m_s=options.wind_mean
     )
-    start_s = parse_moment(_SYNTHETIC_START) if options.start is None else options.start
+    start_s = parse_moment(SYNTHETIC_START) if options.start is None else options.start
     assert start_s is not None
     series = synthetic_series(weather, seed=options.seed, start_s=start_s, hours=math.ceil(options.days * 24))
     productions = []

@@ -13,6 +13,7 @@ from beasy_sched.energy.resample import Interpolation
 from beasy_sched.formats.power_events import EventsFormat
 from beasy_sched.formats.timestamps import DateOrder, parse_moment
 from beasy_sched.generate.power import Gaps, Route
+from beasy_sched.generate.synthetic_power import SyntheticWeather
 from beasy_sched.units import SECONDS_PER_DAY
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -183,7 +184,11 @@ _OPTIONS = (
     click.option("--latitude", type=float, default=43.6, show_default=True, help="Synthetic: degrees north."),
     click.option("--cloudiness", type=float, default=0.5, show_default=True, help="Synthetic: 0 to 1."),
     click.option(
-        "--wind-mean", type=float, default=6.0, show_default=True, help="Synthetic: mean wind, m/s."
+        "--wind-mean",
+        type=float,
+        default=SyntheticWeather.wind_mean_m_s,
+        show_default=True,
+        help="Synthetic: mean wind, m/s.",
     ),
     click.option(
         "--write-ninja",

@@ -32,6 +32,10 @@ _CLOUD_SPREAD = 1.5
 _SMALLEST_UNIFORM = 2.0**-54
 
 
+SYNTHETIC_START = "2024-10-01"
+"""When a synthetic window starts unless it is told: days as long as nights."""
+
+
 @dataclass(frozen=True)
 class SyntheticWeather:
     """The climate of a place. Raises `FieldError` when out of range."""
@@ -41,7 +45,8 @@ class SyntheticWeather:
     """Mean cloud cover, 0 to 1."""
     cloud_memory_h: float = 6.0
     """Hours after which the clouds' correlation has fallen to 1/e."""
-    wind_mean_m_s: float = 6.0
+    wind_mean_m_s: float = 4.0
+    """Mean wind speed at the hub: by default an inland site with small turbines."""
     wind_shape: float = 2.0
     """Shape of the Weibull distribution of wind speeds."""
     wind_memory_h: float = 8.0

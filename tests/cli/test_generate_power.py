@@ -108,7 +108,7 @@ def test_synthetic_exports_can_be_read_back(tmp_path, capfd):
     code, _, err = run(
         capfd, "--pv", f"{prefix}_pv.csv", "--wind", f"{prefix}_wind.csv", *size, "-o", tmp_path / "b.txt"
     )
-    assert (code, "from 2024-06-01 00:00 UTC" in err) == (0, True)
+    assert (code, "from 2024-10-01 00:00 UTC" in err) == (0, True)
     energies = [
         sum(line["power_available"] for line in events((tmp_path / name).read_text()))
         for name in ("a.txt", "b.txt")

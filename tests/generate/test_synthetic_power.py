@@ -64,7 +64,8 @@ def test_clouds_only_take_away():
 
 
 def test_a_year_of_wind_has_the_distribution_and_the_memory_asked_for():
-    speeds = np.concatenate([weather(seed=s, hours=8760).columns[WIND_SPEED] for s in range(4)])
+    windy = SyntheticWeather(wind_mean_m_s=6)
+    speeds = np.concatenate([weather(windy, seed=s, hours=8760).columns[WIND_SPEED] for s in range(4)])
     assert speeds.mean() == pytest.approx(6, rel=0.05)
     median = 6 / math.gamma(1.5) * math.log(2) ** 0.5
     assert np.median(speeds) == pytest.approx(median, rel=0.05)
