@@ -17,6 +17,7 @@ _COMMANDS = {
     "serve": "beasy_sched.cli.serve:serve",
     "simulate": "beasy_sched.cli.simulate:simulate",
     "batsim": "beasy_sched.cli.batsim:batsim",
+    "plan": "beasy_sched.cli.plan:plan",
     "policies": "beasy_sched.cli.policies:policies",
     "replay": "beasy_sched.cli.replay:replay",
 }

@@ -1,0 +1,192 @@
+"""A plan as a picture: powers with their bands, what the storages do, their levels, servers on."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.plan.forecast import Forecast
+from beasy_sched.plan.power_plan import FloatArray
+from beasy_sched.plan.store import PlanStore
+
+_FORMATS = ("png", "svg", "pdf")
+_PRODUCTION, _DEMAND, _ENVELOPE = "#e69f00", "#0072b2", "#111111"
+_BATTERY, _HYDROGEN, _SERVERS, _LIMIT = "#009e73", "#cc79a7", "#56719a", "#888888"
+
+
+def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
+    """Draw all windows on one axis of time. Returns the file's bytes.
+
+    The same plan gives the same bytes with the same matplotlib. Raises ConfigError for a format that is
+    not png, svg or pdf, and where matplotlib is not installed.
+    """
+    kind = suffix.lstrip(".").lower() or "png"
+    if kind not in _FORMATS:
+        raise ConfigError(f"figures are {', '.join(_FORMATS)} files: found {suffix!r}")
+    figure_class = _import_figure()
+    rows = _panels(plans)
+    figure = figure_class(figsize=(11.0, 2.2 + 1.9 * len(rows)), layout="constrained")
+    axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False, height_ratios=[r[1] for r in rows])[:, 0]
+    for (draw, _), panel in zip(rows, axes, strict=True):
+        draw(panel, plans)
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+        for plan in list(plans)[1:]:
+            panel.axvline(plan.start_s / 3600.0, color=_LIMIT, linewidth=1.0, linestyle="--")
+    axes[0].set_title(_title(plans), fontsize=11, loc="left")
+    _mark_hours(axes[-1], plans)
+    return _saved(figure, kind)
+
+
+def _panels(plans: PlanStore) -> list[tuple[Any, float]]:
+    """What is drawn, from top to bottom, with relative heights."""
+    rows: list[tuple[Any, float]] = [(_draw_powers, 2.0), (_draw_flows, 1.2), (_draw_soc, 1.2)]
+    if plans[0].storage.hydrogen is not None:
+        rows.append((_draw_hydrogen, 1.0))
+    if plans[0].servers is not None:
+        rows.append((_draw_servers, 1.2))
+    return rows
+
+
+def _title(plans: PlanStore) -> str:
+    factors = ", ".join(f"{100 * plan.power.relax_factor:.1f} %" for plan in plans)
+    return f"Offline plan: at most {factors} of a step's demand not met (relax factor rf)"
+
+
+def _draw_powers(panel: Any, plans: PlanStore) -> None:
+    for plan, first in zip(plans, _firsts(plans), strict=True):
+        hours = _edges(plan.start_s, plan.step_s, plan.steps)
+        _band(panel, hours, plan.production, _PRODUCTION, "production (sun, wind) and its band", first)
+        _band(panel, hours, plan.demand, _DEMAND, "demand and its band", first)
+        label = "envelope of the servers" if first else None
+        panel.stairs(
+            plan.power.envelope_w / 1e3, hours, color=_ENVELOPE, linewidth=1.6, label=label, baseline=None
+        )
+        unmet = plan.power.load_w - plan.power.envelope_w
+        if unmet.max() > 1e-3 * plan.power.scale_w:
+            panel.fill_between(
+                hours[:-1],
+                plan.power.load_w / 1e3,
+                plan.power.envelope_w / 1e3,
+                where=unmet > 1e-3 * plan.power.scale_w,
+                step="post",
+                color="#d55e00",
+                alpha=0.5,
+                linewidth=0,
+                label="demand not met" if first else None,
+            )
+    panel.set_ylabel("power [kW]")
+    panel.set_ylim(bottom=0.0)
+    panel.legend(loc="upper right", ncols=2, fontsize=8, framealpha=0.9)
+
+
+def _band(panel: Any, hours: FloatArray, forecast: Forecast, color: str, label: str, first: bool) -> None:
+    panel.stairs(
+        forecast.high_w / 1e3, hours, baseline=forecast.low_w / 1e3, fill=True, color=color, alpha=0.2
+    )
+    panel.stairs(
+        forecast.value_w / 1e3,
+        hours,
+        color=color,
+        linewidth=1.2,
+        label=label if first else None,
+        baseline=None,
+    )
+
+
+def _draw_flows(panel: Any, plans: PlanStore) -> None:
+    has_hydrogen = plans[0].storage.hydrogen is not None
+    for plan, first in zip(plans, _firsts(plans), strict=True):
+        power, hours = plan.power, _edges(plan.start_s, plan.step_s, plan.steps)
+        out, into = power.discharge_w / 1e3, -power.charge_w / 1e3
+        battery = "battery" if first else None
+        panel.stairs(out, hours, fill=True, color=_BATTERY, alpha=0.8, label=battery)
+        panel.stairs(into, hours, fill=True, color=_BATTERY, alpha=0.8)
+        if has_hydrogen:
+            hydrogen = "fuel cell, electrolyzer" if first else None
+            more, less = out + power.fuel_cell_w / 1e3, into - power.electrolyzer_w / 1e3
+            panel.stairs(more, hours, baseline=out, fill=True, color=_HYDROGEN, alpha=0.8, label=hydrogen)
+            panel.stairs(less, hours, baseline=into, fill=True, color=_HYDROGEN, alpha=0.8)
+    panel.axhline(0.0, color="black", linewidth=0.8)
+    panel.set_ylabel("storage [kW]\n$-$ in      out +")
+    panel.legend(loc="upper right", ncols=2, fontsize=8, framealpha=0.9)
+
+
+def _draw_soc(panel: Any, plans: PlanStore) -> None:
+    battery = plans[0].storage.battery
+    for plan in plans:
+        hours = _edges(plan.start_s, plan.step_s, plan.steps)
+        panel.plot(hours, plan.soc_pct, color=_BATTERY, linewidth=1.6)
+        panel.fill_between(hours, plan.soc_pct, color=_BATTERY, alpha=0.15, linewidth=0)
+    end_h = plans.end_s / 3600.0
+    for value, name in ((battery.soc_min_pct, "min"), (battery.soc_max_pct, "max")):
+        panel.axhline(value, color="#d55e00", linewidth=1.0, linestyle=":")
+        panel.annotate(name, (end_h, value), (3, 0), textcoords="offset points", va="center", fontsize=8)
+    panel.plot([end_h], [battery.soc_target_pct], marker="<", color="black", clip_on=False, zorder=5)
+    panel.annotate(
+        "target", (end_h, battery.soc_target_pct), (7, 0), textcoords="offset points", va="center", fontsize=8
+    )
+    panel.set_ylim(0.0, 100.0)
+    panel.set_ylabel("battery [%]")
+
+
+def _draw_hydrogen(panel: Any, plans: PlanStore) -> None:
+    hydrogen = plans[0].storage.hydrogen
+    for plan in plans:
+        hours = _edges(plan.start_s, plan.step_s, plan.steps)
+        panel.plot(hours, plan.power.hydrogen_kg, color=_HYDROGEN, linewidth=1.6)
+        panel.fill_between(hours, plan.power.hydrogen_kg, color=_HYDROGEN, alpha=0.15, linewidth=0)
+    target, end_h = hydrogen.level_target_kg, plans.end_s / 3600.0
+    panel.plot([end_h], [target], marker="<", color="black", clip_on=False, zorder=5)
+    panel.annotate("target", (end_h, target), (7, 0), textcoords="offset points", va="center", fontsize=8)
+    panel.set_ylim(0.0, hydrogen.tank_kg)
+    panel.set_ylabel("hydrogen [kg]")
+
+
+def _draw_servers(panel: Any, plans: PlanStore) -> None:
+    count = 0
+    for plan in plans:
+        assert plan.servers is not None
+        count = len(plan.servers.kind_of)
+        hours = _edges(plan.start_s, plan.step_s, plan.steps)
+        panel.stairs(plan.servers.on_count, hours, fill=True, color=_SERVERS, alpha=0.8)
+    panel.axhline(count, color=_LIMIT, linewidth=1.0, linestyle=":")
+    panel.set_ylim(0.0, 1.08 * count)
+    panel.set_ylabel(f"servers on\nof {count:,}")
+
+
+def _mark_hours(panel: Any, plans: PlanStore) -> None:
+    """Hours from the start of the run, marked at parts of days."""
+    first, last = plans.start_s / 3600.0, plans.end_s / 3600.0
+    span = last - first
+    spacing = next((s for s in (1, 2, 6, 12, 24, 48, 168) if span / s <= 16), span / 8)
+    panel.set_xticks(np.arange(first, last + 1e-6, spacing))
+    panel.set_xlim(first, last)
+    panel.set_xlabel("time [h]")
+
+
+def _edges(start_s: float, step_s: float, steps: int) -> FloatArray:
+    return (start_s + step_s * np.arange(steps + 1)) / 3600.0
+
+
+def _firsts(plans: PlanStore) -> list[bool]:
+    """True for the first window only: labels appear once."""
+    return [window == 0 for window in range(len(plans))]
+
+
+def _saved(figure: Any, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    dateless: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    figure.savefig(buffer, format=kind, dpi=120, metadata=dateless[kind])
+    return buffer.getvalue()
+
+
+def _import_figure() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("drawing needs matplotlib: install it with pip install 'matplotlib>=3.7'") from None
+    return Figure
