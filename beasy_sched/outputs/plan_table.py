@@ -35,11 +35,11 @@ def _window_rows(plan: Plan, totals: PlanSummary) -> Iterator[Row]:
     )
     yield "  from sun and wind", f"{totals.production_kwh:,.2f} kWh"
     yield "  from the battery", f"{totals.discharged_kwh:,.2f} kWh"
-    yield "  into the battery", f"{-totals.charged_kwh:,.2f} kWh"
+    yield "  into the battery", _taken(totals.charged_kwh)
     if plan.storage.hydrogen is not None:
         yield "  from the fuel cell", f"{totals.fuel_cell_kwh:,.2f} kWh"
-        yield "  into the electrolyzer", f"{-totals.electrolyzer_kwh:,.2f} kWh"
-    yield "  curtailed", f"{-totals.curtailed_kwh:,.2f} kWh"
+        yield "  into the electrolyzer", _taken(totals.electrolyzer_kwh)
+    yield "  curtailed", _taken(totals.curtailed_kwh)
     yield (
         "state of charge: start, lowest, end",
         f"{totals.soc_start_pct:.2f}, {totals.soc_least_pct:.2f}, {totals.soc_end_pct:.2f} %",
@@ -53,3 +53,8 @@ def _window_rows(plan: Plan, totals: PlanSummary) -> Iterator[Row]:
     for solved in plan.provenance.solved:
         note = f"; {solved.message}" if solved.message else ""
         yield f"{solved.name}", f"{solved.status}, gap {100 * solved.gap:.3g} %{note}"
+
+
+def _taken(energy_kwh: float) -> str:
+    """What leaves the envelope, with its sign; no minus before 0.00."""
+    return f"{-energy_kwh if energy_kwh >= 0.005 else 0.0:,.2f} kWh"

@@ -28,7 +28,7 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
         raise ConfigError(f"figures are {', '.join(_FORMATS)} files: found {suffix!r}")
     figure_class = _import_figure()
     rows = _panels(plans)
-    figure = figure_class(figsize=(11.0, 2.2 + 1.9 * len(rows)), layout="constrained")
+    figure = figure_class(figsize=(_width(plans), 2.2 + 1.9 * len(rows)), layout="constrained")
     axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False, height_ratios=[r[1] for r in rows])[:, 0]
     for (draw, _), panel in zip(rows, axes, strict=True):
         draw(panel, plans)
@@ -52,19 +52,31 @@ def _panels(plans: PlanStore) -> list[tuple[Any, float]]:
 
 
 def _title(plans: PlanStore) -> str:
-    factors = ", ".join(f"{100 * plan.power.relax_factor:.1f} %" for plan in plans)
-    return f"Offline plan: at most {factors} of a step's demand not met (relax factor rf)"
+    factors = [plan.power.relax_factor for plan in plans]
+    if max(factors) < 5e-5:
+        return "Offline plan: the whole demand is met (rf = 0)"
+    shown = ", ".join(f"{100 * factor:.1f} %" for factor in factors)
+    where = "" if len(factors) == 1 else ", by window"
+    return f"Offline plan: up to {shown} of a step's demand is not met (relax factor rf{where})"
 
 
 def _draw_powers(panel: Any, plans: PlanStore) -> None:
     for plan, first in zip(plans, _firsts(plans), strict=True):
         hours = _edges(plan.start_s, plan.step_s, plan.steps)
-        _band(panel, hours, plan.production, _PRODUCTION, "production (sun, wind) and its band", first)
-        _band(panel, hours, plan.demand, _DEMAND, "demand and its band", first)
-        label = "envelope of the servers" if first else None
+        envelope_kw, label = plan.power.envelope_w / 1e3, "envelope of the servers" if first else None
         panel.stairs(
-            plan.power.envelope_w / 1e3, hours, color=_ENVELOPE, linewidth=1.6, label=label, baseline=None
+            envelope_kw, hours, color=_ENVELOPE, linewidth=_thin(2.6, plans), label=label, baseline=None
         )
+        _band(
+            panel,
+            hours,
+            plan.production,
+            _PRODUCTION,
+            _thin(1.2, plans),
+            "production (sun, wind) and its band",
+            first,
+        )
+        _band(panel, hours, plan.demand, _DEMAND, _thin(1.2, plans), "demand and its band", first)
         unmet = plan.power.load_w - plan.power.envelope_w
         if unmet.max() > 1e-3 * plan.power.scale_w:
             panel.fill_between(
@@ -83,7 +95,9 @@ def _draw_powers(panel: Any, plans: PlanStore) -> None:
     panel.legend(loc="upper right", ncols=2, fontsize=8, framealpha=0.9)
 
 
-def _band(panel: Any, hours: FloatArray, forecast: Forecast, color: str, label: str, first: bool) -> None:
+def _band(
+    panel: Any, hours: FloatArray, forecast: Forecast, color: str, width: float, label: str, first: bool
+) -> None:
     panel.stairs(
         forecast.high_w / 1e3, hours, baseline=forecast.low_w / 1e3, fill=True, color=color, alpha=0.2
     )
@@ -91,7 +105,7 @@ def _band(panel: Any, hours: FloatArray, forecast: Forecast, color: str, label: 
         forecast.value_w / 1e3,
         hours,
         color=color,
-        linewidth=1.2,
+        linewidth=width,
         label=label if first else None,
         baseline=None,
     )
@@ -135,6 +149,7 @@ def _draw_soc(panel: Any, plans: PlanStore) -> None:
 
 def _draw_hydrogen(panel: Any, plans: PlanStore) -> None:
     hydrogen = plans[0].storage.hydrogen
+    assert hydrogen is not None
     for plan in plans:
         hours = _edges(plan.start_s, plan.step_s, plan.steps)
         panel.plot(hours, plan.power.hydrogen_kg, color=_HYDROGEN, linewidth=1.6)
@@ -168,8 +183,19 @@ def _mark_hours(panel: Any, plans: PlanStore) -> None:
     panel.set_xlabel("time [h]")
 
 
+def _width(plans: PlanStore) -> float:
+    """Inches: wider for several windows, up to twice."""
+    return 11.0 * min(2.0, 0.75 + 0.25 * len(plans))
+
+
+def _thin(width: float, plans: PlanStore) -> float:
+    """A line's width: thinner where many steps share the axis."""
+    steps = sum(plan.steps for plan in plans)
+    return width * min(1.0, max(0.4, 1000.0 / steps))
+
+
 def _edges(start_s: float, step_s: float, steps: int) -> FloatArray:
-    return (start_s + step_s * np.arange(steps + 1)) / 3600.0
+    return np.asarray(start_s + step_s * np.arange(steps + 1), dtype=np.float64) / 3600.0
 
 
 def _firsts(plans: PlanStore) -> list[bool]:

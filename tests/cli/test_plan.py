@@ -1,0 +1,142 @@
+"""``beasy-sched plan`` from files to files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from beasy_sched.cli import cli
+from beasy_sched.formats.plan_file import read_plans
+from beasy_sched.formats.power_events import power_event_lines
+
+pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
+
+SITE = """
+[battery]
+capacity_kwh = 4.0
+charge_limit_kw = 2.0
+discharge_limit_kw = 2.0
+[time]
+window_h = 6
+"""
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["plan", *map(str, arguments)])
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """A folder with platform, workload, production (12 h) and site."""
+    runner = CliRunner()
+    for arguments in (
+        ["platform", "--servers", "taurus:8", "-o", f"{tmp_path}/platform.xml"],
+        [
+            "workload",
+            "--synthetic",
+            "--seed",
+            "1",
+            "--jobs",
+            "40",
+            "--hosts",
+            "8",
+            "-o",
+            f"{tmp_path}/workload.json",
+        ],
+    ):
+        assert runner.invoke(cli, ["generate", *arguments]).exit_code == 0
+    hours = np.arange(144) / 12.0
+    powers = 1500.0 * np.maximum(0.0, np.sin(hours / 6.0 * np.pi)) + 300.0
+    (tmp_path / "power.txt").write_text("".join(power_event_lines(powers, 300.0)))
+    (tmp_path / "site.toml").write_text(SITE)
+    return tmp_path
+
+
+def files(folder: Path, **changes: str) -> list[str]:
+    names = {
+        "platform": "platform.xml",
+        "site": "site.toml",
+        "workload": "workload.json",
+        "production": "power.txt",
+    }
+    values = {name: f"{folder}/{file}" for name, file in names.items()}
+    chosen = {**values, "out": f"{folder}/plan.msgpack", **changes}
+    return [part for name, value in chosen.items() for part in (f"--{name}", value)]
+
+
+def test_two_windows_and_every_output(inputs: Path) -> None:
+    pytest.importorskip("matplotlib", reason="figures need matplotlib")
+    outputs = [
+        "--export-json",
+        f"{inputs}/p.json",
+        "--export-csv",
+        f"{inputs}/p.csv",
+        "--figure",
+        f"{inputs}/p.png",
+    ]
+    result = run(*files(inputs), "--windows", "2", *outputs)
+    assert result.exit_code == 0, result.output
+    for text in (
+        "window 0",
+        "window 1",
+        "relax factor rf",
+        "from sun and wind",
+        "servers on, mean",
+        "power  ",
+    ):
+        assert text in result.output
+    plans = read_plans(inputs / "plan.msgpack")
+    assert [plan.steps for plan in plans] == [72, 72]
+    assert set(plans[0].provenance.inputs) == {"platform", "site", "production", "workload 0"}
+    assert len((inputs / "p.csv").read_text().splitlines()) == 145
+    assert len(json.loads((inputs / "p.json").read_text())["windows"]) == 2
+    assert (inputs / "p.png").read_bytes().startswith(b"\x89PNG")
+    shown = run("show", inputs / "plan.msgpack")
+    assert shown.exit_code == 0
+    table = result.output[: result.output.index("wrote ")]
+    assert shown.output == table
+
+
+def test_same_files_same_plan(inputs: Path) -> None:
+    assert run(*files(inputs), "-q").exit_code == 0
+    first = (inputs / "plan.msgpack").read_bytes()
+    assert run(*files(inputs), "-q").output == ""
+    assert (inputs / "plan.msgpack").read_bytes() == first
+
+
+def test_demand_from_a_file(inputs: Path) -> None:
+    (inputs / "demand.csv").write_text("demand_kw\n" + "0.5\n" * 72)
+    arguments = files(inputs)
+    at = arguments.index("--workload")
+    arguments[at : at + 2] = ["--demand", f"{inputs}/demand.csv"]
+    assert run(*arguments).exit_code == 0
+    np.testing.assert_allclose(read_plans(inputs / "plan.msgpack")[0].power.load_w, 500.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "message"),
+    [
+        ({}, ["--windows", "3"], "covers 12 h, the plan needs 18 h"),
+        ({"platform": "none.xml"}, [], "none.xml"),
+        ({}, ["--demand", "x.csv"], "give either --workload or --demand"),
+        ({}, ["--time-limit", "0"], "the time limit ended the search before any plan was found"),
+    ],
+)
+def test_refusals(inputs: Path, changes: dict[str, str], more: list[str], message: str) -> None:
+    result = run(*files(inputs, **changes), *more)
+    assert result.exit_code != 0
+    assert message in result.output + str(result.exception)
+    assert not (inputs / "plan.msgpack").exists()
+
+
+def test_nothing_given() -> None:
+    assert "plan needs --platform and --production and --out" in str(run().exception)
+
+
+def test_show_something_else(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("hello")
+    assert "is not a beasy-sched plan" in str(run("show", tmp_path / "x").exception)

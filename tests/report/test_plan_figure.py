@@ -1,0 +1,61 @@
+"""The figure of a plan: every format, every panel, the same bytes each time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plan_cases import hand_plan, hydrogen
+
+from beasy_sched.energy.storage import Storage
+from beasy_sched.errors import ConfigError
+from beasy_sched.plan.store import PlanStore
+from beasy_sched.report.plan_figure import draw_plan
+
+pytest.importorskip("matplotlib", reason="figures need matplotlib")
+
+PLAN = hand_plan()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "begins"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".PDF", b"%PDF"), ("", b"\x89PNG")]
+)
+def test_formats(suffix: str, begins: bytes) -> None:
+    assert draw_plan(PlanStore([PLAN]), suffix).startswith(begins)
+
+
+def test_unknown_format() -> None:
+    with pytest.raises(ConfigError, match=r"figures are png, svg, pdf files: found '.gif'"):
+        draw_plan(PlanStore([PLAN]), ".gif")
+
+
+def text_of(plans: PlanStore, monkeypatch: pytest.MonkeyPatch) -> str:
+    import matplotlib as mpl
+
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
+    return draw_plan(plans, ".svg").decode()
+
+
+def test_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_of(PlanStore([PLAN]), monkeypatch)
+    for part in ("up to 50.0 % of a step", "production", "demand and its band", "servers on", "battery [%]"):
+        assert part in text
+    assert "hydrogen" not in text
+
+
+def test_demand_that_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    power = replace(PLAN.power, load_w=np.array([2e3, 2e3, 1e3]))
+    text = text_of(PlanStore([replace(PLAN, power=power)]), monkeypatch)
+    assert "the whole demand is met (rf = 0)" in text
+    assert "demand not met" not in text
+
+
+def test_hydrogen_and_unmet_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    power = replace(PLAN.power, load_w=np.array([2e3, 2e3, 2e3]), hydrogen_kg=np.ones(4))
+    power = replace(power, load_w=np.array([2e3, 4e3, 2e3]))
+    plan = replace(PLAN, power=power, storage=Storage(PLAN.storage.battery, hydrogen()))
+    text = text_of(PlanStore([plan, replace(plan, start_s=plan.end_s)]), monkeypatch)
+    assert "hydrogen [kg]" in text
+    assert "demand not met" in text
+    assert "up to 50.0 %, 50.0 %" in text
