@@ -29,6 +29,9 @@ class OneServerImprovement:
             on_by_rank(c.waking.sum(axis=1), c.falling, start, problem.minimum_on_steps)
             for c, start in zip(counts, self._starts, strict=True)
         ]
+        self._numbers = tuple(
+            Trajectory(c.whole.sum(axis=1), c.waking.sum(axis=1), c.falling) for c in counts
+        )
 
     def run(self, evaluations: int, enough: float) -> None:
         """Improve until no server does, the objective is ``enough``, or so many paths were looked at."""
@@ -37,12 +40,13 @@ class OneServerImprovement:
             todo = [p for p in self._different_paths() if p[:2] not in tried]
             if not todo:
                 return
+            improved = False
             for kind, path, server in todo[:evaluations]:
                 evaluations -= 1
-                if self._improve(kind, server):
-                    tried.clear()
-                    break
                 tried.add((kind, path))
+                improved |= self._improve(kind, server)
+            if improved:
+                tried.clear()
 
     def _different_paths(self) -> list[tuple[int, bytes, int]]:
         """One server for every kind, path and start that differ; those that switch most first."""
@@ -58,44 +62,52 @@ class OneServerImprovement:
         return [(kind, path, server) for (kind, path), (_, server) in order]
 
     def _improve(self, kind: int, server: int) -> bool:
-        values = self._values(kind, server)
         start = self._starts[kind]
-        least = self.problem.minimum_on_steps
-        path = best_path(values, bool(start.on[server]), int(start.obliged_steps[server]), least)
-        if (path == self._on[kind][:, server]).all():
+        was_on, old = bool(start.on[server]), self._on[kind][:, server]
+        others = _combined(self._numbers[kind], _doing(old, was_on), -1)
+        path = best_path(
+            self._values(kind, others),
+            was_on,
+            int(start.obliged_steps[server]),
+            self.problem.minimum_on_steps,
+        )
+        if (path == old).all():
             return False
-        old = self._on[kind][:, server].copy()
-        self._on[kind][:, server] = path
-        counts = fill(self.problem, self._trajectories())
+        numbers = self._with(kind, _combined(others, _doing(path, was_on), 1))
+        counts = fill(self.problem, numbers)
         objective = objective_flops(self.problem, counts)
-        if objective > self.objective * (1.0 + 1e-12):
-            self.counts, self.objective = counts, objective
-            return True
-        self._on[kind][:, server] = old
-        return False
+        if objective <= self.objective * (1.0 + 1e-12):
+            return False
+        self.counts, self.objective, self._numbers = counts, objective, numbers
+        self._on[kind][:, server] = path
+        return True
 
-    def _trajectories(self, without: tuple[int, int] | None = None) -> tuple[Trajectory, ...]:
-        """What the servers do, in numbers; ``without`` counts this server (kind, rank) as asleep."""
-        result = []
-        for kind, (on, start) in enumerate(zip(self._on, self._starts, strict=True)):
-            before = np.vstack((start.on[None, :], on[:-1]))
-            parts = on & before, on & ~before, before & ~on
-            numbers = [part.sum(axis=1) for part in parts]
-            if without is not None and without[0] == kind:
-                numbers = [n - part[:, without[1]] for n, part in zip(numbers, parts, strict=True)]
-            result.append(Trajectory(*numbers))
-        return tuple(result)
-
-    def _values(self, kind: int, server: int) -> FloatArray:
-        """Flops of all servers, less the wake-up's cost, by what this one does in the step: [4, T]."""
-        others = self._trajectories((kind, server))
+    def _values(self, kind: int, others: Trajectory) -> FloatArray:
+        """Flops of all servers, less the wake-up's cost, by what one does in the step: [4, T]."""
         values = np.empty((4, self.problem.steps))
-        for row, added in enumerate(((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0))):
-            mine = others[kind]
-            changed = Trajectory(mine.through + added[0], mine.waking + added[1], mine.falling + added[2])
-            values[row] = most_flops(self.problem, (*others[:kind], changed, *others[kind + 1 :]))
+        for row, (through, waking, falling) in enumerate(((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0))):
+            joined = Trajectory(others.through + through, others.waking + waking, others.falling + falling)
+            values[row] = most_flops(self.problem, self._with(kind, joined))
         values[_WAKING] -= self.problem.switch_cost_flops[kind]
         return values
+
+    def _with(self, kind: int, numbers: Trajectory) -> tuple[Trajectory, ...]:
+        return (*self._numbers[:kind], numbers, *self._numbers[kind + 1 :])
+
+
+def _doing(on: BoolArray, was_on: bool) -> Trajectory:
+    """What one server does, as numbers of servers."""
+    before = np.concatenate(([was_on], on[:-1]))
+    parts = (on & before, on & ~before, before & ~on)
+    return Trajectory(*(part.astype(np.int64) for part in parts))
+
+
+def _combined(numbers: Trajectory, one: Trajectory, sign: int) -> Trajectory:
+    return Trajectory(
+        numbers.through + sign * one.through,
+        numbers.waking + sign * one.waking,
+        numbers.falling + sign * one.falling,
+    )
 
 
 def kind_start(problem: ServerProblem, kind: int) -> KindStart:

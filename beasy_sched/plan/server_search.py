@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from beasy_sched.model.platform import FloatArray
-from beasy_sched.plan.server_cuts import WholeServerRows
 from beasy_sched.plan.server_improve import OneServerImprovement
 from beasy_sched.plan.server_model import ServerModel
+from beasy_sched.plan.server_price_rows import PriceRows
 from beasy_sched.plan.server_problem import KindCounts, ServerProblem
 from beasy_sched.plan.server_rounding import BestPlan
+from beasy_sched.plan.server_whole_rows import WholeServerRows
 from beasy_sched.plan.solver import Ending, Solver, SolverLimits
 
 SMALL_COLUMNS = 600
@@ -87,7 +88,7 @@ def _relax_and_round(
         return math.inf, relaxed.ending
     point, bound = relaxed.values, -relaxed.bound * model.flops_unit
     best.offer_roundings(model, point)
-    if best.objective < bound * (1.0 - gap) and WholeServerRows.fit(model):
+    if best.objective < bound * (1.0 - gap):
         point, bound = _tightened(model, solver, point, bound)
     if best.objective < bound * (1.0 - gap):
         _round_within_reserves(model, solver, point, best)
@@ -98,7 +99,9 @@ def _tightened(
     model: ServerModel, solver: Solver, point: FloatArray, bound: float
 ) -> tuple[FloatArray, float]:
     """Add rows for whole servers while they lower the bound."""
-    rows = WholeServerRows(model)
+    rows = _tightening(model)
+    if rows is None:
+        return point, bound
     for _ in range(_CUT_ROUNDS):
         if not rows.add_broken(solver, point):
             break
@@ -110,6 +113,12 @@ def _tightened(
         if bound > before * (1.0 - 1e-6):
             break
     return point, bound
+
+
+def _tightening(model: ServerModel) -> WholeServerRows | PriceRows | None:
+    if WholeServerRows.fit(model):
+        return WholeServerRows(model)
+    return PriceRows(model) if PriceRows.fit(model) else None
 
 
 def _round_within_reserves(model: ServerModel, solver: Solver, point: FloatArray, best: BestPlan) -> None:
@@ -137,8 +146,9 @@ def _round_within_reserves(model: ServerModel, solver: Solver, point: FloatArray
 
 def _one_more_server_j(problem: ServerProblem) -> float:
     """What one more server of each kind, on or waking or falling asleep, adds to a step at most."""
-    return sum(
+    extras = (
         abs(t.on_j[0] - t.asleep_j) + max(0.0, t.waking_j[0] - t.on_j[0]) + max(0.0, t.falling_j - t.asleep_j)
         for t in problem.tables
         if t.can_sleep
     )
+    return float(sum(extras))

@@ -30,7 +30,7 @@ class ServerStart:
     def after(
         cls, platform: Platform, states: StateArray, step_s: float, on_s: float, start: ServerStart
     ) -> ServerStart:
-        """How the servers stand after the states [T, N], from ``start`` on, with a least on-time of ``on_s``."""
+        """How the servers stand after the states [T, N] from ``start``, with a least on-time of ``on_s``."""
         asleep = states == sleep_pstates(platform)
         steps = len(states)
         since_woken = np.where(asleep.any(axis=0), np.argmax(asleep[::-1], axis=0), steps)

@@ -163,13 +163,14 @@ def test_windows_turn_round_which_servers_sleep() -> None:
     assert len({p.outcome.objective for p in plans}) == 1
 
 
-@pytest.mark.parametrize("one_pstate", [False, True])
-def test_three_kinds_are_planned_within_one_percent(one_pstate: bool) -> None:
+@pytest.mark.parametrize(("one_pstate", "gap"), [(False, 0.005), (True, 0.02)])
+def test_three_kinds_are_planned_to_a_small_gap(one_pstate: bool, gap: float) -> None:
     platform = preset_platform({"gros": 40, "parasilo": 40, "taurus": 40}, one_pstate=one_pstate)
     hours = np.arange(96) / 12
     envelope_w = 9000.0 + 6000.0 * np.sin(hours) + 500.0 * np.cos(17 * hours)
     plan = plan_servers(platform, envelope_w, STEP_S)
-    assert plan.outcome.gap <= 0.01
+    assert plan.outcome.gap <= gap
+    assert (plan.outcome.status is SolverStatus.OPTIMAL) == (plan.outcome.gap <= 0.005)
     assert (plan.energy_j <= envelope_w * STEP_S * (1 + 1e-9)).all()
 
 
