@@ -65,6 +65,7 @@ def batsim(timeout: float | None, **given: Any) -> None:
 
 
 def _simulate(given: dict[str, Any], timeout: float | None, say: Callable[[str], None]) -> None:
+    from beasy_sched.cli.progress import progress_bar
     from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
     from beasy_sched.simulator.zmq_client import ZmqScheduler
 
@@ -94,7 +95,8 @@ def _simulate(given: dict[str, Any], timeout: float | None, say: Callable[[str],
             simulation = simulation_from_files(
                 inputs, options, given["export"], machine_states=not given["disable_machine_state_tracing"]
             )
-            result = simulation.run(scheduler)
+            with progress_bar("jobs submitted", quiet=given["quiet"]) as report:
+                result = simulation.run(scheduler, report)
         except DecisionRefused as error:
             raise DecisionRefused(f"{error}\nBatsim aborts here; no output file was written") from None
         finally:
