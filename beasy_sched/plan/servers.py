@@ -6,54 +6,28 @@ Numbers of servers by kind are planned first (`server_search`), then handed to s
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from beasy_sched.errors import ConfigError
-from beasy_sched.model.platform import FloatArray, IntArray, Platform
-from beasy_sched.plan.assignment import KindStart, ranked_hosts, states_by_rank
+from beasy_sched.model.platform import FloatArray, Platform
 from beasy_sched.plan.outcome import SolverOutcome, SolverStatus
-from beasy_sched.plan.server_energy import (
-    StateArray,
-    server_plan_energy_j,
-    server_plan_flops,
-    sleep_pstates,
-)
-from beasy_sched.plan.server_problem import ServerProblem, minimum_on_steps
+from beasy_sched.plan.server_energy import StateArray, server_plan_energy_j, server_plan_flops
+from beasy_sched.plan.server_problem import ServerProblem
+from beasy_sched.plan.server_rules import ServerRules
 from beasy_sched.plan.server_search import Found, search
+from beasy_sched.plan.server_setup import ServerSetup, envelope_j, least_power_w
 from beasy_sched.plan.server_start import ServerStart
-from beasy_sched.plan.server_table import KindTable, kind_tables
 from beasy_sched.plan.solver import Ending, SolverLimits
 from beasy_sched.units import SECONDS_PER_HOUR
+
+__all__ = ["ServerPlan", "ServerRules", "ServerStart", "least_power_w", "plan_servers"]
 
 _NODES = 2000
 """Branch-and-bound nodes of a small model: some seconds."""
 _SAME_ENVELOPE = 1e-6
 """An envelope that lacks no more than this share of the least draw is taken as enough (solver rounding)."""
-
-
-@dataclass(frozen=True)
-class ServerRules:
-    """What keeps a server plan from following every spike of the envelope, and how good it must be."""
-
-    minimum_on_s: float = 3600.0
-    """A server that wakes stays on at least so long, its waking included."""
-    switch_cost_s: float = 300.0
-    """A wake-up must bring as many flops as this time at the kind's highest speed, beside what it costs."""
-    gap: float = 0.005
-    """Proven relative distance to the best plan at which the search may stop."""
-    time_s: float = math.inf
-    """Last resort: time for each optimization, s. A plan that it ended says so."""
-
-    def __post_init__(self) -> None:
-        for name in ("minimum_on_s", "switch_cost_s", "gap"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise ConfigError(f"{name}: {value!r} must be a number of 0 or more")
+_DROPPED = "least on-times carried over from the window before do not fit the envelope and were dropped"
 
 
 @dataclass(frozen=True)
@@ -95,27 +69,16 @@ def plan_servers(
     """
     rules = rules or ServerRules()
     start = start or ServerStart.all_on(platform)
-    start.check(platform)
-    tables = kind_tables(platform, step_s)
-    hosts = [ranked_hosts(platform, kind, window) for kind in range(len(tables))]
-    least_steps = minimum_on_steps(rules.minimum_on_s, step_s)
-    starts = [
-        _kind_start(platform, table, ids, start, least_steps, step_s)
-        for table, ids in zip(tables, hosts, strict=True)
-    ]
-    problem = _problem(tables, starts, _envelope_j(envelope_w, step_s), rules, least_steps)
-    shortfall_j, note = _shortfall_j(problem), ""
-    if shortfall_j.any() and any(part.any() for part in problem.obliged):
-        note = "least on-times carried over from the window before do not fit the envelope and were dropped"
-        starts = [replace(s, obliged_steps=np.zeros_like(s.obliged_steps)) for s in starts]
-        problem = _problem(tables, starts, problem.budget_j, rules, least_steps)
-        shortfall_j = _shortfall_j(problem)
-    problem = replace(problem, budget_j=problem.budget_j + shortfall_j)
-    found = search(problem, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
-    states = np.empty((problem.steps, platform.size), dtype=np.int8)
-    for k, ids in enumerate(hosts):
-        asleep = int(sleep_pstates(platform)[ids[0]]) if ids.size else -1
-        states[:, ids] = states_by_rank(tables[k], found.counts[k], starts[k], least_steps, asleep)
+    setup = ServerSetup.of(platform, start, rules, step_s, window)
+    problem = setup.problem(envelope_j(envelope_w, step_s), rules.switch_cost_s)
+    note = ""
+    if _shortfall_j(problem).any() and any(obliged.any() for obliged in problem.obliged):
+        note, setup = _DROPPED, setup.free()
+        problem = setup.problem(problem.budget_j, rules.switch_cost_s)
+    shortfall_j = _shortfall_j(problem)
+    raised = replace(problem, budget_j=problem.budget_j + shortfall_j)
+    found = search(raised, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
+    states = setup.states(found.counts)
     missing_w = np.where(shortfall_j > _SAME_ENVELOPE * problem.least_j, shortfall_j / step_s, 0.0)
     return ServerPlan(
         states=states,
@@ -123,70 +86,8 @@ def plan_servers(
         flops=server_plan_flops(platform, states, step_s, start.states),
         wakeups=sum(int(counts.waking.sum()) for counts in found.counts),
         shortfall_w=missing_w,
-        outcome=_outcome(found, rules, missing_w, problem.least_j / step_s, step_s, note),
+        outcome=_outcome(found, rules.gap, missing_w, problem.least_j / step_s, step_s, note),
         end=ServerStart.after(platform, states, step_s, rules.minimum_on_s, start),
-    )
-
-
-def least_power_w(
-    platform: Platform, steps: int, step_s: float, start: ServerStart | None = None
-) -> FloatArray:
-    """The sleep floor: mean power of each step if all servers fall asleep in the first one, W: [T].
-
-    No plan fits an envelope below it.
-    """
-    envelope_w = np.zeros(steps)
-    start = start or ServerStart.all_on(platform)
-    start.check(platform)
-    tables = kind_tables(platform, step_s)
-    hosts = [ranked_hosts(platform, kind, 0) for kind in range(len(tables))]
-    free = replace(start, obliged_s=np.zeros(platform.size))
-    starts = [_kind_start(platform, t, ids, free, 1, step_s) for t, ids in zip(tables, hosts, strict=True)]
-    return _problem(tables, starts, envelope_w, ServerRules(), 1).least_j / step_s
-
-
-def _envelope_j(envelope_w: FloatArray, step_s: float) -> FloatArray:
-    envelope = np.asarray(envelope_w, dtype=np.float64)
-    if envelope.ndim != 1 or not envelope.size:
-        raise ConfigError("the power envelope must have one value a step, and at least one step")
-    wrong = np.flatnonzero(~(envelope >= 0.0))
-    if wrong.size:
-        raise ConfigError(
-            f"power envelope, step {wrong[0]}: {envelope[wrong[0]]:g} W, expected a power of 0 W or more"
-        )
-    return envelope * step_s
-
-
-def _kind_start(
-    platform: Platform, table: KindTable, hosts: IntArray, start: ServerStart, least_steps: int, step_s: float
-) -> KindStart:
-    """The start of the servers of one kind, by rank."""
-    states = start.states[hosts]
-    on = states != sleep_pstates(platform)[hosts]
-    steps = np.ceil(start.obliged_s[hosts] / step_s - 1e-9).clip(0, least_steps - 1).astype(np.int64)
-    return KindStart(states, on, np.where(on & table.can_sleep, steps, 0))
-
-
-def _problem(
-    tables: Sequence[KindTable],
-    starts: Sequence[KindStart],
-    budget_j: FloatArray,
-    rules: ServerRules,
-    least_steps: int,
-) -> ServerProblem:
-    most_j = sum(
-        t.servers * max(float(t.on_j[-1]), float(t.waking_j[-1]), t.falling_j, t.asleep_j) for t in tables
-    )
-    steps = np.arange(len(budget_j))
-    return ServerProblem(
-        tables=tuple(tables),
-        budget_j=np.minimum(budget_j, most_j),
-        on_at_start=tuple(int(s.on.sum()) for s in starts),
-        minimum_on_steps=least_steps,
-        obliged=tuple((s.obliged_steps[None, :] > steps[:, None]).sum(axis=1) for s in starts),
-        switch_cost_flops=tuple(
-            rules.switch_cost_s * float(t.on_flops[-1]) / float(t.step_s) for t in tables
-        ),
     )
 
 
@@ -196,23 +97,21 @@ def _shortfall_j(problem: ServerProblem) -> FloatArray:
 
 
 def _outcome(
-    found: Found, rules: ServerRules, missing_w: FloatArray, least_w: FloatArray, step_s: float, note: str
+    found: Found, gap: float, missing_w: FloatArray, least_w: FloatArray, step_s: float, note: str
 ) -> SolverOutcome:
     if missing_w.any():
         return SolverOutcome(SolverStatus.INFEASIBLE, _shortfall_text(missing_w, least_w, step_s))
-    if found.gap <= rules.gap:
+    if found.gap <= gap:
         return SolverOutcome(SolverStatus.OPTIMAL, note, found.objective, found.gap)
     why = "" if found.ending is Ending.DONE else f", ended by {found.ending.value}"
-    text = f"server plan within {found.gap:.2%} of the best possible (asked: {rules.gap:.2%}){why}"
-    return SolverOutcome(
-        SolverStatus.FEASIBLE, "; ".join(filter(None, (text, note))), found.objective, found.gap
-    )
+    text = f"server plan within {found.gap:.2%} of the best possible (asked: {gap:.2%}){why}"
+    text = "; ".join(filter(None, (text, note)))
+    return SolverOutcome(SolverStatus.FEASIBLE, text, found.objective, found.gap)
 
 
-def _shortfall_text(missing_w: FloatArray, least_w: npt.NDArray[np.float64], step_s: float) -> str:
-    short = np.flatnonzero(missing_w)
-    worst = int(short[np.argmax(missing_w[short])])
-    first = int(short[0])
+def _shortfall_text(missing_w: FloatArray, least_w: FloatArray, step_s: float) -> str:
+    short = np.flatnonzero(missing_w).tolist()
+    first, worst = short[0], int(np.argmax(missing_w))
 
     def told(step: int) -> str:
         return (
@@ -220,11 +119,10 @@ def _shortfall_text(missing_w: FloatArray, least_w: npt.NDArray[np.float64], ste
             f"{least_w[step]:.1f} W at least, {missing_w[step]:.1f} W more than the envelope"
         )
 
-    text = (
-        f"the power envelope is below what sleeping servers draw in {len(short)} steps; first {told(first)}"
-    )
+    steps = "1 step" if len(short) == 1 else f"{len(short)} steps; first"
+    text = f"the power envelope is below what sleeping servers draw in {steps}: {told(first)}"
     if worst != first:
-        text += f"; most {told(worst)}"
-    if first == 0 and missing_w[0] > 0:
+        text += f"; most in {told(worst)}"
+    if first == 0:
         text += "; in step 0 the energy of switching servers off counts too"
     return text

@@ -63,7 +63,7 @@ def test_no_power_at_all_is_told_with_hour_and_watts() -> None:
     assert (plan.states == SLEEP).all()
     falling_w = 2 * (10 * 70.0 + 290 * 5.0) / 300
     assert plan.shortfall_w == pytest.approx([falling_w, 10.0, 10.0])
-    assert "3 steps; first step 0 (hour 0.00)" in plan.outcome.message
+    assert "3 steps; first: step 0 (hour 0.00)" in plan.outcome.message
     assert f"draw {falling_w:.1f} W at least, {falling_w:.1f} W more" in plan.outcome.message
 
 
@@ -73,10 +73,7 @@ def test_a_step_below_the_sleep_floor_is_named_and_the_rest_is_planned() -> None
     envelope_w[18] = 12.5
     plan = plan_servers(platform, envelope_w, STEP_S)
     assert plan.outcome.status is SolverStatus.INFEASIBLE
-    assert (
-        "1 steps; first step 18 (hour 1.50): the servers draw 15.0 W at least, 2.5 W more"
-        in plan.outcome.message
-    )
+    assert "1 step: step 18 (hour 1.50): the servers draw 15.0 W at least, 2.5 W more" in plan.outcome.message
     assert np.flatnonzero(plan.shortfall_w).tolist() == [18]
     assert on(platform, plan)[18] == 0
     assert on(platform, plan)[:17].min() == 3
