@@ -24,6 +24,8 @@ class RunSettings(Struct, frozen=True):
     """Text of the site file."""
     site_name: str = "site.toml"
     """Its name, for messages."""
+    plan: str | None = None
+    """Plan file."""
     windows: int = 1
     energy: EnergySource = EnergySource.BATSIM
     power_actions: bool = True
@@ -39,8 +41,16 @@ def build_session(
     if settings.windows < 1:
         raise ConfigError(f"windows: found {settings.windows}, expected at least 1")
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
+    if settings.plan is not None and site is None:
+        raise ConfigError("a plan is for a site: name one with --site")
+    plans = None
+    if settings.plan is not None:
+        from beasy_sched.formats.plan_file import read_plans
+
+        plans = read_plans(settings.plan)
     options = SessionOptions(
         site=site,
+        plans=plans,
         windows=settings.windows,
         energy=settings.energy,
         power_actions=settings.power_actions,

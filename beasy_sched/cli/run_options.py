@@ -24,6 +24,9 @@ _OPTIONS = [
     click.option("--site", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="Site file (TOML): battery, hydrogen, steps, guard. Without one, power is no concern."
                  " 'default' takes the one that comes with the program."),
+    click.option("--plan", type=click.Path(dir_okay=False), metavar="FILE",
+                 help="Plan of the site ('beasy-sched plan'): the hydrogen follows it, and results show the"
+                 " planned values beside the real ones."),
     click.option("--windows", type=click.IntRange(1), default=1, show_default=True,
                  help="How many of the site's windows (72 h each by default) the run has."),
     click.option("--energy", type=click.Choice([e.value for e in EnergySource]), default="batsim",
@@ -49,6 +52,7 @@ def settings_of(
     policy: str,
     policy_options: str,
     site: Path | None,
+    plan: str | None,
     windows: int,
     energy: str,
     no_power_actions: bool,
@@ -59,6 +63,7 @@ def settings_of(
         options=_options_of(policy_options),
         site=None if site is None else read_site_text(site),
         site_name=str(site),
+        plan=plan,
         windows=windows,
         energy=EnergySource(energy),
         power_actions=not no_power_actions,

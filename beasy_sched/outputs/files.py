@@ -79,8 +79,8 @@ class RunFiles:
         if self.prefix is None:
             return
         if session.power is not None:
-            trace = session.power.trace
-            yield lambda: self._write("energy_trace.csv", trace_csv(trace))
+            trace = trace_csv(session.power.trace, session.power.plans)
+            yield lambda: self._write("energy_trace.csv", trace)
         yield lambda: self._write("summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
 
     def _path(self, name: str) -> Path:

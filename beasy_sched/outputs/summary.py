@@ -9,6 +9,7 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.model.job import JobState
 from beasy_sched.model.power import USES
+from beasy_sched.plan.store import PlanStore
 from beasy_sched.session import Session
 from beasy_sched.session.power import PowerSide
 from beasy_sched.settings import RunSettings
@@ -28,6 +29,7 @@ def summarize(session: Session, settings: RunSettings, error: str | None = None)
         "settings": {
             "policy": settings.policy,
             "options": settings.options,
+            "plan": settings.plan,
             "windows": settings.windows if session.power else None,
             "energy": settings.energy.value,
             "power_actions": settings.power_actions,
@@ -48,6 +50,8 @@ def summarize(session: Session, settings: RunSettings, error: str | None = None)
     if session.power is not None:
         summary["site"] = _site_part(session.power)
         summary["energy_kwh"] = _energy_part(session, session.power)
+        if session.power.plans is not None:
+            summary["planned"] = _planned_part(session.power, session.power.plans)
     return summary
 
 
@@ -79,6 +83,31 @@ def _site_part(power: PowerSide) -> dict[str, Any]:
     if hydrogen is not None:
         part["hydrogen_final_kg"] = power.storage.hydrogen_kg
         part["hydrogen_distance_kg"] = power.storage.hydrogen_kg - hydrogen.level_target_kg
+    return part
+
+
+def _planned_part(power: PowerSide, plans: PlanStore) -> dict[str, Any]:
+    """Return what the plan had foreseen for the time that has been settled."""
+    places = [place for row in power.trace if (place := plans.place(row.start_s)) is not None]
+    totals_j = dict.fromkeys(("production", "load", "servers", "charged", "discharged", "curtailed"), 0.0)
+    for window, step in places:
+        plan = plans[window]
+        planned_w = plan.power
+        totals_j["production"] += planned_w.renew_w[step] * plan.step_s
+        totals_j["load"] += planned_w.load_w[step] * plan.step_s
+        totals_j["servers"] += 0.0 if plan.servers is None else plan.servers.energy_j[step]
+        totals_j["charged"] += planned_w.charge_w[step] * plan.step_s
+        totals_j["discharged"] += planned_w.discharge_w[step] * plan.step_s
+        totals_j["curtailed"] += planned_w.curtailed_w[step] * plan.step_s
+    part: dict[str, Any] = {
+        "steps": len(places),
+        "energy_kwh": {name: j_to_kwh(float(value)) for name, value in totals_j.items()},
+    }
+    if places:
+        last = plans[places[-1].window]
+        part["soc_final_pct"] = float(last.soc_pct[places[-1].step + 1])
+        part["hydrogen_final_kg"] = float(last.power.hydrogen_kg[places[-1].step + 1])
+        part["relax_factor"] = max(plans[window].power.relax_factor for window, _ in places)
     return part
 
 

@@ -29,6 +29,28 @@ def summary_rows(summary: dict[str, Any]) -> list[Row]:
         rows.append(("servers put to sleep or woken", f"{quality['server_switches']:,} times"))
     if "site" in summary:
         rows += _site_rows(summary["site"], summary["energy_kwh"])
+    if "planned" in summary:
+        rows += _planned_rows(summary["planned"], summary["site"], summary["energy_kwh"])
+    return rows
+
+
+def _planned_rows(planned: dict[str, Any], site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
+    """What was planned beside what came of it."""
+    if not planned["steps"]:
+        return [("planned", "nothing for the time of this run")]
+    plan_kwh = planned["energy_kwh"]
+    rows = [
+        (
+            "planned / real: production",
+            f"{plan_kwh['production']:,.2f} / {energy_kwh['production']:,.2f} kWh",
+        ),
+        ("  servers", f"{plan_kwh['servers']:,.2f} / {energy_kwh['consumed']:,.2f} kWh"),
+        ("  curtailed", f"{plan_kwh['curtailed']:,.2f} / {energy_kwh['curtailed']:,.2f} kWh"),
+        ("  final state of charge", f"{planned['soc_final_pct']:.2f} / {site['soc_final_pct']:.2f} %"),
+    ]
+    if "hydrogen_final_kg" in site:
+        real_kg = site["hydrogen_final_kg"]
+        rows.append(("  final hydrogen", f"{planned['hydrogen_final_kg']:.3f} / {real_kg:.3f} kg"))
     return rows
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from beasy_sched.energy.site import Site
 from beasy_sched.model.platform import Platform
+from beasy_sched.plan.store import PlanStore
 from beasy_sched.session.power import EnergySource
 
 
@@ -15,6 +16,8 @@ class SessionOptions:
 
     site: Site | None = None
     """Storage, steps and guard; None leaves power out of account."""
+    plans: PlanStore | None = None
+    """Offline plans of the site, by window: the hydrogen follows them, results show them."""
     windows: int = 1
     """How many windows of the site's length the run has; it ends with the last."""
     energy: EnergySource = EnergySource.BATSIM

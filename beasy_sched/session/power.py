@@ -13,9 +13,11 @@ from enum import Enum
 from beasy_sched.energy.balance import settle_step, step_headroom_j
 from beasy_sched.energy.record import StepRecord
 from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.power import HostState, PowerAccount
+from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.actions import Action
 from beasy_sched.policies.budget import StepBudget
 from beasy_sched.policies.guard import Guard, committed_energy_j
@@ -60,6 +62,7 @@ class PowerSide:
         energy: EnergySource,
         windows: int,
         *,
+        plans: PlanStore | None = None,
         power_actions: bool = True,
     ) -> None:
         """Begin at time 0 with the site's start levels. Raises ConfigError if no powers are known."""
@@ -71,6 +74,7 @@ class PowerSide:
         self.site = site
         self.cluster = cluster
         self.energy = energy
+        self.plans = plans
         self.end_s = site.window_s * windows
         self.storage = site.storage.start()
         self.guard = Guard(site.guard, cluster, power_actions=power_actions)
@@ -183,6 +187,7 @@ class PowerSide:
             dt_s=dt_s,
             consumed_j=max(used_j, 0.0),
             renew_w=self._renew_j / dt_s,
+            planned=self._planned_hydrogen(self._step_start_s),
             reserve_w=max(reserve_j - self._reserve_j, 0.0) / dt_s,
         )
         self.trace.append(TraceRow(len(self.trace), self._step_start_s, record))
@@ -221,8 +226,20 @@ class PowerSide:
     def _supply_j(self, now: float) -> float:
         assert self.budget is not None
         return step_headroom_j(
-            self.site.storage, self.storage, dt_s=self.budget.end_s - now, renew_w=self._renew_w
+            self.site.storage,
+            self.storage,
+            dt_s=self.budget.end_s - now,
+            renew_w=self._renew_w,
+            planned=self._planned_hydrogen(now),
         )
+
+    def _planned_hydrogen(self, now: float) -> HydrogenPlan:
+        """What the plan sets for the step that ``now`` lies in; nothing where there is no plan."""
+        place = None if self.plans is None else self.plans.place(now)
+        if self.plans is None or place is None:
+            return NO_HYDROGEN
+        power = self.plans[place.window].power
+        return HydrogenPlan(float(power.electrolyzer_w[place.step]), float(power.fuel_cell_w[place.step]))
 
     def _refresh_budget(self, now: float) -> None:
         """Production has changed in the middle of a step: what is left of it is worth more or less."""

@@ -119,12 +119,15 @@ class Session:
             self._warn(
                 "no energy can be asked for without power actions: it is counted from states and powers"
             )
+        if options.plans is not None:
+            options.plans.check_fits(self._cluster.platform, site)
         return PowerSide(
             site,
             self._cluster,
             self.commander,
             energy,
             options.windows,
+            plans=options.plans,
             power_actions=options.power_actions,
         )
 
