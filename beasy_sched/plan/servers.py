@@ -6,6 +6,7 @@ Numbers of servers by kind are planned first (`server_search`), then handed to s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -101,12 +102,15 @@ def _outcome(
 ) -> SolverOutcome:
     if missing_w.any():
         return SolverOutcome(SolverStatus.INFEASIBLE, _shortfall_text(missing_w, least_w, step_s))
-    if found.gap <= gap:
-        return SolverOutcome(SolverStatus.OPTIMAL, note, found.objective, found.gap)
-    why = "" if found.ending is Ending.DONE else f", ended by {found.ending.value}"
-    text = f"server plan within {found.gap:.2%} of the best possible (asked: {gap:.2%}){why}"
-    text = "; ".join(filter(None, (text, note)))
-    return SolverOutcome(SolverStatus.FEASIBLE, text, found.objective, found.gap)
+    parts = [note] if note else []
+    status = SolverStatus.OPTIMAL if found.gap <= gap else SolverStatus.FEASIBLE
+    harmless = (Ending.DONE, Ending.NODES) if status is SolverStatus.OPTIMAL else (Ending.DONE,)
+    if found.ending not in harmless:
+        parts.append(f"the search was cut short by {found.ending.value}")
+    if status is SolverStatus.FEASIBLE:
+        distance = f"within {found.gap:.2%}" if math.isfinite(found.gap) else "at an unknown distance"
+        parts.insert(0, f"server plan {distance} of the best possible (asked: {gap:.2%})")
+    return SolverOutcome(status, "; ".join(parts), found.objective, found.gap)
 
 
 def _shortfall_text(missing_w: FloatArray, least_w: FloatArray, step_s: float) -> str:

@@ -198,6 +198,16 @@ def test_unknown_powers_and_wrong_starts_are_refused() -> None:
         ServerRules(switch_cost_s=-1.0)
 
 
+def test_a_time_limit_still_gives_a_plan_and_says_so() -> None:
+    platform = preset_platform({"gros": 30, "taurus": 30})
+    envelope_w = np.full(100, 3000.0)
+    plan = plan_servers(platform, envelope_w, STEP_S, rules=ServerRules(time_s=1e-9))
+    assert plan.outcome.status is SolverStatus.FEASIBLE
+    assert "unknown distance" in plan.outcome.message
+    assert "cut short by the time limit" in plan.outcome.message
+    assert (plan.energy_j <= envelope_w * STEP_S * (1 + 1e-9)).all()
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Platform, np.ndarray, ServerStart, ServerRules]:
     names = draw(st.sets(st.sampled_from(["quick", "slow", "single", "always"]), min_size=1, max_size=3))
