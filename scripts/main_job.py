@@ -33,8 +33,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser = argparse.ArgumentParser(
         prog="scripts/run",
         description=f"Make a platform of {HOSTS} servers, a workload of three days and the power of "
-        f"{PV_KW} kW of sun and {WIND_KW} kW of wind; let a policy schedule it, as a process of its own "
-        "that the simulator asks over ZeroMQ, just as Batsim would. Takes seconds after the first "
+        f"{PV_KW} kW of sun and {WIND_KW} kW of wind; plan the window; let a policy schedule it, as a process "
+        "of its own that the simulator asks over ZeroMQ, just as Batsim would. Takes seconds after the first "
         "installation.",
         epilog="Variables: PYTHON names the Python for the environment; BEASY_VENV=DIR uses a ready "
         "environment and installs nothing.",
@@ -51,6 +51,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--start", metavar="TIME", help="where in the exports to begin, such as 2019-06-01")
     add("--seed", type=int, default=1, metavar="N", help="seed of all that is drawn (default: 1)")
     add("--out", type=Path, default=Path("out/run"), metavar="DIR", help="where to write (default: out/run)")
+    add("--no-plan", action="store_true", help="do not plan the window beforehand")
     add("--quick", action="store_true", help="one day instead of three")
     chosen = parser.parse_args(arguments)
     if chosen.swf is None and (chosen.begin or chosen.cores_per_host):
@@ -139,14 +140,32 @@ def make_inputs(chosen: argparse.Namespace) -> Inputs:
     return inputs
 
 
+def make_plan(chosen: argparse.Namespace, inputs: Inputs) -> str | None:
+    """Plan the window, with a picture; None where that is not wanted or there is no plan."""
+    if chosen.no_plan:
+        return None
+    plan, figure = (str(chosen.out / name) for name in PLAN_NAMES)
+    arguments = ["-p", inputs.platform, "--site", inputs.site, "-w", inputs.workload]
+    arguments += ["--production", inputs.power, "-o", plan, "--figure", figure, "-q"]
+    show(["plan", *arguments])
+    done = subprocess.run([*PROGRAM, "plan", *arguments], stdin=subprocess.DEVNULL, check=False)
+    if done.returncode < 0:
+        raise Stopped(-done.returncode)
+    if done.returncode:
+        print("run: no plan for this window (see above); it goes on without one", file=sys.stderr)
+    return None if done.returncode else plan
+
+
+PLAN_NAMES = ("plan.msgpack", "plan.png")
 INPUT_NAMES = ("platform.xml", "workload.json", "power.txt", "site.toml")
 
 
-def simulate(chosen: argparse.Namespace, inputs: Inputs) -> None:
+def simulate(chosen: argparse.Namespace, inputs: Inputs, plan: str | None) -> None:
     """Run both processes."""
     prefix = str(chosen.out / "run")
     serve = ["serve", "-s", "tcp://127.0.0.1:0", "--policy", chosen.policy, "-o", chosen.options]
     serve += ["--site", inputs.site, "-e", prefix, "--timeout", "60"]
+    serve += ["--plan", plan] if plan else []
     batsim = ["batsim", "-p", inputs.platform, "-w", inputs.workload, "--events", inputs.power]
     batsim += ["--forward-unknown-events", "-E", "-e", prefix]
     show(serve)
@@ -157,7 +176,8 @@ def simulate(chosen: argparse.Namespace, inputs: Inputs) -> None:
 def list_files(folder: Path) -> None:
     """Name what was written."""
     print(f"Files in {folder}:")
-    for path in [*(folder / name for name in INPUT_NAMES), *sorted(folder.glob("run_*"))]:
+    inputs = [folder / name for name in (*INPUT_NAMES, *PLAN_NAMES)]
+    for path in [*(path for path in inputs if path.exists()), *sorted(folder.glob("run_*"))]:
         print(f"  {path.name:<26} {path.stat().st_size:>9,} bytes")
 
 
@@ -165,7 +185,8 @@ def main() -> int:
     """Do all of it; return the exit code."""
     chosen = parse_arguments()
     try:
-        simulate(chosen, make_inputs(chosen))
+        inputs = make_inputs(chosen)
+        simulate(chosen, inputs, make_plan(chosen, inputs))
         list_files(chosen.out)
     except (RunFailed, BeasyError, Stopped) as error:
         print(f"run: {error}", file=sys.stderr)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from beasy_sched.energy.site import Site
-from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
@@ -120,7 +120,10 @@ class Session:
                 "no energy can be asked for without power actions: it is counted from states and powers"
             )
         if options.plans is not None:
-            options.plans.check_fits(self._cluster.platform, site)
+            try:
+                options.plans.check_fits(self._cluster.platform, site)
+            except ConfigError as error:
+                raise ConfigError(f"the plan does not fit this run: {error}") from None
         return PowerSide(
             site,
             self._cluster,
