@@ -33,9 +33,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser = argparse.ArgumentParser(
         prog="scripts/run",
         description=f"Make a platform of {HOSTS} servers, a workload of three days and the power of "
-        f"{PV_KW} kW of sun and {WIND_KW} kW of wind; plan the window; let a policy schedule it, as a process "
-        "of its own that the simulator asks over ZeroMQ, just as Batsim would. Takes seconds after the first "
-        "installation.",
+        f"{PV_KW} kW of sun and {WIND_KW} kW of wind; plan the window; let a policy schedule it, as a "
+        "process of its own that the simulator asks over ZeroMQ, just as Batsim would. Takes seconds, "
+        "once it is installed.",
         epilog="Variables: PYTHON names the Python for the environment; BEASY_VENV=DIR uses a ready "
         "environment and installs nothing.",
     )

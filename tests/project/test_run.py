@@ -17,7 +17,7 @@ from beasy_sched.energy.site import parse_site
 
 RUN = ROOT / "scripts" / "run"
 FILES = {
-    "platform.xml", "workload.json", "power.txt", "site.toml",
+    "platform.xml", "workload.json", "power.txt", "site.toml", "plan.msgpack", "plan.png",
     "run_jobs.csv", "run_schedule.csv", "run_machine_states.csv", "run_pstate_changes.csv",
     "run_consumed_energy.csv", "run_energy_trace.csv", "run_decisions.jsonl", "run_summary.json",
 }  # fmt: skip
@@ -39,6 +39,7 @@ def test_from_any_folder_twice_with_the_same_result(tmp_path: Path):
     assert "jobs submitted" in done.stdout
     assert all(name in done.stdout for name in FILES)
     assert summary(tmp_path / "out/run")["jobs"]["submitted"] == 300
+    assert "planned / real: production" in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [[], ["--quick"], ["--swf", "x.swf"]])
