@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.model.platform import FloatArray, Platform
+from beasy_sched.model.platform import FloatArray, IntArray, Platform
 from beasy_sched.model.power import PowerModel
 
 StateArray = npt.NDArray[np.int8]
@@ -27,18 +27,34 @@ def server_plan_energy_j(
     beginning of the step in which the state changes between computing and asleep.
     """
     power = PowerModel(platform)
-    kind = platform.kind_of
     asleep_number = sleep_pstates(platform)
     energy_j = np.empty(len(states))
     for rows, now, previous in _pieces(states, before):
-        asleep, was_asleep = now == asleep_number, previous == asleep_number
-        waking_s = np.where(was_asleep & ~asleep, power.on_s[kind], 0.0)  # Eq. 3.14
-        falling_s = np.where(asleep & ~was_asleep, power.off_s[kind], 0.0)  # Eq. 3.15
-        running_w = np.where(asleep, power.sleep_w[kind], power.full_w[kind, now])
-        joules = running_w * (step_s - waking_s - falling_s)  # Eq. 3.18, 3.19
-        joules += waking_s * power.on_w[kind] + falling_s * power.off_w[kind]  # Eq. 3.20, 3.21
+        joules = server_step_energy_j(power, platform.kind_of, now, previous, asleep_number, step_s)
         energy_j[rows] = joules.sum(axis=1)
     return energy_j
+
+
+def server_step_energy_j(
+    power: PowerModel,
+    kind: IntArray,
+    now: StateArray,
+    previous: StateArray,
+    asleep_number: StateArray,
+    step_s: float,
+) -> FloatArray:
+    """Worst-case energy of each server in each step, J: [steps, servers].
+
+    ``now`` and ``previous``: states in these steps and one step earlier; ``kind`` and ``asleep_number``:
+    kind and sleep state of each of the servers.
+    """
+    asleep, was_asleep = now == asleep_number, previous == asleep_number
+    waking_s = np.where(was_asleep & ~asleep, power.on_s[kind], 0.0)  # Eq. 3.14
+    falling_s = np.where(asleep & ~was_asleep, power.off_s[kind], 0.0)  # Eq. 3.15
+    running_w = np.where(asleep, power.sleep_w[kind], power.full_w[kind, now])
+    joules: FloatArray = running_w * (step_s - waking_s - falling_s)  # Eq. 3.18, 3.19
+    joules += waking_s * power.on_w[kind] + falling_s * power.off_w[kind]  # Eq. 3.20, 3.21
+    return joules
 
 
 def server_plan_flops(

@@ -15,7 +15,10 @@ from beasy_sched.model.power import PowerModel
 from beasy_sched.model.queue import JobQueue
 
 if TYPE_CHECKING:
+    from beasy_sched.energy.site import Site
+    from beasy_sched.energy.storage import StorageState
     from beasy_sched.model.cluster import Cluster
+    from beasy_sched.plan.store import PlanStore
     from beasy_sched.policies.budget import StepBudget
 
 
@@ -29,7 +32,7 @@ class View:
     """The read-only face of the cluster and of the power side, handed to a policy."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Look at ``cluster``; the session keeps ``now``, ``arrived`` and ``budget`` up to date."""
+        """Look at ``cluster``; the session keeps the other attributes up to date."""
         self._cluster = cluster
         self.now = 0.0
         """Simulated time, s."""
@@ -39,6 +42,12 @@ class View:
         """Power and energy of the present step; None without a site."""
         self.has_site = False
         """Whether the run has a site: storage, production, steps."""
+        self.site: Site | None = None
+        """The storage and how long a step and a window are; None without a site."""
+        self.storage_state: StorageState | None = None
+        """What battery and tank truly held at the start of the present step; None without a site."""
+        self.plans: PlanStore | None = None
+        """The offline plans of the run's windows; None without a plan."""
         self.power_actions_allowed = True
         """Whether P-states may be changed at all."""
         self.host_state = _read_only(cluster.state)

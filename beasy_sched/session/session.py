@@ -105,10 +105,13 @@ class Session:
         self.view = View(self.cluster)
         self.view.now = self.now
         self.view.has_site = options.site is not None
+        self.view.site = options.site
         self.view.power_actions_allowed = options.power_actions
         self._profiles = event.profiles
         if options.site is not None:
             self.power = self._power_side(options.site)
+            self.view.storage_state = self.power.storage
+            self.view.plans = options.plans
         self._policy.call(self.policy.begin, self.view)
 
     def _power_side(self, site: Site) -> PowerSide:
@@ -222,7 +225,9 @@ class Session:
 
     def _begin_step(self, budget: StepBudget) -> None:
         """Let the policy take its power actions for a step that has just been opened."""
+        assert self.power is not None
         self.view.budget = budget
+        self.view.storage_state = self.power.storage
         self._note_windows(budget.start_s)
         for action in self._policy.ask(self.policy.power_actions, self.view):
             self._commit(action)

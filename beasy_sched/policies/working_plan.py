@@ -1,0 +1,197 @@
+"""The online side's own copy of the offline plan, which its decisions change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.energy.battery import BatterySpec
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.hosts import HostIds
+from beasy_sched.model.platform import FloatArray, IntArray, Platform
+from beasy_sched.model.power import PowerModel
+from beasy_sched.plan.plan import StateArray
+from beasy_sched.plan.server_energy import server_plan_energy_j, server_step_energy_j, sleep_pstates
+from beasy_sched.plan.store import PlanStore
+from beasy_sched.units import TIME_TOLERANCE_S
+
+
+class Change(NamedTuple):
+    """What `WorkingPlan.set_states` replaced; `WorkingPlan.undo` takes it back."""
+
+    number: int
+    """Which change of the plan it was."""
+    hosts: HostIds
+    first_step: int
+    states: StateArray
+    """States before the change, of shape (changed steps, hosts)."""
+    energy_j: FloatArray
+    """Planned energy before the change, of the changed steps and the one after them."""
+
+
+class WorkingPlan:
+    """Planned states of all servers over every known window, and what follows from them step by step.
+
+    Steps are numbered through all windows, from the start of the first. Ranges of steps are half open:
+    ``first_step`` belongs to them, ``end_step`` does not.
+    """
+
+    def __init__(self, plans: PlanStore, platform: Platform, before: npt.NDArray[np.integer]) -> None:
+        """Copy ``plans``; ``before`` (N) holds the P-states of the servers as the first window begins.
+
+        Raises ConfigError where the plans leave the servers out.
+        """
+        servers = [plan.servers for plan in plans if plan.servers is not None]
+        if len(servers) < len(plans):
+            raise ConfigError("the plan says nothing of servers, only of power: make one for a platform")
+        self.start_s = plans.start_s
+        self.end_s = plans.end_s
+        self.step_s = plans[0].step_s
+        self.battery: BatterySpec = plans[0].storage.battery
+        self.states: StateArray = np.concatenate([one.states for one in servers])
+        """Planned P-state of each server in each step, of shape (T, N). Change it by `set_states`."""
+        self.sleep = sleep_pstates(platform)
+        """P-state in which each server sleeps (N), -1 where it cannot."""
+        self.on = self.states != self.sleep
+        """Whether each server is planned on, of shape (T, N)."""
+        self.load_w, self.renew_w, self.envelope_w, self.hydrogen_w = _powers(plans)
+        self._power = PowerModel(platform)
+        self._before = before.astype(np.int8)
+        self.energy_j = server_plan_energy_j(platform, self.states, self.step_s, self._before)
+        """Planned worst-case energy of all servers in each step, J (Eq. 3.17): busy, with transitions."""
+        self._changes = 0
+        self._run_from: IntArray = np.zeros(platform.size, dtype=np.intp)
+        self._run_end: IntArray = np.zeros(platform.size, dtype=np.intp)
+
+    @property
+    def steps(self) -> int:
+        """T, over all windows."""
+        return len(self.states)
+
+    def step_at(self, time_s: float) -> int | None:
+        """The step that a moment of the run lies in; None outside the known windows."""
+        step = int(np.floor((time_s - self.start_s + TIME_TOLERANCE_S) / self.step_s))
+        return step if 0 <= step < self.steps else None
+
+    def start_of(self, step: int) -> float:
+        """When a step starts, on the run's clock, s."""
+        return self.start_s + step * self.step_s
+
+    # --- changes ------------------------------------------------------------------------------------
+
+    def set_states(self, hosts: HostIds, first_step: int, end_step: int, pstate: int | StateArray) -> Change:
+        """Plan ``hosts`` in ``pstate`` from ``first_step`` up to ``end_step``; return what undoes it.
+
+        ``pstate`` is one P-state or an array that fits the shape (steps, hosts). ``hosts`` are distinct.
+        Raises ValueError for steps outside the plan.
+        """
+        if not 0 <= first_step <= end_step <= self.steps:
+            raise ValueError(f"steps {first_step} to {end_step} are not within the {self.steps} of the plan")
+        rows = slice(first_step, min(end_step + 1, self.steps))
+        self._changes += 1
+        change = Change(
+            self._changes,
+            hosts,
+            first_step,
+            self.states[first_step:end_step, hosts].copy(),
+            self.energy_j[rows].copy(),
+        )
+        old_j = self.server_energy_j(hosts, rows.start, rows.stop)
+        self._write(hosts, first_step, end_step, pstate)
+        new_j = self.server_energy_j(hosts, rows.start, rows.stop)
+        self.energy_j[rows] += (new_j - old_j).sum(axis=1)
+        return change
+
+    def undo(self, change: Change) -> None:
+        """Take back the latest change that still stands: everything is exactly as before it.
+
+        Raises ValueError for any other change.
+        """
+        if change.number != self._changes:
+            raise ValueError(f"change {change.number} is not the latest, which is {self._changes}")
+        self._changes -= 1
+        end_step = change.first_step + len(change.states)
+        self._write(change.hosts, change.first_step, end_step, change.states)
+        self.energy_j[change.first_step : change.first_step + len(change.energy_j)] = change.energy_j
+
+    def set_production(self, step: int, renew_w: float) -> None:
+        """Put a step's production (W) as it is known by now in the place of the predicted one."""
+        self.renew_w[step] = renew_w
+
+    def _write(self, hosts: HostIds, first_step: int, end_step: int, pstate: int | StateArray) -> None:
+        self.states[first_step:end_step, hosts] = pstate
+        self.on[first_step:end_step, hosts] = self.states[first_step:end_step, hosts] != self.sleep[hosts]
+        self._run_end[hosts] = 0
+
+    # --- what follows from the states ------------------------------------------------------------------
+
+    def server_energy_j(self, hosts: HostIds, first_step: int, end_step: int) -> FloatArray:
+        """Planned worst-case energy of each of ``hosts`` in each step, J: (steps, hosts)."""
+        now = self.states[first_step:end_step, hosts]
+        if first_step > 0:
+            previous = self.states[first_step - 1 : end_step - 1, hosts]
+        else:
+            previous = np.concatenate([self._before[None, hosts], now])[: len(now)]
+        kinds = self._power.kind_of[hosts]
+        return server_step_energy_j(self._power, kinds, now, previous, self.sleep[hosts], self.step_s)
+
+    def on_until(self, hosts: HostIds, step: int) -> IntArray:
+        """Step up to which each of ``hosts`` is planned on without a break from ``step`` on (not included).
+
+        ``step`` itself for those planned asleep in it.
+        """
+        return np.where(self.on[step, hosts], self._run_ends(hosts, step), step)
+
+    def next_on(self, hosts: HostIds, step: int) -> IntArray:
+        """First step, from ``step`` on, in which each of ``hosts`` is planned on; ``steps`` if none is."""
+        return np.where(self.on[step, hosts], step, self._run_ends(hosts, step))
+
+    def _run_ends(self, hosts: HostIds, step: int) -> IntArray:
+        """Where each host's run of steps all on or all asleep that ``step`` lies in ends."""
+        stale = (self._run_end[hosts] <= step) | (self._run_from[hosts] > step)
+        if stale.any():
+            again = hosts[stale]
+            ahead = self.on[step:, again]
+            changes = ahead != ahead[0]
+            ends = np.where(changes.any(axis=0), step + changes.argmax(axis=0), self.steps)
+            self._run_from[again], self._run_end[again] = step, ends
+        return self._run_end[hosts]
+
+    def project_soc(self, step: int, battery_j: float) -> FloatArray:
+        """Battery energy (J) at the start of ``step`` and at the end of it and of each later one (Eq. 1).
+
+        ``battery_j`` is the true level at the start of ``step``; servers, production and hydrogen are as
+        planned. Held within [0, SoC_max] and the limits of charging and discharging.
+        """
+        levels_j = [battery_j]
+        kept, most_j = self.battery.kept_fraction(self.step_s), self.battery.max_j
+        level_j = battery_j
+        for gain_j in self.gains_j(step).tolist():
+            kept_j = level_j * kept
+            level_j = kept_j + gain_j
+            if level_j < 0.0:
+                level_j = 0.0
+            elif level_j > most_j:
+                level_j = max(kept_j, most_j) if gain_j > 0.0 else level_j
+            levels_j.append(level_j)
+        return np.array(levels_j)
+
+    def gains_j(self, step: int = 0) -> FloatArray:
+        """What each step from ``step`` on puts into the cells, or takes out of them, J."""
+        battery = self.battery
+        net_w = self.renew_w[step:] + self.hydrogen_w[step:] - self.energy_j[step:] / self.step_s
+        stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
+        drawn_w = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
+        return np.asarray(self.step_s * (stored_w - drawn_w))
+
+
+def _powers(plans: PlanStore) -> Iterator[FloatArray]:
+    """P_load, P_renew, the envelope and the hydrogen's net power (fuel cell less electrolyzer), W."""
+    powers = [plan.power for plan in plans]
+    yield np.concatenate([power.load_w for power in powers])
+    yield np.concatenate([power.renew_w for power in powers])
+    yield np.concatenate([power.envelope_w for power in powers])
+    yield np.concatenate([power.fuel_cell_w - power.electrolyzer_w for power in powers])

@@ -1,0 +1,300 @@
+"""The working plan: energies kept change by change, projections of the battery, runs of steps."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plan_cases import HOUR_S, battery, hand_plan, two_kinds
+
+from beasy_sched.energy.balance import settle_step
+from beasy_sched.energy.battery import BatterySpec, LossConvention
+from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.errors import ConfigError
+from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
+from beasy_sched.plan.power_plan import PowerPlan
+from beasy_sched.plan.server_energy import server_plan_energy_j
+from beasy_sched.plan.store import PlanStore
+from beasy_sched.policies.working_plan import WorkingPlan
+
+AWAKE = np.zeros(3, dtype=np.int16)
+ALL = np.arange(3)
+
+
+def hosts(*ids: int) -> np.ndarray:
+    return np.array(ids, dtype=np.intp)
+
+
+def by_hand() -> WorkingPlan:
+    """Three hours; two sleepers (0, 1) and one that is always on (2)."""
+    return WorkingPlan(PlanStore([hand_plan()]), two_kinds(), AWAKE)
+
+
+def made(
+    states: np.ndarray,
+    *,
+    before: np.ndarray = AWAKE,
+    renew_w: np.ndarray | float = 0.0,
+    spec: BatterySpec | None = None,
+    hydrogen_w: float = 0.0,
+) -> WorkingPlan:
+    """A working plan of any states: its envelope is what the servers draw."""
+    steps = len(states)
+    platform = two_kinds(states.shape[1])
+    energy_j = server_plan_energy_j(platform, states, HOUR_S, before.astype(np.int8))
+    nothing, renew = np.zeros(steps), np.broadcast_to(np.asarray(renew_w, dtype=float), steps).copy()
+    storage = Storage(spec or battery())
+    level_j = np.full(steps + 1, storage.battery.start_j)
+    power = PowerPlan(
+        energy_j / HOUR_S,
+        renew,
+        *(nothing, nothing),
+        np.full(steps, max(-hydrogen_w, 0.0)),
+        np.full(steps, max(hydrogen_w, 0.0)),
+        renew,
+        level_j,
+        np.zeros(steps + 1),
+    )
+    servers = PlannedServers(platform.kinds, platform.kind_of, states, energy_j)
+    plan = Plan(0.0, HOUR_S, storage, power, nothing, nothing, servers, Provenance("a test"))
+    store = PlanStore.__new__(PlanStore)  # its checks are of the power plan, which is not looked at here
+    store._plans = [plan]
+    return WorkingPlan(store, platform, before)
+
+
+# --- the copy ---
+
+
+def test_it_holds_what_was_planned() -> None:
+    plan = by_hand()
+    assert (plan.steps, plan.step_s, plan.start_s, plan.end_s) == (3, HOUR_S, 0.0, 3 * HOUR_S)
+    assert plan.states.tolist() == [[0, 1, 0], [2, 1, 0], [2, 2, 0]]
+    assert plan.on.tolist() == [[True, True, True], [False, True, True], [False, False, True]]
+    assert plan.load_w.tolist() == [2e3, 2e3, 2e3]
+    assert plan.renew_w.tolist() == [6e3, 1e3, 0.0]
+    assert plan.envelope_w.tolist() == [2e3, 2e3, 1e3]
+    assert plan.sleep.tolist() == [2, 2, -1]
+
+
+def test_the_offline_plan_stays_as_it_was() -> None:
+    offline = hand_plan()
+    plan = WorkingPlan(PlanStore([offline]), two_kinds(), AWAKE)
+    plan.set_states(hosts(0), 0, 3, 1)
+    plan.set_production(0, 1.0)
+    assert offline.servers is not None
+    assert offline.servers.states[:, 0].tolist() == [0, 2, 2]
+    assert offline.power.renew_w[0] == 6e3
+
+
+def test_windows_are_one_row_of_steps() -> None:
+    first = hand_plan()
+    second = hand_plan(5.0)
+    later = Plan(3 * HOUR_S, *(getattr(second, n) for n in list(second.__dataclass_fields__)[1:]))
+    plan = WorkingPlan(PlanStore([first, later]), two_kinds(), AWAKE)
+    assert plan.steps == 6
+    assert plan.on_until(hosts(2, 0, 1), 2).tolist() == [6, 2, 2]
+    assert plan.next_on(hosts(0, 1), 2).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("time_s", "step"),
+    [(-1.0, None), (0.0, 0), (3599.0, 0), (3600.0 - 1e-9, 1), (10799.0, 2), (10800.0, None)],
+)
+def test_steps_by_the_clock(time_s: float, step: int | None) -> None:
+    assert by_hand().step_at(time_s) == step
+
+
+def test_a_plan_of_power_alone_is_refused() -> None:
+    offline = hand_plan()
+    power_only = Plan(
+        0.0, HOUR_S, offline.storage, offline.power, *(np.zeros(3),) * 2, None, offline.provenance
+    )
+    with pytest.raises(ConfigError, match="says nothing of servers"):
+        WorkingPlan(PlanStore([power_only]), two_kinds(), AWAKE)
+
+
+# --- energy ---
+
+
+def test_energy_by_hand() -> None:
+    """Busy at 120, 100 or 90 W, 5 W asleep; 6 s at 101 W to fall asleep, 150 s at 125 W to wake."""
+    plan = by_hand()
+    falls = 6 * 101 + (HOUR_S - 6) * 5
+    expected = [310 * HOUR_S, falls + 190 * HOUR_S, 5 * HOUR_S + falls + 90 * HOUR_S]
+    assert plan.energy_j == pytest.approx(expected)
+    plan.set_states(hosts(0), 2, 3, 1)
+    woken = 150 * 125 + (HOUR_S - 150) * 100
+    assert plan.energy_j == pytest.approx([*expected[:2], woken + falls + 90 * HOUR_S])
+
+
+def test_a_change_reaches_the_step_after_it() -> None:
+    plan = by_hand()
+    before = plan.energy_j.copy()
+    plan.set_states(hosts(0), 1, 2, 0)
+    falls = 6 * 101 + (HOUR_S - 6) * 5
+    assert plan.energy_j[0] == before[0]
+    assert plan.energy_j[2] - before[2] == pytest.approx(falls - 5 * HOUR_S)
+
+
+def test_servers_that_sleep_as_the_run_begins_wake_in_the_first_step() -> None:
+    plan = WorkingPlan(PlanStore([hand_plan()]), two_kinds(), np.array([2, 0, 0]))
+    assert plan.energy_j[0] == pytest.approx(150 * 125 + (HOUR_S - 150) * 120 + 190 * HOUR_S)
+
+
+@st.composite
+def changed_plans(draw: st.DrawFn) -> tuple[WorkingPlan, list[tuple[np.ndarray, int, int, np.ndarray]]]:
+    """A random plan and random changes: of some servers in some steps, to any states they have."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count, steps = draw(st.integers(1, 5)), draw(st.integers(1, 8))
+
+    def states(rows: int, ids: np.ndarray) -> np.ndarray:
+        return np.where(ids == count - 1, 0, rng.integers(0, 3, (rows, len(ids)))).astype(np.int8)
+
+    plan = made(states(steps, np.arange(count)), before=states(1, np.arange(count))[0])
+    changes = []
+    for _ in range(draw(st.integers(1, 6))):
+        ids = np.flatnonzero(rng.random(count) < 0.6)
+        first, end = np.sort(rng.integers(0, steps + 1, 2)).tolist()
+        changes.append((ids, first, end, states(end - first, ids)))
+    return plan, changes
+
+
+def recomputed_j(plan: WorkingPlan) -> np.ndarray:
+    return server_plan_energy_j(two_kinds(plan.states.shape[1]), plan.states, HOUR_S, plan._before)
+
+
+@given(changed_plans())
+def test_energy_is_kept_as_if_counted_anew_and_undone_exactly(
+    drawn: tuple[WorkingPlan, list[tuple[np.ndarray, int, int, np.ndarray]]],
+) -> None:
+    plan, changes = drawn
+    seen, tokens = [], []
+    for ids, first, end, states in changes:
+        seen.append((plan.states.copy(), plan.on.copy(), plan.energy_j.copy()))
+        tokens.append(plan.set_states(ids, first, end, states))
+        assert (plan.states[first:end, ids] == states).all()
+        assert (plan.on == (plan.states != plan.sleep)).all()
+        np.testing.assert_allclose(plan.energy_j, recomputed_j(plan), rtol=1e-12, atol=1e-6)
+    for token, (states, on, energy_j) in zip(reversed(tokens), reversed(seen), strict=True):
+        plan.undo(token)
+        assert (plan.states == states).all()
+        assert (plan.on == on).all()
+        assert (plan.energy_j == energy_j).all()
+
+
+def test_only_the_latest_change_can_be_undone() -> None:
+    plan = by_hand()
+    first, second = plan.set_states(hosts(0), 1, 3, 0), plan.set_states(hosts(1), 2, 3, 0)
+    with pytest.raises(ValueError, match="change 1 is not the latest, which is 2"):
+        plan.undo(first)
+    plan.undo(second)
+    plan.undo(first)
+    with pytest.raises(ValueError, match="not the latest"):
+        plan.undo(first)
+
+
+@pytest.mark.parametrize(("first", "end"), [(-1, 2), (0, 4), (2, 1)])
+def test_steps_outside_the_plan_are_refused_and_change_nothing(first: int, end: int) -> None:
+    plan = by_hand()
+    with pytest.raises(ValueError, match="not within the 3"):
+        plan.set_states(ALL, first, end, 0)
+    assert plan.states.tolist() == by_hand().states.tolist()
+
+
+# --- runs of steps ---
+
+
+@given(changed_plans())
+def test_runs_of_steps_are_those_of_the_states(
+    drawn: tuple[WorkingPlan, list[tuple[np.ndarray, int, int, np.ndarray]]],
+) -> None:
+    """Asked between changes, at steps forward and backward: the memory of runs is never stale."""
+    plan, changes = drawn
+    every = np.arange(plan.states.shape[1])
+    for ids, first, end, states in changes:
+        plan.set_states(ids, first, end, states)
+        for step in (0, plan.steps - 1, min(first, plan.steps - 1)):
+            on = plan.on[step:]
+            until = [next((k for k in range(len(on)) if not on[k, h]), len(on)) for h in every]
+            again = [next((k for k in range(len(on)) if on[k, h]), len(on)) for h in every]
+            assert (plan.on_until(every, step) - step).tolist() == until
+            assert (plan.next_on(every, step) - step).tolist() == again
+
+
+# --- projection ---
+
+
+def test_projection_by_hand() -> None:
+    """Always-on servers of 90 W; 5 kWh less 90 Wh; then 4.5 kW for an hour fills the battery to 9 kWh."""
+    spec = battery(soc_max_pct=90.0)
+    plan = made(
+        np.zeros((3, 1), dtype=np.int8), before=AWAKE[:1], renew_w=np.array([0.0, 4590.0, 0.0]), spec=spec
+    )
+    assert (plan.project_soc(0, 5 * 3.6e6) / 3.6e6).tolist() == pytest.approx([5.0, 4.91, 9.0, 8.91])
+    assert (plan.project_soc(1, 1 * 3.6e6) / 3.6e6).tolist() == pytest.approx([1.0, 5.5, 5.41])
+    assert (plan.project_soc(2, 0.05 * 3.6e6) / 3.6e6).tolist() == pytest.approx([0.05, 0.0])
+
+
+def test_projection_with_hydrogen_and_known_production() -> None:
+    plan = made(np.zeros((2, 1), dtype=np.int8), before=AWAKE[:1], hydrogen_w=-500.0)
+    plan.set_production(0, 1090.0)
+    assert (plan.project_soc(0, 5 * 3.6e6) / 3.6e6).tolist() == pytest.approx([5.0, 5.5, 4.91])
+
+
+def test_a_level_above_the_maximum_only_falls() -> None:
+    spec = battery(soc_max_pct=50.0, self_discharge_per_day=0.24)
+    plan = made(np.zeros((2, 1), dtype=np.int8), before=AWAKE[:1], renew_w=np.array([1e3, 1e3]), spec=spec)
+    kept = 0.76 ** (1 / 24)
+    assert (plan.project_soc(0, 8 * 3.6e6) / 3.6e6).tolist() == pytest.approx([8, 8 * kept, 8 * kept**2])
+
+
+@pytest.mark.parametrize("loss", LossConvention)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_projection_is_what_the_balance_makes_of_it(loss: LossConvention, seed: int) -> None:
+    """With the floor at 0 the real battery, fed and drawn from as planned, goes the same way."""
+    rng = np.random.default_rng(seed)
+    spec = battery(
+        0.5,
+        soc_max_pct=80.0,
+        soc_start_pct=50.0,
+        charge_limit_w=150.0,
+        discharge_limit_w=170.0,
+        charge_efficiency=0.9,
+        discharge_efficiency=0.8,
+        self_discharge_per_day=0.02,
+        loss=loss,
+    )
+    steps = 12
+    states = np.where(np.arange(3) == 2, 0, rng.integers(0, 3, (steps, 3))).astype(np.int8)
+    plan = made(states, renew_w=rng.uniform(0, 500, steps), spec=spec)
+    state, levels = StorageState(spec.start_j), [spec.start_j]
+    for energy_j, renew_w in zip(plan.energy_j, plan.renew_w, strict=True):
+        _, state = settle_step(Storage(spec), state, dt_s=HOUR_S, consumed_j=energy_j, renew_w=renew_w)
+        levels.append(state.battery_j)
+    np.testing.assert_allclose(plan.project_soc(0, spec.start_j), levels, rtol=1e-12, atol=1e-6)
+
+
+def test_projection_of_three_days_takes_less_than_a_millisecond() -> None:
+    plan = made(np.zeros((864, 3), dtype=np.int8), renew_w=250.0)
+    best = min(_seconds(plan) for _ in range(20))
+    assert best < 1e-3
+
+
+def _seconds(plan: WorkingPlan) -> float:
+    began = time.perf_counter()
+    plan.project_soc(0, plan.battery.start_j)
+    return time.perf_counter() - began
+
+
+def test_no_solver_is_loaded() -> None:
+    code = (
+        "import sys, beasy_sched.policies.working_plan\n"
+        "print([name for name in ('scipy', 'highspy') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
