@@ -16,7 +16,7 @@ import numpy as np
 from beasy_sched.plan.outcome import SolverOutcome, SolverStatus
 from beasy_sched.plan.power_check import power_violations
 from beasy_sched.plan.power_diagnosis import explain_infeasible
-from beasy_sched.plan.power_model import NO_SWITCHES, PowerModel, Switches
+from beasy_sched.plan.power_model import NO_SWITCHES, TOLERANCE, PowerModel, Switches
 from beasy_sched.plan.power_plan import FloatArray, PowerPlan
 from beasy_sched.plan.power_point import broken_exclusions, plan_of, store_surplus
 from beasy_sched.plan.power_problem import PowerProblem, Surplus
@@ -27,7 +27,7 @@ _TILT = 1e-3
 hydrogen): of plans of equal throughput, the one that acts earlier, and the battery before hydrogen."""
 
 _SLACK = 1e-7
-"""By how much a later stage may miss what an earlier one reached, scaled: the solver's tolerance."""
+"""By how much a later stage may miss what an earlier one reached, scaled: above the solver's tolerance."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
         run = _Stages(model, replace(limits, time_s=deadline_s - time.monotonic()))
         ending = run.solve()
         if run.values is None:
-            return PowerDecision(_without_point(problem, ending), None, whole_numbers=switches)
+            return PowerDecision(
+                _without_point(problem, ending, switches, limits), None, whole_numbers=switches
+            )
         needed = broken_exclusions(model, run.values, switches)
         if needed == switches:
             break
@@ -87,7 +89,7 @@ class _Stages:
 
     def __init__(self, model: PowerModel, limits: SolverLimits) -> None:
         self.model = model
-        self.solver = Solver(model.model, limits)
+        self.solver = Solver(model.model, limits, tolerance=TOLERANCE)
         self.values: FloatArray | None = None
         self.stages: list[Stage] = []
 
@@ -146,9 +148,11 @@ def _with_point(plan: PowerPlan, run: _Stages, ending: Ending) -> SolverOutcome:
     )
 
 
-def _without_point(problem: PowerProblem, ending: Ending) -> SolverOutcome:
+def _without_point(
+    problem: PowerProblem, ending: Ending, switches: Switches, limits: SolverLimits
+) -> SolverOutcome:
     if ending is Ending.INFEASIBLE:
-        return SolverOutcome(SolverStatus.INFEASIBLE, explain_infeasible(problem))
+        return SolverOutcome(SolverStatus.INFEASIBLE, explain_infeasible(problem, switches, limits))
     return SolverOutcome(
         SolverStatus.NO_POINT,
         f"{ending.value} ended the search before any plan was found: allow more, or a shorter window",

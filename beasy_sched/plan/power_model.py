@@ -27,6 +27,9 @@ class Switches:
 
 NO_SWITCHES = Switches()
 
+TOLERANCE = 1e-9
+"""How far a solver may miss a row, scaled: storage levels add up the misses of all steps before."""
+
 
 class PowerModel:
     """The model and where its quantities are; columns hold scaled values, one a step."""
@@ -39,6 +42,11 @@ class PowerModel:
         self.hours = problem.step_s / SECONDS_PER_HOUR
         self.energy_j = self.power_w * SECONDS_PER_HOUR
         self.load = problem.load_w / self.power_w
+        self.renew = problem.renew_w / self.power_w
+        hydrogen = problem.storage.hydrogen
+        fuel_cell = hydrogen.fuel_cell_max_w / self.power_w if hydrogen else 0.0
+        # What is there for a storage in a step without another storage's help, once the floor is served.
+        self.spare = np.maximum(self.renew + fuel_cell - problem.floors_w / self.power_w, 0.0)
         self.model = LinearModel()
         self.relax = self.model.columns(1, 0.0, 1.0)
         self.produced = self.model.columns(problem.steps, problem.floors_w / self.power_w)
@@ -55,8 +63,10 @@ class PowerModel:
         span = (battery.max_j - kept * battery.min_j) / self.energy_j / self.hours
         fade = (battery.max_j * kept - battery.min_j) / self.energy_j / self.hours
         drawn = battery.drawn_per_delivered()
-        most_in = min(battery.charge_limit_w / self.power_w, span / battery.charge_efficiency)
+        limit_in = min(battery.charge_limit_w / self.power_w, span / battery.charge_efficiency)
+        most_in = np.minimum(limit_in, self.spare)
         most_out = min(battery.discharge_limit_w / self.power_w, max(fade, 0.0) / drawn)
+        self.most_discharge = most_out
         self.charge = model.columns(steps, 0.0, most_in)
         self.discharge = model.columns(steps, 0.0, most_out)
         lower = np.full(steps, low)
@@ -82,8 +92,9 @@ class PowerModel:
         self.hydrogen: IntArray | None = None
         if hydrogen is None:
             return
-        most_in = hydrogen.electrolyzer_max_w / self.power_w
+        most_in = np.minimum(hydrogen.electrolyzer_max_w / self.power_w, self.spare + self.most_discharge)
         least_in = hydrogen.electrolyzer_min_w / self.power_w
+        most_in[most_in < least_in] = 0.0
         hour_kg = hydrogen.produced_kg(self.power_w, SECONDS_PER_HOUR)
         drawn = hydrogen.used_kg(self.power_w, SECONDS_PER_HOUR) / hour_kg
         self.electrolyzer = model.columns(steps, 0.0, most_in)
@@ -118,7 +129,6 @@ class PowerModel:
 
     def _add_balance(self) -> None:
         """Eq. 3.1 and 3.11, and the shortfall of each step."""
-        renew = self.problem.renew_w / self.power_w
         terms: list[tuple[IntArray, float | FloatArray]] = [
             (self.produced, 1.0),
             (self.charge, 1.0),
@@ -127,6 +137,6 @@ class PowerModel:
         if self.electrolyzer is not None and self.fuel_cell is not None:
             terms += [(self.electrolyzer, 1.0), (self.fuel_cell, -1.0)]
         steps = self.problem.steps
-        self.model.rows(steps, renew, renew, *terms)
+        self.model.rows(steps, self.renew, self.renew, *terms)
         self.model.rows(steps, self.load, np.inf, (self.produced, 1.0), (self.relax, self.load))
         self.model.rows(steps, self.load, np.inf, (self.produced, 1.0), (self.short, 1.0))

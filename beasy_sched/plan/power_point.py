@@ -9,12 +9,16 @@ import numpy as np
 from beasy_sched.energy.battery import charge_power_limit, energy_after_step
 from beasy_sched.energy.hydrogen import level_after_step
 from beasy_sched.plan.linear import IntArray
+from beasy_sched.plan.power_check import TOLERANCE as LEVEL_TOLERANCE
+from beasy_sched.plan.power_check import level_scale_j, level_scale_kg
 from beasy_sched.plan.power_model import PowerModel, Switches
 from beasy_sched.plan.power_plan import FloatArray, PowerPlan
 from beasy_sched.plan.power_problem import PowerProblem
 
-_TINY = 1e-7
+_TINY = 1e-8
 """Scaled powers up to this are the solver's rounding."""
+_OVERLAP = 1e-7
+"""Scaled powers beyond which an exclusion is broken: whole numbers are exact to about this."""
 
 
 def broken_exclusions(model: PowerModel, values: FloatArray, switches: Switches) -> Switches:
@@ -24,8 +28,8 @@ def broken_exclusions(model: PowerModel, values: FloatArray, switches: Switches)
     if hydrogen is not None and model.electrolyzer is not None:
         power = values[model.electrolyzer]
         least = hydrogen.electrolyzer_min_w / model.power_w
-        low = bool(np.any((power > _TINY) & (power < least - _TINY)))
-    return Switches(switches.battery or bool(both > _TINY), switches.electrolyzer or low)
+        low = bool(np.any((power > _OVERLAP) & (power < least - _OVERLAP)))
+    return Switches(switches.battery or bool(both > _OVERLAP), switches.electrolyzer or low)
 
 
 def plan_of(model: PowerModel, values: FloatArray) -> PowerPlan:
@@ -94,7 +98,18 @@ def _levels_j(problem: PowerProblem, charge_w: FloatArray, discharge_w: FloatArr
     for step in range(problem.steps):
         charge_w[step] = min(charge_w[step], charge_power_limit(battery, levels[-1], step_s))
         levels.append(energy_after_step(battery, levels[-1], charge_w[step], discharge_w[step], step_s))
-    return np.array(levels)
+    slack_j = LEVEL_TOLERANCE * level_scale_j(problem.storage, _scale_w(problem), step_s)
+    return _inside(np.array(levels), battery.min_j, battery.max_j, slack_j)
+
+
+def _inside(levels: FloatArray, least: float, most: float, slack: float) -> FloatArray:
+    """Levels that miss a bound by rounding only, put on it."""
+    nearest = np.clip(levels, least, most)
+    return np.where(np.abs(levels - nearest) <= slack, nearest, levels)
+
+
+def _scale_w(problem: PowerProblem) -> float:
+    return max(1.0, float(problem.load_w.max()), float(problem.renew_w.max()))
 
 
 def _hydrogen(model: PowerModel, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -105,13 +120,16 @@ def _hydrogen(model: PowerModel, values: FloatArray) -> tuple[FloatArray, FloatA
         nothing = np.zeros(problem.steps)
         return nothing, nothing.copy(), np.zeros(problem.steps + 1)
     into = np.minimum(_watts(model, values, model.electrolyzer), spec.electrolyzer_max_w)
-    into = np.where(into > 0.0, np.maximum(into, spec.electrolyzer_min_w), 0.0)
+    # What lies between off and the minimum is rounding of the whole number behind it.
+    off = into < 0.5 * spec.electrolyzer_min_w
+    into = np.where(off | (into == 0.0), 0.0, np.maximum(into, spec.electrolyzer_min_w))
     out = np.minimum(_watts(model, values, model.fuel_cell), spec.fuel_cell_max_w)
     gains: FloatArray = np.asarray(
         level_after_step(spec, 0.0, into, out, problem.step_s)  # type: ignore[arg-type]
     )
     levels = problem.start_state.hydrogen_kg + np.concatenate(([0.0], np.cumsum(gains)))
-    return into, out, levels
+    slack_kg = LEVEL_TOLERANCE * level_scale_kg(problem.storage, _scale_w(problem), problem.step_s)
+    return into, out, _inside(levels, 0.0, spec.tank_kg, slack_kg)
 
 
 def _watts(model: PowerModel, values: FloatArray, columns: IntArray) -> FloatArray:

@@ -13,6 +13,8 @@ import numpy as np
 from beasy_sched.errors import ConfigError
 from beasy_sched.plan.linear import FloatArray, IntArray, LinearModel
 
+_TOLERANCES = ("primal_feasibility_tolerance", "mip_feasibility_tolerance")
+
 
 @dataclass(frozen=True)
 class SolverLimits:
@@ -57,8 +59,13 @@ class Solution:
 class Solver:
     """A model inside HiGHS: minimize one objective after the other, adding rows and bounds between."""
 
-    def __init__(self, model: LinearModel, limits: SolverLimits | None = None) -> None:
-        """Pass the model. Raises ConfigError where highspy is not installed."""
+    def __init__(
+        self, model: LinearModel, limits: SolverLimits | None = None, *, tolerance: float | None = None
+    ) -> None:
+        """Pass the model. Raises ConfigError where highspy is not installed.
+
+        ``tolerance`` is how far a row or bound may be missed, absolute; None leaves HiGHS its own.
+        """
         self._highspy = _import_highspy()
         self._limits = limits or SolverLimits()
         self._deadline_s = time.monotonic() + self._limits.time_s
@@ -73,6 +80,7 @@ class Solver:
             "mip_rel_gap": self._limits.relative_gap,
             "mip_abs_gap": 1e-7,
             "mip_max_nodes": self._limits.nodes,
+            **dict.fromkeys(_TOLERANCES if tolerance is not None else (), tolerance),
         }.items():
             self._highs.setOptionValue(option, value)
         self._highs.passModel(self._as_lp(model))

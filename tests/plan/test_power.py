@@ -267,7 +267,8 @@ class TestOtherEndings:
             fuel_cell_max_w=0.0,
         )
         text = self.message(problem([1], [4], Storage(battery(), spec)))
-        assert "electrolyzer_min_kw" in text
+        assert "level_target_kg: the tank cannot hold 1.031 kg after 1 h" in text
+        assert "at most 1.000 kg" in text
 
     def test_no_time_at_all(self) -> None:
         decision = plan_power(problem([1], [1], battery()), SolverLimits(time_s=0.0))
