@@ -1,0 +1,257 @@
+"""BEASY's energy test on plans small enough to check by hand.
+
+`worlds.FAST`: busy 100 W, idle 50 W, asleep 5 W; 7 s at 60 W to fall asleep, 20 s at 80 W to wake. In a
+step of 100 s it needs 10000 J busy, 500 J asleep, 885 J falling asleep, 9600 J waking.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from worlds import FAST
+
+from beasy_sched.model.platform import Platform
+from beasy_sched.policies.beasy_cells import (
+    CellPowers,
+    idle_runs,
+    kept_on,
+    shifted,
+    sleep_savings_j,
+    worthwhile,
+)
+from beasy_sched.policies.beasy_scheduling import EnergyTest, Outlook
+
+ON, SLOWER, ASLEEP = 0, 1, 2
+BUSY_J, ASLEEP_J, FALLING_J, WAKING_J = 10_000.0, 500.0, 885.0, 9_600.0
+
+
+def cells(count: int, *, idle_power: bool = False) -> CellPowers:
+    names = tuple(f"n{i}" for i in range(count))
+    return CellPowers.of(Platform((FAST,), np.zeros(count, dtype=np.intp), names), idle_power=idle_power)
+
+
+def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: int | None = None, **more):
+    """A test on one text a server, a letter a step: "1" on, "s" slower, "." asleep."""
+    letters = {"1": ON, "s": SLOWER, ".": ASLEEP}
+    states = np.array([[letters[each] for each in plan] for plan in plans], dtype=np.int8).T.copy()
+    until = np.zeros(len(plans), dtype=np.intp)
+    for host, end in (reserved or {}).items():
+        until[host] = end
+    level_j = np.full(len(states), 50.0)
+    if low_from is not None:
+        level_j[low_from:] = 20.0
+    idle_power = more.pop("idle_power", False)
+    dt_s = np.full(len(states), 100.0)
+    now = np.full(len(plans), ON, dtype=np.int8)
+    outlook = Outlook(states, more.pop("now", now), until, level_j, 20.0, dt_s, **more)
+    return EnergyTest(cells(len(plans), idle_power=idle_power), outlook)
+
+
+def drawn(test: EnergyTest) -> list[str]:
+    return ["".join("1s."[state] for state in column) for column in test.outlook.states.T]
+
+
+def test_verification_1_needs_no_change():
+    test = energy_test("111.", low_from=0)
+    change = test.check(np.array([0]), 3)
+    assert change is not None
+    assert change.needed_j == 0.0
+    assert change.asleep is None
+    test.apply(change)
+    assert drawn(test) == ["111."]
+    assert test.outlook.reserved_until.tolist() == [3]
+
+
+def test_2a_counts_the_steps_asleep_and_their_transitions():
+    test = energy_test("11..1", "11111")
+    change = test.check(np.array([0]), 4)
+    assert change is not None
+    needed_j = (BUSY_J - FALLING_J) + (BUSY_J - ASLEEP_J) + (BUSY_J - WAKING_J)
+    assert change.needed_j == pytest.approx(needed_j)
+    assert change.columns.ravel().tolist() == [ON] * 4
+
+
+def test_2a_falls_asleep_after_the_job_instead_of_before():
+    change = energy_test("1...", "1111").check(np.array([0]), 2)
+    assert change is not None
+    assert change.needed_j == pytest.approx((BUSY_J - FALLING_J) + (FALLING_J - ASLEEP_J))
+
+
+def test_2a_keeps_the_speed_of_the_step_before():
+    change = energy_test("1s..1", "11111").check(np.array([0]), 5)
+    assert change is not None
+    assert change.columns.ravel().tolist() == [ON, SLOWER, SLOWER, SLOWER, ON]
+
+
+def test_2a_a_server_asleep_in_the_present_step_keeps_the_speed_it_has_now():
+    test = energy_test(".1", "11", now=np.array([SLOWER, ON], dtype=np.int8))
+    change = test.check(np.array([0]), 2)
+    assert change is not None
+    assert change.columns.ravel().tolist() == [SLOWER, ON]
+
+
+def test_2b_and_2c_idle_servers_pay_from_the_present_on_and_no_longer_than_needed():
+    """Needed 19015 J; the idle server saves 9515 J in the present step, 19015 J with the next one."""
+    test = energy_test("11..1", "11111")
+    change = test.check(np.array([0]), 4)
+    assert change is not None
+    assert change.saved_j == pytest.approx(19_015.0)
+    test.apply(change)
+    assert drawn(test) == ["11111", "..111"]
+
+
+def test_2b_in_its_last_step_sleeps_no_more_servers_than_needed():
+    test = energy_test("1.1", "111", "111", "111")
+    change = test.check(np.array([0]), 3)
+    assert change is not None
+    assert change.needed_j == pytest.approx(BUSY_J - FALLING_J + BUSY_J - WAKING_J)
+    test.apply(change)
+    assert drawn(test) == ["111", ".11", "111", "111"]
+
+
+@pytest.mark.parametrize(("low_from", "possible"), [(0, False), (1, False), (2, True), (None, True)])
+def test_2b_stops_before_the_first_step_at_soc_min(low_from, possible):
+    change = energy_test("11..1", "11111", low_from=low_from).check(np.array([0]), 4)
+    assert (change is not None) is possible
+
+
+@pytest.mark.parametrize("reserved", [5, 4])
+def test_2b_leaves_servers_with_a_job_alone(reserved):
+    assert energy_test("11..1", "11111", reserved={1: reserved}).check(np.array([0]), 4) is None
+
+
+def test_2b_leaves_the_head_jobs_reservation_alone():
+    kept = np.zeros((5, 2), dtype=np.bool_)
+    kept[:, 1] = True
+    assert energy_test("11..1", "11111", kept=kept).check(np.array([0]), 4) is None
+
+
+def test_2b_counts_the_jobs_own_servers_after_its_end():
+    test = energy_test("1.1111")
+    change = test.check(np.array([0]), 2)
+    assert change is not None
+    test.apply(change)
+    assert drawn(test) == ["11.111"]
+
+
+def test_a_failed_test_leaves_the_plan_as_it_was():
+    test = energy_test("11..1", "11111", low_from=1)
+    assert test.check(np.array([0]), 4) is None
+    assert drawn(test) == ["11..1", "11111"]
+
+
+def test_figure_5_energy_moves_only_between_hours_10_and_30():
+    """The present is hour 10; at hour 30 the SoC is at 20 %: idle servers count from hour 10 to 29."""
+    job = "1" + "." * 29
+    before, after = "1" * 20 + "." * 10, "." * 20 + "1" * 10
+    assert energy_test(job, before, low_from=20).check(np.array([0]), 10) is not None
+    assert energy_test(job, after, low_from=20).check(np.array([0]), 10) is None
+    assert energy_test(job, after).check(np.array([0]), 10) is not None
+    test = energy_test(job, before, "1" * 30, low_from=20)
+    assert test.outlook.rows_to_limit == 20
+    change = test.check(np.array([0]), 21)
+    assert change is not None
+    assert change.asleep is not None
+    assert change.asleep[0].max() < 20
+
+
+def test_idle_power_as_an_option_makes_idle_servers_save_less():
+    worst = energy_test("1.1", "111").check(np.array([0]), 3)
+    idle = energy_test("1.1", "111", idle_power=True).check(np.array([0]), 3)
+    assert worst is not None
+    assert idle is not None
+    assert worst.asleep is not None
+    assert idle.asleep is not None
+    assert (len(worst.asleep[0]), len(idle.asleep[0])) == (1, 3)
+
+
+def test_a_second_check_sees_what_the_first_job_took():
+    test = energy_test("11..1", "11..1", "11111", low_from=2)
+    first = test.check(np.array([0]), 4)
+    assert first is not None
+    test.apply(first)
+    assert test.check(np.array([1]), 4) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_savings_are_the_difference_of_whole_plans(seed):
+    rng = np.random.default_rng(seed)
+    steps, count = 6, 3
+    hosts, powers = np.arange(count), cells(count)
+    states = rng.choice(np.array([ON, SLOWER, ASLEEP], dtype=np.int8), size=(steps, count))
+    before = rng.random(count) < 0.5
+    idle = (states != ASLEEP) & (rng.random((steps, count)) < 0.6)
+    dt_s = np.array([40.0, *[100.0] * (steps - 1)])
+
+    def total_j(plan: np.ndarray) -> np.ndarray:
+        asleep = powers.asleep(plan, hosts)
+        return powers.energy_j(plan, shifted(asleep, before), hosts, dt_s).sum(axis=0)
+
+    saved_j = sleep_savings_j(powers, states, before, hosts, dt_s, idle)
+    for last in range(steps):
+        slept = states.copy()
+        slept[: last + 1][idle[: last + 1]] = ASLEEP
+        assert saved_j[last] == pytest.approx(total_j(states) - total_j(slept))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_sleeps_pays_for_the_job(seed):
+    """Whatever is found: the changed plan draws no more than the old one, and only idle cells sleep."""
+    rng = np.random.default_rng(100 + seed)
+    plans = ["1" + "".join(rng.choice(list("1s."), size=9)) for _ in range(5)]
+    test = energy_test(*plans, reserved={3: 4}, low_from=int(rng.integers(3, 11)))
+    old, hosts = test.outlook.states.copy(), np.arange(5)
+    change = test.check(np.array([0, 2]), int(rng.integers(2, 11)))
+    if change is None:
+        return
+    test.apply(change)
+    before = np.zeros(5, dtype=np.bool_)
+
+    def total_j(plan: np.ndarray) -> float:
+        asleep = test.cells.asleep(plan, hosts)
+        energies = test.cells.energy_j(plan, shifted(asleep, before), hosts, test.outlook.dt_s)
+        return float(energies.sum())
+
+    assert total_j(test.outlook.states) <= total_j(old) + 1e-6
+    assert (test.outlook.states[: change.end, [0, 2]] != ASLEEP).all()
+    assert (test.outlook.states[:4, 3] == old[:4, 3]).all()
+
+
+def test_kept_on_fills_forward():
+    states = np.array([[ASLEEP], [SLOWER], [ASLEEP], [ASLEEP], [ON]], dtype=np.int8)
+    filled = kept_on(states, states == ASLEEP, np.array([ON], dtype=np.int8))
+    assert filled.ravel().tolist() == [ON, SLOWER, SLOWER, SLOWER, ON]
+
+
+def test_runs_of_idle_steps():
+    idle = np.array([[1, 0], [1, 1], [0, 1], [1, 0]], dtype=np.bool_)
+    assert [each.tolist() for each in idle_runs(idle)] == [[0, 0, 1], [0, 3, 1], [1, 3, 2]]
+
+
+@pytest.mark.parametrize(("length_s", "worth"), [(100.0, True), (7.0, False)])
+def test_a_run_too_short_to_pay_for_its_transitions_is_left_out(length_s, worth):
+    """Waking at 300 W: asleep for 100 s saves 9115 - 4000 J, for 7 s 280 - 4000 J."""
+    watts = (100.0, 70.0, 5.0, 60.0, 300.0)
+    costly = dataclasses.replace(FAST, idle_w=watts, epsilon_w=watts, full_w=watts)
+    powers = CellPowers.of(Platform((costly,), np.zeros(1, dtype=np.intp), ("n0",)))
+    states, dt_s = np.zeros((3, 1), dtype=np.int8), np.array([100.0, length_s, 100.0])
+    idle = np.array([[False], [True], [False]])
+    saved_j = sleep_savings_j(powers, states, np.array([False]), np.array([0]), dt_s, idle)
+    assert worthwhile(saved_j, idle).any() == worth
+
+
+def test_every_pair_of_states_has_its_energy():
+    expected = {
+        (False, ON): BUSY_J,
+        (True, ON): WAKING_J,
+        (False, ASLEEP): FALLING_J,
+        (True, ASLEEP): ASLEEP_J,
+    }
+    for was_asleep, state in itertools.product((False, True), (ON, ASLEEP)):
+        found = cells(1).energy_j(
+            np.array([[state]], dtype=np.int8), np.array([[was_asleep]]), np.array([0]), np.array([100.0])
+        )
+        assert found.item() == pytest.approx(expected[was_asleep, state])
