@@ -16,7 +16,7 @@ from pathlib import Path
 
 from two_processes import RunFailed, Stopped, run_both
 
-from beasy_sched.energy.site import Site, default_site_text, parse_site
+from beasy_sched.energy.site import Site, parse_site
 from beasy_sched.errors import BeasyError
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
@@ -42,7 +42,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add = parser.add_argument
     add("--policy", default="easy", metavar="NAME", help="which policy decides (default: easy)")
     add("--options", default="{}", metavar="JSON|@FILE", help="the policy's options")
-    add("--site", type=Path, metavar="FILE", help="your site file instead of the default one")
+    add("--site", type=Path, metavar="FILE", help="your site file instead of scripts/site.toml")
     add("--swf", type=Path, metavar="FILE", help="your trace (SWF, plain or gzip) instead of drawn jobs")
     add("--from", dest="begin", metavar="TIME", help="where in the trace to begin, such as 30d")
     add("--cores-per-host", metavar="N", help="processors of the trace that a server has (default: 1)")
@@ -57,7 +57,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     if chosen.swf is None and (chosen.begin or chosen.cores_per_host):
         parser.error("--from and --cores-per-host are for a trace: name one with --swf FILE")
     if chosen.site is not None and chosen.quick:
-        parser.error("--quick is for the default site: set window_h in your own")
+        parser.error("--quick is for the site of scripts/site.toml: set window_h in your own")
     return chosen
 
 
@@ -74,8 +74,8 @@ class Inputs:
 def site_text(chosen: argparse.Namespace) -> str:
     """Return the site file of the run, its window shortened for a quick one."""
     if chosen.site is None:
+        text = Path(__file__).with_name("site.toml").read_text("utf-8")
         hours = f"window_h = {QUICK_H}"
-        text = default_site_text()
         return re.sub(r"^window_h = \S+", hours, text, flags=re.MULTILINE) if chosen.quick else text
     try:
         return str(chosen.site.read_text("utf-8"))

@@ -78,7 +78,7 @@ def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
         ("  final less target", f"{site['soc_distance_points']:+.2f} points"),
     ]
     if "hydrogen_final_kg" in site:
-        hydrogen = f"{site['hydrogen_final_kg']:.3f} kg ({site['hydrogen_distance_kg']:+.3f})"
+        hydrogen = f"{site['hydrogen_final_kg']:.3f} kg ({round(site['hydrogen_distance_kg'], 3) + 0.0:+.3f})"
         rows.append(("hydrogen, final (less target)", hydrogen))
     names = {
         "production": "energy produced",
