@@ -53,13 +53,13 @@ def plan_of(model: PowerModel, values: FloatArray) -> PowerPlan:
 
 
 def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
-    """Charge whatever exceeds the demand, as far as the battery takes it (`Surplus.STORE`).
+    """Charge what exceeds the demand (or the sleep floor), as far as the battery takes it.
 
-    The battery is never below the plan's own level at any step, so that every discharge stays possible
-    and no shortfall grows.
+    This is `Surplus.STORE`. The battery is never below the plan's own level at any step, so that every
+    discharge stays possible and no shortfall grows.
     """
     battery, step_s = problem.storage.battery, problem.step_s
-    served_w = np.minimum(problem.load_w, plan.produced_w)
+    served_w = np.minimum(np.maximum(problem.load_w, problem.floors_w), plan.produced_w)
     net_w = (plan.produced_w + plan.charge_w - plan.discharge_w - served_w).tolist()
     energy_j = problem.start_state.battery_j
     levels, charges, discharges = [energy_j], [], []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from beasy_sched.plan.power import plan_power
 from beasy_sched.plan.power_check import power_violations
 from beasy_sched.plan.power_plan import PowerPlan
 from beasy_sched.plan.power_problem import PowerProblem, Surplus
-from beasy_sched.plan.solver import SolverLimits
+from beasy_sched.plan.solver import Solver, SolverLimits
 from beasy_sched.units import kwh_to_j
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
@@ -201,6 +202,26 @@ class TestProperties:
         plans = [solved(PowerProblem(Storage(SITE, TANK), load, renew)) for _ in range(2)]
         assert plans[0].charge_w.tobytes() == plans[1].charge_w.tobytes()
         assert plans[0].hydrogen_kg.tobytes() == plans[1].hydrogen_kg.tobytes()
+
+    @pytest.mark.parametrize("demand_kw", [6.0, 8.0])
+    def test_one_plan_however_it_is_solved(self, demand_kw: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of many plans of equal throughput without the tilt, one is left: other machines find it too."""
+        load, renew = three_days(demand_kw=demand_kw)
+        tank = replace(TANK, level_target_kg=5.2, electrolyzer_min_w=0.0)
+        case = PowerProblem(Storage(replace(SITE, self_discharge_per_day=0.0), tank), load, renew)
+        first = solved(case)
+        for options in ({"presolve": "off", "random_seed": 7}, {"simplex_strategy": 4}):
+
+            class Otherwise(Solver):
+                def __init__(self, *arguments: Any, **more: Any) -> None:
+                    super().__init__(*arguments, **more)
+                    for name, value in options.items():  # noqa: B023 - used within the loop
+                        self._highs.setOptionValue(name, value)
+
+            monkeypatch.setattr("beasy_sched.plan.power.Solver", Otherwise)
+            other = solved(case)
+            for name in ("charge_w", "discharge_w", "electrolyzer_w", "fuel_cell_w"):
+                np.testing.assert_allclose(getattr(other, name), getattr(first, name), atol=0.1)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("demand_kw", [6.0, 8.0])
