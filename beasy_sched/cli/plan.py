@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,21 +81,8 @@ def _export(plans: Any, export_json: Path | None, export_csv: Path | None, figur
 
 
 def _tell(plans: Any) -> None:
-    """Print the summary: a table on a terminal, plain text elsewhere."""
+    """Print the summary."""
     from beasy_sched.outputs.plan_table import plan_rows
+    from beasy_sched.outputs.table import print_rows
 
-    rows = list(plan_rows(plans))
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(show_header=False)
-        table.add_column(style="bold")
-        table.add_column()
-        for row in rows:
-            table.add_row(*row)
-        Console().print(table)
-        return
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        click.echo(f"{name:<{width}}  {value}".rstrip())
+    print_rows([*plan_rows(plans)])

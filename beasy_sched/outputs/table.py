@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 Row = tuple[str, str]
@@ -93,8 +94,12 @@ def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
 
 
 def print_summary(summary: dict[str, Any]) -> None:
-    """Print the table on standard output: in a frame on a terminal, plain text elsewhere."""
-    rows = summary_rows(summary)
+    """Print a run's table on standard output."""
+    print_rows(summary_rows(summary))
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """Print a table of two columns on standard output: in a frame on a terminal, plain text elsewhere."""
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.table import Table
@@ -108,4 +113,4 @@ def print_summary(summary: dict[str, Any]) -> None:
         return
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        sys.stdout.write(f"{name:<{width}}  {value}\n")
+        sys.stdout.write(f"{name:<{width}}  {value}".rstrip() + "\n")
