@@ -1,0 +1,258 @@
+"""BEASY's compensation on plans small enough to check by hand.
+
+Servers compute at 100, 80 or 40 flops/s with 100, 60 or 50 W: 1, 0.75 or 1.25 J a flop. Steps of 100 s;
+asleep 5 W, falling asleep 7 s at 60 W (885 J in its step), waking 20 s at 80 W.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from beasy_sched.energy.battery import BatterySpec, LossConvention
+from beasy_sched.model.platform import Platform, ServerKind, SleepState
+from beasy_sched.policies.beasy_cells import CellPowers, shifted
+from beasy_sched.policies.beasy_compensation import Rest, RunningJob, Spending, Wish, compensation_j
+from beasy_sched.policies.beasy_lowering import Saving
+from beasy_sched.policies.beasy_speeds import Ladder
+
+_WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
+KIND = ServerKind(
+    "three speeds",
+    speeds_flops=(100.0, 80.0, 40.0, 100.0, 1 / 7, 1 / 20),
+    idle_w=_WATTS,
+    epsilon_w=_WATTS,
+    full_w=_WATTS,
+    sleeps=(SleepState(3, 4, 5),),
+)
+LETTERS = {"f": 0, "m": 1, "s": 2, ".": 3}
+
+
+def platform(count: int) -> Platform:
+    return Platform((KIND,), np.zeros(count, dtype=np.intp), tuple(f"n{i}" for i in range(count)))
+
+
+def tools(count: int) -> tuple[CellPowers, Ladder]:
+    return CellPowers.of(platform(count)), Ladder(platform(count))
+
+
+def rest(*plans: str, missing_j: float = 0.0, reserved: dict[int, int] | None = None, **battery) -> Rest:
+    """A letter a step: f(ast), m(edium), s(low), "." asleep. Supply feeds the plan, so that the battery
+    stays where it is, ``missing_j`` below its target (above it where negative)."""
+    states = np.array([[LETTERS[each] for each in plan] for plan in plans], dtype=np.int8).T.copy()
+    until = np.zeros(len(plans), dtype=np.intp)
+    for host, end in (reserved or {}).items():
+        until[host] = end
+    cells, dt_s, hosts = (
+        CellPowers.of(platform(len(plans))),
+        np.full(len(states), 100.0),
+        np.arange(len(plans)),
+    )
+    asleep = cells.asleep(states, hosts)
+    now_asleep = asleep[0].copy()
+    demand_j = cells.energy_j(states, shifted(asleep, now_asleep), hosts, dt_s).sum(axis=1)
+    values = {"charge_efficiency": 1.0, "discharge_efficiency": 1.0, **battery}
+    spec = BatterySpec(1e6, **values)
+    start_j = spec.target_j - missing_j
+    return Rest(states, now_asleep, until, dt_s, demand_j.copy(), demand_j, spec, start_j)
+
+
+def drawn(left: Rest) -> list[str]:
+    return ["".join("fms."[state] for state in column) for column in left.states.T]
+
+
+def spending(left: Rest) -> Spending:
+    return Spending(left, *tools(left.states.shape[1]))
+
+
+def saving(left: Rest, violation: int) -> Saving:
+    return Saving(left, *tools(left.states.shape[1]), violation)
+
+
+def job(*hosts: int, left_s: float = 300.0, flops: float = 0.0) -> RunningJob:
+    return RunningJob(np.array(hosts), left_s, flops)
+
+
+@pytest.mark.parametrize(
+    ("loss", "diff_j", "expected_j"),
+    [
+        (LossConvention.PHYSICAL, 90.0, 100.0),
+        (LossConvention.PRINTED, 90.0, 100.0),
+        (LossConvention.PRINTED, -80.0, -100.0),
+        (LossConvention.PHYSICAL, -100.0, -80.0),
+        (LossConvention.PHYSICAL, 0.0, 0.0),
+    ],
+)
+def test_equation_3_31(loss, diff_j, expected_j):
+    battery = BatterySpec(1e6, charge_efficiency=0.9, discharge_efficiency=0.8, loss=loss)
+    assert compensation_j(battery, diff_j) == pytest.approx(expected_j)
+
+
+def test_ladder():
+    ladder, host = Ladder(platform(1)), np.array([0])
+    assert [int(ladder.faster(host, np.array([p], dtype=np.int8))[0]) for p in range(4)] == [0, 0, 1, 3]
+    assert [int(ladder.thriftier(host, np.array([p], dtype=np.int8))[0]) for p in range(4)] == [1, 1, 2, 3]
+    assert ladder.thriftiest.tolist() == [1]
+    assert ladder.reference_flops.tolist() == [80.0]
+
+
+# --- more energy than the target needs ---------------------------------------------------------------
+
+
+def test_only_what_lies_above_soc_min_may_be_spent():
+    """The level ends 100 kJ above the target, but dips to 30 kJ above SoC_min on the way."""
+    left = rest("fff", missing_j=-100_000.0)
+    left.supply_j[1] -= 370_000.0
+    left.supply_j[2] += 370_000.0
+    assert spending(left).left_j == pytest.approx(30_000.0)
+
+
+def test_nothing_is_spent_where_the_battery_runs_dry_before_the_end():
+    left = rest("fff", missing_j=-100_000.0)
+    left.supply_j[1] -= 450_000.0
+    left.supply_j[2] += 450_000.0
+    assert spending(left).left_j == 0.0
+
+
+def test_running_jobs_speed_up_to_their_expected_end_and_no_further():
+    """16000 flops at 80 flops/s: 200 s, two steps."""
+    left = rest("mmmm", missing_j=-50_000.0, reserved={0: 4})
+    spending(left).speed_up([job(0, left_s=400.0, flops=16_000.0)])
+    assert drawn(left) == ["ffmm"]
+
+
+def test_the_job_closest_to_its_walltime_speeds_up_first():
+    left = rest("mm", "mm", missing_j=-8_000.0, reserved={0: 2, 1: 2})
+    more = spending(left)
+    more.speed_up([job(0, left_s=200.0, flops=12_000.0), job(1, left_s=200.0, flops=15_500.0)])
+    assert drawn(left) == ["mm", "ff"]
+    assert more.left_j == pytest.approx(0.0)
+
+
+def test_speed_rises_level_by_level_as_far_as_it_is_paid_for():
+    """From slow to medium costs 1000 J a step, on to fast 4000 J a step."""
+    for surplus_j, expected in ((1_500.0, "ss"), (2_500.0, "mm"), (10_000.0, "ff")):
+        left = rest("ss", missing_j=-surplus_j, reserved={0: 2})
+        spending(left).speed_up([job(0, left_s=200.0, flops=16_000.0)])
+        assert drawn(left) == [expected]
+
+
+def test_all_servers_of_a_job_speed_up_together():
+    left = rest("mm", "mm", missing_j=-8_000.0, reserved={0: 2, 1: 2})
+    spending(left).speed_up([job(0, 1, left_s=200.0, flops=16_000.0)])
+    assert drawn(left) == ["mm", "mm"]
+
+
+def test_servers_wake_at_the_thriftiest_speed_for_waiting_jobs():
+    left = rest("...", "...", missing_j=-50_000.0)
+    spending(left).wake([Wish(1, 2)], 0, np.array([0, 1]))
+    assert drawn(left) == ["mm.", "..."]
+
+
+def test_idle_servers_are_not_woken_twice():
+    left = rest("fff", "...", "...", missing_j=-50_000.0)
+    spending(left).wake([Wish(1, 2), Wish(1, 2)], 1, np.array([1, 2]))
+    assert drawn(left) == ["fff", "mm.", "..."]
+
+
+def test_waking_stops_where_it_cannot_be_paid_for():
+    """One server for two steps: 20 s at 80 W, 180 s at 60 W and the way back to sleep, less 1000 J asleep."""
+    first_j = (1600.0 - 500.0 + 80 * 60.0) + (6000.0 - 500.0) + (885.0 - 500.0)
+    for surplus_j, expected in ((first_j - 1.0, ["...", "..."]), (2 * first_j - 1.0, ["mm.", "..."])):
+        left = rest("...", "...", missing_j=-surplus_j)
+        spending(left).wake([Wish(1, 2), Wish(1, 2)], 0, np.array([0, 1]))
+        assert drawn(left) == expected
+
+
+def test_a_full_battery_takes_no_more_so_that_spending_before_does_not_cost_the_end():
+    """What arrives while the battery is full is lost anyway: the trajectory is projected anew."""
+    left = rest("mmm", missing_j=-400_000.0, reserved={0: 3})
+    left.supply_j[0] += 50_000.0
+    assert left.levels_j().tolist() == [900_000.0] * 3
+    spending(left).speed_up([job(0, left_s=300.0, flops=30_000.0)])
+    assert left.levels_j()[0] == 900_000.0
+
+
+# --- less energy than the target needs ------------------------------------------------------------------
+
+
+def test_idle_servers_sleep_before_the_violation_first_and_only_as_many_as_needed():
+    left = rest("ffff", "ffff", missing_j=9_000.0)
+    saving(left, 1).lower([])
+    assert drawn(left) == ["ffff", "..ff"]
+
+
+def test_then_idle_servers_after_the_violation():
+    """Each saves 9115 + 9500 J and 400 J by waking in the step after; past the violation 18615 J more."""
+    left = rest("ffff", missing_j=25_000.0)
+    saving(left, 1).lower([])
+    assert drawn(left) == ["...."]
+
+
+def test_whole_runs_nearest_to_the_violation_first():
+    left = rest("fff.fff", missing_j=5_000.0)
+    saving(left, 6).lower([])
+    assert drawn(left) == ["fff...."]
+
+
+def test_idle_servers_come_before_running_ones():
+    left = rest("ffff", "ffff", missing_j=9_000.0, reserved={0: 4})
+    saving(left, 3).lower([job(0, left_s=400.0)])
+    assert drawn(left) == ["ffff", "...."]
+
+
+def test_running_servers_slow_down_after_the_violation_first():
+    """A step at medium instead of fast saves 10000 - 100/80 * 6000 = 2500 J, net of the longer run."""
+    left = rest("ffff", missing_j=5_000.0, reserved={0: 4})
+    saving(left, 1).lower([job(0, left_s=400.0)])
+    assert drawn(left) == ["fmmf"]
+
+
+def test_then_before_it_backward():
+    left = rest("ffff", missing_j=7_000.0, reserved={0: 4})
+    saving(left, 2).lower([job(0, left_s=400.0)])
+    assert drawn(left) == ["fmmm"]
+
+
+def test_never_below_the_thriftiest_speed():
+    left = rest("ff", missing_j=400_000.0 - 100_000.0, reserved={0: 2})
+    saving(left, 0).lower([job(0, left_s=200.0)])
+    assert drawn(left) == ["mm"]
+
+
+def test_speed_that_the_walltime_asks_for_is_kept_while_another_job_can_give_way():
+    """Job 0 needs 39000 of its 40000 flops: it has no 2000 to spare. Job 1 has all the time."""
+    left = rest("ffff", "ffff", missing_j=9_000.0, reserved={0: 4, 1: 4})
+    saving(left, 0).lower([job(0, left_s=400.0, flops=39_000.0), job(1, left_s=400.0)])
+    assert drawn(left) == ["ffff", "mmmm"]
+
+
+def test_it_is_given_up_where_nothing_else_is_left():
+    left = rest("ffff", missing_j=2_000.0, reserved={0: 4})
+    saving(left, 0).lower([job(0, left_s=400.0, flops=39_000.0)])
+    assert drawn(left) == ["mfff"]
+
+
+def test_nothing_is_lowered_where_the_target_is_reached():
+    left = rest("ffff", "ffff")
+    saving(left, 2).lower([job(0, left_s=400.0)])
+    assert drawn(left) == ["ffff", "ffff"]
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_planned_demand_is_that_of_the_states(seed):
+    """After spending, and after putting idle servers to sleep, the account agrees with the states."""
+    rng = np.random.default_rng(seed)
+    plans = ["".join(rng.choice(list("fms."), size=8)) for _ in range(4)]
+    left = rest(*plans, missing_j=float(rng.choice([-40_000.0, 30_000.0])))
+    if left.diff_j > 0:
+        more = spending(left)
+        more.speed_up([job(1, left_s=500.0, flops=30_000.0)])
+        more.wake([Wish(1, 3), Wish(2, 5)], 0, np.flatnonzero(left.states[0] == LETTERS["."]))
+        assert left.diff_j >= -1e-6
+    else:
+        saving(left, int(rng.integers(0, 8))).lower([])
+    cells, hosts = CellPowers.of(platform(4)), np.arange(4)
+    was_asleep = shifted(cells.asleep(left.states, hosts), left.now_asleep)
+    energy_j = cells.energy_j(left.states, was_asleep, hosts, left.dt_s)
+    np.testing.assert_allclose(left.demand_j, energy_j.sum(axis=1), atol=1e-6)
