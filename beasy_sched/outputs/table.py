@@ -114,3 +114,4 @@ def print_rows(rows: Sequence[Row]) -> None:
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         sys.stdout.write(f"{name:<{width}}  {value}".rstrip() + "\n")
+    sys.stdout.flush()
