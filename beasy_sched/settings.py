@@ -38,6 +38,8 @@ def build_session(
     policy = make_policy(settings.policy, settings.options)
     if policy.needs_power and settings.site is None:
         raise ConfigError(f"policy {settings.policy!r} lives on a site's power: name one with --site")
+    if policy.needs_plan and settings.plan is None:
+        raise ConfigError(f"policy {settings.policy!r} follows an offline plan: name one with --plan")
     if settings.windows < 1:
         raise ConfigError(f"windows: found {settings.windows}, expected at least 1")
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)

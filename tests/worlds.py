@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,10 @@ from beasy_sched.generate.platform import host_properties
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
+from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
+from beasy_sched.plan.power_plan import PowerPlan
+from beasy_sched.plan.server_energy import server_plan_energy_j
+from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.session import Session, SessionOptions
 from beasy_sched.session.power import EnergySource
@@ -144,8 +149,10 @@ class Run:
 
 def run(world: World, policy: str, *, with_site: bool = True) -> Run:
     """Run a policy on a world in the embedded simulator."""
-    options = SessionOptions(site=world.site, windows=world.windows, energy=world.energy)
-    session = Session(make_policy(policy), options if with_site else None)
+    maker = make_policy(policy)
+    plans = random_plans(world) if maker.needs_plan else None
+    options = SessionOptions(site=world.site, plans=plans, windows=world.windows, energy=world.energy)
+    session = Session(maker, options if with_site else None)
     decisions: list[Decision] = []
     uses_j: list[np.ndarray] = []
 
@@ -157,6 +164,40 @@ def run(world: World, policy: str, *, with_site: bool = True) -> Run:
         return reply
 
     return Run(session, world.simulation().run(decide), decisions, uses_j)
+
+
+def plans_of(site: Site, platform: Platform, states: Sequence[np.ndarray]) -> PlanStore:
+    """Plans of consecutive windows with these states, [steps, hosts] each.
+
+    The battery keeps its level: production is what the servers need, and what makes up for its loss.
+    """
+    battery = site.storage.battery
+    lost_j = battery.start_j * (1 - battery.kept_fraction(site.step_s))
+    before, start_s, plans = np.zeros(platform.size, dtype=np.int8), 0.0, []
+    for window in states:
+        steps = len(window)
+        energy_j = server_plan_energy_j(platform, window, site.step_s, before)
+        charge_w = np.full(steps, lost_j / (battery.charge_efficiency * site.step_s))
+        nothing, envelope_w = np.zeros(steps), energy_j / site.step_s
+        levels_j, none_kg = np.full(steps + 1, battery.start_j), np.zeros(steps + 1)
+        flows = (charge_w, nothing, nothing, nothing, nothing)
+        power = PowerPlan(envelope_w, envelope_w + charge_w, *flows, levels_j, none_kg)
+        servers = PlannedServers(platform.kinds, platform.kind_of, window, energy_j)
+        shares = np.full(steps, 0.1)
+        made_by = Provenance("a test")
+        plans.append(Plan(start_s, site.step_s, site.storage, power, shares, shares, servers, made_by))
+        before, start_s = window[-1], plans[-1].end_s
+    return PlanStore(plans)
+
+
+def random_plans(world: World) -> PlanStore:
+    """Plans of the world's windows with states at random, whatever the production will be."""
+    rng = np.random.default_rng([world.fast, world.slow, len(world.jobs)])
+    windows = []
+    for _ in range(world.windows):
+        runs = rng.choice(3, (world.site.steps, world.hosts), p=[0.5, 0.2, 0.3]).astype(np.int8)
+        windows.append(np.repeat(runs, rng.integers(1, 4), axis=0)[: world.site.steps])
+    return plans_of(world.site, world.platform, windows)
 
 
 def random_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 12) -> World:

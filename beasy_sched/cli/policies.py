@@ -14,5 +14,6 @@ def policies() -> None:
     width = max(map(len, names))
     for name in names:
         kind = policy_class(name)
-        note = " (needs --site)" if kind.needs_power else ""
+        needs = [*["--site"] * kind.needs_power, *["--plan"] * kind.needs_plan]
+        note = f" (needs {' and '.join(needs)})" if needs else ""
         click.echo(f"{name:<{width}}  {kind.summary}{note}")

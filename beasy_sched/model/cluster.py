@@ -167,11 +167,16 @@ class Cluster:
             self.account.change(hosts, self.state[hosts], self.pstate[hosts], now, self.load[hosts])
         self._refresh_speed()
 
-    def load_of(self, job: Job, hosts: HostIds) -> FloatArray | float:
-        """Return the share of full load that ``job`` puts on each host: all go at the slowest one's pace."""
+    def load_of(
+        self, job: Job, hosts: HostIds, pstate: npt.NDArray[np.int16] | None = None
+    ) -> FloatArray | float:
+        """Return the share of full load that ``job`` puts on each host: all go at the slowest one's pace.
+
+        ``pstate`` of the hosts, where it is not to be the present one.
+        """
         if not job.computes:
             return 0.0
-        speeds = self.speed_flops(hosts)
+        speeds = self.speed_flops(hosts, pstate)
         slowest = speeds.min() if len(speeds) else 0.0
         if slowest <= 0.0:
             return 1.0
@@ -207,9 +212,9 @@ class Cluster:
         self.all_available = bool(self.available.all())
         self._refresh_free(hosts)
 
-    def speed_flops(self, hosts: HostIds) -> npt.NDArray[np.float64]:
-        """Return the present speed of each host, flops/s (0 where speeds are not known)."""
-        return self._speeds[self.platform.kind_of[hosts], self.pstate[hosts]]
+    def speed_flops(self, hosts: HostIds, pstate: npt.NDArray[np.int16] | None = None) -> FloatArray:
+        """Return the speed of each host, now or in ``pstate``, flops/s (0 where speeds are not known)."""
+        return self._speeds[self.platform.kind_of[hosts], self.pstate[hosts] if pstate is None else pstate]
 
     def check_hosts(self, hosts: HostSet, who: str) -> None:
         """Raise PolicyError unless these are hosts of the platform, each of them once."""

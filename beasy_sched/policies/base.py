@@ -31,6 +31,8 @@ class Policy:
     options_type: ClassVar[type[Options]] = Options
     needs_power: ClassVar[bool] = False
     """Whether it makes sense only with a site (storage and production)."""
+    needs_plan: ClassVar[bool] = False
+    """Whether it follows an offline plan of servers (and so needs a site, too)."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError that names the option."""

@@ -102,8 +102,12 @@ class EasyPass:
         )
         for job in heads:
             if not self.start(job, "head of the queue"):
-                self.reservation = reserve(self.view, job, self.free, self.started)
+                self.reservation = self.reserve(job)
                 return
+
+    def reserve(self, job: Job) -> Reservation:
+        """Promise hosts to the first job that does not start, by walltimes."""
+        return reserve(self.view, job, self.free, self.started)
 
     def backfill(self, order: Order) -> None:
         """Start every other job that fits without delaying the reservation, in order P_B."""

@@ -26,15 +26,16 @@ def committed_energy_j(
 ) -> npt.NDArray[np.float64]:
     """Energy of each server over the next ``dt_s`` seconds if nothing more is decided, J.
 
-    Jobs are taken to run on, as they load their servers now, but for those about to be killed;
+    Jobs are taken to run on, at the speeds wished for, but for those about to be killed;
     transitions under way or wished for are completed. ``wish`` is the P-state that each server is to go
     to, -1 where there is none.
     """
     hosts = np.arange(cluster.size)
     power, kinds, state = cluster.power, cluster.platform.kind_of, cluster.state
-    energy_j = power.draw_w(hosts, state, cluster.pstate, cluster.load) * dt_s
+    pstate, load = _speeds_to_come(cluster, wish)
+    energy_j = power.draw_w(hosts, state, pstate, load) * dt_s
     left_s = np.clip(cluster.switch_end_s - now, 0.0, dt_s)
-    idle_w = power.idle_w[kinds, cluster.pstate]
+    idle_w = power.idle_w[kinds, pstate]
     off, on = state == HostState.SWITCHING_OFF, state == HostState.SWITCHING_ON
     energy_j = np.where(off, power.off_w[kinds] * left_s + power.sleep_w[kinds] * (dt_s - left_s), energy_j)
     energy_j = np.where(on, power.on_w[kinds] * left_s + idle_w * (dt_s - left_s), energy_j)
@@ -46,6 +47,22 @@ def committed_energy_j(
     on_s = np.minimum(power.on_s[kinds], dt_s)
     wake_j = power.on_w[kinds] * on_s + power.idle_w[kinds, np.maximum(wish, 0)] * (dt_s - on_s)
     return np.where(to_wake, wake_j, energy_j)
+
+
+def _speeds_to_come(
+    cluster: Cluster, wish: npt.NDArray[np.int16]
+) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.float64]]:
+    """P-state and load of each server once those that are on have the speeds wished for."""
+    on = ~np.isin(cluster.state, (HostState.ASLEEP, HostState.SWITCHING_OFF))
+    changed = (wish >= 0) & ~cluster.held & on & (wish != cluster.pstate)
+    if not changed.any():
+        return cluster.pstate, cluster.load
+    pstate, load = np.where(changed, wish, cluster.pstate), cluster.load.copy()
+    for job in cluster.running.values():
+        assert job.hosts is not None
+        if changed[job.hosts.ids].any():
+            load[job.hosts.ids] = cluster.load_of(job, job.hosts.ids, pstate[job.hosts.ids])
+    return pstate, load
 
 
 def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> npt.NDArray[np.float64]:
@@ -81,7 +98,8 @@ class Guard:
         if missing_j > ENERGY_TOLERANCE_J:
             missing_j -= self._cancel_wakes(actions, wish, energy_j, dt_s)
         if missing_j > ENERGY_TOLERANCE_J:
-            idle = np.flatnonzero((self.cluster.state == HostState.IDLE) & ~self.cluster.held)
+            unused = (self.cluster.state == HostState.IDLE) | self.cluster.leaving
+            idle = np.flatnonzero(unused & ~self.cluster.held)
             missing_j -= self._put_to_sleep(actions, idle, energy_j, missing_j, dt_s)
         if missing_j > ENERGY_TOLERANCE_J:
             missing_j -= self._kill(actions, energy_j, missing_j, now, dt_s)
@@ -113,7 +131,7 @@ class Guard:
         missing_j: float,
         dt_s: float,
     ) -> float:
-        """Put idle servers to sleep, those that save most first, until enough is saved."""
+        """Put servers that are (or will be) idle to sleep, the best savers first, until enough is saved."""
         idle = idle[(self._sleep[idle] >= 0) & self.cluster.available[idle]]
         saves_j = energy_j[idle] - sleep_energy_j(self.cluster, idle, dt_s)
         order = np.lexsort((-idle, -saves_j))

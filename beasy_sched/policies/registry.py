@@ -20,6 +20,7 @@ OURS: dict[str, str] = {
     "easy": "beasy_sched.policies.easy:Easy",
     "workload-reactive": "beasy_sched.policies.workload_reactive:WorkloadReactive",
     "power-reactive": "beasy_sched.policies.power_reactive:PowerReactive",
+    "follow-plan": "beasy_sched.policies.follow_plan:FollowPlan",
 }
 
 

@@ -59,6 +59,10 @@ class View:
         self.available = _read_only(cluster.available)
         """False for hosts that were taken out of service."""
 
+    def sleep_wished(self) -> npt.NDArray[np.bool_]:
+        """Return the mask of hosts that are to sleep and have not begun to."""
+        return self._cluster.held
+
     def waking_wished(self) -> npt.NDArray[np.bool_]:
         """Return the mask of sleeping hosts that are to wake and have not begun to."""
         return self._cluster.to_wake

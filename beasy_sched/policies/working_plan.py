@@ -39,7 +39,7 @@ class WorkingPlan:
     ``first_step`` belongs to them, ``end_step`` does not.
     """
 
-    def __init__(self, plans: PlanStore, platform: Platform, before: npt.NDArray[np.integer]) -> None:
+    def __init__(self, plans: PlanStore, platform: Platform, before: npt.NDArray[np.generic]) -> None:
         """Copy ``plans``; ``before`` (N) holds the P-states of the servers as the first window begins.
 
         Raises ConfigError where the plans leave the servers out.

@@ -271,6 +271,42 @@ def test_a_policys_own_kills_are_taken_into_account() -> None:
     assert talk.session.view.budget.headroom_j == pytest.approx(0.0, abs=1e-3)
 
 
+@pytest.mark.parametrize(("left_j", "guarded"), [(IDLE_J, []), (IDLE_J - 1, [(SLEEP, "", "1")])])
+def test_servers_that_a_policys_kill_leaves_idle_may_be_put_to_sleep(
+    left_j: float, guarded: list[tuple[str, str, str]]
+) -> None:
+    talk = at_soc_min(count=2)
+    talk.run_job(0.0, "a", "0-1")
+    talk.policy.say_at_step = lambda view: [Kill(view.running["w0!a"]), SetPState(hosts("0"), ASLEEP)]
+    next_step(talk, (FALLING_J + left_j) / 60)
+    assert rows(talk) == [("kill", "w0!a", "0-1"), (SLEEP, "", "0"), *guarded]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("short_j", [-0.1, 0.1])
+def test_speeds_that_a_policy_has_just_chosen_are_those_that_count(first: int, short_j: float) -> None:
+    """Computing takes 100 W in P-state 0 and 70 W in P-state 1; the other server is idle."""
+    talk = at_soc_min(count=2)
+    talk.ask(0.0, lambda view: [SetPState(hosts("0"), first)])
+    talk.run_job(0.0, "a", "0")
+    talk.policy.say_at_step = lambda view: [SetPState(hosts("0"), 1 - first)]
+    need_j = IDLE_J + (4200.0 if first == 0 else BUSY_J)
+    next_step(talk, (need_j - short_j) / 60)
+    assert rows(talk)[1:] == ([(SLEEP, "", "1")] if short_j > 0 else [])
+    assert talk.session.view.budget.headroom_j == pytest.approx(
+        -short_j if short_j < 0 else IDLE_J - FALLING_J - short_j, abs=1e-3
+    )
+
+
+def test_a_job_over_servers_loads_them_by_the_speeds_to_come() -> None:
+    """One of its two goes at half speed from now on: the other is loaded by half, 75 W of 50 to 100."""
+    talk = at_soc_min(count=2)
+    talk.run_job(0.0, "a", "0-1")
+    talk.policy.say_at_step = lambda view: [SetPState(hosts("0"), 1)]
+    next_step(talk, 70.0 + 75.0)
+    assert talk.session.view.budget.headroom_j == pytest.approx(0.0, abs=1e-3)
+
+
 def test_a_delay_job_is_counted_as_the_idle_server_it_leaves() -> None:
     talk = at_soc_min(count=1)
     job = e.JobRequest("w0!a", 0.0, 1, "p", 1000)

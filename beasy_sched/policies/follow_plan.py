@@ -1,0 +1,67 @@
+"""Follow-plan: the servers exactly as the offline plan has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.policies.actions import Action, Kill, SetPState
+from beasy_sched.policies.base import Policy
+from beasy_sched.policies.orders import largest_slowdown, smallest_size
+from beasy_sched.policies.planned_easy import PlannedEasyPass
+from beasy_sched.policies.view import View
+from beasy_sched.policies.working_plan import WorkingPlan
+
+PLANNED = "planned"
+
+
+class FollowPlan(Policy):
+    """EASY on the planned servers; a job on a server that the plan puts to sleep is killed.
+
+    After the last planned window the servers stay as they are. Subclasses change ``plan`` and follow it.
+    """
+
+    name = "follow-plan"
+    summary = "EASY on the servers of the offline plan, which is followed to the letter"
+    needs_power = True
+    needs_plan = True
+
+    def begin(self, view: View) -> None:
+        """Copy the plan."""
+        assert view.plans is not None
+        self.plan = WorkingPlan(view.plans, view.platform, view.pstate)
+        self._asked = view.pstate.copy()
+
+    def power_actions(self, view: View) -> Sequence[Action]:
+        """Kill the jobs on servers that are to sleep, and give every server its planned state."""
+        assert view.budget is not None
+        step = self.plan.step_at(view.budget.start_s)
+        if step is None or not view.power_actions_allowed:
+            return ()
+        return self.follow(view, step)
+
+    def follow(self, view: View, step: int) -> list[Action]:
+        """Kills and P-states that bring every server in service to its planned state."""
+        planned, on = self.plan.states[step], self.plan.on[step]
+        to_sleep = np.logical_and(view.available, ~on)
+        actions: list[Action] = [
+            Kill(job, "its server is planned to sleep")
+            for job in view.running.values()
+            if job.hosts is not None and to_sleep[job.hosts.ids].any()
+        ]
+        pending = np.where(on, view.sleep_wished(), view.waking_wished())
+        differs = (view.pstate != planned) | (self._asked != planned) | pending
+        hosts = np.flatnonzero(np.logical_and(differs, view.available))
+        self._asked[hosts] = planned[hosts]
+        for pstate in np.unique(planned[hosts]).tolist():
+            actions.append(SetPState(HostSet(hosts[planned[hosts] == pstate]), pstate, PLANNED))
+        return actions
+
+    def schedule(self, view: View) -> Sequence[Action]:
+        """Start what EASY starts on the servers that are on."""
+        easy = PlannedEasyPass(view, self.plan)
+        easy.run_heads(largest_slowdown)
+        easy.backfill(smallest_size)
+        return easy.actions
