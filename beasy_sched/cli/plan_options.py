@@ -48,7 +48,12 @@ class PlanOptions:
 
 _OPTIONS = (
     click.option("-p", "--platform", type=_FILE, metavar="FILE", help="SimGrid platform (XML)."),
-    click.option("--site", type=_FILE, metavar="FILE", help="Site file (default: the small data centre)."),
+    click.option(
+        "--site",
+        type=_FILE,
+        metavar="FILE",
+        help="Site file; 'default' is the package's own. [default: default]",
+    ),
     click.option(
         "-w",
         "--workload",

@@ -12,7 +12,7 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.cli.plan_options import PlanOptions
 from beasy_sched.cli.progress import progress_bar
-from beasy_sched.energy.site import Site, default_site, read_site
+from beasy_sched.energy.site import DEFAULT_SITE, Site, parse_site, read_site_text
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.expected_runs import expected_runs_s
@@ -34,7 +34,9 @@ def make_plans(options: PlanOptions, *, quiet: bool = False) -> PlanStore:
     """Read, forecast and plan. Raises InputError, ConfigError and NoPlan; warnings go to standard error."""
     assert options.platform is not None
     assert options.production is not None
-    site = default_site() if options.site is None else read_site(options.site)
+    site_name = options.site or DEFAULT_SITE
+    site_text = read_site_text(site_name)
+    site = parse_site(site_text, site_name)
     platform = read_simgrid_platform(options.platform, master=options.master_host).platform
     if not (platform.has_powers and platform.has_speeds):
         raise ConfigError(
@@ -54,7 +56,7 @@ def make_plans(options: PlanOptions, *, quiet: bool = False) -> PlanStore:
             load_w,
             renew_w,
             options=_choices(options),
-            provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(options)),
+            provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(options, site_text)),
             report=report,
         )
 
@@ -105,17 +107,14 @@ def _choices(options: PlanOptions) -> OfflineOptions:
     )
 
 
-def _hashes(options: PlanOptions) -> dict[str, str]:
-    """SHA-256 of each input file."""
+def _hashes(options: PlanOptions, site_text: str) -> dict[str, str]:
+    """SHA-256 of each input."""
     files: dict[str, Path | None] = {
         "platform": options.platform,
-        "site": options.site,
         "production": options.production,
         "demand": options.demand,
         **{f"workload {number}": path for number, path in enumerate(options.workload)},
     }
-    return {
-        name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for name, path in files.items()
-        if path is not None
-    }
+    contents = {name: path.read_bytes() for name, path in files.items() if path is not None}
+    contents["site"] = site_text.encode()
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}

@@ -108,6 +108,17 @@ def test_same_files_same_plan(inputs: Path) -> None:
     assert (inputs / "plan.msgpack").read_bytes() == first
 
 
+def test_the_site_that_comes_with_the_package(inputs: Path) -> None:
+    """Named or left out, it gives the same plan."""
+    (inputs / "power.txt").write_text("".join(power_event_lines(np.full(864, 900.0), 300.0)))
+    named = files(inputs, site="default")
+    assert run(*named, "-q").exit_code == 0
+    first = (inputs / "plan.msgpack").read_bytes()
+    at = named.index("--site")
+    assert run(*named[:at], *named[at + 2 :], "-q").exit_code == 0
+    assert (inputs / "plan.msgpack").read_bytes() == first
+
+
 def test_demand_from_a_file(inputs: Path) -> None:
     (inputs / "demand.csv").write_text("demand_kw\n" + "0.5\n" * 72)
     arguments = files(inputs)
