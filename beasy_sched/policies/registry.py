@@ -21,6 +21,7 @@ OURS: dict[str, str] = {
     "workload-reactive": "beasy_sched.policies.workload_reactive:WorkloadReactive",
     "power-reactive": "beasy_sched.policies.power_reactive:PowerReactive",
     "follow-plan": "beasy_sched.policies.follow_plan:FollowPlan",
+    "beasy": "beasy_sched.policies.beasy:Beasy",
 }
 
 

@@ -1,0 +1,150 @@
+"""The plan as BEASY lives with it: what running jobs hold of it, and what their early ends give back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.model.hosts import HostIds
+from beasy_sched.model.job import Job
+from beasy_sched.policies.beasy_cells import CellPowers, StateArray
+from beasy_sched.policies.beasy_compensation import Rest, RunningJob
+from beasy_sched.policies.beasy_scheduling import Change, EnergyTest, Outlook
+from beasy_sched.policies.beasy_speeds import Ladder
+from beasy_sched.policies.view import View
+from beasy_sched.policies.working_plan import WorkingPlan
+from beasy_sched.units import TIME_TOLERANCE_S
+
+
+@dataclass
+class _Held:
+    """What a running job holds: its servers' steps from ``first`` on, and their states before it came."""
+
+    job: Job
+    hosts: HostIds
+    first: int
+    before: StateArray
+    since_s: float
+    done_flops: float = 0.0
+
+
+class LivePlan:
+    """The working plan with its reservations."""
+
+    def __init__(self, view: View, *, idle_power: bool, user_error: float) -> None:
+        """Copy the plans of ``view``; see `Beasy`'s options for the others."""
+        assert view.plans is not None
+        self.plan = WorkingPlan(view.plans, view.platform, view.pstate.astype(np.int16))
+        self.cells = CellPowers.of(view.platform, idle_power=idle_power)
+        self.ladder = Ladder(view.platform)
+        self.until: npt.NDArray[np.intp] = np.zeros(view.platform.size, dtype=np.intp)
+        """Steps before this one belong to a running job, by host."""
+        self._user_error = user_error
+        self._held: dict[str, _Held] = {}
+        self._released: list[_Held] = []
+
+    # --- scheduling -----------------------------------------------------------------------------------
+
+    def end_step(self, time_s: float) -> int:
+        """The first step that lies wholly after a moment."""
+        return math.ceil((time_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
+
+    def test(self, view: View, step: int) -> EnergyTest:
+        """An energy test on the plan from the present step on."""
+        plan = self.plan
+        dt_s = np.full(plan.steps - step, plan.step_s)
+        dt_s[0] = max(plan.start_of(step + 1) - view.now, TIME_TOLERANCE_S)
+        outlook = Outlook(
+            states=plan.states[step:].copy(),
+            now_states=view.pstate.astype(np.int8),
+            reserved_until=np.maximum(self.until - step, 0),
+            level_j=self.levels_j(view, step),
+            min_j=plan.battery.min_j,
+            dt_s=dt_s,
+        )
+        return EnergyTest(self.cells, outlook)
+
+    def levels_j(self, view: View, step: int) -> npt.NDArray[np.float64]:
+        """Planned battery energy at the end of the present step and of each later one, J."""
+        assert view.storage_state is not None
+        return self.plan.project_soc(step, view.storage_state.battery_j)[1:]
+
+    def start(self, view: View, step: int, job: Job, test: EnergyTest, change: Change) -> None:
+        """Give a job its servers to its walltime, and make the changes that this takes."""
+        plan, hosts, end = self.plan, change.hosts, step + change.end
+        before = plan.states[step:end, hosts].copy()
+        unchanged = change.asleep is None and np.array_equal(before, change.columns)
+        test.apply(change)
+        if not unchanged:
+            touched = hosts if change.asleep is None else np.union1d(hosts, change.asleep[1])
+            last = end if change.asleep is None else max(end, step + int(change.asleep[0].max()) + 1)
+            plan.set_states(touched, step, last, test.outlook.states[: last - step, touched])
+            test.outlook.level_j = self.levels_j(view, step)
+        self.until[hosts] = end
+        self._held[job.id] = _Held(job, hosts, step, before, view.now)
+
+    def settle_ends(self, view: View, step: int) -> None:
+        """Free what jobs held that run no more; `give_back` decides on what nobody takes."""
+        ended = [key for key in self._held if key not in view.running]
+        for key in ended:
+            held = self._held.pop(key)
+            self.until[held.hosts] = 0
+            if step < held.first + len(held.before):
+                self._released.append(held)
+
+    def give_back(self, step: int) -> None:
+        """Put released servers that no job has taken back to sleep where they slept before the extension."""
+        plan, released, self._released = self.plan, self._released, []
+        for held in released:
+            end = held.first + len(held.before)
+            mine = self.until[held.hosts] <= step
+            hosts, before = held.hosts[mine], held.before[step - held.first :, mine]
+            if not len(hosts) or not len(before):
+                continue
+            slept = self.cells.asleep(before, hosts)
+            if slept.any():
+                plan.set_states(hosts, step, end, np.where(slept, before, plan.states[step:end, hosts]))
+
+    # --- compensation ---------------------------------------------------------------------------------
+
+    def count_work(self, view: View) -> None:
+        """Add up what running jobs have computed; call it before any speed changes."""
+        for held in self._held.values():
+            speeds = self.ladder.speed_flops(held.hosts, view.pstate[held.hosts].astype(np.int8))
+            held.done_flops += float(speeds.min()) * (view.now - held.since_s)
+            held.since_s = view.now
+
+    def running_jobs(self, view: View) -> list[RunningJob]:
+        """The running jobs with their estimated remaining work (Eq. 3.28, 3.29)."""
+        jobs = []
+        for held in self._held.values():
+            left_s = held.job.expected_end_s - view.now
+            reference = float(self.ladder.reference_flops[held.hosts].min())
+            total_flops = held.job.walltime_s * reference * self._user_error
+            jobs.append(RunningJob(held.hosts, left_s, max(total_flops - held.done_flops, 0.0)))
+        return jobs
+
+    def rest(self, view: View, step: int, end: int) -> Rest:
+        """What is left of a window that ends before step ``end``."""
+        assert view.storage_state is not None
+        plan, rows = self.plan, slice(step, end)
+        return Rest(
+            states=plan.states[rows].copy(),
+            now_asleep=np.asarray(view.pstate == plan.sleep),
+            reserved_until=np.maximum(self.until - step, 0),
+            dt_s=np.full(end - step, plan.step_s),
+            supply_j=(plan.renew_w[rows] + plan.hydrogen_w[rows]) * plan.step_s,
+            demand_j=plan.energy_j[rows].copy(),
+            battery=plan.battery,
+            start_j=view.storage_state.battery_j,
+        )
+
+    def adopt(self, step: int, rest: Rest) -> None:
+        """Make the states of ``rest`` the plan's."""
+        rows = slice(step, step + len(rest.states))
+        hosts = np.flatnonzero((rest.states != self.plan.states[rows]).any(axis=0))
+        if len(hosts):
+            self.plan.set_states(hosts, step, rows.stop, rest.states[:, hosts])
