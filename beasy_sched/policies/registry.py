@@ -22,6 +22,10 @@ OURS: dict[str, str] = {
     "power-reactive": "beasy_sched.policies.power_reactive:PowerReactive",
     "follow-plan": "beasy_sched.policies.follow_plan:FollowPlan",
     "beasy": "beasy_sched.policies.beasy:Beasy",
+    "peak": "beasy_sched.policies.envelope_policies:Peak",
+    "next": "beasy_sched.policies.envelope_policies:Next",
+    "last": "beasy_sched.policies.envelope_policies:Last",
+    "workload": "beasy_sched.policies.envelope_policies:Workload",
 }
 
 

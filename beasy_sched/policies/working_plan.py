@@ -138,6 +138,23 @@ class WorkingPlan:
         kinds = self._power.kind_of[hosts]
         return server_step_energy_j(self._power, kinds, now, previous, self.sleep[hosts], self.step_s)
 
+    def choice_energy_j(self, step: int, choices: StateArray) -> FloatArray:
+        """Energy (J) of each server in ``step`` and the one after it, were it in these P-states in ``step``.
+
+        ``choices``: (choices, N). The steps before and after stay as they are planned.
+        """
+        kinds = self._power.kind_of
+        before = self.states[step - 1] if step > 0 else self._before
+        energy_j = server_step_energy_j(self._power, kinds, choices, before, self.sleep, self.step_s)
+        if step + 1 < self.steps:
+            after = self.states[step + 1]
+            energy_j += server_step_energy_j(self._power, kinds, after, choices, self.sleep, self.step_s)
+        return energy_j
+
+    def on_before(self, step: int) -> npt.NDArray[np.bool_]:
+        """Whether each server is planned on in the step before ``step``, or was before the first."""
+        return np.asarray(self.on[step - 1] if step > 0 else self._before != self.sleep)
+
     def on_until(self, hosts: HostIds, step: int) -> IntArray:
         """Step up to which each of ``hosts`` is planned on without a break from ``step`` on (not included).
 
