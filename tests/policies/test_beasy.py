@@ -6,6 +6,7 @@ asleep in 7 s and wake in 20 s.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,6 +110,40 @@ def test_the_longest_slowdown_goes_first_and_the_smallest_size_fills_in():
     talk.at(2.0, submitted(2.0, "older", 1, 100.0))
     talk.at(3.0, submitted(3.0, "shorter", 1, 40.0))
     assert started(talk.at(50.0, completed(50.0, "running", "0"))) == [("shorter", "0")]
+
+
+@pytest.mark.parametrize(("below", "first"), [(4, "long"), (5, "short")])
+def test_in_a_dangerous_step_the_smallest_goes_first(below, first):
+    """Five of the nine curves below SoC_min make it dangerous; else the largest slowdown is first."""
+    talk = talk_of(*[[ON]] * 8)
+    policy = talk.policy
+    assert isinstance(policy, Beasy)
+    assert policy._predictions is not None
+    policy._predictions = dataclasses.replace(policy._predictions, below=np.full(8, below))
+    talk.at(1.0, submitted(1.0, "running", 1, 100.0))
+    talk.at(2.0, submitted(2.0, "long", 1, 100.0))
+    talk.at(45.0, submitted(45.0, "short", 1, 40.0))
+    assert started(talk.at(50.0, completed(50.0, "running", "0"))) == [(first, "0")]
+
+
+def test_a_known_next_window_is_part_of_the_verification():
+    site = small_battery(soc_pct=50.0, capacity_j=1e7, steps=2)
+    platform = Platform((FAST,), np.zeros(1, dtype=np.intp), ("n000",))
+    states = np.full((2, 1), ON, dtype=np.int8)
+    for windows, starts in ((1, []), (2, [("a", "0")])):
+        plans = plans_of(site, platform, [states] * windows)
+        options = {"site": site, "plans": plans, "windows": windows, "energy": EnergySource.MODEL}
+        talk = Talk(Beasy({"compensate": False}), count=1, **options)
+        talk.at(0.0, production(0.0, 100.0))
+        assert started(talk.at(1.0, submitted(1.0, "a", 1, 200.0))) == starts
+
+
+@pytest.mark.parametrize(("watts", "starts"), [(50.0, []), (100.0, [("a", "0")])])
+def test_a_start_needs_the_energy_of_the_present_step_too(watts, starts):
+    """100 J above SoC_min, and the power of an idle server or of a busy one; the plan has it on."""
+    talk = talk_of([ON], [Z], [ON], [ON], soc_pct=20.01, watts=watts, capacity_j=1e6)
+    assert started(talk.at(1.0, submitted(1.0, "a", 1, 50.0))) == starts
+    assert plan(talk) == ["1.11"]
 
 
 # --- reservation and backfilling --------------------------------------------------------------------------
