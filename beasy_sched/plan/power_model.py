@@ -90,6 +90,7 @@ class PowerModel:
         self.electrolyzer: IntArray | None = None
         self.fuel_cell: IntArray | None = None
         self.hydrogen: IntArray | None = None
+        self.electrolyzer_on: IntArray | None = None
         if hydrogen is None:
             return
         most_in = np.minimum(hydrogen.electrolyzer_max_w / self.power_w, self.spare + self.most_discharge)
@@ -105,7 +106,7 @@ class PowerModel:
         start = problem.start_state.hydrogen_kg / hour_kg
         self._add_storage(self.hydrogen, 1.0, start, (self.electrolyzer, 1.0), (self.fuel_cell, drawn))
         if exclusive:
-            on = model.columns(steps, 0.0, 1.0, integer=True)
+            on = self.electrolyzer_on = model.columns(steps, 0.0, 1.0, integer=True)
             model.rows(steps, -np.inf, 0.0, (self.electrolyzer, 1.0), (on, -most_in))
             model.rows(steps, 0.0, np.inf, (self.electrolyzer, 1.0), (on, -least_in))
 
