@@ -25,8 +25,8 @@ _OPTIONS = [
                  help="Site file (TOML): battery, hydrogen, steps, guard. Without one, power is no concern."
                  " 'default' takes the one that comes with the program."),
     click.option("--plan", type=click.Path(dir_okay=False), metavar="FILE",
-                 help="Plan of the site ('beasy-sched plan'): the hydrogen follows it, and results show the"
-                 " planned values beside the real ones."),
+                 help="Plan of the site ('beasy-sched plan'): the hydrogen follows it, results show planned"
+                 " beside real, and some policies need it."),
     click.option("--windows", type=click.IntRange(1), default=1, show_default=True,
                  help="How many of the site's windows (72 h each by default) the run has."),
     click.option("--energy", type=click.Choice([e.value for e in EnergySource]), default="batsim",
