@@ -21,11 +21,11 @@ OURS: dict[str, str] = {
     "workload-reactive": "beasy_sched.policies.workload_reactive:WorkloadReactive",
     "power-reactive": "beasy_sched.policies.power_reactive:PowerReactive",
     "follow-plan": "beasy_sched.policies.follow_plan:FollowPlan",
-    "beasy": "beasy_sched.policies.beasy:Beasy",
     "peak": "beasy_sched.policies.envelope_policies:Peak",
     "next": "beasy_sched.policies.envelope_policies:Next",
     "last": "beasy_sched.policies.envelope_policies:Last",
     "workload": "beasy_sched.policies.envelope_policies:Workload",
+    "beasy": "beasy_sched.policies.beasy:Beasy",
 }
 
 
