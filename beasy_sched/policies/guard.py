@@ -37,16 +37,27 @@ def committed_energy_j(
     left_s = np.clip(cluster.switch_end_s - now, 0.0, dt_s)
     idle_w = power.idle_w[kinds, pstate]
     off, on = state == HostState.SWITCHING_OFF, state == HostState.SWITCHING_ON
-    energy_j = np.where(off, power.off_w[kinds] * left_s + power.sleep_w[kinds] * (dt_s - left_s), energy_j)
+    energy_j = np.where(off, resting_energy_j(cluster, hosts, now, dt_s), energy_j)
     energy_j = np.where(on, power.on_w[kinds] * left_s + idle_w * (dt_s - left_s), energy_j)
     energy_j = np.where(cluster.leaving, idle_w * dt_s, energy_j)
     switchable = (wish >= 0) & cluster.available
     to_sleep = switchable & cluster.held & ((state == HostState.IDLE) | cluster.leaving)
-    to_wake = switchable & ~cluster.held & (state == HostState.ASLEEP)
+    to_wake = switchable & ~cluster.held & ((state == HostState.ASLEEP) | off)
     energy_j = np.where(to_sleep, sleep_energy_j(cluster, hosts, dt_s), energy_j)
-    on_s = np.minimum(power.on_s[kinds], dt_s)
-    wake_j = power.on_w[kinds] * on_s + power.idle_w[kinds, np.maximum(wish, 0)] * (dt_s - on_s)
-    return np.where(to_wake, wake_j, energy_j)
+    asleep_s = np.where(off, left_s, 0.0)  # a host that is falling asleep wakes when it has
+    on_s = np.minimum(power.on_s[kinds], dt_s - asleep_s)
+    idle_s = dt_s - asleep_s - on_s
+    wake_j = power.on_w[kinds] * on_s + power.idle_w[kinds, np.maximum(wish, 0)] * idle_s
+    return np.where(to_wake, power.off_w[kinds] * asleep_s + wake_j, energy_j)
+
+
+def resting_energy_j(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> npt.NDArray[np.float64]:
+    """Energy over ``dt_s`` seconds of servers that are asleep or falling asleep, and stay so, J."""
+    power, kinds = cluster.power, cluster.platform.kind_of[hosts]
+    falling = cluster.state[hosts] == HostState.SWITCHING_OFF
+    left_s = np.where(falling, np.clip(cluster.switch_end_s[hosts] - now, 0.0, dt_s), 0.0)
+    energy_j: npt.NDArray[np.float64] = power.off_w[kinds] * left_s + power.sleep_w[kinds] * (dt_s - left_s)
+    return energy_j
 
 
 def _speeds_to_come(
@@ -96,7 +107,7 @@ class Guard:
         missing_j = float(energy_j.sum()) - supply_j
         actions: list[Action] = []
         if missing_j > ENERGY_TOLERANCE_J:
-            missing_j -= self._cancel_wakes(actions, wish, energy_j, dt_s)
+            missing_j -= self._cancel_wakes(actions, wish, energy_j, now, dt_s)
         if missing_j > ENERGY_TOLERANCE_J:
             unused = (self.cluster.state == HostState.IDLE) | self.cluster.leaving
             idle = np.flatnonzero(unused & ~self.cluster.held)
@@ -110,16 +121,16 @@ class Guard:
         actions: list[Action],
         wish: npt.NDArray[np.int16],
         energy_j: npt.NDArray[np.float64],
+        now: float,
         dt_s: float,
     ) -> float:
         """Servers wished awake stay asleep; those already waking go back as soon as they can."""
         state = self.cluster.state
-        pending = np.flatnonzero((wish >= 0) & ~self.cluster.held & (state == HostState.ASLEEP))
+        down = (state == HostState.ASLEEP) | (state == HostState.SWITCHING_OFF)
+        pending = np.flatnonzero((wish >= 0) & ~self.cluster.held & down)
         waking = np.flatnonzero(state == HostState.SWITCHING_ON)
         hosts = np.concatenate([pending, waking])
-        saved_j = (
-            energy_j[pending] - self.cluster.power.sleep_w[self.cluster.platform.kind_of[pending]] * dt_s
-        )
+        saved_j = energy_j[pending] - resting_energy_j(self.cluster, pending, now, dt_s)
         self._sleep_actions(actions, hosts, "guard: wake cancelled, no energy for it")
         return float(saved_j.sum())
 
