@@ -28,10 +28,11 @@ from worlds import FAST
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.platform import ServerKind
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import HostState
 from beasy_sched.policies.actions import Kill, SetPState
-from beasy_sched.policies.guard import _fewest
+from beasy_sched.policies.guard import _fewest, committed_energy_j
 from beasy_sched.session.power import EnergySource
 
 ASLEEP_J, IDLE_J, BUSY_J, FALLING_J = 300.0, 3000.0, 6000.0, 685.0
@@ -332,3 +333,25 @@ def test_submitted_jobs_wait_while_kills_are_under_way() -> None:
     asked = len(talk.policy.asked)
     talk.at(60.0005, submitted(60.0005, "b"))
     assert len(talk.policy.asked) == asked
+
+
+# --- a server that is falling asleep ---
+
+
+def falling_asleep() -> Cluster:
+    """One FAST server, sent to sleep at 55 s: it is down at 62 s."""
+    cluster = Cluster(Platform((FAST,), np.zeros(1, dtype=np.intp), ("n0",)))
+    cluster.begin_switch(np.array([0]), HostState.SWITCHING_OFF, ASLEEP, 55.0)
+    return cluster
+
+
+def test_a_server_that_falls_asleep_and_stays_so_is_counted_in_two_parts() -> None:
+    cluster = falling_asleep()
+    energy_j = committed_energy_j(cluster, np.array([-1], dtype=np.int16), 60.0, 60.0)
+    assert energy_j == pytest.approx([2 * 60 + 58 * 5])
+
+
+def test_a_server_that_falls_asleep_and_is_to_wake_is_counted_awake_again() -> None:
+    cluster = falling_asleep()
+    energy_j = committed_energy_j(cluster, np.array([0], dtype=np.int16), 60.0, 60.0)
+    assert energy_j == pytest.approx([2 * 60 + 20 * 80 + 38 * 50])
