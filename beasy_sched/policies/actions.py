@@ -1,16 +1,23 @@
 """What a policy may ask for. The session turns actions into protocol decisions.
 
-Every action names the rule that led to it, for the decision log.
+Every action names the rule that led to it, and the numbers behind it, for the decision log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.job import Job
+
+Facts: TypeAlias = Mapping[str, float | int | str]
+"""The numbers behind an action by name, the unit in the name: ``{"headroom_j": 4.2e6}``."""
+
+NO_FACTS: Facts = MappingProxyType({})
 
 
 class Start(Struct, frozen=True, gc=False):
@@ -19,6 +26,7 @@ class Start(Struct, frozen=True, gc=False):
     job: Job
     hosts: HostSet
     rule: str = ""
+    facts: Facts = NO_FACTS
 
 
 class Kill(Struct, frozen=True, gc=False):
@@ -26,6 +34,7 @@ class Kill(Struct, frozen=True, gc=False):
 
     job: Job
     rule: str = ""
+    facts: Facts = NO_FACTS
 
 
 class Reject(Struct, frozen=True, gc=False):
@@ -33,6 +42,7 @@ class Reject(Struct, frozen=True, gc=False):
 
     job: Job
     rule: str = ""
+    facts: Facts = NO_FACTS
 
 
 class SetPState(Struct, frozen=True, gc=False):
@@ -45,6 +55,7 @@ class SetPState(Struct, frozen=True, gc=False):
     hosts: HostSet
     pstate: int
     rule: str = ""
+    facts: Facts = NO_FACTS
 
 
 class CallAt(Struct, frozen=True, gc=False):

@@ -12,7 +12,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.job import ENDS, Job, JobState
-from beasy_sched.policies.actions import Action, CallAt, Kill, Reject, SetPState, Start
+from beasy_sched.policies.actions import NO_FACTS, Action, CallAt, Facts, Kill, Reject, SetPState, Start
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.budget import StepBudget
 from beasy_sched.policies.view import View
@@ -27,8 +27,8 @@ from beasy_sched.session.power import EnergySource, Phase, PowerSide
 from beasy_sched.session.resources import platform_of
 from beasy_sched.units import TIME_TOLERANCE_S
 
-DecisionLog = Callable[[float, str, str, str, str], None]
-"""Called with (now in s, action, job id or "", hosts, rule)."""
+DecisionLog = Callable[[float, str, str, str, str, Facts], None]
+"""Called with (now in s, action, job id or "", hosts, rule, the numbers behind it)."""
 
 
 class Session:
@@ -248,11 +248,11 @@ class Session:
             self._cluster.start(action.job, action.hosts, self.now)
             self._decisions.append(d.ExecuteJob(self.now, action.job.id, action.hosts))
             if self._log is not None:
-                self._log(self.now, "start", action.job.id, str(action.hosts), action.rule)
+                self._log(self.now, "start", action.job.id, str(action.hosts), action.rule, action.facts)
         elif type(action) is Reject:
             if action.job.state is not JobState.WAITING:
                 raise PolicyError(f"job {action.job.id} is {action.job.state.value}: it cannot be rejected")
-            self._refuse(action.job, JobState.REJECTED, action.rule)
+            self._refuse(action.job, JobState.REJECTED, action.rule, action.facts)
         elif type(action) is SetPState:
             self._set_pstate(action)
         elif type(action) is CallAt:
@@ -260,7 +260,7 @@ class Session:
                 raise PolicyError(f"a call was asked for at {action.at} s: expected a time")
             self._calls.want(action.at, self.now)
         elif type(action) is Kill:
-            self._doom(action.job, action.rule)
+            self._doom(action.job, action.rule, action.facts)
         else:
             raise PolicyError(f"policy {self._policy.name!r} returned {action!r}, which is no action")
 
@@ -270,7 +270,7 @@ class Session:
         self._cluster.check_hosts(action.hosts, f"P-state {action.pstate} is wanted of")
         self.commander.wish(action.hosts, action.pstate)
         if self._log is not None:
-            self._log(self.now, f"P-state {action.pstate}", "", str(action.hosts), action.rule)
+            self._log(self.now, f"P-state {action.pstate}", "", str(action.hosts), action.rule, action.facts)
 
     def _ask_for_call(self) -> None:
         for at in (self._kills.next_call_s, None if self.power is None else self.power.next_call_s):
@@ -282,7 +282,7 @@ class Session:
 
     # --- ends of jobs and of the run ------------------------------------------------------------------
 
-    def _doom(self, job: Job, rule: str) -> None:
+    def _doom(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
         """Kill a job a moment later: it may have ended in this very instant, unannounced."""
         if job.id in self._kills or job.id not in self._cluster.running:
             return
@@ -290,7 +290,7 @@ class Session:
         self._kills.add(job, self.now)
         self._cluster.leaving[job.hosts.ids] = True
         if self._log is not None:
-            self._log(self.now, "kill", job.id, str(job.hosts), rule)
+            self._log(self.now, "kill", job.id, str(job.hosts), rule, facts)
 
     def _kill_the_doomed(self) -> None:
         due = self._kills.due(self.now)
@@ -306,11 +306,11 @@ class Session:
         for job in [*self._cluster.queue]:
             self._refuse(job, JobState.POSTPONED, "the run is over")
 
-    def _refuse(self, job: Job, state: JobState, rule: str) -> None:
+    def _refuse(self, job: Job, state: JobState, rule: str, facts: Facts = NO_FACTS) -> None:
         self._drop(job, state)
         self._decisions.append(d.RejectJob(self.now, job.id))
         if self._log is not None:
-            self._log(self.now, "reject", job.id, "", rule)
+            self._log(self.now, "reject", job.id, "", rule, facts)
 
     def _drop(self, job: Job, state: JobState) -> None:
         self._cluster.drop(job, state)
