@@ -1,0 +1,1 @@
+"""Studies: scenarios, campaigns of many runs, and the tables and claims of the papers."""
