@@ -99,16 +99,24 @@ class Talk:
     ) -> None:
         self.policy = policy or Scripted()
         self.log: list[tuple[float, str, str, str, str]] = []
+        """Lines of the decision log without their facts."""
+        self.facts: list[dict[str, object]] = []
+        """The facts of each line."""
         self.session = Session(
             self.policy,
             SessionOptions(**options),  # type: ignore[arg-type]
-            lambda *row: self.log.append(row),
+            self._note,
         )
         all_kinds = kinds or [FAST] * count
         resources = tuple(
             e.Resource(i, f"n{i:03}", properties=host_properties(kind)) for i, kind in enumerate(all_kinds)
         )
         self.begun = self.session.step(e.Message(0.0, [e.SimulationBegins(0.0, resources)])).decisions
+
+    def _note(self, *row: object) -> None:
+        *texts, facts = row
+        self.log.append(tuple(texts))  # type: ignore[arg-type]
+        self.facts.append(dict(facts))  # type: ignore[call-overload]
 
     def at(self, now: float, *events: e.Event) -> list[d.Decision]:
         """Send one message; return the decisions."""

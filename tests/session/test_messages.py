@@ -225,4 +225,4 @@ def test_production_without_a_site_is_passed_over() -> None:
 
 
 def test_start_is_the_policys_word() -> None:
-    assert Start.__struct_fields__ == ("job", "hosts", "rule")
+    assert Start.__struct_fields__ == ("job", "hosts", "rule", "facts")
