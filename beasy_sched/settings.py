@@ -11,8 +11,8 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.session import Session, SessionOptions
+from beasy_sched.session.diary import DecisionLog
 from beasy_sched.session.power import EnergySource
-from beasy_sched.session.session import DecisionLog
 
 
 class RunSettings(Struct, frozen=True):

@@ -65,6 +65,7 @@ class Job:
         "hosts",
         "id",
         "place",
+        "postponed_for",
         "request",
         "res",
         "start_order",
@@ -89,6 +90,8 @@ class Job:
         """Start plus walltime: the latest end."""
         self.place = -1
         """Where the queue keeps it; -1 when it does not."""
+        self.postponed_for = ""
+        """The rule by which it waits, as logged last."""
         self.computes = True
         """Whether it loads its hosts: a ``delay`` job leaves them at idle power."""
         self.energy_j = math.nan

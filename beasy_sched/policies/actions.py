@@ -58,6 +58,21 @@ class SetPState(Struct, frozen=True, gc=False):
     facts: Facts = NO_FACTS
 
 
+class Postpone(Struct, frozen=True, gc=False):
+    """Say why a waiting job does not start. It changes nothing; a line is logged when the rule is new."""
+
+    job: Job
+    rule: str
+    facts: Facts = NO_FACTS
+
+
+class Compensate(Struct, frozen=True, gc=False):
+    """Say how the steps to come have been changed to reach the target. It changes nothing but the log."""
+
+    rule: str
+    facts: Facts = NO_FACTS
+
+
 class CallAt(Struct, frozen=True, gc=False):
     """Ask for another decision at a time (s) even if nothing happens.
 
@@ -68,4 +83,4 @@ class CallAt(Struct, frozen=True, gc=False):
     at: float
 
 
-Action: TypeAlias = Start | Kill | Reject | SetPState | CallAt
+Action: TypeAlias = Start | Kill | Reject | SetPState | Postpone | Compensate | CallAt

@@ -50,6 +50,8 @@ class View:
         """The offline plans of the run's windows; None without a plan."""
         self.power_actions_allowed = True
         """Whether P-states may be changed at all."""
+        self.wants_facts = True
+        """Whether someone reads the facts of actions; where nobody does, they need not be gathered."""
         self.host_state = _read_only(cluster.state)
         """`HostState` of each host."""
         self.pstate = _read_only(cluster.pstate)
@@ -58,6 +60,10 @@ class View:
         """When each host came into its present state, s."""
         self.available = _read_only(cluster.available)
         """False for hosts that were taken out of service."""
+
+    def wants_reason(self, job: Job, rule: str) -> bool:
+        """Tell whether it would be news that ``job`` waits by ``rule``."""
+        return self.wants_facts and job.postponed_for != rule
 
     def sleep_wished(self) -> npt.NDArray[np.bool_]:
         """Return the mask of hosts that are to sleep and have not begun to."""

@@ -12,13 +12,25 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.job import ENDS, Job, JobState
-from beasy_sched.policies.actions import NO_FACTS, Action, CallAt, Facts, Kill, Reject, SetPState, Start
+from beasy_sched.policies.actions import (
+    NO_FACTS,
+    Action,
+    CallAt,
+    Compensate,
+    Facts,
+    Kill,
+    Postpone,
+    Reject,
+    SetPState,
+    Start,
+)
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.budget import StepBudget
 from beasy_sched.policies.view import View
 from beasy_sched.session.asking import PolicyCaller
 from beasy_sched.session.calls import Calls
 from beasy_sched.session.commands import Commander
+from beasy_sched.session.diary import DecisionLog, Diary
 from beasy_sched.session.kills import Kills
 from beasy_sched.session.notices import POWER_FIELD, computes, hosts_of, power_of
 from beasy_sched.session.options import SessionOptions
@@ -26,9 +38,6 @@ from beasy_sched.session.outcomes import Outcomes
 from beasy_sched.session.power import EnergySource, Phase, PowerSide
 from beasy_sched.session.resources import platform_of
 from beasy_sched.units import TIME_TOLERANCE_S
-
-DecisionLog = Callable[[float, str, str, str, str, Facts], None]
-"""Called with (now in s, action, job id or "", hosts, rule, the numbers behind it)."""
 
 
 class Session:
@@ -102,11 +111,13 @@ class Session:
         options = self.options
         self.cluster = Cluster(platform_of(event, options.platform))
         self.commander = Commander(self.cluster)
+        self._diary = Diary(self._log, self.cluster)
         self.view = View(self.cluster)
         self.view.now = self.now
         self.view.has_site = options.site is not None
         self.view.site = options.site
         self.view.power_actions_allowed = options.power_actions
+        self.view.wants_facts = self._log is not None
         self._profiles = event.profiles
         if options.site is not None:
             self.power = self._power_side(options.site)
@@ -151,7 +162,8 @@ class Session:
         self._ids.add(request.id)
         job = self._cluster.submit(request)
         if job.res > self._cluster.size:
-            self._refuse(job, JobState.REJECTED, f"asks for {job.res} hosts of {self._cluster.size}")
+            facts = {"hosts_asked": job.res, "hosts_in_all": self._cluster.size}
+            self._refuse(job, JobState.REJECTED, "asks for more hosts than there are", facts)
             return
         if self.power is not None:
             job.computes = computes(event, self._profiles)
@@ -247,14 +259,17 @@ class Session:
         if type(action) is Start:
             self._cluster.start(action.job, action.hosts, self.now)
             self._decisions.append(d.ExecuteJob(self.now, action.job.id, action.hosts))
-            if self._log is not None:
-                self._log(self.now, "start", action.job.id, str(action.hosts), action.rule, action.facts)
+            self._diary.started(self.now, action)
         elif type(action) is Reject:
             if action.job.state is not JobState.WAITING:
                 raise PolicyError(f"job {action.job.id} is {action.job.state.value}: it cannot be rejected")
             self._refuse(action.job, JobState.REJECTED, action.rule, action.facts)
         elif type(action) is SetPState:
             self._set_pstate(action)
+        elif type(action) is Postpone:
+            self._diary.postponed(self.now, action)
+        elif type(action) is Compensate:
+            self._diary.compensated(self.now, action)
         elif type(action) is CallAt:
             if not math.isfinite(action.at):
                 raise PolicyError(f"a call was asked for at {action.at} s: expected a time")
@@ -268,9 +283,8 @@ class Session:
         if not self.options.power_actions or not len(action.hosts):
             return
         self._cluster.check_hosts(action.hosts, f"P-state {action.pstate} is wanted of")
+        self._diary.wished(self.now, action)
         self.commander.wish(action.hosts, action.pstate)
-        if self._log is not None:
-            self._log(self.now, f"P-state {action.pstate}", "", str(action.hosts), action.rule, action.facts)
 
     def _ask_for_call(self) -> None:
         for at in (self._kills.next_call_s, None if self.power is None else self.power.next_call_s):
@@ -289,8 +303,7 @@ class Session:
         assert job.hosts is not None
         self._kills.add(job, self.now)
         self._cluster.leaving[job.hosts.ids] = True
-        if self._log is not None:
-            self._log(self.now, "kill", job.id, str(job.hosts), rule, facts)
+        self._diary.doomed(self.now, job, rule, facts)
 
     def _kill_the_doomed(self) -> None:
         due = self._kills.due(self.now)
@@ -309,8 +322,7 @@ class Session:
     def _refuse(self, job: Job, state: JobState, rule: str, facts: Facts = NO_FACTS) -> None:
         self._drop(job, state)
         self._decisions.append(d.RejectJob(self.now, job.id))
-        if self._log is not None:
-            self._log(self.now, "reject", job.id, "", rule, facts)
+        self._diary.refused(self.now, job, rule, facts)
 
     def _drop(self, job: Job, state: JobState) -> None:
         self._cluster.drop(job, state)

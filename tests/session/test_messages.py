@@ -72,7 +72,8 @@ def test_a_simulation_begins_with_its_beginning() -> None:
 def test_a_job_that_is_too_large_is_rejected_with_a_log_line(res: int) -> None:
     talk = Talk()
     assert talk.at(0.0, submitted(0.0, "a", res)) == [d.RejectJob(0.0, "w0!a")]
-    assert talk.log == [(0.0, "reject", "w0!a", "", f"asks for {res} hosts of 4")]
+    assert talk.log == [(0.0, "reject", "w0!a", "", "asks for more hosts than there are")]
+    assert talk.facts == [{"hosts_asked": res, "hosts_in_all": 4}]
     assert talk.session.outcomes.counts()["rejected"] == 1
     assert talk.session.view.arrived == []
 
