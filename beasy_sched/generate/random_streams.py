@@ -33,6 +33,12 @@ class Stream(IntEnum):
     """One uniform for each interval of synthetic weather."""
     WIND = 11
     """One uniform for each interval of synthetic weather."""
+    NOISE_ARRIVALS = 20
+    """One uniform a job."""
+    NOISE_RUN_TIMES = 21
+    """One uniform a job."""
+    NOISE_PRODUCTION = 22
+    """One uniform a step."""
 
 
 def uniforms(seed: int, stream: Stream, count: int) -> FloatArray:
