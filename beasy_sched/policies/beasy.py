@@ -10,9 +10,9 @@ import numpy as np
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.power import HostState
 from beasy_sched.plan.predictions import Predictions, predict_window
-from beasy_sched.policies.actions import Action, SetPState
+from beasy_sched.policies.actions import Action, Compensate, SetPState
 from beasy_sched.policies.base import Options, Policy
-from beasy_sched.policies.beasy_compensation import Spending, Wish
+from beasy_sched.policies.beasy_compensation import Spending, Wish, compensation_j
 from beasy_sched.policies.beasy_lowering import Saving
 from beasy_sched.policies.beasy_pass import BeasyPass
 from beasy_sched.policies.beasy_plan import LivePlan
@@ -53,6 +53,7 @@ class Beasy(Policy):
         self._predictions: Predictions | None = None
         self._asked = view.pstate.copy()
         self._seen: tuple[int, int] = (-1, -1)
+        self._last_pass_s = 0.0
 
     # --- every step ---------------------------------------------------------------------------------------
 
@@ -69,9 +70,8 @@ class Beasy(Policy):
         self._seen = (-1, -1)
         if not view.power_actions_allowed:
             return ()
-        if self.options.compensate:
-            self._compensate(view, step)
-        return self._follow(view, step)
+        told = [self._compensate(view, step)] if self.options.compensate else []
+        return [*told, *self._follow(view, step)]
 
     def _predict(self, view: View, step: int) -> None:
         """Make the nine curves once a window, at its start."""
@@ -82,22 +82,38 @@ class Beasy(Policy):
             self._window, self._window_start = place.window, step - place.step
             self._predictions = predict_window(view.plans[place.window], view.storage_state.battery_j)
 
-    def _compensate(self, view: View, step: int) -> None:
+    def _compensate(self, view: View, step: int) -> Compensate:
+        """Spend a surplus or make up for a shortage, and say so."""
         assert self._predictions is not None
         live, present = self.live, step - self._window_start
-        rest = live.rest(view, step, self._window_start + len(self._predictions.below))
+        window_end = self._window_start + len(self._predictions.below)
+        rest = live.rest(view, step, window_end)
+        diff_j, planned_j = rest.diff_j, float(rest.demand_j.sum())
+        why = {
+            "diff_j": diff_j,
+            "comp_j": compensation_j(rest.battery, diff_j),
+            "window_end_s": live.plan.start_of(window_end),
+            "dangerous": int(self._dangerous(present)),
+        }
         jobs = live.running_jobs(view)
-        if rest.diff_j > 0.0:
+        if diff_j > 0.0:
             spending = Spending(rest, live.cells, live.ladder)
+            why["spendable_j"] = spending.left_j
             spending.speed_up(jobs)
+            why["spent_on_jobs_j"] = why["spendable_j"] - spending.left_j
             free = np.logical_and(live.until <= step, view.available)
             idle = int(np.count_nonzero(free & live.plan.on[step]))
             asleep = np.flatnonzero(free & ~live.plan.on[step])
             spending.wake(self._wishes(view, present), idle, asleep)
+            why["spent_on_wakes_j"] = why["spendable_j"] - why["spent_on_jobs_j"] - spending.left_j
         else:
-            violation = self._predictions.violation_step(present) - present
-            Saving(rest, live.cells, live.ladder, violation).lower(jobs)
+            violation = self._predictions.violation_step(present)
+            Saving(rest, live.cells, live.ladder, violation - present).lower(jobs)
+            why["saved_j"] = planned_j - float(rest.demand_j.sum())
+            why["violation_at_s"] = live.plan.start_of(self._window_start + violation)
+            why["curves_below"] = int(self._predictions.below[violation])
         live.adopt(step, rest)
+        return Compensate("surplus" if diff_j > 0.0 else "shortage", why)
 
     def _wishes(self, view: View, present: int) -> list[Wish]:
         """The waiting jobs in order P_R, with the steps that they take, the waking included."""
@@ -124,8 +140,9 @@ class Beasy(Policy):
         may = np.logical_and(view.available, on | (self.live.until <= step))
         hosts = np.flatnonzero(np.logical_and(differs, may))
         self._asked[hosts] = planned[hosts]
+        why = {"planned_w": float(self.live.plan.energy_j[step]) / self.live.plan.step_s}
         return [
-            SetPState(HostSet(hosts[planned[hosts] == pstate]), pstate, "planned")
+            SetPState(HostSet(hosts[planned[hosts] == pstate]), pstate, "planned", why)
             for pstate in np.unique(planned[hosts]).tolist()
         ]
 
@@ -142,7 +159,9 @@ class Beasy(Policy):
         actions: list[Action] = []
         if len(view.queue) and (view.arrived or self._seen != (step, view.openings)):
             dangerous = self._dangerous(step - self._window_start)
-            actions = BeasyPass(view, self.live, step, dangerous=dangerous).run()
+            one = BeasyPass(view, self.live, step, dangerous=dangerous, last_pass_s=self._last_pass_s)
+            actions = one.run()
+            self._last_pass_s = view.now
         self._seen = (step, view.openings)
         self.live.give_back(step)
         return [*actions, *self._let_sleep(view, step)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,8 @@ class Change:
     asleep: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
     """(rows, hosts) of the idle cells that go to sleep."""
     saved_j: float = 0.0
+    woken: int = 0
+    """Steps of its servers, counted over all of them, that were planned asleep."""
 
 
 @dataclass
@@ -83,6 +85,8 @@ class EnergyTest:
         self.cells = cells
         self.outlook = outlook
         self._savings: _Savings | None = None
+        self.short_j = (0.0, 0.0)
+        """What the job last refused needed, and all that idle servers could save for it, J."""
 
     def asleep_rows(self, hosts: HostIds, end: int) -> npt.NDArray[np.intp]:
         """In how many of the rows 0 to ``end`` - 1 each of ``hosts`` is planned asleep."""
@@ -101,9 +105,8 @@ class EnergyTest:
             return Change(hosts, end, old)  # Verification 1
         columns = kept_on(old, asleep, outlook.now_states[hosts])
         needed_j = self._needed_j(hosts, columns)
-        if needed_j <= ENERGY_TOLERANCE_J:
-            return Change(hosts, end, columns, needed_j)
-        return self._pay(Change(hosts, end, columns, needed_j))
+        change = Change(hosts, end, columns, needed_j, woken=int(asleep.sum()))
+        return change if needed_j <= ENERGY_TOLERANCE_J else self._pay(change)
 
     def apply(self, change: Change) -> None:
         """Write a change into the outlook (2c). The caller recomputes the planned levels."""
@@ -136,6 +139,7 @@ class EnergyTest:
     def _pay(self, change: Change) -> Change | None:
         """2b: put idle servers to sleep, from the present step forward, until that pays for the job."""
         limit = self.outlook.rows_to_limit
+        self.short_j = (change.needed_j, 0.0)
         if limit == 0:
             return None
         if self._savings is None:
@@ -145,6 +149,7 @@ class EnergyTest:
         total_j = every.total_j - every.by_host_j[:, change.hosts].sum(axis=1) + own.total_j
         enough = total_j >= change.needed_j - ENERGY_TOLERANCE_J
         if not enough.any():
+            self.short_j = (change.needed_j, float(total_j.max()))
             return None
         idle, by_host_j = every.idle.copy(), every.by_host_j.copy()
         idle[:, change.hosts], by_host_j[:, change.hosts] = own.idle, own.by_host_j
@@ -194,4 +199,4 @@ def _with_sleepers(change: Change, idle: BoolArray, by_host_j: FloatArray, last:
     chosen[last, order[:count]] = idle[last, order[:count]]
     saved_j = float(reached_j[count - 1])
     rows, hosts = np.nonzero(chosen)
-    return Change(change.hosts, change.end, change.columns, change.needed_j, (rows, hosts), saved_j)
+    return replace(change, asleep=(rows, hosts), saved_j=saved_j)
