@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from beasy_sched.model.platform import IntArray
-from beasy_sched.policies.actions import Action
+from beasy_sched.policies.actions import Action, Compensate
 from beasy_sched.policies.beasy_compensation import compensation_j
 from beasy_sched.policies.envelope import TOLERANCE_J, EnvelopeRefit
 from beasy_sched.policies.follow_plan import FollowPlan
@@ -33,15 +33,14 @@ class EnvelopePolicy(FollowPlan):
         if step is None or not view.power_actions_allowed:
             return ()
         self.plan.set_production(step, view.budget.renew_w)
-        self.compensate(view, step)
-        return self.follow(view, step)
+        return [self.compensate(view, step), *self.follow(view, step)]
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
         """Put the steps (given from first to last) in the order in which they are changed."""
         raise NotImplementedError
 
-    def compensate(self, view: View, step: int) -> None:
-        """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on."""
+    def compensate(self, view: View, step: int) -> Compensate:
+        """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and say so."""
         assert view.plans is not None
         assert view.storage_state is not None
         plan = self.plan
@@ -49,16 +48,28 @@ class EnvelopePolicy(FollowPlan):
         assert place is not None
         end_step = step + view.plans[place.window].steps - place.step
         levels_j = plan.project_soc(step, view.storage_state.battery_j)
-        left_j = compensation_j(plan.battery, float(levels_j[end_step - step]) - plan.battery.target_j)
+        diff_j = float(levels_j[end_step - step]) - plan.battery.target_j
+        comp_j = left_j = compensation_j(plan.battery, diff_j)
         busy_until_s = np.zeros(view.platform.size)
         for end_s, _, job in view.ends:
             assert job.hosts is not None
             busy_until_s[job.hosts.ids] = end_s
+        steps_changed = 0
         steps = self._refit.worth_trying(step, end_step, left_j)
         for changed in self.order(steps, left_j > 0).tolist():
             if abs(left_j) <= TOLERANCE_J:
                 break
-            left_j -= self._refit.change(changed, left_j, busy_until_s <= plan.start_of(changed))
+            moved_j = self._refit.change(changed, left_j, busy_until_s <= plan.start_of(changed))
+            left_j -= moved_j
+            steps_changed += int(moved_j != 0.0)
+        why = {
+            "diff_j": diff_j,
+            "comp_j": comp_j,
+            "window_end_s": plan.start_of(end_step),
+            "spent_j" if comp_j > 0 else "saved_j": float(abs(comp_j - left_j)),
+            "steps_changed": steps_changed,
+        }
+        return Compensate("surplus" if comp_j > 0 else "shortage", why)
 
 
 class Peak(EnvelopePolicy):

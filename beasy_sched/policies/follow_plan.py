@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.policies.actions import Action, Kill, SetPState
+from beasy_sched.model.job import Job
+from beasy_sched.policies.actions import Action, Facts, Kill, SetPState
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.orders import largest_slowdown, smallest_size
 from beasy_sched.policies.planned_easy import PlannedEasyPass
@@ -47,7 +49,7 @@ class FollowPlan(Policy):
         planned, on = self.plan.states[step], self.plan.on[step]
         to_sleep = np.logical_and(view.available, ~on)
         actions: list[Action] = [
-            Kill(job, "its server is planned to sleep")
+            Kill(job, "its server is planned to sleep", _kill_facts(view, job, to_sleep))
             for job in view.running.values()
             if job.hosts is not None and to_sleep[job.hosts.ids].any()
         ]
@@ -55,8 +57,9 @@ class FollowPlan(Policy):
         differs = (view.pstate != planned) | (self._asked != planned) | pending
         hosts = np.flatnonzero(np.logical_and(differs, view.available))
         self._asked[hosts] = planned[hosts]
+        why = {"planned_w": float(self.plan.energy_j[step]) / self.plan.step_s}
         for pstate in np.unique(planned[hosts]).tolist():
-            actions.append(SetPState(HostSet(hosts[planned[hosts] == pstate]), pstate, PLANNED))
+            actions.append(SetPState(HostSet(hosts[planned[hosts] == pstate]), pstate, PLANNED, why))
         return actions
 
     def schedule(self, view: View) -> Sequence[Action]:
@@ -65,3 +68,12 @@ class FollowPlan(Policy):
         easy.run_heads(largest_slowdown)
         easy.backfill(smallest_size)
         return easy.actions
+
+
+def _kill_facts(view: View, job: Job, to_sleep: npt.NDArray[np.bool_]) -> Facts:
+    """How many of a job's hosts are to sleep, and how long it might have run on."""
+    assert job.hosts is not None
+    facts: dict[str, float | int | str] = {"hosts_to_sleep": int(np.count_nonzero(to_sleep[job.hosts.ids]))}
+    if np.isfinite(job.expected_end_s):
+        facts["walltime_left_s"] = job.expected_end_s - view.now
+    return facts
