@@ -11,7 +11,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from beasy_sched.model.job import Job
-from beasy_sched.policies.actions import Action, Start
+from beasy_sched.policies import facts
+from beasy_sched.policies.actions import NO_FACTS, Action, Postpone, Start
 from beasy_sched.policies.base import Options, Policy
 from beasy_sched.policies.orders import ORDERS, Order, Places, by_arrival
 from beasy_sched.policies.switching import hosts_wanted, wake_for_queue
@@ -69,6 +70,7 @@ class EasyPass:
         self.started: list[Job] = []
         self.free = view.free_count
         self.reservation: Reservation | None = None
+        self._order: Order = by_arrival
         self._mask: npt.NDArray[np.bool_] | None = None
 
     def start(self, job: Job, rule: str) -> bool:
@@ -78,13 +80,26 @@ class EasyPass:
         mask = self.free_mask()
         hosts = self.view.fastest(mask, job.res)
         budget = self.view.budget
+        headroom_j = 0.0 if budget is None else budget.headroom_j
         if budget is not None and not budget.grant_start(hosts.ids, computes=job.computes):
             return False
         mask[hosts.ids] = False
+        why = self._facts(job, headroom_j) if self.view.wants_facts else NO_FACTS
         self.free -= job.res
         self.started.append(job)
-        self.actions.append(Start(job, hosts, rule))
+        self.actions.append(Start(job, hosts, rule, why))
         return True
+
+    def _facts(self, job: Job, headroom_j: float) -> facts.FactDict:
+        """Why ``job`` may start now; the step had ``headroom_j`` before."""
+        view, promise = self.view, self.reservation
+        if promise is None:
+            why = facts.head_facts(view, job, self.free, self._order)
+        else:
+            why = facts.filler_facts(view, job, self.free, promise.job, promise.start_s, promise.extra)
+        if view.budget is not None:
+            why |= {"headroom_j": headroom_j, "cost_j": headroom_j - view.budget.headroom_j}
+        return why
 
     def free_mask(self) -> npt.NDArray[np.bool_]:
         """Return the mask of the hosts that are still free in this pass."""
@@ -95,15 +110,30 @@ class EasyPass:
     def run_heads(self, priority: Order) -> None:
         """Start jobs in order P_R until one does not fit; reserve for that one."""
         queue = self.view.queue
+        self._order = priority
         heads = (
             iter(queue)
             if priority is by_arrival
             else map(queue.at, priority(queue, queue.places(), self.view.now).tolist())
         )
         for job in heads:
-            if not self.start(job, "head of the queue"):
+            if not self.start(job, facts.HEAD):
                 self.reservation = self.reserve(job)
+                self._tell(self.reservation)
                 return
+
+    def _tell(self, promise: Reservation) -> None:
+        """Say why the first job that cannot start waits."""
+        job, budget = promise.job, self.view.budget
+        vetoed = job.res <= self.free
+        rule = facts.NO_STEP_ENERGY if vetoed else facts.reservation_rule(promise.start_s)
+        if not self.view.wants_reason(job, rule):
+            return
+        why = facts.reservation_facts(job, self.free, np.inf if vetoed else promise.start_s)
+        if vetoed and budget is not None:
+            hosts = self.view.fastest(self.free_mask(), job.res)
+            why |= {"cost_j": budget.start_cost_j(hosts.ids), "headroom_j": budget.headroom_j}
+        self.actions.append(Postpone(job, rule, why))
 
     def reserve(self, job: Job) -> Reservation:
         """Promise hosts to the first job that does not start, by walltimes."""
@@ -127,7 +157,7 @@ class EasyPass:
         """Start ``job`` if it fits without delaying the reservation."""
         assert self.reservation is not None
         late = self.view.now + job.walltime_s > self.reservation.start_s + TIME_TOLERANCE_S
-        if (late and job.res > self.reservation.extra) or not self.start(job, "backfilled"):
+        if (late and job.res > self.reservation.extra) or not self.start(job, facts.BACKFILLED):
             return False
         if late:
             self.reservation = self.reservation.less(job.res)
