@@ -17,6 +17,11 @@ from beasy_sched.model.queue import JobQueue
 
 BoolArray = npt.NDArray[np.bool_]
 
+_OUT_OF_TRANSITION = (
+    (HostState.SWITCHING_OFF, HostState.ASLEEP),
+    (HostState.SWITCHING_ON, HostState.IDLE),
+)
+
 
 class Cluster:
     """The scheduler's picture of the site. Only the session writes to it."""
@@ -33,6 +38,8 @@ class Cluster:
         """`HostState` of each host."""
         self.pstate = np.zeros(size, dtype=np.int16)
         """Present P-state; the target while switching."""
+        self.state_counts = np.zeros((len(platform.kinds) or 1, len(HostState)), dtype=np.int64)
+        """How many hosts of each kind are in each `HostState`, [kind, state]."""
         self.load = np.zeros(size)
         """Share of full load that a job puts on each host: 1 on its slowest, 0 if it does not compute."""
         self.available = np.ones(size, dtype=np.bool_)
@@ -78,6 +85,7 @@ class Cluster:
             self.pstate[:] = initial
         sleep = np.array([kind.sleep.pstate if kind.sleep else -1 for kind in self.platform.kinds])
         self.state[sleep[self.platform.kind_of] == self.pstate] = HostState.ASLEEP
+        np.add.at(self.state_counts, (self.platform.kind_of, self.state), 1)
         self._refresh_free(np.arange(self.size))
 
     # --- jobs ---------------------------------------------------------------------------------
@@ -112,6 +120,7 @@ class Cluster:
             self._job_on[job.start_order] = job
             self._order_on[ids] = job.start_order
             self.load[ids] = self.load_of(job, ids)
+        self._count(ids, HostState.IDLE, HostState.BUSY)
         self._set_state(ids, HostState.BUSY, now)
         self.free[ids] = False
         self.free_count -= len(ids)
@@ -133,6 +142,7 @@ class Cluster:
             self._order_on[ids] = 0
             self.load[ids] = 0.0
         self.leaving[ids] = False
+        self._count(ids, HostState.BUSY, HostState.IDLE)
         self._set_state(ids, HostState.IDLE, now)
         self._free_again(ids)
         return job
@@ -150,6 +160,7 @@ class Cluster:
         duration_s = self.power.on_s if state == HostState.SWITCHING_ON else self.power.off_s
         self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
         self.pstate[hosts] = pstate
+        self._count(hosts, None, state)
         self._set_state(hosts, state, now)
         self._waking = int(np.count_nonzero(self.state == HostState.SWITCHING_ON))
         self._refresh_free(hosts)
@@ -187,8 +198,10 @@ class Cluster:
         """Hosts have come out of their transition, asleep or awake in ``pstate``."""
         was = self.state[hosts]
         self.pstate[hosts] = pstate
-        self._set_state(hosts[was == HostState.SWITCHING_OFF], HostState.ASLEEP, now)
-        self._set_state(hosts[was == HostState.SWITCHING_ON], HostState.IDLE, now)
+        for before, after in _OUT_OF_TRANSITION:
+            some = hosts[was == before]
+            self._count(some, before, after)
+            self._set_state(some, after, now)
         self._waking = int(np.count_nonzero(self.state == HostState.SWITCHING_ON))
         self._refresh_free(hosts)
         self._refresh_speed()
@@ -229,6 +242,20 @@ class Cluster:
         self.state_since_s[ids] = now
         if self.account is not None:
             self.account.change(ids, self.state[ids], self.pstate[ids], now, self.load[ids])
+
+    def _count(self, ids: HostIds, before: HostState | None, after: HostState) -> None:
+        """Keep `state_counts`; ``before`` is None where the hosts' states, still the old ones, differ."""
+        counts, kinds = self.state_counts, self.platform.kind_of
+        if before is None:
+            np.subtract.at(counts, (kinds[ids], self.state[ids]), 1)
+        elif len(counts) == 1:
+            counts[0, before] -= len(ids)
+        else:
+            np.subtract.at(counts, (kinds[ids], before), 1)
+        if len(counts) == 1:
+            counts[0, after] += len(ids)
+        else:
+            np.add.at(counts, (kinds[ids], after), 1)
 
     def _free_again(self, ids: HostIds) -> None:
         self.openings += 1

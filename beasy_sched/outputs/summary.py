@@ -52,6 +52,8 @@ def summarize(session: Session, settings: RunSettings, error: str | None = None)
         summary["energy_kwh"] = _energy_part(session, session.power)
         if session.power.plans is not None:
             summary["planned"] = _planned_part(session.power, session.power.plans)
+    if session.cluster is not None:
+        summary |= session.policy.results()
     return summary
 
 

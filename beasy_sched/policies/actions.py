@@ -83,4 +83,11 @@ class CallAt(Struct, frozen=True, gc=False):
     at: float
 
 
-Action: TypeAlias = Start | Kill | Reject | SetPState | Postpone | Compensate | CallAt
+class MeasureEnergy(Struct, frozen=True, gc=False):
+    """Ask the simulator for the energy used so far; the policy is asked again when the answer is there.
+
+    It comes at the same simulated time, as `View.measured`. It needs Batsim's ``-E``.
+    """
+
+
+Action: TypeAlias = Start | Kill | Reject | SetPState | Postpone | Compensate | MeasureEnergy | CallAt

@@ -49,6 +49,10 @@ class Policy:
         """Power actions at the beginning of a step, before the guard's and before any start."""
         return ()
 
+    def results(self) -> dict[str, dict[str, Any]]:
+        """Return sections that the policy adds to the run's summary, by name; called after the run."""
+        return {}
+
     def schedule(self, view: View) -> Sequence[Action]:
         """Return what to do now. Every hosts set must be free, and large enough for its job."""
         raise NotImplementedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,14 @@ def _read_only(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     return view
 
 
+class Measurement(NamedTuple):
+    """An answer of the simulator's energy meter."""
+
+    at_s: float
+    energy_j: float
+    """Energy that all servers have used since time 0, J."""
+
+
 class View:
     """The read-only face of the cluster and of the power side, handed to a policy."""
 
@@ -38,6 +46,10 @@ class View:
         """Simulated time, s."""
         self.arrived: list[Job] = []
         """Jobs that this message brought."""
+        self.ended: list[Job] = []
+        """Jobs that have ended since the policy was last asked."""
+        self.measured: Measurement | None = None
+        """The energy used, as last measured; None until an answer to a `MeasureEnergy` has come."""
         self.budget: StepBudget | None = None
         """Power and energy of the present step; None without a site."""
         self.has_site = False
@@ -108,6 +120,11 @@ class View:
     def wakes(self) -> list[tuple[float, int]]:
         """Hosts that are waking: (when ready in s, how many), sorted."""
         return self._cluster.wakes()
+
+    @property
+    def state_counts(self) -> npt.NDArray[np.int64]:
+        """How many hosts of each kind are in each `HostState`, [kind, state]; only read it."""
+        return self._cluster.state_counts
 
     @property
     def openings(self) -> int:

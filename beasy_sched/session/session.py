@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from beasy_sched.policies.actions import (
     Compensate,
     Facts,
     Kill,
+    MeasureEnergy,
     Postpone,
     Reject,
     SetPState,
@@ -26,7 +28,7 @@ from beasy_sched.policies.actions import (
 )
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.budget import StepBudget
-from beasy_sched.policies.view import View
+from beasy_sched.policies.view import Measurement, View
 from beasy_sched.session.asking import PolicyCaller
 from beasy_sched.session.calls import Calls
 from beasy_sched.session.commands import Commander
@@ -66,6 +68,8 @@ class Session:
         self._ids: set[str] = set()
         self._calls = Calls()
         self._kills = Kills()
+        self._queries: deque[bool] = deque()
+        """Energy queries without an answer yet: whether the power side waits for it."""
         self._over = False
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
@@ -177,7 +181,9 @@ class Session:
         if running is not None and not self._kills.is_counted(running.id):
             self._release(running)
         self._kills.ended(event.job_id)
-        self.outcomes.add(self._cluster.end(event.job_id, state, event.timestamp))
+        job = self._cluster.end(event.job_id, state, event.timestamp)
+        self.view.ended.append(job)
+        self.outcomes.add(job)
 
     def _release(self, job: Job) -> None:
         """Give what the job will not use to the step's budget."""
@@ -203,7 +209,8 @@ class Session:
         self._calls.arrived(event.timestamp)
 
     def _on_answer(self, event: e.EnergyAnswer) -> None:
-        if self.power is not None:
+        self.view.measured = Measurement(event.timestamp, event.consumed_energy_j)
+        if self._queries and self._queries.popleft() and self.power is not None:
             self.power.answer_j = event.consumed_energy_j
 
     def _on_unknown(self, event: e.UnknownEvent) -> None:
@@ -219,6 +226,7 @@ class Session:
         if not self._kills and (self.power is None or self.power.is_open(self.now)):
             for action in self._policy.ask(self.policy.schedule, self.view):
                 self._commit(action)
+            self.view.ended = []
             self._send_wishes()
         self._ask_for_call()
 
@@ -228,7 +236,7 @@ class Session:
             self._commit(action)
             self._kills.count()
         if power.wants_answer:
-            self._decisions.append(d.QueryEnergy(self.now))
+            self._query(for_power_side=True)
             power.wants_answer = False
         if power.phase is Phase.OVER:
             self._finish()
@@ -274,6 +282,8 @@ class Session:
             if not math.isfinite(action.at):
                 raise PolicyError(f"a call was asked for at {action.at} s: expected a time")
             self._calls.want(action.at, self.now)
+        elif type(action) is MeasureEnergy:
+            self._measure()
         elif type(action) is Kill:
             self._doom(action.job, action.rule, action.facts)
         else:
@@ -285,6 +295,18 @@ class Session:
         self._cluster.check_hosts(action.hosts, f"P-state {action.pstate} is wanted of")
         self._diary.wished(self.now, action)
         self.commander.wish(action.hosts, action.pstate)
+
+    def _measure(self) -> None:
+        if not self.options.power_actions:
+            raise ConfigError(
+                f"policy {self._policy.name!r} measures the energy used, which needs Batsim's -E:"
+                " run both without switching power actions off"
+            )
+        self._query(for_power_side=False)
+
+    def _query(self, *, for_power_side: bool) -> None:
+        self._queries.append(for_power_side)
+        self._decisions.append(d.QueryEnergy(self.now))
 
     def _ask_for_call(self) -> None:
         for at in (self._kills.next_call_s, None if self.power is None else self.power.next_call_s):
