@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from beasy_sched.errors import PolicyError
 from beasy_sched.outputs.growing import GrowingFile
 from beasy_sched.policies.actions import NO_FACTS, Facts
 
-_encode = msgspec.json.encode
 _CHUNK = 1 << 16
+
+
+class _Line(msgspec.Struct, omit_defaults=True, gc=False):
+    time: float
+    action: str
+    job: str = ""
+    hosts: str = ""
+    rule: str = ""
+    facts: dict[str, float | int | str] | None = None
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy, as a policy may hand it over, as Python's."""
+    try:
+        return value.item()
+    except AttributeError:
+        raise PolicyError(f"facts are numbers and short texts: found {value!r}") from None
+
+
+_encode_into = msgspec.json.Encoder(enc_hook=_plain).encode_into
 
 
 class DecisionLogFile:
@@ -24,15 +45,15 @@ class DecisionLogFile:
     def __call__(
         self, time_s: float, action: str, job: str, hosts: str, rule: str, facts: Facts = NO_FACTS
     ) -> None:
-        """Add a line; the times are simulated seconds. What is empty is left out."""
-        entry: dict[str, object] = {"time": time_s}
-        texts = {"action": action, "job": job, "hosts": hosts, "rule": rule}
-        entry.update((key, value) for key, value in texts.items() if value)
-        if facts:
-            entry["facts"] = dict(facts)
-        self._buffer += _encode(entry)
-        self._buffer += b"\n"
-        if len(self._buffer) > _CHUNK:
+        """Add a line; the times are simulated seconds. What is empty is left out, an infinite fact is null.
+
+        Raises PolicyError for facts that are neither numbers nor texts.
+        """
+        known = (facts if type(facts) is dict else dict(facts)) if facts else None
+        buffer = self._buffer
+        _encode_into(_Line(time_s, action, job, hosts, rule, known), buffer, -1)
+        buffer += b"\n"
+        if len(buffer) > _CHUNK:
             self._flush()
 
     def _flush(self) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from types import MappingProxyType
 
+import numpy as np
 import pytest
 
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PolicyError
 from beasy_sched.outputs.decision_log import DecisionLogFile
 
 
@@ -28,6 +31,23 @@ def test_lines(tmp_path: Path) -> None:
         {"time": 1.5, "action": "P-state 1", "hosts": "4 6", "rule": "it's dark"},
         {"time": 1 / 3, "action": "reject", "job": 'w0!"ä\n', "rule": "asks for 9 hosts"},
     ]
+
+
+def test_facts(tmp_path: Path) -> None:
+    log = DecisionLogFile(tmp_path / "run_decisions.jsonl")
+    facts = {"hosts_free": np.int64(4), "headroom_j": np.float64(0.5), "reserved_for": "w0!b", "cost_j": 1e6}
+    log(2.0, "start", "w0!a", "0-3", "backfilled", facts)
+    log(2.0, "kill", "w0!a", "0-3", "no energy", MappingProxyType({"ends_by_s": math.inf}))
+    first, second = lines(log.close())
+    assert first["facts"] == {"hosts_free": 4, "headroom_j": 0.5, "reserved_for": "w0!b", "cost_j": 1e6}
+    assert second["facts"] == {"ends_by_s": None}
+
+
+def test_facts_that_are_none(tmp_path: Path) -> None:
+    log = DecisionLogFile(tmp_path / "run_decisions.jsonl")
+    with pytest.raises(PolicyError, match="facts are numbers and short texts: found <object"):
+        log(2.0, "start", "w0!a", "0-3", "backfilled", {"oops": object()})  # type: ignore[dict-item]
+    log.discard()
 
 
 def test_many_lines(tmp_path: Path) -> None:
