@@ -15,7 +15,7 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.job import Job
 from beasy_sched.model.power import HostState
-from beasy_sched.policies.actions import Action, Kill, SetPState
+from beasy_sched.policies.actions import Action, Facts, Kill, SetPState
 from beasy_sched.policies.budget import ENERGY_TOLERANCE_J
 
 NO_ENERGY = "guard: no energy for it"
@@ -95,16 +95,28 @@ class Guard:
         sleep = [kind.sleep.pstate if kind.sleep and power_actions else -1 for kind in kinds]
         self._sleep = np.array(sleep, dtype=np.intp)[cluster.platform.kind_of]
         """The P-state in which each host sleeps, -1 where it cannot."""
+        self._facts: dict[str, float | int | str] = {}
+        """What the present step has, and what its servers need."""
 
     def shed(
-        self, supply_j: float, wish: npt.NDArray[np.int16], now: float, dt_s: float
+        self,
+        supply_j: float,
+        wish: npt.NDArray[np.int16],
+        now: float,
+        dt_s: float,
+        soc_pct: float | None = None,
     ) -> tuple[list[Action], float]:
         """Return what must go so that the coming step needs at most ``supply_j``, and what is then left.
 
-        The second value is the headroom, J: negative where even sleeping is too much.
+        The second value is the headroom, J: negative where even sleeping is too much. ``soc_pct`` is
+        the battery's state of charge, for the decision log.
         """
         energy_j = committed_energy_j(self.cluster, wish, now, dt_s)
-        missing_j = float(energy_j.sum()) - supply_j
+        needed_j = float(energy_j.sum())
+        missing_j = needed_j - supply_j
+        self._facts = {"supply_j": supply_j, "needed_j": needed_j, "missing_j": missing_j}
+        if soc_pct is not None:
+            self._facts["soc_pct"] = soc_pct
         actions: list[Action] = []
         if missing_j > ENERGY_TOLERANCE_J:
             missing_j -= self._cancel_wakes(actions, wish, energy_j, now, dt_s)
@@ -131,8 +143,10 @@ class Guard:
         waking = np.flatnonzero(state == HostState.SWITCHING_ON)
         hosts = np.concatenate([pending, waking])
         saved_j = energy_j[pending] - resting_energy_j(self.cluster, pending, now, dt_s)
-        self._sleep_actions(actions, hosts, "guard: wake cancelled, no energy for it")
-        return float(saved_j.sum())
+        total_j = float(saved_j.sum())
+        why = {**self._facts, "saves_j": total_j}
+        self._sleep_actions(actions, hosts, "guard: wake cancelled, no energy for it", why)
+        return total_j
 
     def _put_to_sleep(
         self,
@@ -150,8 +164,9 @@ class Guard:
         total_j = np.cumsum(saves_j[order])
         enough = int(np.searchsorted(total_j, missing_j - ENERGY_TOLERANCE_J)) + 1
         chosen = order[:enough]
-        self._sleep_actions(actions, idle[chosen], NO_ENERGY)
-        return float(saves_j[chosen].sum())
+        saved_j = float(saves_j[chosen].sum())
+        self._sleep_actions(actions, idle[chosen], NO_ENERGY, {**self._facts, "saves_j": saved_j})
+        return saved_j
 
     def _kill(
         self,
@@ -162,17 +177,21 @@ class Guard:
         dt_s: float,
     ) -> float:
         """Kill jobs, those that have spent least first, until enough is saved; all of them by `kill-all`."""
-        victims = [job for job in self.cluster.running.values() if not self._is_leaving(job)]
-        victims.sort(key=lambda job: (self._spent_j(job, now), job.start_order))
-        saves_j = [self._kill_saves_j(job, energy_j, dt_s) for job in victims]
+        jobs = [job for job in self.cluster.running.values() if not self._is_leaving(job)]
+        victims = [(self._spent_j(job, now), job) for job in jobs]
+        victims.sort(key=lambda victim: (victim[0], victim[1].start_order))
+        saves_j = [self._kill_saves_j(job, energy_j, dt_s) for _, job in victims]
+        chosen = list(range(len(victims)))
         if self.settings.mode is GuardMode.SHED:
             chosen = _fewest(saves_j, missing_j - ENERGY_TOLERANCE_J)
-            victims, saves_j = [victims[i] for i in chosen], [saves_j[i] for i in chosen]
-        for job in victims:
+        mode = {"mode": self.settings.mode.value, "still_missing_j": missing_j}
+        for place in chosen:
+            spent_j, job = victims[place]
             assert job.hosts is not None
-            actions.append(Kill(job, NO_ENERGY))
-            self._sleep_actions(actions, job.hosts.ids, NO_ENERGY)
-        return sum(saves_j)
+            why = {**self._facts, **mode, "spent_j": spent_j, "saves_j": saves_j[place]}
+            actions.append(Kill(job, NO_ENERGY, why))
+            self._sleep_actions(actions, job.hosts.ids, NO_ENERGY, {"killed": job.id})
+        return sum(saves_j[place] for place in chosen)
 
     def _is_leaving(self, job: Job) -> bool:
         assert job.hosts is not None
@@ -192,10 +211,10 @@ class Guard:
         assert self.cluster.account is not None
         return self.cluster.account.job_spent_j(job.hosts.ids, now)
 
-    def _sleep_actions(self, actions: list[Action], hosts: HostIds, rule: str) -> None:
+    def _sleep_actions(self, actions: list[Action], hosts: HostIds, rule: str, facts: Facts) -> None:
         targets = self._sleep[hosts]
         for pstate in np.unique(targets[targets >= 0]).tolist():
-            actions.append(SetPState(HostSet(np.sort(hosts[targets == pstate])), pstate, rule))
+            actions.append(SetPState(HostSet(np.sort(hosts[targets == pstate])), pstate, rule, facts))
 
 
 def _fewest(saves_j: list[float], missing_j: float) -> list[int]:

@@ -10,6 +10,7 @@ from beasy_sched.model.power import HostState
 from beasy_sched.policies.actions import Action
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.easy import EasyPass
+from beasy_sched.policies.facts import FactDict
 from beasy_sched.policies.orders import largest_slowdown, smallest_size
 from beasy_sched.policies.switching import sleep, wake
 from beasy_sched.policies.view import View
@@ -47,10 +48,15 @@ class PowerReactive(Policy):
         fed = int(np.searchsorted(np.cumsum(each_w), view.budget.renew_w - fixed_w, side="right"))
         chosen, others = candidates[:fed], candidates[fed:]
         to_sleep = others[state[others] != HostState.ASLEEP]
-        actions = sleep(view, np.sort(to_sleep), "not fed by the arriving power")
-        return actions + wake(
-            view, np.sort(chosen[state[chosen] == HostState.ASLEEP]), "fed by the arriving power"
-        )
+        to_wake = chosen[state[chosen] == HostState.ASLEEP]
+        why: FactDict = {
+            "renewable_w": view.budget.renew_w,
+            "taken_w": float(fixed_w),
+            "hosts_busy": int(np.count_nonzero(busy)),
+            "hosts_fed": fed,
+        }
+        actions = sleep(view, np.sort(to_sleep), "not fed by the arriving power", why)
+        return actions + wake(view, np.sort(to_wake), "fed by the arriving power", why)
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Start what EASY starts on the servers that are on."""

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.platform import ServerKind
 from beasy_sched.model.power import HostState
-from beasy_sched.policies.actions import Action, SetPState
+from beasy_sched.policies.actions import NO_FACTS, Action, Facts, SetPState
+from beasy_sched.policies.facts import FactDict
 from beasy_sched.policies.view import View
 
 
@@ -44,24 +45,32 @@ def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
     missing = wanted - awaited
     if missing <= 0 or not len(asleep) or not view.power_actions_allowed:
         return []
-    return wake(view, asleep[:missing], "waiting jobs want it")
+    facts: FactDict = {"hosts_wanted": wanted, "hosts_awaited": awaited}
+    return wake(view, asleep[:missing], "waiting jobs want it", facts)
 
 
-def wake(view: View, hosts: HostIds, rule: str) -> list[Action]:
+def wake(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
     """Wake ``hosts`` at their full speed, as many as the step's energy allows."""
     actions: list[Action] = []
+    budget = view.budget
     for group, pstate in by_target(view, hosts, [kind.fastest for kind in view.platform.kinds]):
-        granted = len(group) if view.budget is None else view.budget.grant_wakes(group, pstate)
+        headroom_j = 0.0 if budget is None else budget.headroom_j
+        granted = len(group) if budget is None else budget.grant_wakes(group, pstate)
         if granted:
-            actions.append(SetPState(HostSet(group[:granted]), pstate, rule))
+            why = {**facts, "hosts_to_wake": granted}
+            if granted < len(group):
+                why["hosts_left_asleep"] = len(group) - granted
+            if budget is not None:
+                why |= {"headroom_j": headroom_j, "cost_j": headroom_j - budget.headroom_j}
+            actions.append(SetPState(HostSet(group[:granted]), pstate, rule, why))
     return actions
 
 
-def sleep(view: View, hosts: HostIds, rule: str) -> list[Action]:
+def sleep(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
     """Put idle ``hosts`` to sleep; those that cannot sleep stay on."""
     targets = [kind.sleep.pstate if kind.sleep else -1 for kind in view.platform.kinds]
     groups = by_target(view, hosts, targets)
-    return [SetPState(HostSet(group), pstate, rule) for group, pstate in groups if pstate >= 0]
+    return [SetPState(HostSet(group), pstate, rule, facts) for group, pstate in groups if pstate >= 0]
 
 
 def by_target(view: View, hosts: HostIds, targets: list[int]) -> list[tuple[HostIds, int]]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.power import HostState
-from beasy_sched.policies.actions import Action, CallAt
+from beasy_sched.policies.actions import NO_FACTS, Action, CallAt, Facts
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.easy import EasyPass
 from beasy_sched.policies.orders import largest_slowdown, smallest_size
@@ -38,6 +39,13 @@ class WorkloadReactive(Policy):
             actions += self._let_sleep(view, easy, spare=easy.free - wanted)
         return actions
 
+    def _idle_facts(self, view: View, hosts: HostIds) -> Facts:
+        """How long the ``hosts`` have been idle at least, and how long they had to be at most."""
+        if not len(hosts):
+            return NO_FACTS
+        idle_s = view.now - float(np.max(view.state_since_s[hosts]))
+        return {"idle_s": idle_s, "t_wait_s": float(self._wait_s[hosts].max())}
+
     def _let_sleep(self, view: View, easy: EasyPass, spare: int) -> list[Action]:
         """Put up to ``spare`` servers to sleep that were idle for T_wait; ask for a call for the next."""
         idle = np.flatnonzero(easy.free_mask() & (view.host_state == HostState.IDLE))
@@ -45,7 +53,8 @@ class WorkloadReactive(Policy):
             return []
         due_s = view.state_since_s[idle] + self._wait_s[idle]
         ripe = idle[due_s <= view.now + TIME_TOLERANCE_S]
-        actions = sleep(view, ripe[::-1][:spare][::-1], "idle for T_wait")
+        chosen = ripe[::-1][:spare][::-1]
+        actions = sleep(view, chosen, "idle for T_wait", self._idle_facts(view, chosen))
         later = due_s[due_s > view.now + TIME_TOLERANCE_S]
         if len(later) and np.isfinite(later.min()):
             actions.append(CallAt(float(later.min())))

@@ -219,7 +219,8 @@ class PowerSide:
         self.budget.headroom_j = self.budget.supply_j - float(committed_j.sum())
         begin_step(self.budget)
         wish = self._commander.wished()
-        actions, headroom_j = self.guard.shed(self.budget.supply_j, wish, now, self.budget.end_s - now)
+        left_s, soc_pct = self.budget.end_s - now, self.budget.soc_pct
+        actions, headroom_j = self.guard.shed(self.budget.supply_j, wish, now, left_s, soc_pct)
         self.budget.headroom_j = headroom_j
         return actions
 
