@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from witness import Witness
+from world_plans import plans_of, small_hydrogen, world_plans
 
 from beasy_sched.energy.battery import BatterySpec
+from beasy_sched.energy.hydrogen import HydrogenSpec
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
 from beasy_sched.energy.storage import Storage
 from beasy_sched.formats.batsim_events import ExternalEvent
@@ -18,15 +21,26 @@ from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
-from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
-from beasy_sched.plan.power_plan import PowerPlan
-from beasy_sched.plan.server_energy import server_plan_energy_j
-from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.session import Session, SessionOptions
 from beasy_sched.session.power import EnergySource
 from beasy_sched.simulator import Simulation, SimulationOptions, SimulationResult
+
+__all__ = [
+    "FAST",
+    "ONE",
+    "PLAIN",
+    "SLOW",
+    "Run",
+    "World",
+    "WorldJob",
+    "plans_of",
+    "random_world",
+    "rich_world",
+    "run",
+]
 
 STEP_S = 60.0
 
@@ -45,6 +59,15 @@ def server(name: str, *, speed: float = 100.0, idle: float = 50.0, full: float =
 
 FAST = server("fast")
 SLOW = server("slow", speed=60.0, idle=30.0, full=75.0)
+ONE = ServerKind(
+    "one P-state",
+    speeds_flops=(80.0, 80.0, 1 / 9, 1 / 30),
+    idle_w=(40.0, 4.0, 50.0, 70.0),
+    epsilon_w=(40.0, 4.0, 50.0, 70.0),
+    full_w=(90.0, 4.0, 50.0, 70.0),
+    sleeps=(SleepState(1, 2, 3),),
+)
+PLAIN = ServerKind("never asleep", (70.0,), (20.0,), (20.0,), (60.0,))
 
 
 @dataclass(frozen=True)
@@ -72,11 +95,24 @@ class World:
     windows: int = 1
     energy: EnergySource = EnergySource.BATSIM
     outages: tuple[tuple[float, float, str], ...] = field(default=())
-    """Hosts out of service: (from s, to s, hosts)."""
+    """Hosts out of service: (from s, to s or for ever, hosts)."""
+    one: int = 0
+    plain: int = 0
+    hydrogen: HydrogenSpec | None = None
+    gusts: tuple[tuple[float, float], ...] = ()
+    """Production that changes within a step: (s, W)."""
+    forecast_w: tuple[float, ...] = ()
+    """What the planner was told of the production; without it plans are drawn at random."""
+    unplanned_windows: int = 0
+    """The last ones of the run for which there is no plan."""
 
     @property
     def hosts(self) -> int:
-        return self.fast + self.slow
+        return self.fast + self.slow + self.one + self.plain
+
+    @property
+    def planned_windows(self) -> int:
+        return self.windows - self.unplanned_windows
 
     @property
     def site(self) -> Site:
@@ -88,12 +124,13 @@ class World:
             self_discharge_per_day=0.01,
         )
         guard = GuardSettings(self.mode, self.veto)
-        return Site(Storage(battery), STEP_S, STEP_S * len(self.production_w) / self.windows, guard)
+        storage = Storage(battery, self.hydrogen)
+        return Site(storage, STEP_S, STEP_S * len(self.production_w) / self.windows, guard)
 
     @property
     def platform(self) -> Platform:
-        kinds = (FAST, SLOW)
-        kind_of = np.array([0] * self.fast + [1] * self.slow, dtype=np.intp)
+        kinds = (FAST, SLOW, ONE, PLAIN)
+        kind_of = np.repeat(np.arange(4), [self.fast, self.slow, self.one, self.plain])
         return Platform(
             kinds,
             kind_of,
@@ -121,15 +158,15 @@ class World:
         return Simulation(SimGridPlatform(self.platform, "master"), [workload], self._events(), options)
 
     def _events(self) -> list[ExternalEvent]:
-        from beasy_sched.model.hosts import HostSet
-
+        steps = [(step * STEP_S, watts) for step, watts in enumerate(self.production_w)]
         events = [
-            ExternalEvent(step * STEP_S, "power", {"type": "power", "power_available": watts})
-            for step, watts in enumerate(self.production_w)
+            ExternalEvent(when, "power", {"type": "power", "power_available": watts})
+            for when, watts in (*steps, *self.gusts)
         ]
         for start, end, hosts in self.outages:
             for when, kind in ((start, "machine_unavailable"), (end, "machine_available")):
-                events.append(ExternalEvent(when, kind, {"type": kind}, HostSet.parse(hosts)))
+                if when < math.inf:
+                    events.append(ExternalEvent(when, kind, {"type": kind}, HostSet.parse(hosts)))
         return sorted(events, key=lambda event: event.timestamp)
 
     def but(self, **changes: object) -> World:
@@ -145,59 +182,38 @@ class Run:
     decisions: list[Decision]
     uses_j: list[np.ndarray]
     """Energy by use since time 0, at the end of each settled step."""
+    witness: Witness
 
 
 def run(world: World, policy: str, *, with_site: bool = True) -> Run:
-    """Run a policy on a world in the embedded simulator."""
-    maker = make_policy(policy)
-    plans = random_plans(world) if maker.needs_plan else None
-    options = SessionOptions(site=world.site, plans=plans, windows=world.windows, energy=world.energy)
-    session = Session(maker, options if with_site else None)
+    """Run a policy on a world in the embedded simulator, with a witness."""
+    witness = Witness(world.platform)
+    session = session_of(world, policy, witness, with_site=with_site)
     decisions: list[Decision] = []
     uses_j: list[np.ndarray] = []
 
     def decide(message: Message) -> Reply:
         reply = session.step(message)
         decisions.extend(reply.decisions)
-        if session.power is not None and len(session.power.trace) > len(uses_j):
-            uses_j.append(session.power.account.energy_by_use_j.copy())
+        power = session.power
+        if power is not None and len(power.trace) > len(uses_j):
+            uses_j.append(power.account.energy_by_use_j.copy())
+        witness.see(message, reply, None if power is None else power.budget)
         return reply
 
-    return Run(session, world.simulation().run(decide), decisions, uses_j)
+    return Run(session, world.simulation().run(decide), decisions, uses_j, witness)
 
 
-def plans_of(site: Site, platform: Platform, states: Sequence[np.ndarray]) -> PlanStore:
-    """Plans of consecutive windows with these states, [steps, hosts] each.
-
-    The battery keeps its level: production is what the servers need, and what makes up for its loss.
-    """
-    battery = site.storage.battery
-    lost_j = battery.start_j * (1 - battery.kept_fraction(site.step_s))
-    before, start_s, plans = np.zeros(platform.size, dtype=np.int8), 0.0, []
-    for window in states:
-        steps = len(window)
-        energy_j = server_plan_energy_j(platform, window, site.step_s, before)
-        charge_w = np.full(steps, lost_j / (battery.charge_efficiency * site.step_s))
-        nothing, envelope_w = np.zeros(steps), energy_j / site.step_s
-        levels_j, none_kg = np.full(steps + 1, battery.start_j), np.zeros(steps + 1)
-        flows = (charge_w, nothing, nothing, nothing, nothing)
-        power = PowerPlan(envelope_w, envelope_w + charge_w, *flows, levels_j, none_kg)
-        servers = PlannedServers(platform.kinds, platform.kind_of, window, energy_j)
-        shares = np.full(steps, 0.1)
-        made_by = Provenance("a test")
-        plans.append(Plan(start_s, site.step_s, site.storage, power, shares, shares, servers, made_by))
-        before, start_s = window[-1], plans[-1].end_s
-    return PlanStore(plans)
-
-
-def random_plans(world: World) -> PlanStore:
-    """Plans of the world's windows with states at random, whatever the production will be."""
-    rng = np.random.default_rng([world.fast, world.slow, len(world.jobs)])
-    windows = []
-    for _ in range(world.windows):
-        runs = rng.choice(3, (world.site.steps, world.hosts), p=[0.5, 0.2, 0.3]).astype(np.int8)
-        windows.append(np.repeat(runs, rng.integers(1, 4), axis=0)[: world.site.steps])
-    return plans_of(world.site, world.platform, windows)
+def session_of(
+    world: World, policy: str, witness: Witness | None = None, *, with_site: bool = True
+) -> Session:
+    """A session for a world, its plans included where the policy needs them."""
+    maker = make_policy(policy)
+    if not with_site:
+        return Session(maker, None, witness and witness.log)
+    plans = world_plans(world) if maker.needs_plan else None
+    options = SessionOptions(site=world.site, plans=plans, windows=world.windows, energy=world.energy)
+    return Session(maker, options, witness and witness.log)
 
 
 def random_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 12) -> World:
@@ -225,3 +241,35 @@ def random_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 
         windows=int(rng.choice([1, 1, 2])),
         energy=EnergySource(rng.choice([source.value for source in EnergySource])),
     )
+
+
+def rich_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 12) -> World:
+    """Draw a world with more of everything: kinds, hydrogen, plans made from forecasts, gusts, outages."""
+    world = random_world(rng, most_jobs=most_jobs, steps=steps)
+    one, plain = (int(rng.choice([0, 0, 1, 2])) for _ in range(2))
+    windows = int(rng.choice([1, 1, 2, 3]))
+    gusts = [
+        (float(rng.integers(0, steps)) * STEP_S + float(rng.integers(1, 59)), float(rng.integers(0, 400)))
+        for _ in range(rng.choice([0, 0, 3]))
+    ]
+    guess = np.array(world.production_w) * rng.uniform(0.6, 1.4, steps) + 15.0 * world.hosts + 20.0 * plain
+    world = world.but(
+        one=one,
+        plain=plain,
+        windows=windows,
+        hydrogen=small_hydrogen(rng) if rng.random() < 0.4 else None,
+        gusts=tuple(gusts),
+        forecast_w=tuple(guess.round(3).tolist()) if rng.random() < 0.5 else (),
+        unplanned_windows=int(windows > 1 and rng.random() < 0.4),
+    )
+    if rng.random() < 0.25:
+        world = world.but(outages=_outage(rng, world, steps))
+    return world
+
+
+def _outage(rng: np.random.Generator, world: World, steps: int) -> tuple[tuple[float, float, str], ...]:
+    """One that Batsim survives: a host that left in the middle of a transition must never come back."""
+    if rng.random() < 0.5:
+        return ((0.0, float(rng.integers(1, steps * 60)), f"0-{rng.integers(0, world.hosts)}"),)
+    first = int(rng.integers(0, world.hosts))
+    return ((float(rng.integers(1, steps * 60)), math.inf, f"{first}-{rng.integers(first, world.hosts)}"),)

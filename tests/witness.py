@@ -1,0 +1,129 @@
+"""Someone who sees only the messages of a run, keeps its own account, and objects to what may not be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beasy_sched.model import decisions as d
+from beasy_sched.model import events as e
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.platform import Platform
+from beasy_sched.policies.actions import Facts
+from beasy_sched.policies.budget import StepBudget
+
+IDLE, BUSY, FALLING, ASLEEP, WAKING = range(5)
+
+
+class Action(NamedTuple):
+    """A row of the decision log."""
+
+    now: float
+    what: str
+    job: str
+    hosts: str
+    rule: str
+
+
+class Witness:
+    """Keeps the state of every host and job by the protocol alone, and asserts that decisions are legal."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self.state = np.full(platform.size, IDLE)
+        self.here = np.ones(platform.size, dtype=np.bool_)
+        """Which hosts are in service."""
+        self.waiting: dict[str, int] = {}
+        self.running: dict[str, HostSet] = {}
+        self.actions: list[Action] = []
+        self.openings: list[float] = []
+        """When steps were opened, s."""
+        self.granted: set[float] = set()
+        """Openings of the steps in which a job was started or a host woken."""
+        sleeps = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
+        self._sleep = np.array(sleeps)[platform.kind_of]
+        self._sees: dict[type, Callable[[Any], None]] = {
+            e.JobSubmitted: self._submitted,
+            e.JobCompleted: self._completed,
+            e.ResourceStateChanged: self._changed,
+            e.Notify: self._notified,
+            d.ExecuteJob: self._execute,
+            d.SetResourceState: self._switch,
+            d.KillJobs: self._kill,
+            d.RejectJob: self._reject,
+        }
+
+    def log(self, now: float, what: str, job: str, hosts: str, rule: str, facts: Facts) -> None:
+        """Take a row of the decision log."""
+        self.actions.append(Action(now, what, job, hosts, rule))
+
+    def see(self, message: e.Message, reply: d.Reply, budget: StepBudget | None) -> None:
+        """Take a message and its reply; ``budget`` says which step is open."""
+        for event in message.events:
+            self._sees.get(type(event), self._ignore)(event)
+        if budget is not None and (not self.openings or budget.start_s != self.openings[-1]):
+            self.openings.append(budget.start_s)
+        for decision in reply.decisions:
+            self._sees.get(type(decision), self._ignore)(decision)
+
+    def _ignore(self, event: object) -> None:
+        pass
+
+    # --- events ---
+
+    def _submitted(self, event: e.JobSubmitted) -> None:
+        self.waiting[event.job.id] = event.job.res
+
+    def _completed(self, event: e.JobCompleted) -> None:
+        self.state[self.running.pop(event.job_id).ids] = IDLE
+
+    def _changed(self, event: e.ResourceStateChanged) -> None:
+        ids = event.resources.ids
+        switching = np.isin(self.state[ids], (FALLING, WAKING))
+        asleep = self._sleep[ids] == event.state
+        self.state[ids[switching]] = np.where(asleep, ASLEEP, IDLE)[switching]
+
+    def _notified(self, event: e.Notify) -> None:
+        if event.kind.startswith("event_machine_"):
+            hosts = HostSet.parse(str(event.data["resources"]))
+            self.here[hosts.ids] = event.kind.endswith("_available")
+
+    # --- decisions ---
+
+    def _execute(self, decision: d.ExecuteJob) -> None:
+        ids = decision.alloc.ids
+        assert len(ids) == self.waiting.pop(decision.job_id), f"{decision} has not its number of hosts"
+        assert (self.state[ids] == IDLE).all(), f"{decision} on hosts in states {self.state[ids]}"
+        assert self.here[ids].all(), f"{decision} on a host out of service"
+        self.state[ids] = BUSY
+        self.running[decision.job_id] = decision.alloc
+        self._note_grant()
+
+    def _switch(self, decision: d.SetResourceState) -> None:
+        ids = decision.resources.ids
+        assert not np.isin(self.state[ids], (FALLING, WAKING)).any(), f"{decision} in a transition"
+        if (self._sleep[ids] == decision.state).any():
+            assert (self._sleep[ids] == decision.state).all()
+            assert (self.state[ids] == IDLE).all(), f"{decision} on hosts in states {self.state[ids]}"
+            assert self.here[ids].all(), f"{decision} on a host out of service"
+            self.state[ids] = FALLING
+        else:
+            kinds = np.unique(self.platform.kind_of[ids]).tolist()
+            assert all(decision.state in self.platform.kinds[kind].computing for kind in kinds)
+            woken = self.state[ids] == ASLEEP
+            assert self.here[ids[woken]].all(), f"{decision} on a host out of service"
+            self.state[ids[woken]] = WAKING
+            if woken.any():
+                self._note_grant()
+
+    def _kill(self, decision: d.KillJobs) -> None:
+        assert all(job in self.running for job in decision.job_ids), f"{decision}: not running"
+
+    def _reject(self, decision: d.RejectJob) -> None:
+        assert self.waiting.pop(decision.job_id, None) is not None, f"{decision}: not waiting"
+
+    def _note_grant(self) -> None:
+        if self.openings:
+            self.granted.add(self.openings[-1])

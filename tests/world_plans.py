@@ -1,0 +1,136 @@
+"""Plans for tests: by hand, at random, and made by the planner from a forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from beasy_sched.energy.hydrogen import HydrogenSpec, electrolyzer_power, fuel_cell_power, level_after_step
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import StorageState
+from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.plan.demand import full_draw_w
+from beasy_sched.plan.offline import NoPlan, OfflineOptions, plan_windows
+from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
+from beasy_sched.plan.power_plan import PowerPlan
+from beasy_sched.plan.server_energy import server_plan_energy_j
+from beasy_sched.plan.servers import ServerRules
+from beasy_sched.plan.store import PlanStore
+
+if TYPE_CHECKING:
+    from worlds import World
+
+
+def plans_of(
+    site: Site, platform: Platform, states: Sequence[np.ndarray], hydrogen_w: Sequence[float] = ()
+) -> PlanStore:
+    """Plans of consecutive windows with these states, [steps, hosts] each.
+
+    The battery keeps its level: production is what the servers need, and what makes up for its loss.
+    ``hydrogen_w``: what the hydrogen is to give in each step of all windows, negative where it takes.
+    """
+    battery = site.storage.battery
+    lost_j = battery.start_j * (1 - battery.kept_fraction(site.step_s))
+    before, state, plans = np.zeros(platform.size, dtype=np.int8), site.storage.start(), []
+    wanted_w = iter(hydrogen_w)
+    for number, window in enumerate(states):
+        steps = len(window)
+        energy_j = server_plan_energy_j(platform, window, site.step_s, before)
+        levels_kg, flows_w = [state.hydrogen_kg], []
+        for _ in range(steps):
+            flow_w, level_kg = _hydrogen(site, levels_kg[-1], next(wanted_w, 0.0))
+            flows_w.append(flow_w)
+            levels_kg.append(level_kg)
+        flow_w, envelope_w = np.array(flows_w), energy_j / site.step_s
+        charge_w = np.full(steps, lost_j / (battery.charge_efficiency * site.step_s))
+        needed_w = envelope_w + charge_w - flow_w
+        power = PowerPlan(
+            load_w=envelope_w,
+            renew_w=np.maximum(needed_w, 0.0),
+            charge_w=charge_w,
+            discharge_w=np.zeros(steps),
+            electrolyzer_w=np.maximum(-flow_w, 0.0),
+            fuel_cell_w=np.maximum(flow_w, 0.0),
+            curtailed_w=np.maximum(-needed_w, 0.0),
+            battery_j=np.full(steps + 1, battery.start_j),
+            hydrogen_kg=np.array(levels_kg),
+        )
+        servers = PlannedServers(platform.kinds, platform.kind_of, window, energy_j)
+        shares, made_by = np.full(steps, 0.1), Provenance("a test")
+        start_s = number * site.window_s
+        plans.append(Plan(start_s, site.step_s, site.storage, power, shares, shares, servers, made_by))
+        before, state = window[-1], StorageState(battery.start_j, levels_kg[-1])
+    return PlanStore(plans)
+
+
+def _hydrogen(site: Site, level_kg: float, wanted_w: float) -> tuple[float, float]:
+    """What the hydrogen chain can do of ``wanted_w``, and its level after a step."""
+    spec = site.storage.hydrogen
+    if spec is None:
+        return 0.0, 0.0
+    takes_w = electrolyzer_power(spec, level_kg, max(-wanted_w, 0.0), site.step_s)
+    gives_w = fuel_cell_power(spec, level_kg, max(wanted_w, 0.0), site.step_s)
+    after_kg = level_after_step(spec, level_kg, takes_w, gives_w, site.step_s)
+    return gives_w - takes_w, min(max(after_kg, 0.0), spec.tank_kg)
+
+
+def world_plans(world: World) -> PlanStore:
+    """Plans of a world: from its forecast where it has one that can be planned for, else at random.
+
+    They depend on nothing that happens later: on no run time, and not on the real production.
+    """
+    planned = planner_plans(world) if world.forecast_w else None
+    return planned or random_plans(world)
+
+
+@lru_cache(maxsize=1024)
+def planner_plans(world: World) -> PlanStore | None:
+    """What the planner makes of the forecast; None where there is no plan."""
+    steps = world.site.steps * world.planned_windows
+    rng = np.random.default_rng([world.hosts, len(world.jobs)])
+    load_w = full_draw_w(world.platform) * rng.random(steps)
+    renew_w = np.array(world.forecast_w[:steps])
+    options = OfflineOptions(rules=ServerRules(minimum_on_s=120.0, switch_cost_s=10.0))
+    made_by = Provenance("a test")
+    try:
+        return plan_windows(world.site, world.platform, load_w, renew_w, options=options, provenance=made_by)
+    except NoPlan:
+        return None
+
+
+def random_plans(world: World) -> PlanStore:
+    """Plans of the world's windows with states at random, whatever the production will be."""
+    rng = np.random.default_rng([world.fast, world.slow, len(world.jobs)])
+    windows = []
+    for _ in range(world.planned_windows):
+        draws = rng.choice(3, (world.site.steps, world.hosts), p=[0.5, 0.2, 0.3])
+        draws = np.repeat(draws, rng.integers(1, 4), axis=0)[: world.site.steps]
+        windows.append(_states(world.platform, draws))
+    hydrogen_w = rng.choice([-1.0, 0.0, 1.0], world.site.steps * world.planned_windows) * 100.0
+    return plans_of(world.site, world.platform, windows, hydrogen_w.tolist() if world.hydrogen else ())
+
+
+def _states(platform: Platform, draws: np.ndarray) -> np.ndarray:
+    """P-states of servers for draws of 0 (fastest), 1 (slowest) and 2 (asleep, where they can)."""
+    table = np.array([_choices(kind) for kind in platform.kinds], dtype=np.int8)
+    states: np.ndarray = table[platform.kind_of, draws]
+    return states
+
+
+def _choices(kind: ServerKind) -> tuple[int, int, int]:
+    return kind.computing[0], kind.computing[-1], kind.sleep.pstate if kind.sleep else kind.computing[0]
+
+
+def small_hydrogen(rng: np.random.Generator) -> HydrogenSpec:
+    """A tank that some steps of a world fill or empty."""
+    return HydrogenSpec(
+        tank_kg=4e-4,
+        level_start_kg=float(rng.choice([0.0, 2e-4, 4e-4])),
+        level_target_kg=0.0,
+        electrolyzer_max_w=150.0,
+        fuel_cell_max_w=120.0,
+        electrolyzer_min_w=float(rng.choice([0.0, 40.0])),
+    )
