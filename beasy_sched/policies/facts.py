@@ -11,6 +11,7 @@ from typing import Final
 from beasy_sched.model.job import Job, bounded_slowdown
 from beasy_sched.policies.orders import Order, largest_slowdown, smallest_size
 from beasy_sched.policies.view import View
+from beasy_sched.units import TIME_TOLERANCE_S
 
 FactDict = dict[str, float | int | str]
 
@@ -45,17 +46,20 @@ def head_facts(view: View, job: Job, free: int, order: Order) -> FactDict:
 def filler_facts(
     view: View, job: Job, free: int, reserved: Job, reserved_s: float, extra: int | None = None
 ) -> FactDict:
-    """Why a job may go before the ``reserved`` one: it ends in time, or takes only ``extra`` hosts.
+    """Why a job may go before the ``reserved`` one: it ends in time, or leaves it the hosts that it needs.
 
     ``free`` hosts were free before it started; the reservation is for ``reserved_s``, infinite where
-    there is none. Without ``extra`` the reservation is for hosts that the job leaves alone.
+    there is none. Beside the reserved job, ``extra`` hosts will be free then; without ``extra`` the
+    reservation is for certain hosts, which the job leaves alone.
     """
     facts: FactDict = {"hosts_free": free, "waited_s": view.now - job.subtime_s, "reserved_for": reserved.id}
-    if math.isfinite(job.walltime_s):
-        facts["ends_by_s"] = view.now + job.walltime_s
     if math.isfinite(reserved_s):
         facts["reserved_at_s"] = reserved_s
-        if extra is not None:
+        if view.now + job.walltime_s <= reserved_s + TIME_TOLERANCE_S:
+            facts["ends_by_s"] = view.now + job.walltime_s
+        elif extra is None:
+            facts["hosts_left_alone"] = reserved.res
+        else:
             facts["hosts_extra"] = extra
     return facts
 

@@ -339,7 +339,8 @@ class Session:
         for job in [*self._cluster.running.values()]:
             self._doom(job, "the run is over")
         for job in [*self._cluster.queue]:
-            self._refuse(job, JobState.POSTPONED, "the run is over")
+            waited = {"waited_s": self.now - job.subtime_s}
+            self._refuse(job, JobState.POSTPONED, "the run is over", waited)
 
     def _refuse(self, job: Job, state: JobState, rule: str, facts: Facts = NO_FACTS) -> None:
         self._drop(job, state)
