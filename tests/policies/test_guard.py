@@ -7,6 +7,8 @@ sleeping 300 J: an idle server that sleeps saves 2315 J, a killed job's server 5
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from talk import (
@@ -23,9 +25,11 @@ from talk import (
     start,
     submitted,
 )
-from worlds import FAST
+from worlds import FAST, plans_of
 
+from beasy_sched.energy.hydrogen import HydrogenSpec
 from beasy_sched.energy.site import GuardMode
+from beasy_sched.energy.storage import Storage
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
@@ -87,6 +91,24 @@ def test_no_more_than_the_discharge_limit_of_it() -> None:
     found = next_step(talk, 0.0)
     assert only(d.SetResourceState, found) == [d.SetResourceState(60.0, hosts("2-3"), ASLEEP)]
     assert talk.session.view.budget.headroom_j == pytest.approx(150 * 60 - 2 * IDLE_J - 2 * FALLING_J)
+
+
+@pytest.mark.parametrize(
+    ("watts", "hydrogen_w", "asleep"),
+    [(100.0, 100.0, ""), (99.0, 100.0, "3"), (300.0, -100.0, ""), (299.0, -100.0, "3")],
+)
+def test_the_planned_hydrogen_is_counted(watts: float, hydrogen_w: float, asleep: str) -> None:
+    """Four idle servers take 200 W: production, more the fuel cell, less the electrolyzer."""
+    tank = HydrogenSpec(1e-2, 5e-3, 0.0, electrolyzer_max_w=150.0, fuel_cell_max_w=150.0)
+    site = small_battery(soc_pct=20.0, charge_w=1e-9)
+    site = dataclasses.replace(site, storage=Storage(site.storage.battery, tank))
+    platform = Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4)))
+    states = np.zeros((3, 4), dtype=np.int8)
+    talk = Talk(
+        site=site, plans=plans_of(site, platform, [states], [hydrogen_w] * 3), energy=EnergySource.MODEL
+    )
+    found = talk.at(0.0, production(0.0, watts))
+    assert [x.resources for x in only(d.SetResourceState, found)] == ([hosts(asleep)] if asleep else [])
 
 
 # --- in which order ---
@@ -175,6 +197,14 @@ def test_kill_all_kills_all(short_j: float) -> None:
     talk = three_jobs(GuardMode.KILL_ALL)
     next_step(talk, (4 * BUSY_J - short_j) / 60)
     assert sorted(job for action, job, _ in rows(talk) if action == "kill") == ["w0!a", "w0!b", "w0!c"]
+
+
+@pytest.mark.parametrize(("veto", "short_j", "killed"), [(False, 1.0, 1), (True, 1.0, 1), (False, 0.0, 0)])
+def test_the_guard_acts_without_veto_too(veto: bool, short_j: float, killed: int) -> None:
+    talk = at_soc_min(veto=veto)
+    talk.run_job(0.0, "a", "0-3")
+    next_step(talk, (4 * BUSY_J - short_j) / 60)
+    assert sum(action == "kill" for action, _, _ in rows(talk)) == killed
 
 
 @pytest.mark.parametrize("mode", GuardMode)
