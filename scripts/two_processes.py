@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 from types import FrameType
+from typing import TextIO
 
 LISTENING = "listening on "
 START_LIMIT_S = 60.0
@@ -42,10 +43,13 @@ class Stopped(Exception):
 
 
 class StopSignals:
-    """Notes SIGINT and SIGTERM instead of raising at once: no process may be lost between two lines."""
+    """Notes SIGINT and SIGTERM instead of raising at once: no process may be lost between two lines.
+
+    ``number`` is that of the signal that has come, None before.
+    """
 
     def __enter__(self) -> StopSignals:
-        self._number: int | None = None
+        self.number: int | None = None
         self._old = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
@@ -54,20 +58,21 @@ class StopSignals:
             signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raise Stopped where a signal has come."""
-        if self._number is not None:
-            raise Stopped(self._number)
+        """Raise Stopped where a signal has come. Any thread may ask; only the main one may enter."""
+        if self.number is not None:
+            raise Stopped(self.number)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._number = number
+        self.number = number
 
 
 class Scheduler:
     """The scheduler's process; its standard error is passed on, its standard output kept for later."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        """Start it."""
-        self.process = start(command, pipe=subprocess.PIPE)
+    def __init__(self, command: Sequence[str], log: TextIO | None = None) -> None:
+        """Start it; ``log`` is where its standard error goes, ours without one."""
+        self.process = start(command, subprocess.PIPE, subprocess.PIPE)
+        self._log = log
         self._lines: queue.Queue[str] = queue.Queue()
         self._output: list[str] = []
         self._readers = [threading.Thread(target=f, daemon=True) for f in (self._pass_on, self._keep)]
@@ -98,42 +103,54 @@ class Scheduler:
 
     def _pass_on(self) -> None:
         assert self.process.stderr is not None
+        target = self._log or sys.stderr
         for line in self.process.stderr:
             self._lines.put(line)
-            sys.stderr.write(line)
-            sys.stderr.flush()
+            target.write(line)
+            target.flush()
 
     def _keep(self) -> None:
         assert self.process.stdout is not None
         self._output.extend(self.process.stdout)
 
 
-def run_both(scheduler_command: Sequence[str], simulator_command: Sequence[str]) -> None:
+def run_both(
+    scheduler_command: Sequence[str],
+    simulator_command: Sequence[str],
+    signals: StopSignals | None = None,
+    log: TextIO | None = None,
+) -> None:
     """Start the scheduler, then the simulator with ``-s ENDPOINT`` added, and wait for both.
 
     The scheduler's standard output is printed when both have ended. When one process dies, the other is
     ended too, and RunFailed is raised. SIGINT and SIGTERM end both, and raise Stopped.
+
+    ``signals``: those of the main thread, to run this in another one. ``log``: a file, opened for
+    appending, that takes all that both print.
     """
     scheduler = None
     processes: list[Process] = []
-    with StopSignals() as signals:
+    with contextlib.nullcontext(signals) if signals is not None else StopSignals() as noted:
         try:
-            scheduler = Scheduler(scheduler_command)
+            noted.check()
+            scheduler = Scheduler(scheduler_command, log)
             processes.append(scheduler.process)
-            simulator = start([*simulator_command, "-s", scheduler.endpoint(signals)])
+            simulator = start([*simulator_command, "-s", scheduler.endpoint(noted)], log, log)
             processes.append(simulator)
-            _wait_for_both(scheduler.process, simulator, signals)
+            _wait_for_both(scheduler.process, simulator, noted)
         finally:
             for process in processes:
                 _end(process)
             if scheduler is not None:
-                print(scheduler.output(), end="", flush=True)
+                print(scheduler.output(), end="", flush=True, file=log)
 
 
-def start(command: Sequence[str], pipe: int | None = None) -> Process:
+def start(
+    command: Sequence[str], out: int | TextIO | None = None, err: int | TextIO | None = None
+) -> Process:
     """Start a process in a session of its own: Ctrl-C reaches only us, who end it in order."""
     return subprocess.Popen(
-        list(command), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True, start_new_session=True
     )
 
 

@@ -19,6 +19,7 @@ from beasy_sched.formats.power_events import EventsFormat, power_event_lines
 from beasy_sched.formats.time_series import FloatArray, TimeSeries, time_text
 from beasy_sched.formats.timestamps import DateOrder, parse_moment
 from beasy_sched.formats.weather_file import read_weather_file
+from beasy_sched.generate.noise import ProductionCase, real_production
 from beasy_sched.generate.power import (
     Gaps,
     Production,
@@ -78,13 +79,18 @@ def power(**values: Any) -> None:
         for production, window in zip(productions, windows, strict=True)
     ]
     total = np.sum(powers, axis=0)
-    write_output(options.output, power_event_lines(total, options.dt, EventsFormat(options.events_format)))
+    case = ProductionCase(options.case)
+    real = real_production(total, case, step_s=options.dt, seed=options.seed)
+    write_output(options.output, power_event_lines(real, options.dt, EventsFormat(options.events_format)))
     for production, window in zip(productions, windows, strict=True):
         for note in _notes(production, window):
             click.echo(f"note: {production.series.path}: {note}", err=True)
     if not options.quiet:
         for line in _summary(options, productions, windows, powers, total):
             click.echo(line, err=True)
+        if case is not ProductionCase.EXACT:
+            came = _figures(real, options.dt, sum(production.installed_w for production in productions))
+            click.echo(f"  {case.value + ':':9} {came.strip()} (written; the rest is the forecast)", err=True)
 
 
 def _from_files(options: PowerOptions) -> list[Production]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from typing import Any
 
 import click
+import numpy as np
 from click.core import ParameterSource
 
 from beasy_sched.cli.generate import write_output
 from beasy_sched.cli.progress import progress_bar
 from beasy_sched.cli.workload_parameters import COMMON, SYNTHETIC, TRACE, names_of, parameters
 from beasy_sched.generate.durations import format_duration
+from beasy_sched.generate.noise import WalltimeRule, noisy_workload
 from beasy_sched.generate.server_spec import load_server
 from beasy_sched.generate.workload import GeneratedWorkload
 from beasy_sched.generate.workload_options import FILTER_FIELDS, SwfOptions
@@ -74,6 +77,7 @@ def workload(context: click.Context, /, trace: str | None, **values: Any) -> Non
         with progress_bar(f"Reading {os.path.basename(trace)}", quiet=quiet) as show:
             progress = None if show is None else lambda done, total: show(done / total if total else 0.0)
             made = workload_from_swf(trace, options, progress)
+    made = _with_noise(made, values)
     write_output(values["output"], made.json_pieces())
     for line in _warnings(made) if quiet else _summary(made, values["output"], speed_source):
         click.echo(line, err=True)
@@ -148,6 +152,19 @@ def _synthetic_options(values: dict[str, Any], speed: float) -> SyntheticOptions
         profile_type=values["profile_type"],
         seed=values["seed"],
     )
+
+
+def _with_noise(made: GeneratedWorkload, values: dict[str, Any]) -> GeneratedWorkload:
+    """Return what really comes where ``made`` had been forecast; requested times of a trace stay."""
+    sigma = values["noise"] / 100.0
+    if sigma == 0.0:
+        return made
+    rules: dict[str, WalltimeRule] = {"trace": "keep", "groups": "groups", "none": "none"}
+    walltimes = rules[values["walltimes"] or ("groups" if values["synthetic"] else "trace")]
+    real = noisy_workload(
+        made, seed=values["seed"], arrivals_sigma=sigma, run_sigma=sigma, walltimes=walltimes
+    )
+    return replace(real, run_s=np.fmin(real.run_s, real.walltime_s)) if values["clip_run_time"] else real
 
 
 def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[str]:

@@ -12,6 +12,7 @@ import click
 from beasy_sched.energy.resample import Interpolation
 from beasy_sched.formats.power_events import EventsFormat
 from beasy_sched.formats.timestamps import DateOrder, parse_moment
+from beasy_sched.generate.noise import ProductionCase
 from beasy_sched.generate.power import Gaps, Route
 from beasy_sched.generate.synthetic_power import SyntheticWeather
 from beasy_sched.units import SECONDS_PER_DAY
@@ -82,6 +83,7 @@ class PowerOptions:
     cloudiness: float
     wind_mean: float
     write_ninja: str | None
+    case: str
     events_format: str
     quiet: bool
 
@@ -179,7 +181,11 @@ _OPTIONS = (
     ),
     click.option("--synthetic", is_flag=True, help="Make the weather up, from --seed; no files needed."),
     click.option(
-        "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of synthetic weather."
+        "--seed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Of synthetic weather, and of --case between.",
     ),
     click.option("--latitude", type=float, default=43.6, show_default=True, help="Synthetic: degrees north."),
     click.option("--cloudiness", type=float, default=0.5, show_default=True, help="Synthetic: 0 to 1."),
@@ -194,6 +200,15 @@ _OPTIONS = (
         "--write-ninja",
         metavar="PREFIX",
         help="Synthetic: also write PREFIX_pv.csv and PREFIX_wind.csv, like Renewables.ninja exports.",
+    ),
+    click.option(
+        "--case",
+        type=_choice(ProductionCase),
+        default=ProductionCase.EXACT.value,
+        show_default=True,
+        help="What really comes where this had been forecast: at the upper bound of its band (best), at the "
+        "lower (worst), or anywhere between in each step. The band is that of plans: 5 %, growing to 30 % "
+        "after 72 h.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print no summary."),
 )

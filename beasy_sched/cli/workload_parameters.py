@@ -112,6 +112,14 @@ COMMON: Final[Sequence[Decorator]] = [
     click.option(
         "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all that is drawn."
     ),
+    click.option(
+        "--noise",
+        type=click.FloatRange(0, 100),
+        default=0.0,
+        metavar="PCT",
+        help="What really comes where this had been forecast: Gaussian noise of this many percent on the "
+        "times between arrivals and on run times. Walltimes in groups are those of the real run times.",
+    ),
     click.option("-q", "--quiet", is_flag=True, help="Print warnings only."),
 ]
 

@@ -63,7 +63,7 @@ def test_batsim_gets_what_the_scheduler_needs():
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_files_are_those_of_the_main_job_in_the_shared_folder(service: str):
-    from main_job import INPUT_NAMES
+    from run_inputs import INPUT_NAMES
 
     folder, _, mounted = SERVICES[service]["volumes"][0].partition("}:")
     assert folder == "${DATA:-../out/run"

@@ -32,7 +32,7 @@ def test_run_and_test_in_a_fresh_clone(tmp_path: Path):
             check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
-    summary = json.loads((tmp_path / "out/run/run_summary.json").read_text())
+    summary = json.loads((tmp_path / "out/run/beasy/run_summary.json").read_text())
     assert summary["complete"]
     assert summary["jobs"]["submitted"] == 300
     assert " passed" in done.stdout

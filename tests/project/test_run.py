@@ -10,36 +10,103 @@ import time
 from pathlib import Path
 
 import pytest
-from main_job import parse_arguments, power_arguments, site_text, workload_arguments
 from project.shell import ROOT, run
+from run_inputs import power_arguments, scenario, site_text, workload_arguments
+from run_options import POLICIES, parse_arguments
 
 from beasy_sched.energy.site import parse_site
 
 RUN = ROOT / "scripts" / "run"
-FILES = {
-    "platform.xml", "workload.json", "power.txt", "site.toml", "plan.msgpack", "plan.png",
+INPUTS = {
+    "platform.xml", "workload.json", "power.txt", "site.toml", "forecast_workload.json", "forecast_power.txt",
+    "plan.msgpack", "plan.png",
+}  # fmt: skip
+RESULTS = {
     "run_jobs.csv", "run_schedule.csv", "run_machine_states.csv", "run_pstate_changes.csv",
     "run_consumed_energy.csv", "run_energy_trace.csv", "run_decisions.jsonl", "run_summary.json",
 }  # fmt: skip
+TWO = ("--policy", "workload-reactive", "--policy", "power-reactive")
 
 
 def summary(folder: Path) -> dict:
     return json.loads((folder / "run_summary.json").read_text())
 
 
-def test_from_any_folder_twice_with_the_same_result(tmp_path: Path):
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_one_policy_from_any_folder_twice_with_the_same_result(tmp_path: Path):
     traces = []
     for _ in range(2):
-        done = run(RUN, "--quick", cwd=tmp_path)
+        done = run(RUN, "--quick", "--policy", "easy", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert {path.name for path in (tmp_path / "out/run").iterdir()} == FILES
-        traces.append((tmp_path / "out/run/run_energy_trace.csv").read_text())
+        assert names(tmp_path / "out/run") == INPUTS | {"easy"}
+        assert names(tmp_path / "out/run/easy") == RESULTS
+        traces.append((tmp_path / "out/run/easy/run_energy_trace.csv").read_text())
     assert traces[0] == traces[1]
     assert len(traces[0].splitlines()) == 1 + 24 * 12
     assert "jobs submitted" in done.stdout
-    assert all(name in done.stdout for name in FILES)
-    assert summary(tmp_path / "out/run")["jobs"]["submitted"] == 300
+    assert all(name in done.stdout for name in INPUTS)
+    assert summary(tmp_path / "out/run/easy")["jobs"]["submitted"] == 300
     assert "planned / real: production" in done.stdout
+    assert "20 % noise on arrivals and run times; seed 1" in " ".join(done.stdout.split())
+
+
+def test_two_policies_a_row_each_that_equals_the_summaries(tmp_path: Path):
+    done = run(RUN, "--quick", *TWO, "--out", "two", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    rows = {line.split()[0]: line.split()[1:] for line in lines if "-reactive " in line}
+    assert list(rows) == ["workload-reactive", "power-reactive"]
+    for policy, row in rows.items():
+        found = summary(tmp_path / "two" / policy)
+        jobs, energy_kwh = found["jobs"], found["energy_kwh"]
+        shown = [*(jobs[n] / jobs["submitted"] * 100 for n in (
+            "finished", "postponed", "reached_walltime", "not_completely_finished", "killed"
+        )), found["site"]["soc_final_pct"], found["site"]["soc_final_pct"] - 50,
+            energy_kwh["wasted"], energy_kwh["curtailed"]]  # fmt: skip
+        assert [float(cell) for cell in row[:9]] == pytest.approx(shown, abs=0.0501)
+        assert float(row[-1]) == pytest.approx(found["quality"]["bounded_slowdown_mean"], abs=0.00501)
+        assert names(tmp_path / "two" / policy) == {*RESULTS, "run_log.txt"}
+    assert rows["workload-reactive"] != rows["power-reactive"]
+    assert "production anywhere between the bounds of its forecast; 20 % noise" in done.stdout
+    assert "guard shed, with veto" in done.stdout
+    assert (tmp_path / "two/comparison.md").read_text().count("\n| ") == 4
+
+
+def test_markdown_is_all_that_is_printed_and_the_real_days_can_be_the_forecast(tmp_path: Path):
+    exact = ("--production", "exact", "--sigma", "0")
+    done = run(RUN, "--quick", "--policy", "fcfs", "--markdown", *exact, "--out", "m", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    caption, empty, header, rule, row = done.stdout.splitlines()
+    assert caption.startswith(
+        "The days: production as forecast; jobs as forecast; seed 1. The site: 300 jobs on 50"
+    )
+    assert empty == ""
+    assert header.startswith("| policy | finished (%) |")
+    assert header.count("|") == rule.count("|") == row.count("|")
+    for kind in ("workload.json", "power.txt"):
+        assert (tmp_path / "m" / kind).read_bytes() == (tmp_path / f"m/forecast_{kind}").read_bytes()
+
+
+def test_a_policy_that_fails_is_a_row_and_the_exit_code(tmp_path: Path):
+    old = tmp_path / "bad/nonsense/run_summary.json"
+    old.parent.mkdir(parents=True)
+    old.write_text('{"complete": true}')
+    done = run(RUN, "--quick", "--no-plan", "--policy", "nonsense", "--policy", "easy", "--policy", "beasy",
+               "--out", "bad", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 1
+    rows = {
+        line.split()[0]: line for line in done.stdout.splitlines() if line[:5] in ("nonse", "easy ", "beasy")
+    }
+    assert "failed: no policy is called 'nonsense'" in rows["nonsense"]
+    assert "failed: policy 'beasy' follows an offline plan" in rows["beasy"]
+    assert float(rows["easy"].split()[1]) > 50
+    assert summary(tmp_path / "bad/easy")["complete"]
+    assert not old.exists()
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [[], ["--quick"], ["--swf", "x.swf"]])
@@ -49,6 +116,26 @@ def test_the_seed_goes_to_all_that_is_drawn(arguments: list[str]):
         assert asked[asked.index("--seed") + 1] == "7"
 
 
+def test_arrivals_go_to_the_workload_and_all_is_said():
+    chosen = parse_arguments(["--arrivals", "end", "--production", "worst", "--sigma", "12.5", "--seed", "3"])
+    asked = workload_arguments(chosen, 3.0)
+    assert asked[asked.index("--arrivals") + 1] == "end"
+    assert scenario(chosen) == (
+        "arrivals: end; production at the lower bound of its forecast; "
+        "12.5 % noise on arrivals and run times; seed 3"
+    )
+
+
+def test_the_eight_policies_exist_and_each_runs_once():
+    listed = run(sys.executable, "-m", "beasy_sched", "policies").stdout
+    assert len(parse_arguments([]).policies) == 8
+    assert {line.split()[0] for line in listed.splitlines()} == {*POLICIES, "fcfs", "easy"}
+    assert parse_arguments(["--policy", "last", "--policy", "easy", "--policy", "last"]).policies == [
+        "last",
+        "easy",
+    ]
+
+
 def test_own_trace_and_weather(tmp_path: Path):
     rows = [f"{n} {n * 600} 5 {300 + n} 4 -1 -1 4 900 -1 1 1 1 -1 1 -1 -1 -1" for n in range(1, 200)]
     (tmp_path / "own.swf").write_text("; MaxProcs: 64\n" + "\n".join(rows) + "\n")
@@ -56,13 +143,13 @@ def test_own_trace_and_weather(tmp_path: Path):
               "--wind-kw", "7", "--write-ninja", "own", "-o", "power.txt", cwd=tmp_path)  # fmt: skip
     assert sky.returncode == 0, sky.stderr
     done = run(RUN, "--quick", "--swf", "own.swf", "--cores-per-host", "2", "--ninja-pv", "own_pv.csv",
-               "--ninja-wind", "own_wind.csv", "--out", "own", cwd=tmp_path)  # fmt: skip
+               "--ninja-wind", "own_wind.csv", "--policy", "easy", "--out", "own", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     jobs = json.loads((tmp_path / "own/workload.json").read_text())["jobs"]
     assert {job["res"] for job in jobs} == {2}
-    assert summary(tmp_path / "own")["jobs"]["submitted"] == len(jobs) > 100
+    assert summary(tmp_path / "own/easy")["jobs"]["submitted"] == len(jobs) > 100
     day = (tmp_path / "power.txt").read_text().splitlines()[: 24 * 12]
-    own = (tmp_path / "own/power.txt").read_text().splitlines()
+    own = (tmp_path / "own/forecast_power.txt").read_text().splitlines()
     assert len(own) == len(day)
     got, expected = (sum(json.loads(line)["power_available"] for line in lines) for lines in (own, day))
     assert got == pytest.approx(expected, rel=0.02)
@@ -75,15 +162,22 @@ def test_own_site(tmp_path: Path):
     )
     done = run(RUN, "--site", "site.toml", "--policy", "fcfs", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert summary(tmp_path / "out/run")["settings"]["policy"] == "fcfs"
-    assert len((tmp_path / "out/run/run_energy_trace.csv").read_text().splitlines()) == 1 + 72
+    assert summary(tmp_path / "out/run/fcfs")["settings"]["policy"] == "fcfs"
+    assert len((tmp_path / "out/run/fcfs/run_energy_trace.csv").read_text().splitlines()) == 1 + 72
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--policy", "nonsense"], "no policy is called 'nonsense'"),
-        (["--options", "{"], "--options"),
+        (["--quick", "--no-plan", "--policy", "nonsense"], "no policy is called 'nonsense'"),
+        (["--quick", "--no-plan", "--policy", "easy", "--options", "{"], "--options"),
+        (["--options", "{}"], "--policy NAME"),
+        (["--no-plan"], "--policy easy"),
+        (["--jobs", "0"], "expected a number from 1 on"),
+        (["--sigma", "200"], "expected percent"),
+        (["--production", "some"], "--production"),
+        (["--swf", "x.swf", "--arrivals", "end"], "--arrivals is for drawn jobs"),
+        (["--quick", "--arrivals", "end"], "--arrivals shape 3 days, but the window has 1"),
         (["--site", "missing.toml"], "missing.toml"),
         (["--swf", "missing.swf"], "missing.swf"),
         (["--ninja-pv", "missing.csv"], "missing.csv"),
@@ -102,28 +196,47 @@ def test_mistakes_are_told_and_the_exit_code_is_2(arguments: list[str], message:
 def test_help_names_every_option():
     done = run(RUN, "--help")
     assert done.returncode == 0
-    for option in ("--policy", "--swf", "--ninja-pv", "--ninja-wind", "--seed", "--out", "--quick"):
+    for option in (
+        "--policy",
+        "--jobs",
+        "--arrivals",
+        "--production",
+        "--sigma",
+        "--swf",
+        "--ninja-pv",
+        "--out",
+    ):
         assert option in done.stdout
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="there is no ps to look for processes with")
-def test_ctrl_c_in_the_middle(tmp_path: Path):
-    """Ctrl-C reaches the whole foreground group, as on a terminal; nothing stays behind."""
+@pytest.mark.parametrize(
+    ("policies", "sign"), [(("easy",), "listening on"), (("easy", "power-reactive", "fcfs"), "  easy: ")]
+)
+def test_ctrl_c_in_the_middle(policies: tuple[str, ...], sign: str, tmp_path: Path):
+    """Ctrl-C reaches the whole foreground group, as on a terminal; no process stays, what is done does."""
+    named = [argument for policy in policies for argument in ("--policy", policy)]
     process = subprocess.Popen(
-        [RUN, "--out", tmp_path / "stopped"],
+        [RUN, "--no-plan", "--jobs", "1", *named, "--out", tmp_path / "stopped"],
         env={**os.environ, "BEASY_VENV": sys.prefix},
-        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True,
+        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stderr is not None
     for line in process.stderr:
-        if line.startswith("listening on"):
+        if line.startswith(sign):
             break
     os.killpg(process.pid, signal.SIGINT)
-    rest = process.stderr.read()
-    assert process.wait(30) == 128 + signal.SIGINT
+    out, rest = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGINT
     assert "run: SIGINT" in rest
     assert "Traceback" not in rest
     assert not _processes_with(str(tmp_path / "stopped"))
+    if len(policies) > 1:
+        rows = {line.split()[0]: line for line in out.splitlines() if line.startswith(policies)}
+        assert float(rows["easy"].split()[1]) > 50
+        assert "stopped by SIGINT" in rows["power-reactive"]
+        assert "stopped by SIGINT" in rows["fcfs"]
+        assert summary(tmp_path / "stopped/easy")["complete"]
 
 
 def _processes_with(text: str) -> list[str]:

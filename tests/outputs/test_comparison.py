@@ -1,0 +1,135 @@
+"""Several policies in one table."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from beasy_sched.outputs.comparison import (
+    COLUMNS,
+    Contender,
+    comparison_lines,
+    comparison_markdown,
+    conditions,
+)
+
+JOBS = dict.fromkeys(
+    ("finished", "failed", "reached_walltime", "killed", "not_completely_finished", "postponed", "rejected"),
+    0,
+)
+
+
+def summary(soc_pct: float = 44.96, wasted_kwh: float = 1234.56, **jobs: int) -> dict[str, Any]:
+    return {
+        "complete": True,
+        "error": None,
+        "hosts": 50,
+        "jobs": {"submitted": 800, **JOBS, **jobs},
+        "quality": {"bounded_slowdown_mean": 1.456},
+        "site": {
+            "guard": "shed", "veto": True, "soc_start_pct": 50.0, "soc_target_pct": 50.0,
+            "soc_final_pct": soc_pct, "soc_distance_points": soc_pct - 50.0,
+        },
+        "energy_kwh": {"wasted": wasted_kwh, "curtailed": 0.0, "unserved": 0.0},
+    }  # fmt: skip
+
+
+def cells(line: str) -> list[str]:
+    return line.split()
+
+
+def test_a_row_holds_the_figures_of_the_summary():
+    row = comparison_lines([Contender("beasy", summary(finished=797, postponed=2, killed=1))])[-1]
+    #                     fin.   postp. wallt. not    killed SoC    off     wasted     curt.  slowdown
+    assert cells(row) == [
+        "beasy",
+        "99.6",
+        "0.2",
+        "0.0",
+        "0.0",
+        "0.1",
+        "45.0",
+        "-5.0",
+        "1,234.6",
+        "0.0",
+        "1.46",
+    ]
+
+
+def test_every_state_has_its_own_column():
+    numbers = dict(zip(JOBS, (100, 8, 16, 24, 32, 40, 48), strict=True))
+    values = {column.name: column.value(summary(**numbers)) for column in COLUMNS}
+    assert {name: values[f"{name}_pct"] for name in JOBS} == {name: n / 8 for name, n in numbers.items()}
+
+
+@pytest.mark.parametrize("state", ["failed", "rejected"])
+def test_rare_states_are_shown_where_there_are_any(state: str):
+    none, some = Contender("a", summary(finished=800)), Contender("b", summary(**{state: 400}))
+    assert state not in comparison_markdown([none])
+    header, _, *rows = comparison_markdown([none, some]).splitlines()
+    place = [name.strip() for name in header.split("|")].index(f"{state} (%)")
+    assert [row.split("|")[place].strip() for row in rows] == ["0.00", "50.00"]
+
+
+def test_the_eight_fit_80_columns_and_stand_wider_where_there_is_room():
+    longest = Contender("workload-reactive", summary(finished=800, wasted_kwh=999.9, soc_pct=20.0))
+    usual = Contender("power-reactive", summary(finished=700, killed=100, wasted_kwh=999.9))
+    narrow, wide = (comparison_lines([longest, usual], width) for width in (80, 100))
+    assert max(map(len, narrow)) <= 80
+    assert 80 < max(map(len, wide)) <= 100
+    assert [cells(line) for line in narrow] == [cells(line) for line in wide]
+
+
+def test_columns_are_aligned_at_the_right():
+    lines = comparison_lines(
+        [Contender("a", summary(finished=800)), Contender("longer-name", summary(killed=8))]
+    )
+    ends = [[match.end() for match in re.finditer(r"\S+", line)][1:] for line in lines[3:]]
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize(
+    ("contender", "text"),
+    [
+        (Contender("bad", None, "exit code 3"), "failed: exit code 3"),
+        (Contender("bad", summary(finished=800), "the simulator died"), "failed: the simulator died"),
+        (Contender("bad"), "failed: no summary was written"),
+        (Contender("bad", {**summary(), "complete": False, "error": "two\nlines"}), "ended early: two lines"),
+    ],
+)  # fmt: skip
+def test_a_run_without_a_result_is_a_row_that_says_so(contender: Contender, text: str):
+    good = Contender("good", summary(finished=800))
+    assert comparison_lines([good, contender])[-1] == f"bad     {text}"
+    last = comparison_markdown([good, contender]).splitlines()[-1]
+    assert last.startswith(f"| bad | {text} |")
+    assert last.count("|") == comparison_markdown([good]).splitlines()[0].count("|")
+    assert comparison_lines([good, contender], 60)[:-1] == comparison_lines([good], 60)
+
+
+def test_a_long_complaint_is_cut_to_the_width():
+    line = comparison_lines([Contender("bad", None, "why " * 50)], 60)[-1]
+    assert len(line) <= 60
+    assert line.endswith("...")
+
+
+def test_without_a_site_there_is_no_state_of_charge():
+    bare = {name: part for name, part in summary(finished=800).items() if name not in ("site", "energy_kwh")}
+    assert cells(comparison_lines([Contender("easy", bare)])[-1])[6:] == ["-", "-", "-", "-", "1.46"]
+    assert conditions([Contender("easy", bare)]) == ["800 jobs on 50 servers"]
+
+
+def test_no_minus_before_zero():
+    row = comparison_lines([Contender("a", summary(soc_pct=49.999))])[-1]
+    assert cells(row)[7] == "+0.0"
+
+
+def test_conditions_are_those_of_all_runs():
+    other = summary()
+    other["site"] = {**other["site"], "guard": "none", "veto": False}
+    said = conditions([Contender("a", summary()), Contender("b", summary()), Contender("c", None, "x")])
+    assert said == [
+        "800 jobs on 50 servers", "guard shed, with veto", "battery from 50 % to a target of 50 %",
+    ]  # fmt: skip
+    assert "guard none, without veto" in conditions([Contender("a", summary()), Contender("b", other)])
