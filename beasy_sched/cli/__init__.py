@@ -18,6 +18,7 @@ _COMMANDS = {
     "simulate": "beasy_sched.cli.simulate:simulate",
     "batsim": "beasy_sched.cli.batsim:batsim",
     "plan": "beasy_sched.cli.plan:plan",
+    "campaign": "beasy_sched.cli.campaign:campaign",
     "policies": "beasy_sched.cli.policies:policies",
     "replay": "beasy_sched.cli.replay:replay",
 }

@@ -1,4 +1,4 @@
-"""``beasy-sched generate``: the makers of Batsim's inputs."""
+"""``beasy-sched generate``: the makers of Batsim's inputs, and of scenario files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ _COMMANDS = {
     "platform": "beasy_sched.cli.generate_platform:platform",
     "workload": "beasy_sched.cli.generate_workload:workload",
     "power": "beasy_sched.cli.generate_power:power",
+    "scenario": "beasy_sched.cli.generate_scenario:scenario",
 }
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
 def generate() -> None:
-    """Make Batsim's inputs: a platform, a workload, the power produced.
+    """Make Batsim's inputs: a platform, a workload, the power produced; or scenarios of them all.
 
     \b
     A first experiment:

@@ -1,0 +1,155 @@
+"""``beasy-sched campaign``: many runs, side by side, and their table."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from beasy_sched.experiments.campaign import Outcome
+    from beasy_sched.experiments.tasks import Executor
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+_HOW = (
+    click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1),
+        default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        show_default="all cores",
+        help="How many runs at a time, each in a process of its own.",
+    ),
+    click.option(
+        "--executor",
+        type=click.Choice(["processes", "dask"]),
+        default="processes",
+        show_default=True,
+        help="Processes of this machine, or the workers of a Dask cluster.",
+    ),
+    click.option("--scheduler", metavar="ADDRESS", help="Of the Dask cluster, such as tcp://host:8786."),
+    click.option("--retry-failed", is_flag=True, help="Run again what has failed."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress bar, no summary."),
+)
+
+
+def _how_options(command: Command) -> Command:
+    for option in reversed(_HOW):
+        command = option(command)
+    return command
+
+
+@click.group()
+def campaign() -> None:
+    """Run scenarios: every policy, guard setting and seed of each, side by side.
+
+    \b
+      beasy-sched generate scenario best-begin -o best-begin.toml
+      beasy-sched campaign run best-begin.toml -o out/begin
+      beasy-sched campaign status out/begin
+
+    A campaign that was interrupted, even killed, goes on with 'campaign resume' (or the same 'campaign run')
+    and comes to the same table, byte by byte.
+    """
+
+
+@campaign.command()
+@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
+@click.option("-o", "--out", type=_FOLDER, required=True, metavar="DIR", help="The campaign's folder.")
+@click.option("--quick", is_flag=True, help="Try it out: 24 h, fewer jobs, two tuples, one seed.")
+@click.option("--keep-traces", is_flag=True, help="Keep the energy trace of each run, in DIR/traces.")
+@click.option("--keep-runs", is_flag=True, help="Keep all files of each run, in DIR/runs.")
+@_how_options
+def run(
+    scenarios: tuple[str, ...], out: Path, quick: bool, keep_traces: bool, keep_runs: bool, **how: Any
+) -> None:
+    """Run scenario files (or the scenarios that come with the program, by name) into DIR/runs.parquet."""
+    from beasy_sched.experiments.campaign import begin
+    from beasy_sched.experiments.shipped import find_scenario
+
+    keep = "everything" if keep_runs else "trace" if keep_traces else "nothing"
+    begin([find_scenario(name) for name in scenarios], out, small=quick, keep=keep)  # type: ignore[arg-type]
+    _go_on(out, **how)
+
+
+@campaign.command()
+@click.argument("folder", type=_FOLDER, metavar="DIR")
+@_how_options
+def resume(folder: Path, **how: Any) -> None:
+    """Go on with an interrupted campaign."""
+    _go_on(folder, **how)
+
+
+@campaign.command()
+@click.argument("folder", type=_FOLDER, metavar="DIR")
+def status(folder: Path) -> None:
+    """Tell how far a campaign is, and what failed."""
+    from beasy_sched.experiments.status import status_lines
+
+    for line in status_lines(folder):
+        click.echo(line)
+
+
+def _go_on(
+    folder: Path, jobs: int, executor: str, scheduler: str | None, retry_failed: bool, quiet: bool
+) -> None:
+    from beasy_sched.cli.progress import progress_bar
+    from beasy_sched.experiments.campaign import go_on
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        with progress_bar("runs", quiet=quiet) as report:
+            outcome = go_on(
+                folder,
+                _executor(executor, jobs, scheduler),
+                progress=None if report is None else lambda done, total: report(done / total),
+                retry_failed=retry_failed,
+            )
+    except KeyboardInterrupt:
+        _stopped(folder, 128 + signal.SIGINT)
+    except SystemExit as end:
+        _stopped(folder, end.code)
+    _tell(outcome, quiet)
+
+
+def _executor(name: str, jobs: int, scheduler: str | None) -> Executor:
+    if name == "dask":
+        if scheduler is None:
+            raise click.UsageError("--executor dask needs --scheduler ADDRESS.")
+        from beasy_sched.experiments.dask_cluster import DaskCluster
+
+        return DaskCluster(scheduler)
+    if scheduler is not None:
+        raise click.UsageError("--scheduler goes with --executor dask.")
+    from beasy_sched.experiments.processes import Processes
+
+    return Processes(jobs)
+
+
+def _stopped(folder: Path, code: Any) -> NoReturn:
+    click.echo(
+        f"stopped; the runs that have ended are kept. To go on: beasy-sched campaign resume {folder}",
+        err=True,
+    )
+    sys.exit(code)
+
+
+def _tell(outcome: Outcome, quiet: bool) -> None:
+    from beasy_sched.experiments.status import result_lines
+
+    if not quiet:
+        for line in result_lines(outcome.folder):
+            click.echo(line)
+    if outcome.failed:
+        click.echo(f"{outcome.failed} of {outcome.runs} runs failed: see 'campaign status'", err=True)
+    if not quiet:
+        ran = f"{outcome.executed} runs" if outcome.executed else "nothing was left to run"
+        click.echo(f"{ran}; wrote {outcome.folder / 'runs.parquet'}", err=True)

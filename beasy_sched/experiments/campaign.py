@@ -1,0 +1,158 @@
+"""A campaign: all runs of some scenarios, side by side, each once, whatever interrupts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from beasy_sched.errors import BeasyError, ConfigError
+from beasy_sched.experiments.columns import row_of
+from beasy_sched.experiments.execute import Keep, RunResult, execute
+from beasy_sched.experiments.expansion import RunSpec, expand, quick
+from beasy_sched.experiments.folder import Folder
+from beasy_sched.experiments.manifest import check_same, manifest_of, read_manifest, write_manifest
+from beasy_sched.experiments.planning import make_plan
+from beasy_sched.experiments.preparation import Preparation
+from beasy_sched.experiments.scenario import Scenario
+from beasy_sched.experiments.tables import write_tables
+from beasy_sched.experiments.tasks import Executor, Failure, Task, work_through
+from beasy_sched.formats.atomic import write_atomic
+
+Progress = Callable[[int, int], None]
+"""Told how many runs have ended, and how many there are."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a campaign ended."""
+
+    folder: Path
+    runs: int
+    executed: int
+    """Runs executed by this call; the others had ended before."""
+    failed: int
+
+
+def begin(
+    scenarios: Sequence[Scenario], folder: Path, *, small: bool = False, keep: Keep = "nothing"
+) -> None:
+    """Make the folder of a campaign, or see that it is that of the same one.
+
+    ``small`` takes the quick relatives of the scenarios. Raises ConfigError and InputError.
+    """
+    expand(scenarios)
+    if small:
+        scenarios = [quick(scenario) for scenario in scenarios]
+    manifest, place = manifest_of(scenarios, quick=small, keep=keep), Folder(folder)
+    if place.manifest.exists():
+        check_same(folder, read_manifest(place.manifest), manifest)
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise ConfigError(f"{folder} is neither empty nor a campaign: choose another folder")
+    place.create()
+    write_manifest(place.manifest, manifest)
+
+
+def go_on(
+    folder: Path, executor: Executor, *, progress: Progress | None = None, retry_failed: bool = False
+) -> Outcome:
+    """Execute the runs of the campaign in ``folder`` that have not ended, and write its tables.
+
+    ``executor`` is closed in any case. Raises ConfigError and InputError; a run that fails, or whose
+    process dies, is a row that says so.
+    """
+    try:
+        place = Folder(folder)
+        manifest = read_manifest(place.manifest)
+        scenarios = manifest.parsed()
+        check_same(
+            folder, manifest, manifest_of(scenarios, quick=manifest.quick, keep=manifest.keep)
+        )  # another version, or files that have changed
+        with place.locked():
+            return _Work(place, expand(scenarios), manifest.keep, executor, progress).do(retry_failed)  # type: ignore[arg-type]
+    finally:
+        executor.close()
+
+
+@dataclass
+class _Work:
+    """The work on one campaign."""
+
+    folder: Folder
+    specs: list[RunSpec]
+    keep: Keep
+    executor: Executor
+    progress: Progress | None
+    prepared: Preparation = field(init=False)
+    pending: list[RunSpec] = field(default_factory=list)
+    no_plan: dict[str, str] = field(default_factory=dict)
+    """Why there is no plan, by recipe."""
+    provenance: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Hashes of the runs under way."""
+    executed: int = 0
+
+    def __post_init__(self) -> None:
+        self.prepared = Preparation(self.folder)
+
+    def do(self, retry_failed: bool) -> Outcome:
+        for spec in self.specs:
+            ended = self.folder.ended(spec.key) if self.folder.has(spec.key, self.keep) else None
+            if ended is None or (retry_failed and ended.row["status"] == "failed"):
+                self.pending.append(spec)
+        self._tell()
+        work_through(self.executor, self._plans(), self._plan_done)
+        work_through(self.executor, self._runs(), self._run_done)
+        failed = write_tables(self.folder, self.specs)
+        return Outcome(self.folder.path, len(self.specs), self.executed, failed)
+
+    def _plans(self) -> Iterator[Task]:
+        """The plans that pending runs need and that are not there, each once."""
+        asked = set()
+        for spec in self.pending:
+            if not spec.scenario.plan.make:
+                continue
+            try:
+                task = self.prepared.forecast(spec.scenario, spec.tuple_number).plan
+            except BeasyError:
+                continue  # the run will say so
+            if task.recipe not in asked and not self.folder.input_path("plan", task.recipe).exists():
+                yield task.recipe, make_plan, task
+            asked.add(task.recipe)
+
+    def _plan_done(self, recipe: str, result: bytes | Failure) -> None:
+        if isinstance(result, Failure):
+            self.no_plan[recipe] = result.error
+        else:
+            write_atomic(self.folder.input_path("plan", recipe), result)
+
+    def _runs(self) -> Iterator[Task]:
+        for spec in self.pending:
+            hashes = self.prepared.provenance(spec.scenario)
+            try:
+                task = self._task(spec)
+            except BeasyError as error:
+                self.provenance[spec.key] = hashes
+                self._run_done(spec, Failure(str(error)))
+            else:
+                yield spec, execute, task
+
+    def _task(self, spec: RunSpec) -> Any:
+        recipe = self.prepared.forecast(spec.scenario, spec.tuple_number).plan.recipe
+        if recipe in self.no_plan:
+            raise ConfigError(f"there is no plan: {self.no_plan[recipe]}")
+        task, self.provenance[spec.key] = self.prepared.task(spec, self.keep)
+        return task
+
+    def _run_done(self, spec: RunSpec, result: RunResult | Failure) -> None:
+        if isinstance(result, Failure):
+            result = RunResult(None, result.error)
+        row = row_of(spec, self.provenance.pop(spec.key), result.summary, result.error)
+        self.folder.add(spec.key, row, result, self.keep)
+        self.executed += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            total = len(self.specs)
+            self.progress(total - len(self.pending) + self.executed, total)

@@ -1,0 +1,223 @@
+"""What a scenario is: everything that a comparison of policies needs, with all defaults filled in.
+
+A scenario file (see `scenario_file`) becomes a `Scenario`. Its *tuples* are pairs of a workload and a
+production, with a plan each; its *seeds* draw the noise that makes forecasts real.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from beasy_sched.energy.resample import Interpolation
+from beasy_sched.energy.site import GuardMode, Site, parse_site
+from beasy_sched.experiments.site_text import SiteSections, site_text
+from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
+from beasy_sched.generate.power import Gaps, Route
+from beasy_sched.generate.synthetic_power import SYNTHETIC_START, SyntheticWeather
+from beasy_sched.plan.forecast import Uncertainty
+from beasy_sched.plan.power_problem import Surplus
+
+PAPER_POLICIES: Final = (
+    "follow-plan",
+    "power-reactive",
+    "workload-reactive",
+    "peak",
+    "next",
+    "last",
+    "workload",
+    "beasy",
+)
+"""The eight policies of the BEASY paper, in the order of its Table I."""
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of a scenario's parts: a name nobody knows is refused."""
+
+
+class PlatformPart(Part, frozen=True, kw_only=True):
+    """The servers."""
+
+    servers: dict[str, int]
+    """Preset names or server files, and how many of each."""
+    one_pstate: bool = False
+    """Only the fastest computing P-state of each."""
+    reference: str | None = None
+    """Server at whose median speed run times count (None: the first of ``servers``)."""
+
+
+class SyntheticWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
+    """Jobs that are drawn; see `generate.workload_synthetic`."""
+
+    seed: int
+    shape: Literal["begin", "end", "uniform"] = "begin"
+    """Which third of the time most jobs arrive in."""
+    jobs: int = 900
+    run_median_s: float = 1800.0
+    run_log_sd: float = 1.3
+    run_cap_s: float = 21_600.0
+    gap_log_sd: float = 1.0
+    host_shares: dict[int, float] = msgspec.field(default_factory=lambda: {1: 70.0, 2: 15.0, 4: 15.0})
+
+    @property
+    def arrivals(self) -> str:
+        """The name of the shape."""
+        return self.shape
+
+
+class SwfWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="swf"):
+    """Jobs of a trace."""
+
+    file: str
+    start: float | str = msgspec.field(name="from", default=0.0)
+    """Start in the trace: seconds, or such as ``30d``."""
+    cores_per_host: int = 1
+    min_run_s: float = 0.0
+    max_run_s: float | None = None
+
+    @property
+    def arrivals(self) -> str:
+        """``swf``."""
+        return "swf"
+
+
+WorkloadPart = SyntheticWorkload | SwfWorkload
+
+
+class Production(Part, frozen=True, kw_only=True):
+    """What the sources of production have in common."""
+
+    case: ProductionCase = ProductionCase.BETWEEN
+    pv_kw: float = 0.0
+    wind_kw: float = 0.0
+
+
+class SyntheticProduction(Production, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
+    """A sky that is drawn; see `generate.synthetic_power`."""
+
+    seed: int
+    start: str = SYNTHETIC_START
+    latitude_deg: float = SyntheticWeather.latitude_deg
+    cloudiness: float = SyntheticWeather.cloudiness
+    cloud_memory_h: float = SyntheticWeather.cloud_memory_h
+    wind_mean_m_s: float = SyntheticWeather.wind_mean_m_s
+    wind_shape: float = SyntheticWeather.wind_shape
+    wind_memory_h: float = SyntheticWeather.wind_memory_h
+
+    def weather(self) -> SyntheticWeather:
+        """Return the climate. Raises `FieldError`."""
+        return SyntheticWeather(
+            self.latitude_deg,
+            self.cloudiness,
+            self.cloud_memory_h,
+            self.wind_mean_m_s,
+            self.wind_shape,
+            self.wind_memory_h,
+        )
+
+
+class FileProduction(Production, frozen=True, kw_only=True, tag_field="source", tag="files"):
+    """Exports of Renewables.ninja, or other weather files."""
+
+    pv: str | None = None
+    wind: str | None = None
+    start: str | None = None
+    """Start in the files, UTC (None: where they begin)."""
+    route: Route = Route.AUTO
+    gaps: Gaps = Gaps.REFUSE
+    interpolation: Interpolation = Interpolation.SMOOTH
+
+
+ProductionPart = SyntheticProduction | FileProduction
+
+
+class TuplePart(Part, frozen=True, kw_only=True):
+    """A workload and a production that are forecast together, and planned for."""
+
+    workload: WorkloadPart
+    production: ProductionPart
+
+
+class NoisePart(Part, frozen=True, kw_only=True):
+    """How the real workload differs from the forecast; see `generate.noise`."""
+
+    arrivals_sigma: float = SIGMA
+    run_time_sigma: float = SIGMA
+    walltimes: WalltimeRule = "groups"
+
+
+class PlanPart(Part, frozen=True, kw_only=True):
+    """The offline plans; see ``beasy-sched plan``. The uncertainty of production bounds its cases, too."""
+
+    make: bool = True
+    """False for policies that need none; the hydrogen then stands still."""
+    surplus: Surplus = Surplus.ENVELOPE
+    load_uncertainty_pct: tuple[float, float] = (5.0, 30.0)
+    """At once, and after 72 h."""
+    renew_uncertainty_pct: tuple[float, float] = (5.0, 30.0)
+    minimum_on_s: float = 3600.0
+
+    def uncertainty(self, name: Literal["load", "renew"]) -> Uncertainty:
+        """Return u of the demand or of the production. Raises ConfigError."""
+        at_once, later = getattr(self, f"{name}_uncertainty_pct")
+        return Uncertainty(at_once / 100.0, later / 100.0)
+
+
+class PolicyPart(Part, frozen=True, kw_only=True):
+    """A policy that is compared."""
+
+    name: str
+    options: dict[str, Any] = {}
+    label: str = ""
+    """What tables call it; the name, where the file has none."""
+
+
+class GuardPart(Part, frozen=True, kw_only=True):
+    """A setting of the storage guard."""
+
+    mode: GuardMode
+    veto: bool
+
+    @property
+    def label(self) -> str:
+        """``kill-all``, ``shed+veto`` and so on."""
+        return self.mode.value + ("+veto" if self.veto else "")
+
+
+PAPER_GUARDS: Final = (
+    GuardPart(mode=GuardMode.KILL_ALL, veto=False),
+    GuardPart(mode=GuardMode.SHED, veto=True),
+)
+"""The papers' guard, and ours beside it."""
+
+
+class Scenario(Part, frozen=True, kw_only=True):
+    """All of it; paths are absolute."""
+
+    name: str
+    comment: str = ""
+    platform: PlatformPart
+    site: SiteSections
+    """The site file's sections, without the guard."""
+    windows: int = 1
+    tuples: tuple[TuplePart, ...]
+    noise: NoisePart = NoisePart()
+    plan: PlanPart = PlanPart()
+    policies: tuple[PolicyPart, ...] = tuple(PolicyPart(name=name, label=name) for name in PAPER_POLICIES)
+    guards: tuple[GuardPart, ...] = PAPER_GUARDS
+    seeds: tuple[int, ...]
+
+    def site_text(self, guard: GuardPart | None = None) -> str:
+        """Return the text of the site file, with a guard or without."""
+        section = {} if guard is None else {"guard": {"mode": guard.mode.value, "veto": guard.veto}}
+        return site_text({**self.site, **section})
+
+    def parsed_site(self) -> Site:
+        """Return the site. Raises InputError."""
+        return parse_site(self.site_text(), "site")
+
+    @property
+    def servers(self) -> int:
+        """Number of servers."""
+        return sum(self.platform.servers.values())
