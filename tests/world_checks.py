@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from worlds import PLAIN, Run, World
+from worlds import PLAIN, STEP_S, Run, World
 
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.job import JobState
@@ -69,7 +69,7 @@ def check_unserved(world: World, row: TraceRow, reserve_j: float) -> None:
     end_s = row.start_s + record.dt_s
     outside = sum(first < end_s <= last + record.dt_s for first, last, _ in world.outages)
     stuck_j = record.dt_s * (PLAIN.idle_w[0] * world.plain + 50.0 * world.hosts * (outside > 0))
-    gusts = [world.production_w[int((row.start_s + 1e-3) // record.dt_s)] if record.dt_s else 0.0]
+    gusts = [world.production_w[int(row.start_s / STEP_S + 0.01)]]
     dropped_j, left = 0.0, [(t, w) for t, w in sorted(world.gusts) if row.start_s < t < end_s]
     for when, watts in left:
         dropped_j += max(gusts[-1] - watts, 0.0) * (end_s - when)
