@@ -111,7 +111,7 @@ class BeasyPass:
                 self._cost_j = budget.start_cost_j(hosts)
             return False
         self.live.start(self.view, self.step, job, self._test, change)
-        paid = rule if change.asleep is None else f"{rule}; idle servers sleep for it"
+        paid = rule if change.asleep is None else rule + facts.SLEEPERS_PAY
         why = self._facts(job, len(ids), change, headroom_j) if self.view.wants_facts else NO_FACTS
         self._free[hosts] = False
         self._started.add(job)

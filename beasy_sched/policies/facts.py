@@ -17,6 +17,8 @@ FactDict = dict[str, float | int | str]
 
 HEAD: Final = "head of the queue"
 BACKFILLED: Final = "backfilled"
+SLEEPERS_PAY: Final = "; idle servers sleep for it"
+"""Added to the two above where BEASY lets idle servers sleep, so that the job can be paid for."""
 RESERVED: Final = "reserved"
 """Not enough hosts are free; enough will be at a time that is known."""
 NOT_RESERVED: Final = "no reservation"
