@@ -9,7 +9,7 @@ import numpy as np
 from beasy_sched.model.platform import IntArray
 from beasy_sched.policies.actions import Action, Compensate
 from beasy_sched.policies.beasy_compensation import compensation_j
-from beasy_sched.policies.envelope import TOLERANCE_J, EnvelopeRefit
+from beasy_sched.policies.envelope import EnvelopeRefit
 from beasy_sched.policies.follow_plan import FollowPlan
 from beasy_sched.policies.view import View
 
@@ -49,19 +49,13 @@ class EnvelopePolicy(FollowPlan):
         end_step = step + view.plans[place.window].steps - place.step
         levels_j = plan.project_soc(step, view.storage_state.battery_j)
         diff_j = float(levels_j[end_step - step]) - plan.battery.target_j
-        comp_j = left_j = compensation_j(plan.battery, diff_j)
+        comp_j = compensation_j(plan.battery, diff_j)
         busy_until_s = np.zeros(view.platform.size)
         for end_s, _, job in view.ends:
             assert job.hosts is not None
             busy_until_s[job.hosts.ids] = end_s
-        steps_changed = 0
-        steps = self._refit.worth_trying(step, end_step, left_j)
-        for changed in self.order(steps, left_j > 0).tolist():
-            if abs(left_j) <= TOLERANCE_J:
-                break
-            moved_j = self._refit.change(changed, left_j, busy_until_s <= plan.start_of(changed))
-            left_j -= moved_j
-            steps_changed += int(moved_j != 0.0)
+        steps = self.order(np.arange(step, end_step), comp_j > 0)
+        left_j, steps_changed = self._refit.spread(steps, comp_j, busy_until_s)
         why = {
             "diff_j": diff_j,
             "comp_j": comp_j,

@@ -117,13 +117,13 @@ def test_never_beyond_what_is_asked_and_as_much_as_there_is_a_move_for(
 
 
 @given(steps_to_change(), st.floats(1.0, 30_000), st.sampled_from([1, -1]))
-def test_a_last_step_that_is_left_out_has_no_move(
+def test_a_step_can_change_exactly_where_a_server_has_a_move(
     drawn: tuple[WorkingPlan, EnvelopeRefit, int, np.ndarray], energy_j: float, sign: int
 ) -> None:
-    plan, refit, _, idle = drawn
-    last = plan.steps - 1
-    if last not in refit.worth_trying(0, plan.steps, sign * energy_j):
-        assert refit.change(last, sign * energy_j, idle) == 0.0
+    plan, refit, step, idle = drawn
+    for again in (step, plan.steps - 1, step):
+        (can,) = refit.can_change(np.array([again]), sign * energy_j)
+        assert can == (refit.change(again, sign * energy_j, idle) != 0.0)
 
 
 # --- the policies ---
