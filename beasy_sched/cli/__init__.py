@@ -20,7 +20,9 @@ _COMMANDS = {
     "plan": "beasy_sched.cli.plan:plan",
     "campaign": "beasy_sched.cli.campaign:campaign",
     "policies": "beasy_sched.cli.policies:policies",
+    "explain": "beasy_sched.cli.explain:explain",
     "replay": "beasy_sched.cli.replay:replay",
+    "report": "beasy_sched.cli.report:report",
 }
 
 

@@ -1,0 +1,135 @@
+"""The records of a run that explanations are made of, read as streams from its files."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from beasy_sched.errors import InputError
+from beasy_sched.model.hosts import HostSet
+
+_DECISIONS = "_decisions.jsonl"
+
+
+class Decision(msgspec.Struct, gc=False):
+    """One line of the decision log."""
+
+    time: float
+    action: str
+    job: str = ""
+    hosts: str = ""
+    rule: str = ""
+    facts: dict[str, float | int | str | None] = {}
+
+    @property
+    def kind(self) -> str:
+        """The action, a P-state without its number."""
+        return self.action.partition(" ")[0]
+
+    def host_set(self) -> HostSet:
+        """The hosts that it is about."""
+        return HostSet.parse(self.hosts)
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """One row of Batsim's ``jobs.csv``; None where there is no value."""
+
+    id: str
+    subtime_s: float
+    res: int
+    walltime_s: float | None
+    final_state: str
+    start_s: float | None
+    end_s: float | None
+    energy_j: float | None
+
+
+def find_prefix(run: str | os.PathLike[str]) -> str:
+    """The prefix of a run's files: ``run`` itself, or that of the only run in the folder ``run``.
+
+    Raises InputError where there is no run, or more than one.
+    """
+    path = Path(run)
+    if Path(f"{os.fspath(run)}{_DECISIONS}").exists():
+        return os.fspath(run)
+    if not path.is_dir():
+        raise InputError(
+            f"{os.fspath(run)}{_DECISIONS}",
+            "no such decision log: name a run by its export prefix (-e), or by the folder that holds it",
+        )
+    found = sorted(each.name.removesuffix(_DECISIONS) for each in path.glob(f"*{_DECISIONS}"))
+    if len(found) == 1:
+        return os.fspath(path / found[0])
+    what = f"holds several runs: {', '.join(found)}" if found else "holds no decision log (*_decisions.jsonl)"
+    raise InputError(path, f"{what}; name one by its prefix, such as {path / (found or ['run'])[0]}")
+
+
+def read_decisions(prefix: str) -> Iterator[Decision]:
+    """The decision log, line by line. Raises InputError."""
+    path = Path(f"{prefix}{_DECISIONS}")
+    decode = msgspec.json.Decoder(Decision).decode
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield decode(line)
+                except msgspec.DecodeError as error:
+                    raise InputError(path, f"is no decision: {error}", line=number) from None
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+
+
+def read_jobs(prefix: str) -> Iterator[JobRow]:
+    """The rows of ``jobs.csv``; none where Batsim has written that file elsewhere. Raises InputError."""
+    for path, line, row in _rows(f"{prefix}_jobs.csv"):
+        try:
+            yield JobRow(
+                id=f"{row['workload_name']}!{row['job_id']}",
+                subtime_s=float(row["submission_time"]),
+                res=int(row["requested_number_of_resources"]),
+                walltime_s=_walltime(row["requested_time"]),
+                final_state=row["final_state"],
+                start_s=_number(row["starting_time"]),
+                end_s=_number(row["finish_time"]),
+                energy_j=_number(row["consumed_energy"]),
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            raise InputError(path, f"is no row of Batsim's jobs.csv: {error!r}", line=line) from None
+
+
+def read_trace(prefix: str) -> Iterator[dict[str, float]]:
+    """The rows of the energy trace, empty fields left out; none without a site. Raises InputError."""
+    for path, line, row in _rows(f"{prefix}_energy_trace.csv"):
+        try:
+            yield {name: float(text) for name, text in row.items() if text}
+        except (ValueError, TypeError) as error:
+            raise InputError(path, f"is no row of an energy trace: {error}", line=line) from None
+
+
+def _rows(name: str) -> Iterator[tuple[Path, int, dict[str, str]]]:
+    path = Path(name)
+    if not path.exists():
+        return
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            for row in reader:
+                yield path, reader.line_num, row
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(path, f"cannot be read: {error}") from None
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def _walltime(text: str) -> float | None:
+    """Batsim writes -1 where a job has no walltime."""
+    value = _number(text)
+    return None if value is None or value < 0 else value

@@ -1,0 +1,147 @@
+"""What every rule of the decision log means: one sentence each, with the numbers behind it.
+
+A sentence is a text with facts in braces (``{cost_j}``, ``{hosts_free:host}`` with the noun that is
+counted). A part in square brackets is left out where one of its facts is missing; it may ask for more:
+``[dangerous? ...]`` is there when the fact is not 0, ``[mode=shed? ...]`` when it has that value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from beasy_sched.policies import facts as rules
+from beasy_sched.report.explain_numbers import fact
+
+Facts = Mapping[str, float | int | str | None]
+
+_PLAN: Final = (
+    "[ The plan keeps its servers on until {planned_on_until_s}.]"
+    "[ For that {server_steps_changed:server-step} that it had asleep had to be on, which takes {needed_j}.]"
+)
+_PAID: Final = (
+    "[ To pay for it {hosts_to_sleep:idle server} will sleep ({server_steps_to_sleep:server-step}):"
+    " that saves {found_j}.]"
+)
+_STEP: Final = "[ It takes up to {cost_j} of the {headroom_j} left in the step.]"
+_HEAD: Final = (
+    "It was the first of the queue[, with the largest bounded slowdown ({slowdown})]"
+    "[, the smallest ({size_host_s})][dangerous? in a dangerous step][, with {hosts_free:host} free]."
+)
+_FILLER: Final = (
+    "It was backfilled ahead of {reserved_for}[, whose hosts are reserved for {reserved_at_s}]"
+    "[, with {hosts_free:host} free].[ By its walltime it ends by {ends_by_s}, before that.]"
+    "[ It may run longer, but {hosts_extra:host} will be left over then.]"
+    "[ It may run longer, but leaves the {hosts_left_alone:reserved host} alone.]"
+)
+_LACKS: Final = "It asks for {hosts_asked:host}, and {hosts_free} are free"
+_SHED: Final = (
+    "[The storage guard found too little energy for the step: {needed_j} needed, {supply_j} to be had,"
+    " {missing_j} missing, at {soc_pct} of charge.]"
+)
+_SURPLUS: Final = (
+    "As planned, the battery would end the window (at {window_end_s}) {diff_j:abs} above its target:"
+    " {comp_j} could be spent[, {spendable_j} of it without draining the battery on the way]."
+    "[ {spent_on_jobs_j} went into faster servers for running jobs,"
+    " {spent_on_wakes_j} into waking servers for waiting jobs.]"
+    "[ {spent_j} went into {steps_changed:step} to come.]"
+)
+_SHORTAGE: Final = (
+    "As planned, the battery would end the window (at {window_end_s}) {diff_j:abs} below its target:"
+    " {comp_j:abs} had to be saved.[ {saved_j} was, by servers that sleep or run slower]"
+    "[ in {steps_changed:step} to come][, around {violation_at_s} ({curves_below} of the nine predicted"
+    " curves are below SoC_min there)][saved_j?.]"
+)
+
+RULES: Final[dict[tuple[str, str], str]] = {
+    ("start", rules.HEAD): _HEAD + _PLAN + _STEP,
+    ("start", rules.HEAD + rules.SLEEPERS_PAY): _HEAD + _PLAN + _PAID + _STEP,
+    ("start", rules.BACKFILLED): _FILLER + _PLAN + _STEP,
+    ("start", rules.BACKFILLED + rules.SLEEPERS_PAY): _FILLER + _PLAN + _PAID + _STEP,
+    ("postpone", rules.RESERVED): _LACKS + "; it is promised its hosts for {reserved_at_s}.",
+    ("postpone", rules.NOT_RESERVED): _LACKS + "; when enough will be is not known yet.",
+    ("postpone", rules.NO_STEP_ENERGY): (
+        "Its {hosts_asked:host} are free, but to the end of the step it would take up to {cost_j}, and"
+        " {headroom_j} is left above SoC_min (the guard's veto).[ It is promised hosts for {reserved_at_s}.]"
+    ),
+    ("postpone", rules.PLAN_CANNOT_PAY): (
+        "Enough hosts are free, but the plan has some asleep before its walltime. To keep them on takes"
+        " {needed_j}; idle servers could save {found_j} by sleeping."
+        "[ It is promised its hosts for {reserved_at_s}.]"
+    ),
+    ("postpone", rules.SET_ASIDE): (
+        "It is set aside: by its walltime it cannot end within the last planned window, which ends at"
+        " {window_end_s}."
+    ),
+    ("reject", "asks for more hosts than there are"): (
+        "It asks for {hosts_asked:host}, and there are {hosts_in_all} in all."
+    ),
+    ("reject", "the run is over"): "The run ended before it could start[, after {waited_s} of waiting].",
+    ("kill", "the run is over"): "The run ended while it ran: it is not completely finished.",
+    ("kill", "guard: no energy for it"): (
+        _SHED
+        + "[ After what idle servers save, {still_missing_j} were to be found; its end saves {saves_j}.]"
+        "[mode=shed? It had spent {spent_j}: those that have spent least go first.]"
+        "[mode=kill-all? Every running job is killed then; it had spent {spent_j}.]"
+    ),
+    ("kill", "its server is planned to sleep"): (
+        "The plan puts {hosts_to_sleep} of its servers to sleep[, {walltime_left_s} before its walltime]."
+    ),
+    ("P-state", "guard: no energy for it"): (
+        "[They ran {killed}, which is killed.]" + _SHED + "[ This saves {saves_j}.]"
+    ),
+    ("P-state", "guard: wake cancelled, no energy for it"): (
+        _SHED + " They shall not wake now.[ That saves {saves_j}.]"
+    ),
+    ("P-state", "planned"): "As planned[: all servers draw up to {planned_w} in the step].",
+    ("P-state", "the plan has it asleep"): "No job needs it, and the plan, as it is now, has it asleep.",
+    ("P-state", "idle for T_wait"): ("Idle for {idle_s}: to sleep pays after {t_wait_s} (T_wait, Eq. 2.9)."),
+    ("P-state", "waiting jobs want it"): (
+        "Waiting jobs ask for {hosts_wanted:host}, and {hosts_awaited} are free or waking."
+        "[ {hosts_left_asleep} more stay asleep: {cost_j} of {headroom_j} left in the step are taken.]"
+    ),
+    ("P-state", "fed by the arriving power"): (
+        "{renewable_w} arrive: beside {hosts_busy:busy server} that feeds {hosts_fed} more."
+    ),
+    ("P-state", "not fed by the arriving power"): (
+        "{renewable_w} arrive, and {taken_w} are taken by {hosts_busy:busy server} and those asleep:"
+        " that feeds {hosts_fed} more."
+    ),
+    ("compensate", "surplus"): _SURPLUS,
+    ("compensate", "shortage"): _SHORTAGE,
+}
+"""By what was done (``P-state`` whatever its number) and the rule."""
+
+_PART: Final = re.compile(r"\[(?:(\w+)(?:=([\w-]+))?\?)?([^\]]*)\]")
+_FACT: Final = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+
+
+def sentence(action: str, rule: str, facts: Facts) -> str:
+    """Why an action was taken, in words; a rule that is not ours stands as it is, with its facts."""
+    template = RULES.get((action.partition(" ")[0], rule))
+    if template is None:
+        return _as_it_stands(rule, facts)
+    known = {name: value for name, value in facts.items() if value is not None}
+    text = _PART.sub(lambda part: _if_known(part, known), template)
+    return _fill(text, known).strip()
+
+
+def _if_known(part: re.Match[str], facts: Mapping[str, float | int | str]) -> str:
+    asked, wanted, text = part.groups()
+    if asked is not None and (not facts.get(asked) or wanted not in (None, facts[asked])):
+        return ""
+    return text if all(name in facts for name, _ in _FACT.findall(text)) else ""
+
+
+def _fill(text: str, facts: Mapping[str, float | int | str]) -> str:
+    def words(match: re.Match[str]) -> str:
+        name, spec = match.groups()
+        return fact(name, facts[name], spec or "") if name in facts else "?"
+
+    return _FACT.sub(words, text)
+
+
+def _as_it_stands(rule: str, facts: Facts) -> str:
+    numbers = ", ".join(f"{name} {fact(name, value)}" for name, value in facts.items() if value is not None)
+    return f"{rule or 'no rule was given'}" + (f" ({numbers})" if numbers else "")

@@ -1,0 +1,206 @@
+"""What a report shows of one run, as arrays; what its files do not tell is None, with the reason."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.errors import InputError
+from beasy_sched.model.job import JobState
+from beasy_sched.results import Run
+
+FloatArray = npt.NDArray[np.float64]
+
+OUTCOMES = (
+    JobState.FINISHED,
+    JobState.FAILED,
+    JobState.WALLTIME_REACHED,
+    JobState.KILLED,
+    JobState.UNFINISHED,
+    JobState.POSTPONED,
+    JobState.REJECTED,
+)
+"""Every end of a job, in the order of tables; a job's outcome is an index into it."""
+
+_BATSIM_STATES = {
+    "COMPLETED_SUCCESSFULLY": JobState.FINISHED,
+    "COMPLETED_FAILED": JobState.FAILED,
+    "COMPLETED_WALLTIME_REACHED": JobState.WALLTIME_REACHED,
+    "COMPLETED_KILLED": JobState.KILLED,
+    "REJECTED": JobState.REJECTED,
+}
+_OVER = "the run is over"
+"""The rule under which a run's end kills what still runs, and rejects what still waits."""
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """One entry a job; times in s, NaN where a job never started."""
+
+    ids: list[str]
+    submit_s: FloatArray
+    start_s: FloatArray
+    end_s: FloatArray
+    servers: npt.NDArray[np.int64]
+    """How many servers each asked for."""
+    outcome: npt.NDArray[np.int8]
+    """Index into `OUTCOMES`."""
+    hosts: list[str]
+    """The servers of each as Batsim writes them; empty for a job that never started."""
+
+
+class Ending(msgspec.Struct):
+    """A line of the decision log that ends a job."""
+
+    time: float
+    action: str = ""
+    job: str = ""
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The files of one run that are there."""
+
+    name: str
+    prefix: str
+    summary: dict[str, Any] | None
+    jobs: Jobs | None
+    trace: Any
+    """The energy trace, a data frame, or None."""
+    states: Any
+    """How many servers are in each state over time, a data frame, or None."""
+    pstates: Any
+    """Changes of P-state, a data frame, or None."""
+    endings: list[Ending] | None
+    """Kills and rejections of the decision log; None where there is none."""
+
+    @property
+    def end_s(self) -> float:
+        """When the run ended, as far as its files tell."""
+        if self.summary is not None and self.summary.get("end_s") is not None:
+            return float(self.summary["end_s"])
+        times = [0.0]
+        if self.jobs is not None:
+            times += [float(np.nanmax(a, initial=0.0)) for a in (self.jobs.submit_s, self.jobs.end_s)]
+        if self.trace is not None and len(self.trace):
+            times.append(float(self.trace["start_s"].iloc[-1] + self.trace["duration_s"].iloc[-1]))
+        return max(times)
+
+    def outcome_counts(self) -> dict[str, int]:
+        """How many jobs ended in which way, in the order of `OUTCOMES`; empty where no file tells."""
+        if self.summary is not None:
+            counts = self.summary["jobs"]
+            return {state.value: int(counts.get(state.value.replace(" ", "_"), 0)) for state in OUTCOMES}
+        if self.jobs is not None:
+            found = np.bincount(self.jobs.outcome, minlength=len(OUTCOMES))
+            return {state.value: int(count) for state, count in zip(OUTCOMES, found, strict=True)}
+        return {}
+
+
+def read_run_data(name: str, prefix: str) -> RunData:
+    """Read what there is of a run. Raises InputError for a file that is there and cannot be read."""
+    run = Run(prefix)
+    endings = _read_endings(Path(f"{prefix}_decisions.jsonl"))
+    return RunData(
+        name=name,
+        prefix=prefix,
+        summary=_summary(run),
+        jobs=_read_jobs(run, endings),
+        trace=_frame(run, "energy_trace", ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct")),
+        states=_frame(run, "machine_states", ("time", "nb_sleeping", "nb_idle", "nb_computing")),
+        pstates=_frame(run, "pstate_changes", ("time", "machine_id", "new_pstate")),
+        endings=endings,
+    )
+
+
+def _summary(run: Run) -> dict[str, Any] | None:
+    path = f"{run.prefix}_summary.json"
+    if not os.path.isfile(path):
+        return None
+    for field in ("settings", "jobs", "quality", "warnings"):
+        if field not in run.summary:
+            raise InputError(path, f"is not a summary of a run: it has no {field!r}")
+    return run.summary
+
+
+def _frame(run: Run, name: str, columns: tuple[str, ...]) -> Any:
+    """Read one table and see that it has what is needed; None where there is no such file."""
+    path = Path(f"{run.prefix}_{name}.csv")
+    if not path.is_file():
+        return None
+    frame = getattr(run, name)
+    for column in columns:
+        if column not in frame.columns:
+            raise InputError(path, f"has no column {column!r}")
+    return frame
+
+
+def _read_jobs(run: Run, endings: list[Ending] | None) -> Jobs | None:
+    columns = ("job_id", "workload_name", "submission_time", "requested_number_of_resources",
+               "final_state", "starting_time", "finish_time", "allocated_resources")  # fmt: skip
+    frame = _frame(run, "jobs", columns)
+    if frame is None:
+        return None
+    path = f"{run.prefix}_jobs.csv"
+    ids = [f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)]
+    states = frame["final_state"].astype(str)
+    unknown = sorted(set(states) - set(_BATSIM_STATES))
+    if unknown:
+        raise InputError(path, f"final_state: found {unknown[0]!r}, expected {', '.join(_BATSIM_STATES)}")
+    outcome = states.map({text: OUTCOMES.index(state) for text, state in _BATSIM_STATES.items()})
+    try:
+        numbers = {name: frame[name].to_numpy(np.float64) for name in (*columns[2:4], *columns[5:7])}
+    except ValueError as error:
+        raise InputError(path, f"holds a time that is no number: {error}") from None
+    jobs = Jobs(
+        ids=ids,
+        submit_s=numbers["submission_time"],
+        start_s=numbers["starting_time"],
+        end_s=numbers["finish_time"],
+        servers=numbers["requested_number_of_resources"].astype(np.int64),
+        outcome=outcome.to_numpy(np.int8).copy(),
+        hosts=[text if isinstance(text, str) else "" for text in frame["allocated_resources"]],
+    )
+    _tell_run_end(jobs, endings or [])
+    return jobs
+
+
+def _tell_run_end(jobs: Jobs, endings: list[Ending]) -> None:
+    """Batsim's table cannot tell what the end of the run cut off; the decision log can."""
+    over = {line.job for line in endings if line.rule == _OVER}
+    if not over:
+        return
+    instead = {
+        OUTCOMES.index(JobState.KILLED): OUTCOMES.index(JobState.UNFINISHED),
+        OUTCOMES.index(JobState.REJECTED): OUTCOMES.index(JobState.POSTPONED),
+    }
+    for place, job in enumerate(jobs.ids):
+        if job in over:
+            jobs.outcome[place] = instead.get(int(jobs.outcome[place]), jobs.outcome[place])
+
+
+def _read_endings(path: Path) -> list[Ending] | None:
+    """Read the kills and rejections of a decision log; other lines are passed over quickly."""
+    if not path.is_file():
+        return None
+    decode, found, number = msgspec.json.Decoder(Ending).decode, [], 0
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                number += 1
+                if b'"kill"' in line or b'"reject"' in line:
+                    ending = decode(line)
+                    if ending.action in ("kill", "reject"):
+                        found.append(ending)
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(path, f"is damaged: {error}", line=number) from None
+    return found

@@ -1,0 +1,257 @@
+"use strict";
+// The Gantt chart: plotly has the axes and the zoom, a canvas below them has the rectangles, so that ten
+// thousands of jobs on thousands of servers are drawn in a moment.
+const gantt = (() => {
+  const ON = 0, STATES = ["idle", "sleeping", "switching-on", "switching-off"];
+  const STATE_NAMES = ["on, idle", "sleeping", "switching on", "switching off"];
+  const KILLED = "killed", JOB_TINTS = 4;
+  const PSTATES = ["#fde725", "#b5de2b", "#6ece58", "#35b779", "#1f9e89", "#26828e", "#31688e", "#3e4989", "#482878", "#440154"];
+  const FINEST_ROW_PX = 2; // thinner rows are drawn one pixel each and scaled
+
+  /** Put the canvas under a drawn chart, and redraw it whenever the axes move. */
+  function attach(chart, tools) {
+    const state = chart.gantt || (chart.gantt = prepare(chart, tools));
+    state.paint = palette(chart.spec, tools.css);
+    legend(chart, state);
+    schedule(chart);
+  }
+
+  function prepare(chart, tools) {
+    const { element } = chart, canvas = document.createElement("canvas");
+    element.insertBefore(canvas, element.firstChild);
+    const state = { canvas, tools, mode: "job", tip: null, frame: 0 };
+    for (const event of ["plotly_relayout", "plotly_relayouting", "plotly_afterplot"]) element.on(event, () => schedule(chart));
+    element.addEventListener("mousemove", (event) => hover(chart, event));
+    element.addEventListener("mouseleave", () => hide(state));
+    chooser(chart, state);
+    return state;
+  }
+
+  function chooser(chart, state) {
+    const label = document.createElement("label"), select = document.createElement("select");
+    label.className = "choice";
+    label.append("colours: ", select);
+    for (const [value, text] of [["job", "jobs"], ["outcome", "outcomes"], ["pstate", "P-states"]]) select.append(new Option(text, value));
+    select.addEventListener("change", () => { state.mode = select.value; legend(chart, state); schedule(chart); });
+    chart.element.parentElement.querySelector("figcaption").append(label);
+  }
+
+  function palette(spec, css) {
+    return {
+      card: css("--card"), ink: css("--ink"), killed: css("--killed"),
+      states: STATES.map((name) => css(`--${name}`)),
+      jobs: Array.from({ length: JOB_TINTS }, (_, i) => css(`--job-${i}`)),
+      outcomes: spec.outcomes.map((name) => css(`--${name.replaceAll(" ", "-")}`)),
+    };
+  }
+
+  function schedule(chart) {
+    cancelAnimationFrame(chart.gantt.frame);
+    chart.gantt.frame = requestAnimationFrame(() => draw(chart));
+  }
+
+  /** Where the plot's area is, in CSS pixels, and what it shows. */
+  function view(element) {
+    const { xaxis: x, yaxis: y } = element._fullLayout;
+    const [from, to] = x.range, [low, high] = y.range;
+    return { left: x._offset, top: y._offset, width: x._length, height: y._length, from, to, low, high };
+  }
+
+  function draw(chart) {
+    const { element, spec, gantt: state } = chart, v = view(element), began = performance.now();
+    const ratio = window.devicePixelRatio || 1, canvas = state.canvas;
+    Object.assign(canvas.style, { left: `${v.left}px`, top: `${v.top}px`, width: `${v.width}px`, height: `${v.height}px` });
+    const width = canvas.width = Math.max(1, Math.round(v.width * ratio)), height = canvas.height = Math.max(1, Math.round(v.height * ratio));
+    const rows = v.high - v.low, fine = height / rows >= FINEST_ROW_PX;
+    const first = Math.max(0, Math.floor(v.low + 0.5)), last = Math.min(spec.servers - 1, Math.ceil(v.high - 0.5));
+    const to = canvas.getContext("2d");
+    if (last < first) return;
+    // Rows as they are, or one pixel each, scaled afterwards: means of what is too thin to be seen.
+    const rowOf = fine ? (server) => Math.round((v.high - server + 0.5) / rows * height) - 0 : (server) => last + 1 - server;
+    const place = {
+      width, height: fine ? height : last - first + 1, first, last,
+      x: (time) => (time - v.from) / (v.to - v.from) * width,
+      y: fine ? (server) => Math.round((v.high - server) / rows * height) : (server) => last + 0.5 - server,
+    };
+    const target = fine ? to : new OffscreenCanvas(width, place.height).getContext("2d");
+    paint(target, chart, place);
+    if (!fine) {
+      const top = (v.high - last - 0.5) / rows * height, bottom = (v.high - first + 0.5) / rows * height;
+      to.imageSmoothingQuality = "high";
+      to.drawImage(target.canvas, 0, top, width, bottom - top);
+    }
+    state.drawnMs = performance.now() - began;
+  }
+
+  function paint(on, chart, place) {
+    const { spec, gantt: state } = chart, { paint: colors, mode } = state;
+    const { x, y, width, first, last } = place, jobs = spec.jobs, bars = spec.bars;
+    const thick = y(first) - y(first + 1), right = Math.min(width, x(spec.end));
+    /** One rectangle, at least a pixel wide, of servers low to high. */
+    const box = (start, end, low, high) => {
+      if (high < first || low > last) return;
+      const a = x(start), b = x(end);
+      if (b < 0 || a > width || Number.isNaN(b)) return;
+      const l = Math.max(-2, Math.round(a)), r = Math.min(width + 2, Math.round(b));
+      const top = y(Math.min(high, last + 1) + 0.5), bottom = y(Math.max(low, first - 1) - 0.5);
+      on.fillRect(l, top, Math.max(1, r - l), bottom - top);
+    };
+    if (mode === "pstate") {
+      for (let i = 0; i < bars.job.length; i++) { const j = bars.job[i]; box(jobs.start[j], jobs.end[j], bars.low[i], bars.high[i]); }
+      on.globalCompositeOperation = "source-atop";
+      pstates(spec, (pstate) => { on.fillStyle = pstateColor(spec, pstate); }, box);
+      on.globalCompositeOperation = "destination-over";
+    } else {
+      on.fillStyle = colors.states[ON];
+      on.fillRect(Math.max(0, x(0)), y(last + 0.5), right - Math.max(0, x(0)), y(first - 0.5) - y(last + 0.5));
+    }
+    const s = spec.states;
+    for (let i = 0; s.start && i < s.start.length; i++) {
+      if (s.state[i] === ON) continue;
+      on.fillStyle = colors.states[s.state[i]];
+      box(s.start[i], s.end[i], s.low[i], s.high[i]);
+    }
+    if (mode === "pstate") {
+      on.fillStyle = colors.states[ON];
+      on.fillRect(Math.max(0, x(0)), y(last + 0.5), right - Math.max(0, x(0)), y(first - 0.5) - y(last + 0.5));
+      on.globalCompositeOperation = "source-over";
+    } else {
+      for (let i = 0; i < bars.job.length; i++) {
+        const j = bars.job[i];
+        on.fillStyle = mode === "outcome" ? colors.outcomes[jobs.outcome[j]] : colors.jobs[j % JOB_TINTS];
+        box(jobs.start[j], jobs.end[j], bars.low[i], bars.high[i]);
+      }
+    }
+    finish(on, chart, place, box, thick);
+  }
+
+  /** Ends by a kill; and where there is room, edges and names of the jobs. */
+  function finish(on, chart, { x, y, width, first, last }, box, thick) {
+    const { spec, gantt: state } = chart, { jobs, bars } = spec, colors = state.paint, killed = spec.outcomes.indexOf(KILLED);
+    on.font = "11px sans-serif";
+    on.textBaseline = "middle";
+    for (let i = 0; i < bars.job.length; i++) {
+      const j = bars.job[i], low = Math.max(bars.low[i], first), high = Math.min(bars.high[i], last);
+      if (high < low) continue;
+      const a = Math.max(0, x(jobs.start[j])), b = Math.min(width, x(jobs.end[j]));
+      if (b < 0 || a > width) continue;
+      const top = y(high + 0.5), bottom = y(low - 0.5);
+      if (thick >= 5 && b - a >= 3) {
+        on.strokeStyle = colors.card;
+        on.lineWidth = 1;
+        on.strokeRect(Math.round(a) + 0.5, top + 0.5, Math.round(b) - Math.round(a), bottom - top);
+      }
+      if (jobs.outcome[j] === killed && x(jobs.end[j]) <= width) {
+        on.fillStyle = colors.killed;
+        on.fillRect(Math.round(b) - 2, top, 3, Math.max(1, bottom - top));
+      }
+      if (bottom - top >= 14 && b - a >= 30) label(on, jobs.id[j], a, b, (top + bottom) / 2);
+    }
+  }
+
+  function label(on, text, a, b, middle) {
+    const wide = on.measureText(text).width;
+    if (wide > b - a - 6) return;
+    on.fillStyle = "#ffffff";
+    on.shadowColor = "rgba(0,0,0,0.6)";
+    on.shadowBlur = 2;
+    on.fillText(text, (a + b - wide) / 2, middle);
+    on.shadowBlur = 0;
+  }
+
+  function pstates(spec, choose, box) {
+    const s = spec.states;
+    if (!s.start) { choose(0); box(0, spec.end, 0, spec.servers - 1); return; }
+    for (let i = 0; i < s.start.length; i++) {
+      if (s.state[i] !== ON) continue;
+      choose(s.pstate[i]);
+      box(s.start[i], s.end[i], s.low[i], s.high[i]);
+    }
+  }
+
+  function highestPstate(spec) {
+    if (spec.highest === undefined) spec.highest = spec.states.pstate ? spec.states.pstate.reduce((a, b) => Math.max(a, b), 0) : 0;
+    return spec.highest;
+  }
+
+  function pstateColor(spec, pstate) {
+    const place = highestPstate(spec) ? (pstate / highestPstate(spec)) * (PSTATES.length - 1) : 5;
+    return PSTATES[Math.round(place)];
+  }
+
+  function legend(chart, state) {
+    const figure = chart.element.parentElement, old = figure.querySelector(".legend"), box = document.createElement("div");
+    box.className = "legend";
+    const add = (paint, text) => {
+      const item = document.createElement("span"), swatch = document.createElement("i");
+      swatch.style.background = paint;
+      item.append(swatch, text);
+      box.append(item);
+    };
+    const { paint: colors, mode } = state, { spec } = chart;
+    if (mode === "job") add(colors.jobs[0], "a job (shades tell jobs apart)");
+    if (mode === "outcome") new Set(spec.jobs.outcome).forEach((code) => { if (hasBars(spec, code)) add(colors.outcomes[code], spec.outcomes[code]); });
+    if (mode === "pstate") usedPstates(spec).forEach((p) => add(pstateColor(spec, p), `P-state ${p}`));
+    if (mode !== "outcome" && spec.jobs.outcome.includes(spec.outcomes.indexOf(KILLED))) add(colors.killed, "killed here");
+    const used = new Set(spec.states.state || []);
+    STATE_NAMES.forEach((name, code) => { if (code === ON || used.has(code)) add(colors.states[code], name); });
+    if (old) old.replaceWith(box); else chart.element.after(box);
+  }
+
+  function hasBars(spec, code) {
+    return spec.jobs.outcome.some((each, j) => each === code && !Number.isNaN(spec.jobs.start[j]));
+  }
+
+  function usedPstates(spec) {
+    if (!spec.states.pstate) return [0];
+    return [...new Set(spec.states.pstate)].filter((p) => p >= 0).sort((a, b) => a - b);
+  }
+
+  function hover(chart, event) {
+    const { element, spec, gantt: state } = chart, v = view(element), box = element.getBoundingClientRect();
+    const px = event.clientX - box.left - v.left, py = event.clientY - box.top - v.top;
+    if (px < 0 || py < 0 || px > v.width || py > v.height || event.buttons) { hide(state); return; }
+    const time = v.from + (px / v.width) * (v.to - v.from), server = Math.round(v.high - (py / v.height) * (v.high - v.low));
+    if (server < 0 || server >= spec.servers || time < 0 || time > spec.end) { hide(state); return; }
+    show(state, words(spec, server, time, (v.to - v.from) / v.width, state.tools.timeText), event);
+  }
+
+  /** What is there: the job, and the state of the server. */
+  function words(spec, server, time, slack, timeText) {
+    const { jobs, bars, states } = spec, lines = [`server ${server}, ${timeText(time)}`];
+    let found = -1, nearest = Infinity;
+    for (let i = 0; i < bars.job.length; i++) {
+      if (bars.low[i] > server || bars.high[i] < server) continue;
+      const j = bars.job[i], away = Math.max(jobs.start[j] - time, time - jobs.end[j], 0);
+      if (away <= slack && away < nearest) { nearest = away; found = j; }
+    }
+    if (found >= 0) {
+      const exact = (t) => timeText(t, 1);
+      lines.unshift(`job ${jobs.id[found]}`);
+      lines.push(`${jobs.servers[found]} ${jobs.servers[found] === 1 ? "server" : "servers"}, ${spec.outcomes[jobs.outcome[found]]}`,
+        `submitted ${exact(jobs.submit[found])}`, `ran ${exact(jobs.start[found])} to ${exact(jobs.end[found])}`,
+        `waited ${exact(jobs.start[found] - jobs.submit[found])}, ran for ${exact(jobs.end[found] - jobs.start[found])}`);
+    }
+    for (let i = 0; states.start && i < states.start.length; i++) {
+      if (states.low[i] > server || states.high[i] < server || states.start[i] > time || states.end[i] <= time) continue;
+      if (states.state[i] !== ON) lines.push(STATE_NAMES[states.state[i]]);
+      else lines.push(found >= 0 ? `P-state ${states.pstate[i]}` : `idle, P-state ${states.pstate[i]}`);
+      break;
+    }
+    return lines.join("\n");
+  }
+
+  function show(state, text, event) {
+    if (!state.tip) { state.tip = document.createElement("div"); state.tip.className = "tip"; document.body.append(state.tip); }
+    state.tip.textContent = text;
+    const { offsetWidth: w, offsetHeight: h } = state.tip;
+    state.tip.style.left = `${Math.min(event.clientX + 14, innerWidth - w - 6)}px`;
+    state.tip.style.top = `${event.clientY + h + 20 > innerHeight ? event.clientY - h - 10 : event.clientY + 14}px`;
+  }
+
+  function hide(state) {
+    if (state.tip) { state.tip.remove(); state.tip = null; }
+  }
+
+  return { attach };
+})();

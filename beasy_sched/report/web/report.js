@@ -1,0 +1,148 @@
+"use strict";
+// Draws the page's charts when they come into view, in the colours of the style sheet, and keeps the time
+// axes of a group together.
+const report = (() => {
+  const HOUR = 3600, DAY = 86400;
+  const SPACINGS = [1, 5, 15, 30, 60, 300, 900, 1800, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
+    DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 364 * DAY];
+  const ARRAYS = { f8: Float64Array, f4: Float32Array, i4: Int32Array, i2: Int16Array, i1: Int8Array };
+  const charts = new Map(); // id -> { element, spec, range }
+  let busy = false;
+
+  const two = (n) => String(n).padStart(2, "0");
+
+  /** A time in words: days and hours since the start of the run. */
+  function timeText(seconds, spacing = 60) {
+    const s = Math.round(Math.abs(seconds)), sign = seconds < 0 ? "-" : "";
+    const day = Math.floor(s / DAY), hour = Math.floor((s % DAY) / HOUR);
+    if (spacing >= DAY) return `${sign}${day} d`;
+    const clock = spacing >= HOUR && s % HOUR === 0 ? `${hour} h` : `${two(hour)}:${two(Math.floor((s % HOUR) / 60))}`;
+    const exact = spacing < 60 ? `${clock}:${two(s % 60)}` : clock;
+    if (spacing >= HOUR && hour === 0) return `${sign}${day} d`;
+    return day || spacing < HOUR ? `${sign}${day ? day + " d " : ""}${exact}` : sign + exact;
+  }
+
+  function timeTicks([from, to], width) {
+    const most = Math.max(3, width / 90), span = to - from;
+    const spacing = SPACINGS.find((s) => span / s <= most) || Math.ceil(span / most / DAY) * DAY;
+    const tickvals = [], ticktext = [];
+    for (let t = Math.ceil((from - span) / spacing) * spacing; t <= to + span; t += spacing) {
+      tickvals.push(t);
+      ticktext.push(timeText(t, spacing));
+    }
+    return { tickvals, ticktext };
+  }
+
+  /** Base64 to typed arrays, wherever they are in a chart. */
+  function decode(value) {
+    if (Array.isArray(value)) return value.map(decode);
+    if (value === null || typeof value !== "object") return value;
+    const keys = Object.keys(value);
+    if (keys.length === 1 && ARRAYS[keys[0]] && typeof value[keys[0]] === "string") {
+      const bytes = Uint8Array.from(atob(value[keys[0]]), (c) => c.charCodeAt(0));
+      return new ARRAYS[keys[0]](bytes.buffer);
+    }
+    return Object.fromEntries(keys.map((key) => [key, decode(value[key])]));
+  }
+
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  /** The same with the style sheet's colours in the place of their names. */
+  function painted(value) {
+    if (typeof value === "string") return value.startsWith("var(--") ? css(value.slice(4, -1)) : value;
+    if (Array.isArray(value)) return value.map(painted);
+    if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, painted(each)]));
+  }
+
+  function layoutOf(spec, width) {
+    const timed = spec.kind !== "plot", own = painted(spec.layout || {});
+    const axis = { gridcolor: css("--grid"), zerolinecolor: css("--grid"), linecolor: css("--edge"), tickcolor: css("--edge") };
+    const layout = {
+      autosize: true, height: spec.height, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("--ink") },
+      margin: { l: width < 600 ? 48 : 64, r: 12, t: 8, b: 36 },
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: css("--ink-soft"), size: 12 }, traceorder: "normal" },
+      hovermode: timed ? "x unified" : "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+      hoverlabel: { bgcolor: css("--card"), bordercolor: css("--ink-soft"), font: { color: css("--ink"), size: 12 }, namelength: -1 },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--ink-soft"), activecolor: css("--ink") },
+      showlegend: true, uirevision: "keep",
+      ...own,
+      xaxis: { ...axis, ...own.xaxis }, yaxis: { ...axis, ...own.yaxis },
+    };
+    if (timed) {
+      const range = spec.range || [0, spec.end || 1];
+      Object.assign(layout.xaxis, { range, tickmode: "array", ...timeTicks(range, width),
+        unifiedhovertitle: { text: "%{customdata[0]}" }, hoverformat: ",.0f" });
+    }
+    return layout;
+  }
+
+  function tracesOf(spec) {
+    return painted(spec.traces || []).map((trace) => (spec.kind !== "time" ? trace : {
+      ...trace, customdata: Array.from(trace.x, (x, i) => [timeText(x), Math.abs(trace.y[i])]),
+    }));
+  }
+
+  const CONFIG = { responsive: true, displaylogo: false,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"] };
+
+  function draw(chart) {
+    const { element, spec } = chart, width = element.clientWidth;
+    const drawn = Plotly.react(element, tracesOf(spec), layoutOf(spec, width), CONFIG);
+    if (!chart.drawn) {
+      chart.drawn = true;
+      if (spec.kind !== "plot") element.on("plotly_relayout", (change) => moved(chart, change));
+    }
+    return drawn.then(() => { if (spec.kind === "gantt") gantt.attach(chart, { css, timeText }); });
+  }
+
+  /** Bring all charts of a group to the range of the one that was zoomed. */
+  function moved(chart, change) {
+    if (busy) return;
+    let range = change["xaxis.range"] || (change["xaxis.range[0]"] !== undefined && [change["xaxis.range[0]"], change["xaxis.range[1]"]]);
+    if (change["xaxis.autorange"]) range = [0, chart.spec.end || 1];
+    if (!range) return;
+    busy = true;
+    const work = [];
+    for (const other of charts.values()) {
+      if (other.spec.kind === "plot" || other.spec.group !== chart.spec.group) continue;
+      other.spec.range = [...range];
+      if (!other.drawn) continue;
+      const ticks = timeTicks(range, other.element.clientWidth);
+      work.push(Plotly.relayout(other.element, { "xaxis.range": [...range], "xaxis.tickvals": ticks.tickvals, "xaxis.ticktext": ticks.ticktext }));
+    }
+    Promise.all(work).finally(() => { busy = false; });
+  }
+
+  function load(element) {
+    const source = document.querySelector(`script[data-for="${element.id}"]`);
+    const chart = { element, spec: decode(JSON.parse(source.textContent)), drawn: false };
+    for (const other of charts.values()) {
+      if (other.spec.group && other.spec.group === chart.spec.group) chart.spec.range = other.spec.range;
+    }
+    charts.set(element.id, chart);
+    return draw(chart);
+  }
+
+  function start() {
+    const waiting = new Set(document.querySelectorAll(".drawing"));
+    const show = (element) => { if (waiting.delete(element)) load(element); };
+    const seen = new IntersectionObserver((entries) => {
+      for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); show(entry.target); }
+    }, { rootMargin: "300px" });
+    waiting.forEach((element) => seen.observe(element));
+    addEventListener("beforeprint", () => waiting.forEach((element) => { if (element.clientWidth) show(element); }));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach(draw));
+    addEventListener("hashchange", openTarget);
+    openTarget();
+  }
+
+  function openTarget() {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (target && target.tagName === "DETAILS") target.open = true;
+  }
+
+  start();
+  return { charts, timeText, timeTicks };
+})();
