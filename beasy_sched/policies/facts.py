@@ -56,7 +56,10 @@ def filler_facts(
     """
     facts: FactDict = {"hosts_free": free, "waited_s": view.now - job.subtime_s, "reserved_for": reserved.id}
     if math.isfinite(reserved_s):
-        facts["reserved_at_s"] = reserved_s
+        if reserved_s > view.now:
+            facts["reserved_at_s"] = reserved_s
+        else:
+            facts["reserved_lacks"] = "energy"
         if view.now + job.walltime_s <= reserved_s + TIME_TOLERANCE_S:
             facts["ends_by_s"] = view.now + job.walltime_s
         elif extra is None:

@@ -24,8 +24,8 @@ class _Others:
     started: int = 0
     came_later: int = 0
     """Of those that started: how many had come after it."""
-    holders: dict[str, float] = field(default_factory=dict)
-    """Jobs that got a reservation while it waited, and when."""
+    holders: dict[str, None] = field(default_factory=dict)
+    """Jobs that had a reservation before it was its turn, in the order in which they got them."""
     changes: list[tuple[Decision, int]] = field(default_factory=list)
     """P-states of its servers while it ran, and of how many."""
 
@@ -108,17 +108,20 @@ def _others(prefix: str, life: _Life) -> _Others:
     started_s = np.inf if start is None else start.time
     end_s = np.inf if life.end_s is None else life.end_s
     mine = None if start is None else start.host_set().ids
+    first_s = min((each.time for each in life.own), default=np.inf)
     for each in read_decisions(prefix):
         if each.time > end_s:
             break
+        if each.rule in (RESERVED, NOT_RESERVED) and each.time <= first_s:
+            found.holders[each.job] = None
+        if each.time < came_s and each.kind in ("start", "reject"):
+            found.holders.pop(each.job, None)
         if each.time < came_s or each.job == life.id:
             continue
         if each.kind == "start" and each.time <= started_s:
             found.started += 1
             waited_s = each.facts.get("waited_s")
             found.came_later += waited_s is not None and each.time - float(waited_s) > came_s
-        elif each.rule in (RESERVED, NOT_RESERVED) and each.time <= started_s:
-            found.holders[each.job] = each.time
         elif mine is not None and each.time >= started_s and each.hosts:
             shared = int(np.isin(each.host_set().ids, mine).sum())
             if shared and each.kind == "start":
@@ -147,10 +150,11 @@ def _waiting(life: _Life, others: _Others) -> list[Section]:
     if not entries and life.start is not None and life.start.time - life.came_s <= _AT_ONCE_S:
         return []
     holders = [job for job in others.holders if job != life.id]
-    if not entries and holders:
+    if holders and (not entries or life.own[0].time - life.came_s > _AT_ONCE_S):
         shown = ", ".join(holders[:5]) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
-        held = f"Others were before it: reservations went to {shown}."
-        entries.append(Entry(f"It was never the first that had to wait. {held}"))
+        entries.insert(
+            0, Entry(f"Others were before it in the queue, with reservations: {shown}.", life.came_s)
+        )
     if others.started:
         went = f"Meanwhile {count(others.started, 'other job')} started"
         entries.append(Entry(f"{went}, {others.came_later} of them had come later."))

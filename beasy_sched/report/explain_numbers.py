@@ -51,9 +51,9 @@ def span(seconds: float) -> str:
 
 
 def energy(joules: float) -> str:
-    """Three digits of an energy: ``1.25 kWh``, below 0.1 kWh in Wh."""
+    """Three digits of an energy: ``1.25 kWh``, ``109 Wh``."""
     kwh = j_to_kwh(joules)
-    return f"{_digits(kwh)} kWh" if abs(kwh) >= 0.1 else f"{_digits(1000 * kwh)} Wh"
+    return f"{_digits(kwh)} kWh" if abs(kwh) >= 1 else f"{_digits(1000 * kwh)} Wh"
 
 
 def power(watts: float) -> str:
@@ -62,8 +62,8 @@ def power(watts: float) -> str:
 
 
 def percent(value: float) -> str:
-    """One digit after the point: ``19.9 %``."""
-    return f"{value:.1f} %"
+    """Two digits after the point: ``19.98 %``."""
+    return f"{value:.2f} %"
 
 
 def count(number: float, noun: str) -> str:

@@ -27,15 +27,16 @@ _PAID: Final = (
 _STEP: Final = "[ It takes up to {cost_j} of the {headroom_j} left in the step.]"
 _HEAD: Final = (
     "It was the first of the queue[, with the largest bounded slowdown ({slowdown})]"
-    "[, the smallest ({size_host_s})][dangerous? in a dangerous step][, with {hosts_free:host} free]."
+    "[, the smallest ({size_host_s})][dangerous? in a dangerous step][; {hosts_free:host} free]."
 )
 _FILLER: Final = (
     "It was backfilled ahead of {reserved_for}[, whose hosts are reserved for {reserved_at_s}]"
-    "[, with {hosts_free:host} free].[ By its walltime it ends by {ends_by_s}, before that.]"
-    "[ It may run longer, but {hosts_extra:host} will be left over then.]"
+    "[, which has its hosts and waits for {reserved_lacks}][; {hosts_free:host} free]."
+    "[ By its walltime it ends by {ends_by_s}, before that.]"
+    "[ It may run longer, on hosts that the reservation leaves over ({hosts_extra}).]"
     "[ It may run longer, but leaves the {hosts_left_alone:reserved host} alone.]"
 )
-_LACKS: Final = "It asks for {hosts_asked:host}, and {hosts_free} are free"
+_LACKS: Final = "It asks for {hosts_asked:host}, with {hosts_free} free"
 _SHED: Final = (
     "[The storage guard found too little energy for the step: {needed_j} needed, {supply_j} to be had,"
     " {missing_j} missing, at {soc_pct} of charge.]"

@@ -1,0 +1,76 @@
+"""``beasy-sched explain``: why did it do that?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from beasy_sched.report.explain_story import Story
+
+_WIDEST = 110
+
+
+def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    from beasy_sched.report.explain_numbers import parse_moment
+
+    try:
+        return None if value is None else parse_moment(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path())
+@click.option("--job", metavar="ID", help="Tell of this job; its id with or without the workload's (w0!).")
+@click.option(
+    "--at",
+    "time_s",
+    metavar="TIME",
+    callback=_moment,
+    help="Tell of the step that holds this moment: seconds, 1d6h, or '1d 06:30:00'.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, everything in it.")
+def explain(run: str, job: str | None, time_s: float | None, as_json: bool) -> None:
+    """Tell in plain words why jobs waited, started or were killed, and what was done to the servers.
+
+    RUN is the export prefix of a run (-e), or a folder that holds one run. The words come from the
+    run's files: the decision log, and jobs.csv and energy_trace.csv where they are.
+
+    \b
+    beasy-sched explain out/run --job 17
+    beasy-sched explain out/run --at 1d6h
+    """  # fmt: skip
+    from beasy_sched.report.explain_job import explain_job
+    from beasy_sched.report.explain_records import find_prefix
+    from beasy_sched.report.explain_time import explain_time
+
+    prefix = find_prefix(run)
+    if job is not None and time_s is None:
+        story = explain_job(prefix, job)
+    elif time_s is not None and job is None:
+        story = explain_time(prefix, time_s)
+    else:
+        raise click.UsageError("name either a job (--job ID) or a moment (--at TIME)")
+    if as_json:
+        click.echo(json.dumps(story.data, indent=2))
+    else:
+        _print(story)
+
+
+def _print(story: Story) -> None:
+    """Print a story as wide as the terminal is; headings in bold on one."""
+    width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
+    if not sys.stdout.isatty():
+        click.echo("\n".join(line for _, line in story.lines(width)))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for heading, line in story.lines(width):
+        console.print(Text(line, style="bold" if heading else ""))
