@@ -1,0 +1,56 @@
+"""Every policy decides over ZeroMQ as it does in one process: the recorded bytes are the same."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import numpy as np
+import pytest
+from worlds import World, rich_world, session_of
+
+from beasy_sched.daemon import Daemon
+from beasy_sched.energy.site import GuardMode
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message
+from beasy_sched.policies.registry import OURS
+from beasy_sched.protocol.batsim4 import encode_message, encode_reply
+from beasy_sched.session.power import EnergySource
+from beasy_sched.simulator.zmq_client import ZmqScheduler
+
+Exchanges = list[tuple[bytes, bytes]]
+
+
+def in_one_process(world: World, policy: str) -> Exchanges:
+    session, seen = session_of(world, policy), []
+
+    def decide(message: Message) -> Reply:
+        reply = session.step(message)
+        seen.append((encode_message(message), encode_reply(reply)))
+        return reply
+
+    world.simulation().run(decide)
+    return seen
+
+
+def over_the_wire(world: World, policy: str) -> Exchanges:
+    session, seen = session_of(world, policy), []
+    with Daemon("tcp://127.0.0.1:0", timeout_s=60.0) as daemon:
+        served = Thread(target=daemon.serve, args=(session, lambda *exchange: seen.append(exchange)))
+        served.start()
+        scheduler = ZmqScheduler(daemon.endpoint, timeout_s=60.0)
+        try:
+            world.simulation().run(scheduler)
+        finally:
+            scheduler.close()
+            served.join(60.0)
+    return seen
+
+
+@pytest.mark.parametrize("policy", sorted(OURS))
+@pytest.mark.parametrize(("mode", "energy"), [*zip(GuardMode, EnergySource, strict=True)])
+def test_the_same_bytes(policy: str, mode: GuardMode, energy: EnergySource) -> None:
+    world = rich_world(np.random.default_rng(15), most_jobs=60, steps=18)
+    world = world.but(mode=mode, energy=energy, veto=mode is GuardMode.SHED, soc_start_pct=50.0)
+    alone = in_one_process(world, policy)
+    assert len(alone) > 40
+    assert over_the_wire(world, policy) == alone
