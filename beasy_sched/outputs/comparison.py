@@ -73,7 +73,7 @@ COLUMNS = (
            _figure("energy_kwh", "curtailed")),
     Column("unserved_kwh", ("un-", "served"), "unserved energy", "kWh", _figure("energy_kwh", "unserved"),
            where_any=True),
-    Column("bounded_slowdown", ("slow-", "down"), "bounded slowdown, mean", "",
+    Column("bounded_slowdown_mean", ("slow-", "down"), "bounded slowdown, mean", "",
            _figure("quality", "bounded_slowdown_mean"), digits=2),
 )  # fmt: skip
 """What policies are compared by; jobs in percent of those submitted."""

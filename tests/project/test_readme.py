@@ -50,7 +50,7 @@ def play(place: Path, code: str) -> None:
     path = f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"
     # "wait" alone forgets how the daemon in the background ended; "wait $!" does not
     code = re.sub(r"^wait$", "wait $!", code.replace("28000", port), flags=re.MULTILINE)
-    done = run("bash", "-euc", code, cwd=place, variables={"PATH": path})
+    done = run("bash", "-euc", code, cwd=place, variables={"PATH": path}, timeout_s=250)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
 
@@ -60,7 +60,7 @@ def test_every_command_runs(place: Path):
     assert len(blocks("bash")) == len(played) + len(NOT_RUN)
     for block in played:
         play(place, block)
-    for name in ("run/beasy/run", "run/peak/run", "mine/power-reactive/run", "easy", "batsim"):
+    for name in ("run/beasy/run", "run/peak/run", "mine/beasy/run", "mine/power-reactive/run", "easy", "batsim"):
         for written in ("jobs.csv", "energy_trace.csv", "decisions.jsonl", "summary.json"):
             assert (place / f"out/{name}_{written}").stat().st_size > 100
 
