@@ -40,6 +40,8 @@ def run(chosen: argparse.Namespace) -> int:
     else:
         print_table(chosen, contenders)
         list_files(chosen, f"the table in {TABLE_NAME}; results in POLICY/run_*")
+        example = chosen.out / folder_name(chosen.policies[0])
+        print_text(f"What became of a job, and why: beasy-sched explain {example} --job 17")
     if stopped_by:
         raise Stopped(stopped_by)
     return int(any(contender.problem for contender in contenders))

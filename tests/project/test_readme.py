@@ -60,7 +60,7 @@ def test_every_command_runs(place: Path):
     assert len(blocks("bash")) == len(played) + len(NOT_RUN)
     for block in played:
         play(place, block)
-    for name in ("run/beasy/run", "run/peak/run", "mine/beasy/run", "mine/power-reactive/run", "easy", "batsim"):
+    for name in ("run/beasy/run", "run/peak/run", "mine/power-reactive/run", "easy", "batsim"):
         for written in ("jobs.csv", "energy_trace.csv", "decisions.jsonl", "summary.json"):
             assert (place / f"out/{name}_{written}").stat().st_size > 100
 
