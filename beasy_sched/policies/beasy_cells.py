@@ -2,37 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray, Platform
+from beasy_sched.model.platform import FloatArray, Platform, ServerKind
 from beasy_sched.model.power import PowerModel
+from beasy_sched.plan.server_energy import sleep_pstates
 
 StateArray = npt.NDArray[np.int8]
 BoolArray = npt.NDArray[np.bool_]
+_NEVER: Final = 1_000_000
+"""Rows to break even, where sleeping saves nothing."""
 
 
-@dataclass(frozen=True)
 class CellPowers:
-    """Powers of all servers, by host, for rows of steps of ``dt_s`` seconds each."""
+    """Energies of cells, by kind of server, for rows of steps.
 
-    power: PowerModel
-    sleep_pstate: StateArray
-    """P-state number of sleep by host, -1 where it cannot sleep: [N]."""
-    idle_power: bool = False
-    """Count servers without a job at idle power, not at the plan's worst case (busy)."""
+    A cell's energy follows from its state, from whether the server was asleep in the step before, and
+    from the length of the step. Of the last there are two in any outlook (what is left of the present
+    step, and a whole step), so that all energies come from small tables, one a length.
+    """
 
-    @classmethod
-    def of(cls, platform: Platform, *, idle_power: bool = False) -> CellPowers:
-        """The powers of a platform's servers."""
-        numbers = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
-        sleep = np.array(numbers, dtype=np.int8)[platform.kind_of]
-        return cls(PowerModel(platform), sleep, idle_power)
+    def __init__(self, platform: Platform, *, idle_power: bool = False) -> None:
+        """Take the powers of a platform's servers.
 
-    def asleep(self, states: StateArray, hosts: HostIds) -> BoolArray:
+        ``idle_power`` counts servers without a job at idle power, not at the plan's worst case (busy).
+        """
+        self.power = PowerModel(platform)
+        self.sleep_pstate: StateArray = sleep_pstates(platform)
+        """P-state number of sleep by host, -1 where it cannot sleep: [N]."""
+        self.idle_power = idle_power
+        self._width = self.power.full_w.shape[1]
+        kinds = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
+        self._sleep_of_kind = np.array(kinds, dtype=np.int8)
+        self._row_of = (self.power.kind_of * (4 * self._width)).astype(np.int32)
+        """Where a host's cells begin in a table: its kind's part of it, [N]."""
+        self._tables: dict[float, FloatArray] = {}
+        self._sleepers = [self._sleeper(row, kind) for row, kind in enumerate(platform.kinds)]
+
+    def _sleeper(self, row: int, kind: ServerKind) -> tuple[list[float], float, float, float]:
+        """Powers that sleep may save of a kind, W (none if it cannot sleep), and what it costs: W, J, J."""
+        power, on_w = self.power, []
+        if kind.sleep is not None:
+            on_w = [power.full_w[row, p] for p in kind.computing]
+            if self.idle_power:
+                on_w += [power.idle_w[row, p] for p in kind.computing]
+        sleep_w = float(power.sleep_w[row])
+        falling_j = power.off_s[row] * max(power.off_w[row] - sleep_w, 0.0)
+        waking_j = power.on_s[row] * max(power.on_w[row] - min(on_w, default=0.0), 0.0)
+        return on_w, sleep_w, falling_j, waking_j
+
+    def asleep(self, states: StateArray, hosts: HostIds | slice) -> BoolArray:
         """Which cells are asleep."""
         return np.asarray(states == self.sleep_pstate[hosts])
 
@@ -40,30 +63,65 @@ class CellPowers:
         self,
         states: StateArray,
         was_asleep: BoolArray,
-        hosts: HostIds,
+        hosts: HostIds | slice,
         dt_s: FloatArray,
         idle: BoolArray | None = None,
     ) -> FloatArray:
         """Energy of each cell, J: [L, n] (Eq. 3.18 to 3.21).
 
-        ``states`` and ``was_asleep`` (the step before) are [L, n], columns in the order of ``hosts``.
-        A transition stands at the beginning of its step. ``idle`` marks cells without a job; they count
-        at idle power where the powers say so.
+        ``states`` and ``was_asleep`` (the step before) are [L, n], columns in the order of ``hosts``; all
+        steps but the first are equally long. A transition stands at the beginning of its step.
+        ``idle`` marks cells without a job; they count at idle power where the powers say so.
         """
-        power, kinds = self.power, self.power.kind_of[hosts]
-        asleep, length_s = self.asleep(states, hosts), dt_s[:, None]
-        on_w = power.full_w[kinds, states]
+        place = self._row_of[hosts] + states
+        place += np.multiply(was_asleep, self._width, dtype=np.int32)
         if self.idle_power and idle is not None:
-            on_w = np.where(idle, power.idle_w[kinds, states], on_w)
+            place += np.multiply(idle, 2 * self._width, dtype=np.int32)
+        if len(dt_s) < 2:
+            return self._cell_energies_j(float(dt_s.sum())).take(place)
+        energy_j: FloatArray = self._table(float(dt_s[-1])).take(place)
+        if dt_s[0] != dt_s[-1]:
+            energy_j[0] = self._cell_energies_j(float(dt_s[0])).take(place[0])
+        return energy_j
+
+    def most_saved_j(self, dt_s: float) -> FloatArray:
+        """No less than what a step of sleep may save of each server's energy, J: [N]."""
+        most_j = [
+            max(max(on_w) - sleep_w, 0.0) * dt_s + falling_j + waking_j if on_w else 0.0
+            for on_w, sleep_w, falling_j, waking_j in self._sleepers
+        ]
+        return np.array(most_j)[self.power.kind_of]
+
+    def rows_to_break_even(self, dt_s: float) -> int:
+        """As many steps in a row, or fewer, are always worth sleeping through, whatever the kind."""
+        rows = 1
+        for on_w, sleep_w, falling_j, waking_j in self._sleepers:
+            if on_w:
+                saved_j = (min(on_w) - sleep_w) * dt_s
+                rows = max(rows, int((falling_j + waking_j) / saved_j) + 1 if saved_j > 0.0 else _NEVER)
+        return rows
+
+    def _table(self, dt_s: float) -> FloatArray:
+        """The table of whole steps, made once."""
+        if dt_s not in self._tables:
+            self._tables[dt_s] = self._cell_energies_j(dt_s)
+        return self._tables[dt_s]
+
+    def _cell_energies_j(self, dt_s: float) -> FloatArray:
+        """Energies of all cells of one length, J: by kind, idle or not, asleep before or not, P-state."""
+        power, kinds = self.power, np.arange(len(self._sleep_of_kind))[:, None, None, None]
+        idle, was_asleep = np.array([False, True])[:, None, None], np.array([False, True])[:, None]
+        asleep = np.arange(self._width) == self._sleep_of_kind[kinds]
+        on_w = np.where(idle, power.idle_w[:, None, None, :], power.full_w[:, None, None, :])
         steady_w = np.where(asleep, power.sleep_w[kinds], on_w)
-        waking_s = np.where(was_asleep & ~asleep, np.minimum(power.on_s[kinds], length_s), 0.0)
-        falling_s = np.where(asleep & ~was_asleep, np.minimum(power.off_s[kinds], length_s), 0.0)
+        waking_s = np.where(was_asleep & ~asleep, np.minimum(power.on_s[kinds], dt_s), 0.0)
+        falling_s = np.where(asleep & ~was_asleep, np.minimum(power.off_s[kinds], dt_s), 0.0)
         energy_j: FloatArray = (
-            steady_w * (length_s - waking_s - falling_s)
+            steady_w * (dt_s - waking_s - falling_s)
             + waking_s * power.on_w[kinds]
             + falling_s * power.off_w[kinds]
         )
-        return energy_j
+        return energy_j.ravel()
 
 
 def shifted(rows: BoolArray, first: BoolArray) -> BoolArray:
@@ -83,7 +141,7 @@ def sleep_savings_j(
     cells: CellPowers,
     states: StateArray,
     before_asleep: BoolArray,
-    hosts: HostIds,
+    hosts: HostIds | slice,
     dt_s: FloatArray,
     idle: BoolArray,
 ) -> FloatArray:

@@ -14,12 +14,10 @@ from beasy_sched.policies import facts
 from beasy_sched.policies.actions import NO_FACTS, Action, Facts, Postpone, Start
 from beasy_sched.policies.beasy_cells import BoolArray
 from beasy_sched.policies.beasy_plan import LivePlan
-from beasy_sched.policies.beasy_scheduling import Change
+from beasy_sched.policies.beasy_scheduling import Change, Kept
 from beasy_sched.policies.orders import Order, Places, largest_slowdown, smallest_size
 from beasy_sched.policies.view import View
 from beasy_sched.units import TIME_TOLERANCE_S
-
-_CANDIDATES_A_PIECE = 64
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ class BeasyPass:
             return
         why = facts.reservation_facts(job, int(self._free.sum()), promise.start_s)
         if rule == facts.PLAN_CANNOT_PAY:
-            why["needed_j"], why["found_j"] = self._test.short_j
+            why["needed_j"], why["found_j"] = self._test.short_j()
         elif rule == facts.NO_STEP_ENERGY and budget is not None:
             why["cost_j"], why["headroom_j"] = self._cost_j, budget.headroom_j
         self._postponed.append(Postpone(job, rule, why))
@@ -156,7 +154,8 @@ class BeasyPass:
         """Fewest changes to the plan over the walltime first, then the faster, then the lower id."""
         if len(ids) > count:
             speeds = self.live.ladder.speed_flops(ids, self.view.pstate[ids].astype(np.int8))
-            order = np.lexsort((ids, -speeds, self._test.asleep_rows(ids, end)))
+            changes = self.live.plan.asleep_steps(ids, self.step, self.step + end)
+            order = np.lexsort((ids, -speeds, changes))
             ids = np.sort(ids[order[:count]])
         return ids
 
@@ -181,50 +180,39 @@ class BeasyPass:
         """The promised servers are not put to sleep for others while they are promised."""
         if not len(promise.hosts):
             return
-        outlook = self._test.outlook
-        kept = np.zeros(outlook.states.shape, dtype=np.bool_)
+        hosts = np.zeros(len(self._free), dtype=np.bool_)
+        hosts[promise.hosts] = True
         first = int((promise.start_s - self.live.plan.start_s + TIME_TOLERANCE_S) / self.live.plan.step_s)
         end = self.live.end_step(promise.start_s + promise.job.walltime_s)
-        kept[max(first - self.step, 0) : end - self.step, promise.hosts] = True
-        outlook.kept = kept
+        self._test.outlook.kept = Kept(hosts, max(first - self.step, 0), end - self.step)
         self._test.forget()
 
     def _reserve(self, job: Job) -> Promise:
         """Find when enough servers are free, and planned on for the job's whole walltime."""
-        live, plan, now = self.live, self.live.plan, self.view.now
-        ready_s, starts = self._ready_s(), plan.start_s + np.arange(self.step + 1, plan.steps) * plan.step_s
-        wakes = [starts + each for each in np.unique(self.view.power_model.on_s)]
-        times_s = np.unique(np.concatenate([[now], ready_s[np.isfinite(ready_s)], starts, *wakes]))
-        earliest_s = now
-        if self._vetoed and self.view.budget is not None:
-            earliest_s = self.view.budget.end_s
-        latest_s = plan.end_s - job.walltime_s + TIME_TOLERANCE_S
-        times_s = times_s[(times_s >= earliest_s) & (times_s <= latest_s)]
-        asleep_before = np.zeros((plan.steps + 1, len(ready_s)), dtype=np.intp)
-        np.cumsum(~plan.on, axis=0, out=asleep_before[1:])
-        for first in range(0, len(times_s), _CANDIDATES_A_PIECE):
-            piece_s = times_s[first : first + _CANDIDATES_A_PIECE]
-            fits = self._fits(piece_s, job, ready_s, asleep_before)
-            enough = np.flatnonzero(fits.sum(axis=1) >= job.res)
-            if len(enough):
-                at = int(enough[0])
-                ids = np.flatnonzero(fits[at])
-                speeds = live.ladder.speed_flops(ids, self.view.pstate[ids].astype(np.int8))
-                order = np.lexsort((ids, -speeds, self._free[ids]))
-                return Promise(job, float(piece_s[at]), np.sort(ids[order[: job.res]]))
-        return Promise(job, np.inf, np.empty(0, dtype=np.intp))
+        opens_s, closes_s, hosts = self._openings(job.walltime_s)
+        times_s, enders_s = np.sort(opens_s), np.sort(closes_s)
+        count = np.searchsorted(times_s, times_s + TIME_TOLERANCE_S, side="right")
+        count -= np.searchsorted(enders_s, times_s)
+        enough = np.flatnonzero(count >= job.res)
+        if not len(enough):
+            return Promise(job, np.inf, np.empty(0, dtype=np.intp))
+        start_s = float(times_s[enough[0]])
+        ids = hosts[(opens_s <= start_s + TIME_TOLERANCE_S) & (closes_s >= start_s)]
+        speeds = self.live.ladder.speed_flops(ids, self.view.pstate[ids].astype(np.int8))
+        order = np.lexsort((ids, -speeds, self._free[ids]))
+        return Promise(job, start_s, np.sort(ids[order[: job.res]]))
 
-    def _fits(self, times_s: FloatArray, job: Job, ready_s: FloatArray, asleep_before: HostIds) -> BoolArray:
-        """Which servers can take ``job`` at each of these times: [times, N]."""
-        plan = self.live.plan
-        first = ((times_s - plan.start_s + TIME_TOLERANCE_S) / plan.step_s).astype(np.intp)
-        end = np.ceil((times_s + job.walltime_s - plan.start_s - TIME_TOLERANCE_S) / plan.step_s)
-        awake = asleep_before[np.minimum(end.astype(np.intp), plan.steps)] == asleep_before[first]
-        woken = ~plan.on[np.maximum(first - 1, 0)] & (first > self.step)[:, None]
-        on_s = self.view.power_model.on_s[self.view.platform.kind_of]
-        on_at_s = (plan.start_s + first * plan.step_s)[:, None] + np.where(woken, on_s, 0.0)
-        late_s = np.maximum(on_at_s, ready_s)
-        return np.asarray(awake & (late_s <= times_s[:, None] + TIME_TOLERANCE_S) & self.view.available)
+    def _openings(self, walltime_s: float) -> tuple[FloatArray, FloatArray, HostIds]:
+        """From when and until when servers can take a job of this length, s: one entry a run of steps."""
+        plan, view = self.live.plan, self.view
+        _, host, begin, end = plan.runs_on(self.step)
+        on_s = np.where(begin > self.step, view.power_model.on_s[view.platform.kind_of[host]], 0.0)
+        opens_s = np.maximum(plan.start_s + begin * plan.step_s + on_s, self._ready_s()[host])
+        if self._vetoed and view.budget is not None:
+            opens_s = np.maximum(opens_s, view.budget.end_s)
+        closes_s = plan.start_s + end * plan.step_s - walltime_s + TIME_TOLERANCE_S
+        fits = (opens_s <= closes_s) & view.available[host]
+        return opens_s[fits], closes_s[fits], host[fits]
 
     def _ready_s(self) -> FloatArray:
         """When each server can take a job at the earliest, were it planned on, s."""
@@ -234,10 +222,5 @@ class BeasyPass:
         waking = view.host_state == HostState.SWITCHING_ON
         ready_s = np.where(waking, view.state_since_s + on_s, next_s + on_s)
         ready_s[self._free] = view.now
-        for end_s, _, job in view.ends:
-            assert job.hosts is not None
-            ready_s[job.hosts.ids] = max(end_s, view.now)
-        for action in self.actions:
-            assert isinstance(action, Start)
-            ready_s[action.hosts.ids] = view.now + action.job.walltime_s
-        return ready_s
+        busy = np.isfinite(self.live.ends_s)
+        return np.where(busy, np.maximum(self.live.ends_s, view.now), ready_s)

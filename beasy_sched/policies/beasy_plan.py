@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.job import Job
+from beasy_sched.model.platform import FloatArray
 from beasy_sched.policies.beasy_cells import CellPowers, StateArray
 from beasy_sched.policies.beasy_compensation import Rest, RunningJob
 from beasy_sched.policies.beasy_scheduling import Change, EnergyTest, Outlook
@@ -38,10 +39,15 @@ class LivePlan:
         """Copy the plans of ``view``; see `Beasy`'s options for the others."""
         assert view.plans is not None
         self.plan = WorkingPlan(view.plans, view.platform, view.pstate.astype(np.int16))
-        self.cells = CellPowers.of(view.platform, idle_power=idle_power)
+        self.cells = CellPowers(view.platform, idle_power=idle_power)
         self.ladder = Ladder(view.platform)
         self.until: npt.NDArray[np.intp] = np.zeros(view.platform.size, dtype=np.intp)
         """Steps before this one belong to a running job, by host."""
+        self.ends_s: FloatArray = np.full(view.platform.size, -np.inf)
+        """When the running job of each host ends at the latest, s; minus infinity without one."""
+        self._hosts = np.arange(view.platform.size)
+        self._levels_of: tuple[int, int, float] | None = None
+        self._levels_j: FloatArray = np.empty(0)
         self._user_error = user_error
         self._held: dict[str, _Held] = {}
         self._released: list[_Held] = []
@@ -58,32 +64,36 @@ class LivePlan:
         dt_s = np.full(plan.steps - step, plan.step_s)
         dt_s[0] = max(plan.start_of(step + 1) - view.now, TIME_TOLERANCE_S)
         outlook = Outlook(
-            states=plan.states[step:].copy(),
+            states=plan.states[step:],
             now_states=view.pstate.astype(np.int8),
             reserved_until=np.maximum(self.until - step, 0),
-            level_j=self.levels_j(view, step),
+            level_j=lambda: self.levels_j(view, step),
             min_j=plan.battery.min_j,
             dt_s=dt_s,
+            asleep_rows=lambda first, end: plan.asleep_steps(self._hosts, step + first, step + end),
+            write=lambda hosts, states: plan.set_states(hosts, step, step + len(states), states),
         )
         return EnergyTest(self.cells, outlook)
 
-    def levels_j(self, view: View, step: int) -> npt.NDArray[np.float64]:
-        """Planned battery energy at the end of the present step and of each later one, J."""
+    def levels_j(self, view: View, step: int) -> FloatArray:
+        """Planned battery energy at the end of the present step and of each later one, J.
+
+        Projected again only where the plan or the true level has changed since.
+        """
         assert view.storage_state is not None
-        return self.plan.project_soc(step, view.storage_state.battery_j)[1:]
+        of = (self.plan.version, step, view.storage_state.battery_j)
+        if of != self._levels_of:
+            self._levels_of = of
+            self._levels_j = self.plan.project_soc(step, view.storage_state.battery_j)[1:]
+        return self._levels_j
 
     def start(self, view: View, step: int, job: Job, test: EnergyTest, change: Change) -> None:
         """Give a job its servers to its walltime, and make the changes that this takes."""
-        plan, hosts, end = self.plan, change.hosts, step + change.end
-        before = plan.states[step:end, hosts].copy()
-        unchanged = change.asleep is None and np.array_equal(before, change.columns)
+        hosts, end = change.hosts, step + change.end
+        before = self.plan.states[step:end, hosts]
         test.apply(change)
-        if not unchanged:
-            touched = hosts if change.asleep is None else np.union1d(hosts, change.asleep[1])
-            last = end if change.asleep is None else max(end, step + int(change.asleep[0].max()) + 1)
-            plan.set_states(touched, step, last, test.outlook.states[: last - step, touched])
-            test.outlook.level_j = self.levels_j(view, step)
         self.until[hosts] = end
+        self.ends_s[hosts] = view.now + job.walltime_s
         self._held[job.id] = _Held(job, hosts, step, before, view.now)
 
     def settle_ends(self, view: View, step: int) -> None:
@@ -92,6 +102,7 @@ class LivePlan:
         for key in ended:
             held = self._held.pop(key)
             self.until[held.hosts] = 0
+            self.ends_s[held.hosts] = -np.inf
             if step < held.first + len(held.before):
                 self._released.append(held)
 

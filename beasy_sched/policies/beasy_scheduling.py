@@ -1,8 +1,16 @@
-"""BEASY's energy test: can a job be started and finished on these servers? (Section IV-B, 1 and 2a-2c)."""
+"""BEASY's energy test: can a job be started and finished on these servers? (Section IV-B, 1 and 2a-2c).
+
+Most jobs that must be paid for are paid for by the next hour or two, so the scan for idle servers goes
+forward in pieces, each longer than the last, and ends with the piece that is enough; what is certain to
+be too little is found by counting idle steps, without a scan. The test reads the plan where it stands:
+nothing is copied for a test that fails, and `EnergyTest.apply` writes only the cells that change.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +28,19 @@ from beasy_sched.policies.beasy_cells import (
 )
 
 ENERGY_TOLERANCE_J = 1e-6
+_FIRST_ROWS: Final = 16
+"""How far the first scan for idle servers looks; each further one looks four times as far."""
+
+
+@dataclass
+class Kept:
+    """Cells that may not be put to sleep: the head job's reservation."""
+
+    hosts: BoolArray
+    """Which servers, [N]."""
+    first: int
+    end: int
+    """In rows ``first`` to ``end`` - 1."""
 
 
 @dataclass
@@ -27,25 +48,28 @@ class Outlook:
     """The plan from the present step on: L rows, row 0 the present step, N servers."""
 
     states: StateArray
-    """Planned P-states, [L, N]; the test writes its changes here."""
+    """Planned P-states, [L, N]: the plan itself, not a copy."""
     now_states: StateArray
     """What the servers are in now: a computing P-state or that of sleep, [N]."""
     reserved_until: npt.NDArray[np.intp]
     """Rows before this one are taken by a running or verified job, [N]; 0 for a server without one."""
-    level_j: FloatArray
+    level_j: Callable[[], FloatArray]
     """Planned battery energy at the end of each row, [L] (Eq. 1)."""
     min_j: float
     """Battery energy at SoC_min."""
     dt_s: FloatArray
     """Length of each row, [L]: what is left of the present step, then whole steps."""
-    kept: BoolArray | None = None
-    """More cells that may not be put to sleep (the head job's reservation), [L, N]."""
+    asleep_rows: Callable[[npt.NDArray[np.intp], int], npt.NDArray[np.intp]]
+    """Counts the rows from one (by host) up to another, not included, that each server is asleep in."""
+    write: Callable[[HostIds, StateArray], object]
+    """Plans servers in these states from row 0 on."""
+    kept: Kept | None = None
 
     @property
     def rows_to_limit(self) -> int:
         """Rows before the first whose planned SoC is at SoC_min or below: energy may be moved in these."""
-        low = self.level_j <= self.min_j * (1.0 + 1e-9)
-        return int(np.argmax(low)) if low.any() else len(self.level_j)
+        low = self.level_j() <= self.min_j * (1.0 + 1e-9)
+        return int(np.argmax(low)) if low.any() else len(low)
 
 
 @dataclass(frozen=True)
@@ -67,31 +91,28 @@ class Change:
 
 @dataclass
 class _Savings:
-    """E_poss of all servers, as long as the plan stays as it is."""
+    """E_poss in the first rows, as long as the plan stays as it is."""
 
     idle: BoolArray
     by_host_j: FloatArray
-    total_j: FloatArray = field(init=False)
+    """What sleeping in rows 0 to k would save, for every k and server."""
 
-    def __post_init__(self) -> None:
-        self.total_j = self.by_host_j.sum(axis=1)
+    @property
+    def total_j(self) -> FloatArray:
+        """What sleeping in rows 0 to k would save in all, for every k."""
+        total_j: FloatArray = self.by_host_j.sum(axis=1)
+        return total_j
 
 
 class EnergyTest:
     """Verifications 1 and 2 on one outlook; `apply` changes it."""
 
     def __init__(self, cells: CellPowers, outlook: Outlook) -> None:
-        """Test against ``outlook``, whose arrays are the test's to change."""
+        """Test against ``outlook``, which `apply` writes to."""
         self.cells = cells
         self.outlook = outlook
         self._savings: _Savings | None = None
-        self.short_j = (0.0, 0.0)
-        """What the job last refused needed, and all that idle servers could save for it, J."""
-
-    def asleep_rows(self, hosts: HostIds, end: int) -> npt.NDArray[np.intp]:
-        """In how many of the rows 0 to ``end`` - 1 each of ``hosts`` is planned asleep."""
-        asleep = self.cells.asleep(self.outlook.states[:end, hosts], hosts)
-        return np.asarray(asleep.sum(axis=0))
+        self._refused: Change | None = None
 
     def check(self, hosts: HostIds, end: int) -> Change | None:
         """Return what must change for a job to hold ``hosts`` to row ``end``; None where it cannot.
@@ -101,26 +122,39 @@ class EnergyTest:
         outlook = self.outlook
         old = outlook.states[:end, hosts]
         asleep = self.cells.asleep(old, hosts)
-        if not asleep.any():
+        woken = int(np.count_nonzero(asleep))
+        if not woken:
             return Change(hosts, end, old)  # Verification 1
         columns = kept_on(old, asleep, outlook.now_states[hosts])
-        needed_j = self._needed_j(hosts, columns)
-        change = Change(hosts, end, columns, needed_j, woken=int(asleep.sum()))
-        return change if needed_j <= ENERGY_TOLERANCE_J else self._pay(change)
+        change = Change(hosts, end, columns, self._needed_j(hosts, columns), woken=woken)
+        return change if change.needed_j <= ENERGY_TOLERANCE_J else self._pay(change)
 
     def apply(self, change: Change) -> None:
-        """Write a change into the outlook (2c). The caller recomputes the planned levels."""
-        outlook = self.outlook
+        """Write a change into the plan (2c)."""
+        outlook, own = self.outlook, change.hosts
         if change.asleep is not None:
-            rows, hosts = change.asleep
-            outlook.states[rows, hosts] = self.cells.sleep_pstate[hosts]
-        outlook.states[: change.end, change.hosts] = change.columns
-        outlook.reserved_until[change.hosts] = change.end
+            rows, sleepers = change.asleep
+            hosts = np.union1d(own, sleepers)
+            states = outlook.states[: max(change.end, int(rows.max()) + 1), hosts]
+            states[rows, np.searchsorted(hosts, sleepers)] = self.cells.sleep_pstate[sleepers]
+            states[: change.end, np.searchsorted(hosts, own)] = change.columns
+            outlook.write(hosts, states)
+        elif change.woken:
+            outlook.write(own, change.columns)
+        outlook.reserved_until[own] = change.end
         self.forget()
 
     def forget(self) -> None:
         """The outlook has changed: what idle servers would save must be worked out anew."""
         self._savings = None
+
+    def short_j(self) -> tuple[float, float]:
+        """What the job last refused needed, and all that idle servers could save for it, J."""
+        if self._refused is None:
+            return (0.0, 0.0)
+        limit, change = self.outlook.rows_to_limit, self._refused
+        found_j = float(self._savings_for(change, limit, limit).total_j.max()) if limit else 0.0
+        return (change.needed_j, found_j)
 
     def _needed_j(self, hosts: HostIds, columns: StateArray) -> float:
         """2a: sum of Ed' - Ed, the transitions in and just after the job's rows included."""
@@ -136,58 +170,73 @@ class EnergyTest:
         ]
         return float((energies[0] - energies[1]).sum())
 
-    def _pay(self, change: Change) -> Change | None:
-        """2b: put idle servers to sleep, from the present step forward, until that pays for the job."""
-        limit = self.outlook.rows_to_limit
-        self.short_j = (change.needed_j, 0.0)
-        if limit == 0:
-            return None
-        if self._savings is None:
-            self._savings = self._savings_of(np.arange(len(self.outlook.now_states)), limit)
-        every = self._savings
-        own = self._own_savings(change, limit)
-        total_j = every.total_j - every.by_host_j[:, change.hosts].sum(axis=1) + own.total_j
-        enough = total_j >= change.needed_j - ENERGY_TOLERANCE_J
-        if not enough.any():
-            self.short_j = (change.needed_j, float(total_j.max()))
-            return None
-        idle, by_host_j = every.idle.copy(), every.by_host_j.copy()
-        idle[:, change.hosts], by_host_j[:, change.hosts] = own.idle, own.by_host_j
-        return _with_sleepers(change, idle, by_host_j, int(np.argmax(enough)))
+    # --- 2b: what idle servers would save -------------------------------------------------------------
 
-    def _own_savings(self, change: Change, limit: int) -> _Savings:
-        """What the job's own servers would save after its end."""
-        outlook, end = self.outlook, change.end
-        if end >= limit:
-            nothing = np.zeros((limit, len(change.hosts)))
-            return _Savings(nothing.astype(np.bool_), nothing)
-        states = outlook.states[: limit + 1, change.hosts].copy()
-        states[:end] = change.columns
-        return self._savings_of(change.hosts, limit, states, end)
+    def _pay(self, change: Change) -> Change | None:
+        """Put idle servers to sleep, from the present step forward, until that pays for the job."""
+        limit, rows, least_j = self.outlook.rows_to_limit, 0, change.needed_j - ENERGY_TOLERANCE_J
+        if self._most_j(limit) >= least_j:
+            while rows < limit:
+                rows = min(max(4 * rows, _FIRST_ROWS), limit)
+                savings = self._savings_for(change, rows, limit)
+                rows = len(savings.idle)
+                enough = savings.total_j >= least_j
+                if enough.any():
+                    return _with_sleepers(change, savings, int(np.argmax(enough)))
+        self._refused = change
+        return None
+
+    def _most_j(self, limit: int) -> float:
+        """No less than what idle servers could save before row ``limit``, by counting their steps."""
+        outlook = self.outlook
+        first = np.minimum(outlook.reserved_until, limit)
+        idle_rows = limit - first - outlook.asleep_rows(first, limit)
+        return float((idle_rows * self.cells.most_saved_j(float(outlook.dt_s.max()))).sum())
+
+    def _savings_for(self, change: Change, rows: int, limit: int) -> _Savings:
+        """E_poss in the first rows for a job: that of all other servers, and of its own after its end."""
+        outlook, hosts, end = self.outlook, change.hosts, change.end
+        if self._savings is None or len(self._savings.idle) < rows:
+            everyone = np.arange(len(outlook.now_states))
+            self._savings = self._savings_of(everyone, rows, limit, outlook.states[: limit + 1])
+        every = self._savings
+        idle, by_host_j = every.idle.copy(), every.by_host_j.copy()
+        idle[:, hosts], by_host_j[:, hosts] = False, 0.0
+        if end < len(idle):
+            states = outlook.states[: limit + 1, hosts]
+            states[:end] = change.columns
+            own = self._savings_of(hosts, len(idle), limit, states, end)
+            idle[:, hosts], by_host_j[:, hosts] = own.idle, own.by_host_j
+        return _Savings(idle, by_host_j)
 
     def _savings_of(
-        self, hosts: HostIds, limit: int, states: StateArray | None = None, taken: int = 0
+        self, hosts: HostIds, rows: int, limit: int, states: StateArray, taken: int = 0
     ) -> _Savings:
+        """E_poss in the first ``rows`` of rows before ``limit``; ``taken`` of them belong to a job.
+
+        A run of idle steps that would save nothing on the whole is left alone. Some more rows are looked
+        at than asked for, so that a run that goes on beyond them is not taken for a short one.
+        """
         outlook, cells = self.outlook, self.cells
-        rows = slice(0, limit + 1)  # one more, for the transition after the last row
-        if states is None:
-            states = outlook.states[rows, hosts]
-        dt_s, before = outlook.dt_s[rows], cells.asleep(outlook.now_states[hosts], hosts)
+        seen = min(rows + cells.rows_to_break_even(float(outlook.dt_s[-1])) + 1, limit)
+        states, dt_s = states[: seen + 1], outlook.dt_s[: seen + 1]  # one more, for the transition after
+        before = cells.asleep(outlook.now_states[hosts], hosts)
         first_free = np.maximum(outlook.reserved_until[hosts], taken)
         row = np.arange(len(states))[:, None]
         idle = ~cells.asleep(states, hosts) & (cells.sleep_pstate[hosts] >= 0)
-        idle &= (row >= first_free) & (row < limit)
+        idle &= (row >= first_free) & (row < seen)
         if outlook.kept is not None:
-            idle &= ~outlook.kept[rows][:, hosts]
+            idle[outlook.kept.first : outlook.kept.end] &= ~outlook.kept.hosts[hosts]
         saved_j = sleep_savings_j(cells, states, before, hosts, dt_s, idle)
         good = worthwhile(saved_j, idle)
         if good is not idle:
             saved_j = sleep_savings_j(cells, states, before, hosts, dt_s, good)
-        return _Savings(good[:limit], saved_j[:limit])
+        return _Savings(good[:rows], saved_j[:rows])
 
 
-def _with_sleepers(change: Change, idle: BoolArray, by_host_j: FloatArray, last: int) -> Change:
+def _with_sleepers(change: Change, savings: _Savings, last: int) -> Change:
     """Sleep in all rows before ``last``, and in row ``last`` as few servers as are needed."""
+    idle, by_host_j = savings.idle, savings.by_host_j
     before_j = by_host_j[last - 1] if last else np.zeros(idle.shape[1])
     gain_j = np.where(idle[last], by_host_j[last] - before_j, 0.0)
     fixed_j = float(np.where(idle[last], before_j, by_host_j[last]).sum())

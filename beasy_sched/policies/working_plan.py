@@ -32,6 +32,32 @@ class Change(NamedTuple):
     """Planned energy before the change, of the changed steps and the one after them."""
 
 
+class Runs(NamedTuple):
+    """Runs of steps in which servers are planned on without a break: one entry a run."""
+
+    first_step: int
+    """Nothing before this step was looked at: a run may have begun earlier."""
+    host: HostIds
+    begin: IntArray
+    end: IntArray
+    """The step after the last one of the run."""
+
+    @classmethod
+    def of(cls, on: npt.NDArray[np.bool_], step: int) -> Runs:
+        """The runs of a plan, (T, N), from ``step`` on."""
+        edges = np.zeros((on.shape[1], len(on) - step + 2), dtype=np.bool_)
+        edges[:, 1:-1] = on[step:].T
+        host, place = np.nonzero(edges[:, 1:] != edges[:, :-1])  # begins and ends by turns
+        return cls(step, host[::2], step + place[::2], step + place[1::2])
+
+    def since(self, step: int) -> Runs:
+        """What is left of the runs from ``step`` on."""
+        if step == self.first_step:
+            return self
+        left = self.end > step
+        return Runs(step, self.host[left], np.maximum(self.begin[left], step), self.end[left])
+
+
 class WorkingPlan:
     """Planned states of all servers over every known window, and what follows from them step by step.
 
@@ -65,6 +91,11 @@ class WorkingPlan:
         self._changes = 0
         self._run_from: IntArray = np.zeros(platform.size, dtype=np.intp)
         self._run_end: IntArray = np.zeros(platform.size, dtype=np.intp)
+        self._asleep_before: npt.NDArray[np.int32] = np.zeros((platform.size, self.steps + 1), dtype=np.int32)
+        self._counted = np.zeros(platform.size, dtype=np.bool_)
+        self._runs: Runs | None = None
+        self.version = 0
+        """Another number after every change of states or production."""
 
     @property
     def steps(self) -> int:
@@ -120,11 +151,15 @@ class WorkingPlan:
     def set_production(self, step: int, renew_w: float) -> None:
         """Put a step's production (W) as it is known by now in the place of the predicted one."""
         self.renew_w[step] = renew_w
+        self.version += 1
 
     def _write(self, hosts: HostIds, first_step: int, end_step: int, pstate: int | StateArray) -> None:
         self.states[first_step:end_step, hosts] = pstate
         self.on[first_step:end_step, hosts] = self.states[first_step:end_step, hosts] != self.sleep[hosts]
         self._run_end[hosts] = 0
+        self._counted[hosts] = False
+        self._runs = None
+        self.version += 1
 
     # --- what follows from the states ------------------------------------------------------------------
 
@@ -176,6 +211,24 @@ class WorkingPlan:
             ends = np.where(changes.any(axis=0), step + changes.argmax(axis=0), self.steps)
             self._run_from[again], self._run_end[again] = step, ends
         return self._run_end[hosts]
+
+    def asleep_steps(self, hosts: HostIds, first_step: IntArray | int, end_step: IntArray | int) -> IntArray:
+        """In how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
+
+        The steps may differ from host to host. Counted from sums along each server's steps, which are
+        made again for servers whose states have changed.
+        """
+        stale = hosts[~self._counted[hosts]]
+        if len(stale):
+            self._asleep_before[stale, 1:] = np.cumsum(~self.on[:, stale].T, axis=1, dtype=np.int32)
+            self._counted[stale] = True
+        return np.asarray(self._asleep_before[hosts, end_step] - self._asleep_before[hosts, first_step])
+
+    def runs_on(self, step: int) -> Runs:
+        """Every server's runs of steps planned on, from ``step`` on, by server and step."""
+        if self._runs is None or self._runs.first_step > step:
+            self._runs = Runs.of(self.on, step)
+        return self._runs.since(step)
 
     def project_soc(self, step: int, battery_j: float) -> FloatArray:
         """Battery energy (J) at the start of ``step`` and at the end of it and of each later one (Eq. 1).

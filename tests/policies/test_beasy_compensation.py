@@ -33,7 +33,7 @@ def platform(count: int) -> Platform:
 
 
 def tools(count: int) -> tuple[CellPowers, Ladder]:
-    return CellPowers.of(platform(count)), Ladder(platform(count))
+    return CellPowers(platform(count)), Ladder(platform(count))
 
 
 def rest(*plans: str, missing_j: float = 0.0, reserved: dict[int, int] | None = None, **battery) -> Rest:
@@ -44,7 +44,7 @@ def rest(*plans: str, missing_j: float = 0.0, reserved: dict[int, int] | None = 
     for host, end in (reserved or {}).items():
         until[host] = end
     cells, dt_s, hosts = (
-        CellPowers.of(platform(len(plans))),
+        CellPowers(platform(len(plans))),
         np.full(len(states), 100.0),
         np.arange(len(plans)),
     )
@@ -252,7 +252,7 @@ def test_planned_demand_is_that_of_the_states(seed):
         assert left.diff_j >= -1e-6
     else:
         saving(left, int(rng.integers(0, 8))).lower([])
-    cells, hosts = CellPowers.of(platform(4)), np.arange(4)
+    cells, hosts = CellPowers(platform(4)), np.arange(4)
     was_asleep = shifted(cells.asleep(left.states, hosts), left.now_asleep)
     energy_j = cells.energy_j(left.states, was_asleep, hosts, left.dt_s)
     np.testing.assert_allclose(left.demand_j, energy_j.sum(axis=1), atol=1e-6)

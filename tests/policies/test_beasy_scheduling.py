@@ -22,7 +22,7 @@ from beasy_sched.policies.beasy_cells import (
     sleep_savings_j,
     worthwhile,
 )
-from beasy_sched.policies.beasy_scheduling import EnergyTest, Outlook
+from beasy_sched.policies.beasy_scheduling import EnergyTest, Kept, Outlook
 
 ON, SLOWER, ASLEEP = 0, 1, 2
 BUSY_J, ASLEEP_J, FALLING_J, WAKING_J = 10_000.0, 500.0, 885.0, 9_600.0
@@ -30,7 +30,7 @@ BUSY_J, ASLEEP_J, FALLING_J, WAKING_J = 10_000.0, 500.0, 885.0, 9_600.0
 
 def cells(count: int, *, idle_power: bool = False) -> CellPowers:
     names = tuple(f"n{i}" for i in range(count))
-    return CellPowers.of(Platform((FAST,), np.zeros(count, dtype=np.intp), names), idle_power=idle_power)
+    return CellPowers(Platform((FAST,), np.zeros(count, dtype=np.intp), names), idle_power=idle_power)
 
 
 def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: int | None = None, **more):
@@ -46,7 +46,15 @@ def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: i
     idle_power = more.pop("idle_power", False)
     dt_s = np.full(len(states), 100.0)
     now = np.full(len(plans), ON, dtype=np.int8)
-    outlook = Outlook(states, more.pop("now", now), until, level_j, 20.0, dt_s, **more)
+
+    def asleep_rows(first: np.ndarray, end: int) -> np.ndarray:
+        return np.array([(states[at:end, host] == ASLEEP).sum() for host, at in enumerate(first)])
+
+    def write(hosts: np.ndarray, columns: np.ndarray) -> None:
+        states[: len(columns), hosts] = columns
+
+    now = more.pop("now", now)
+    outlook = Outlook(states, now, until, lambda: level_j, 20.0, dt_s, asleep_rows, write, **more)
     return EnergyTest(cells(len(plans), idle_power=idle_power), outlook)
 
 
@@ -124,9 +132,10 @@ def test_2b_leaves_servers_with_a_job_alone(reserved):
 
 
 def test_2b_leaves_the_head_jobs_reservation_alone():
-    kept = np.zeros((5, 2), dtype=np.bool_)
-    kept[:, 1] = True
+    kept = Kept(np.array([False, True]), 0, 5)
     assert energy_test("11..1", "11111", kept=kept).check(np.array([0]), 4) is None
+    kept = Kept(np.array([False, True]), 3, 5)
+    assert energy_test("11..1", "11111", kept=kept).check(np.array([0]), 4) is not None
 
 
 def test_2b_counts_the_jobs_own_servers_after_its_end():
@@ -236,9 +245,9 @@ def test_a_run_too_short_to_pay_for_its_transitions_is_left_out(length_s, worth)
     """Waking at 300 W: asleep for 100 s saves 9115 - 4000 J, for 7 s 280 - 4000 J."""
     watts = (100.0, 70.0, 5.0, 60.0, 300.0)
     costly = dataclasses.replace(FAST, idle_w=watts, epsilon_w=watts, full_w=watts)
-    powers = CellPowers.of(Platform((costly,), np.zeros(1, dtype=np.intp), ("n0",)))
-    states, dt_s = np.zeros((3, 1), dtype=np.int8), np.array([100.0, length_s, 100.0])
-    idle = np.array([[False], [True], [False]])
+    powers = CellPowers(Platform((costly,), np.zeros(1, dtype=np.intp), ("n0",)))
+    states, dt_s = np.zeros((3, 1), dtype=np.int8), np.array([length_s, 100.0, 100.0])
+    idle = np.array([[True], [False], [False]])
     saved_j = sleep_savings_j(powers, states, np.array([False]), np.array([0]), dt_s, idle)
     assert worthwhile(saved_j, idle).any() == worth
 
