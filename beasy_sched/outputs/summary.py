@@ -77,6 +77,8 @@ def _site_part(power: PowerSide) -> dict[str, Any]:
         "soc_start_pct": battery.soc_start_pct,
         "soc_final_pct": soc_pct,
         "soc_target_pct": battery.soc_target_pct,
+        "soc_min_pct": battery.soc_min_pct,
+        "soc_max_pct": battery.soc_max_pct,
         "soc_distance_points": soc_pct - battery.soc_target_pct,
         "soc_lowest_pct": min((row.record.soc_after_pct for row in power.trace), default=soc_pct),
         "largest_relative_residual": max((row.record.relative_residual for row in power.trace), default=0.0),
