@@ -9,7 +9,7 @@ import numpy as np
 from beasy_sched.plan.predictions import predict_window
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.report.chart import MOST_POINTS, Absent, Chart, FloatArray, TimeChart, power_unit
-from beasy_sched.report.run_data import Ending, RunData
+from beasy_sched.report.run_data import RUN_OVER, Ending, RunData
 from beasy_sched.report.steps import StepCurve
 
 SOURCES: Final = {
@@ -62,7 +62,7 @@ def power_balance(run: RunData, prefix: str) -> Chart:
     total_w = sum((by_column[c] for c in SOURCES if c in by_column), np.zeros(len(curve.times_s)))
     unit, size_w = power_unit(float(total_w.max()))
     chart = TimeChart(f"{prefix}-balance", "Power balance", prefix, run.end_s, unit,
-                      f"uses     power [{unit}]     sources", height=360)  # fmt: skip
+                      f"\u2190 uses\u2003power [{unit}]\u2003sources \u2192", height=360)  # fmt: skip
     nothing = []
     for names, stack in ((SOURCES, "sources"), (USES, "uses")):
         for column, (name, paint) in names.items():
@@ -85,9 +85,11 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
     site = (run.summary or {}).get("site", {})
     times_s, real_pct = _levels(run.trace, "soc_pct", site.get("soc_start_pct"))
     if plans is not None:
-        chart.shade(_spans(dangerous_steps(run, plans), step_edges_s(run.trace)), "danger-shade")
+        dangerous = dangerous_steps(run, plans)
+        chart.shade(_spans(dangerous, step_edges_s(run.trace)), "danger-shade")
         chart.notes.append(
-            "Shaded: dangerous steps (more than half of the plan's nine curves are below the minimum)."
+            f"Dangerous steps (shaded; more than half of the plan's nine curves are below the minimum): "
+            f"{int(dangerous.sum()):,} of {len(dangerous):,}."
         )
     if "planned_soc_pct" in run.trace.columns:
         chart.line("planned", *_levels(run.trace, "planned_soc_pct", None), "planned", dash="dash")
@@ -162,7 +164,7 @@ def _battery_limits(site: dict[str, Any], plans: PlanStore | None) -> dict[str, 
 
 def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct: FloatArray) -> None:
     """A cross where jobs were killed, one an instant, at the level of then."""
-    kills = [line for line in run.endings or [] if line.action == "kill"]
+    kills = [line for line in run.endings or [] if line.action == "kill" and line.rule != RUN_OVER]
     if not kills:
         return
     at_once: dict[float, list[Ending]] = {}

@@ -35,7 +35,7 @@ _BATSIM_STATES = {
     "COMPLETED_KILLED": JobState.KILLED,
     "REJECTED": JobState.REJECTED,
 }
-_OVER = "the run is over"
+RUN_OVER = "the run is over"
 """The rule under which a run's end kills what still runs, and rejects what still waits."""
 
 
@@ -174,7 +174,7 @@ def _read_jobs(run: Run, endings: list[Ending] | None) -> Jobs | None:
 
 def _tell_run_end(jobs: Jobs, endings: list[Ending]) -> None:
     """Batsim's table cannot tell what the end of the run cut off; the decision log can."""
-    over = {line.job for line in endings if line.rule == _OVER}
+    over = {line.job for line in endings if line.rule == RUN_OVER}
     if not over:
         return
     instead = {
