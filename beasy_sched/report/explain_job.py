@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.policies.facts import NOT_RESERVED, RESERVED
+from beasy_sched.policies.facts import SET_ASIDE
 from beasy_sched.report.explain_numbers import count, energy, span
 from beasy_sched.report.explain_records import Decision, JobRow, read_decisions, read_jobs
 from beasy_sched.report.explain_story import Entry, Section, Story, because, told
@@ -26,8 +26,8 @@ class _Others:
     """Of those that started: how many had come after it."""
     holders: dict[str, None] = field(default_factory=dict)
     """Jobs that had a reservation before it was its turn, in the order in which they got them."""
-    changes: list[tuple[Decision, int]] = field(default_factory=list)
-    """P-states of its servers while it ran, and of how many."""
+    changes: list[tuple[Decision, int, Decision | None]] = field(default_factory=list)
+    """P-states of its servers while it ran, of how many, and the compensation behind it."""
 
 
 @dataclass
@@ -108,16 +108,20 @@ def _others(prefix: str, life: _Life) -> _Others:
     started_s = np.inf if start is None else start.time
     end_s = np.inf if life.end_s is None else life.end_s
     mine = None if start is None else start.host_set().ids
+    compensation: Decision | None = None
+    killed_s = next((each.time for each in life.own if each.kind == "kill"), np.inf)
     first_s = min((each.time for each in life.own), default=np.inf)
     for each in read_decisions(prefix):
         if each.time > end_s:
             break
-        if each.rule in (RESERVED, NOT_RESERVED) and each.time <= first_s:
+        if each.kind == "postpone" and each.rule != SET_ASIDE and each.time <= first_s:
             found.holders[each.job] = None
         if each.time < came_s and each.kind in ("start", "reject"):
             found.holders.pop(each.job, None)
         if each.time < came_s or each.job == life.id:
             continue
+        if each.kind == "compensate" or (compensation is not None and each.time > compensation.time):
+            compensation = each if each.kind == "compensate" else None
         if each.kind == "start" and each.time <= started_s:
             found.started += 1
             waited_s = each.facts.get("waited_s")
@@ -126,8 +130,8 @@ def _others(prefix: str, life: _Life) -> _Others:
             shared = int(np.isin(each.host_set().ids, mine).sum())
             if shared and each.kind == "start":
                 break  # its servers have been given to another job: it has ended
-            if shared and each.kind == "P-state" and each.facts.get("killed") != life.id:
-                found.changes.append((each, shared))
+            if shared and each.kind == "P-state" and each.time < killed_s:
+                found.changes.append((each, shared, compensation if each.rule == "planned" else None))
     return found
 
 
@@ -151,15 +155,19 @@ def _waiting(life: _Life, others: _Others) -> list[Section]:
         return []
     holders = [job for job in others.holders if job != life.id]
     if holders and (not entries or life.own[0].time - life.came_s > _AT_ONCE_S):
-        shown = ", ".join(holders[:5]) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
-        entries.insert(
-            0, Entry(f"Others were before it in the queue, with reservations: {shown}.", life.came_s)
-        )
+        entries.insert(0, Entry(f"Others were before it in the queue: {_some(holders)}.", life.came_s))
     if others.started:
         went = f"Meanwhile {count(others.started, 'other job')} started"
-        entries.append(Entry(f"{went}, {others.came_later} of them had come later."))
+        entries.append(Entry(f"{went}; {others.came_later} of them had come later."))
     title = "Waiting" if until_s is None else f"Waiting: {span(until_s - life.came_s)}"
     return [Section(title, entries)] if entries else []
+
+
+def _some(jobs: list[str]) -> str:
+    """Those that had the reservation one after the other, the first and the last by name."""
+    if len(jobs) <= 5:
+        return f"{', '.join(jobs)} had the reservation"
+    return f"{count(len(jobs), 'job')} had the reservation one after the other, from {jobs[0]} to {jobs[-1]}"
 
 
 def _start(life: _Life) -> list[Section]:
@@ -174,9 +182,10 @@ def _running(life: _Life, others: _Others) -> list[Section]:
         return []
     res = len(life.start.host_set())
     entries = []
-    for each, shared in others.changes:
+    for each, shared, compensation in others.changes:
         whose = "its host" if res == 1 else "its hosts" if shared == res else f"{shared} of its {res} hosts"
-        entries.append(Entry(f"{each.action} for {whose}. {because(each)}", each.time))
+        why = because(each) if compensation is None else f"{because(each)} {because(compensation)}"
+        entries.append(Entry(f"{each.action} for {whose}. {why}", each.time))
     return [Section("Servers while it ran", entries)]
 
 
@@ -228,5 +237,5 @@ def _data(life: _Life, others: _Others) -> dict[str, object]:
         "others_started_while_it_waited": others.started,
         "of_these_came_later": others.came_later,
         "decisions": [told(each) for each in life.own],
-        "p_states_while_it_ran": [told(each) for each, _ in others.changes],
+        "p_states_while_it_ran": [told(each) for each, _, _ in others.changes],
     }

@@ -151,7 +151,7 @@ def _told(decisions: list[Decision]) -> Iterator[Section]:
 _JOBS = {
     "kill": "Jobs killed",
     "start": "Jobs started",
-    "postpone": "Jobs that must wait on",
+    "postpone": "Jobs made to wait",
     "reject": "Jobs refused",
 }
 
