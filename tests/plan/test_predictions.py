@@ -117,3 +117,16 @@ def test_of_a_plan() -> None:
     sure = replace(plan, load_uncertainty=shares, renew_uncertainty=shares)
     np.testing.assert_allclose(predict_window(sure).energy_j / 3.6e6, np.tile([9.0, 8.0, 6.0], (9, 1)))
     assert predict_window(sure, 3.6e6).energy_j[0, 0] == pytest.approx(5 * 3.6e6)
+
+
+@pytest.mark.parametrize(
+    ("flow", "lost_kwh"), [("electrolyzer_w", [1.0, 2.0, 3.0]), ("fuel_cell_w", [-1.0, -2.0, -3.0])]
+)
+def test_of_a_window_with_its_planned_hydrogen(flow: str, lost_kwh: list[float]) -> None:
+    """1 kW in every hour, of a battery that has room for it."""
+    plan = hand_plan()
+    shares = np.zeros(3)
+    sure = replace(plan, load_uncertainty=shares, renew_uncertainty=shares)
+    flows = replace(sure, power=replace(sure.power, **{flow: np.full(3, 1e3)}))
+    without, with_it = (predict_window(each, 4.5 * 3.6e6).energy_j / 3.6e6 for each in (sure, flows))
+    np.testing.assert_allclose(without - with_it, np.minimum(np.tile(lost_kwh, (9, 1)), without))
