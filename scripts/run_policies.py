@@ -129,17 +129,18 @@ def _contend(each: Pair, signals: StopSignals, progress: Progress) -> tuple[Cont
 
 
 def _cause(each: Pair) -> str | None:
-    """Return the first complaint of either process; that its partner has gone is none."""
+    """Return the first complaint of either process, or the summary's; that a partner has gone is none."""
+    complaints = []
     with contextlib.suppress(OSError):
         text = (each.folder / LOG_NAME).read_text("utf-8", errors="replace")
         complaints = re.findall(r"^(?:beasy-sched|Error): (.*)", text, re.MULTILINE)
-        return next((found for found in complaints if "has gone away" not in found), None)
-    return None
+    told = (each.summary or {}).get("error")
+    return next((found for found in complaints if "has gone away" not in found), told)
 
 
 def _story(contender: Contender, duration_s: float) -> str:
     if contender.problem is not None or contender.summary is None:
-        return f"{contender.policy}: {contender.problem}"
+        return f"{contender.policy}: {contender.problem}; see {folder_name(contender.policy)}/{LOG_NAME}"
     shares = {column.name: column.text(contender.summary) for column in COLUMNS}
     finished, killed = shares["finished_pct"], shares["killed_pct"]
     return f"{contender.policy}: {finished} % of the jobs finished, {killed} % killed; {duration_s:.1f} s"
