@@ -116,7 +116,7 @@ class TimeChart:
             "type": "scatter", "mode": "markers", "name": plain(name), "x": times_s, "y": values,
             "marker": {"symbol": symbol, "color": color(paint), "size": size,
                        "line": {"width": 1.5, "color": color(paint)}},
-            "hovertemplate": f"%{{customdata[1]:,.2f}} {self.unit}",
+            "hovertemplate": f"%{{customdata:,.2f}} {self.unit}",
         }  # fmt: skip
         if texts is not None:
             trace |= {"text": [plain(text) for text in texts], "hovertemplate": "%{text}"}
@@ -158,7 +158,7 @@ class TimeChart:
         return {
             "type": "scatter", "mode": "lines", "name": plain(name), "x": x, "y": y,
             "line": {"color": color(paint), "width": width, "dash": dash},
-            "hovertemplate": f"%{{customdata[1]:,.2f}} {self.unit}",
+            "hovertemplate": f"%{{customdata:,.2f}} {self.unit}",
         }  # fmt: skip
 
 
@@ -185,8 +185,8 @@ def bars(
     layout = {
         "barmode": "stack", "bargap": 0.35, "hovermode": "y unified",
         "xaxis": {"title": {"text": plain(x_title)}, "fixedrange": True},
-        "yaxis": {"autorange": "reversed", "fixedrange": True, "type": "category",
+        "yaxis": {"autorange": "reversed", "showspikes": False, "fixedrange": True, "type": "category",
                   "showticklabels": len(names) > 1, "automargin": True},
     }  # fmt: skip
-    spec = {"kind": "plot", "height": 130 + 34 * len(names), "traces": traces, "layout": layout}
+    spec = {"kind": "plot", "height": 70 + 34 * len(names), "traces": traces, "layout": layout}
     return Chart(key, title, spec, note)

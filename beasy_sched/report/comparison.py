@@ -27,12 +27,16 @@ RUN_COLORS: Final = 7
 """How many colours the style sheet has for runs."""
 
 
-def common_charts(runs: Sequence[RunData]) -> list[Chart]:
-    """Outcomes and energy; with several runs also their state of charge and queues on one axis."""
-    charts = [chart for chart in (_outcomes(runs), _energy(runs)) if chart is not None]
-    if len(runs) > 1:
-        charts += [chart for chart in (_soc(runs), _queues(runs)) if chart is not None]
-    return charts
+def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
+    """Outcomes and energy."""
+    return [chart for chart in (_outcomes(runs), _energy(runs)) if chart is not None]
+
+
+def curves_together(runs: Sequence[RunData]) -> list[Chart]:
+    """State of charge and queue of several runs on one axis."""
+    if len(runs) < 2:
+        return []
+    return [chart for chart in (_soc(runs), _queues(runs)) if chart is not None]
 
 
 def _outcomes(runs: Sequence[RunData]) -> Chart | None:

@@ -62,7 +62,7 @@ def power_balance(run: RunData, prefix: str) -> Chart:
     total_w = sum((by_column[c] for c in SOURCES if c in by_column), np.zeros(len(curve.times_s)))
     unit, size_w = power_unit(float(total_w.max()))
     chart = TimeChart(f"{prefix}-balance", "Power balance", prefix, run.end_s, unit,
-                      f"\u2190 uses\u2003power [{unit}]\u2003sources \u2192", height=360)  # fmt: skip
+                      f"\u2190 uses\u2003power [{unit}]\u2003sources \u2192", height=330)  # fmt: skip
     nothing = []
     for names, stack in ((SOURCES, "sources"), (USES, "uses")):
         for column, (name, paint) in names.items():

@@ -18,14 +18,6 @@ _ENDINGS = (
 )
 """Files that make a run, the one that tells most first."""
 
-CAMPAIGN_FILE = "runs.parquet"
-"""The file that makes a folder a campaign's."""
-
-
-def is_campaign(place: str | os.PathLike[str]) -> bool:
-    """Whether ``place`` is a campaign's folder."""
-    return (Path(place) / CAMPAIGN_FILE).is_file()
-
 
 def find_runs(places: Sequence[str | os.PathLike[str]]) -> dict[str, str]:
     """Return the runs by name, each with the prefix of its files, in the order asked for, no run twice.
@@ -62,18 +54,23 @@ def _prefixes(place: str) -> list[str]:
 
 
 def _in_folder(folder: Path) -> list[str]:
-    """The prefixes of all runs in a folder; where one has a summary, only runs with a summary."""
-    names = sorted(entry.name for entry in folder.iterdir())
-    for endings in (_ENDINGS[:1], _ENDINGS[1:]):
-        found = {name[: -len(e) - 1] for name in names for e in endings if name.endswith(f"_{e}")}
-        if found:
-            return [str(folder / name) for name in sorted(found)]
+    """The prefixes of all runs in a folder, or else in the folders in it.
+
+    Where one has a summary, only runs with a summary count.
+    """
+    for pattern in ("*_", "*/*_"):
+        for endings in (_ENDINGS[:1], _ENDINGS[1:]):
+            found = {str(path)[: -len(e) - 1] for e in endings for path in folder.glob(pattern + e)}
+            if found:
+                return sorted(found)
     return []
 
 
 def _names(paths: list[str]) -> list[str]:
-    """The shortest endings of the paths, in whole parts, that tell them apart."""
+    """The shortest endings of the paths, in whole parts, that tell them apart, without what ends all."""
     parts = [Path(path).parts for path in paths]
+    while len(parts) > 1 and len({part[-1] for part in parts}) == 1:
+        parts = [part[:-1] for part in parts]
     for count in range(1, max(map(len, parts), default=1)):
         names = ["/".join(part[-count:]) for part in parts]
         if len(set(names)) == len(names):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from beasy_sched.errors import ConfigError
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.report.chart import Absent, Chart
-from beasy_sched.report.comparison import common_charts, table
+from beasy_sched.report.comparison import curves_together, overall_bars, table
 from beasy_sched.report.energy_charts import energy_charts
 from beasy_sched.report.find_runs import find_runs
 from beasy_sched.report.job_charts import job_charts
@@ -74,10 +74,15 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
         if text
     ]
     heads = [run.name for run in runs]
+    left, right = ('<div class="pair">', "<div>") if len(runs) < 3 else ("<div>", '<div class="pair">')
     overview: list[Chart | Absent | str] = [
         warning_html(warnings),
+        left,
         table_html(heads, rows),
-        *common_charts(runs),
+        right,
+        *overall_bars(runs),
+        "</div></div>\n",
+        *curves_together(runs),
     ]
     sections = [Section("overview", "All runs" if several else "Outcomes", overview)]
     if len(runs) > MOST_DETAILED:

@@ -16,7 +16,8 @@ from typing import Any
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-          "--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe")  # fmt: skip
+          "--disable-background-networking", "--disable-component-update",
+          "--remote-debugging-pipe")  # fmt: skip
 
 
 class Page:
@@ -66,7 +67,7 @@ class Page:
 
     def drag(self, x0: float, x1: float, y: float) -> None:
         """Press at (x0, y), move to (x1, y), release."""
-        for kind, x, button in (("mousePressed", x0, 1), ("mouseMoved", (x0 + x1) / 2, 1), ("mouseMoved", x1, 1),
+        for kind, x, button in (("mousePressed", x0, 1), ("mouseMoved", (x0 + x1) / 2, 1), ("mouseMoved", x1, 1),  # noqa: E501
                                 ("mouseReleased", x1, 0)):  # fmt: skip
             self.call(
                 "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=button, clickCount=1

@@ -67,9 +67,8 @@ const gantt = (() => {
     const to = canvas.getContext("2d");
     if (last < first) return;
     // Rows as they are, or one pixel each, scaled afterwards: means of what is too thin to be seen.
-    const rowOf = fine ? (server) => Math.round((v.high - server + 0.5) / rows * height) - 0 : (server) => last + 1 - server;
     const place = {
-      width, height: fine ? height : last - first + 1, first, last,
+      width, height: fine ? height : last - first + 1, first, last, fine,
       x: (time) => (time - v.from) / (v.to - v.from) * width,
       y: fine ? (server) => Math.round((v.high - server) / rows * height) : (server) => last + 0.5 - server,
     };
@@ -86,7 +85,11 @@ const gantt = (() => {
   function paint(on, chart, place) {
     const { spec, gantt: state } = chart, { paint: colors, mode } = state;
     const { x, y, width, first, last } = place, jobs = spec.jobs, bars = spec.bars;
-    const thick = y(first) - y(first + 1), right = Math.min(width, x(spec.end));
+    const thick = y(first) - y(first + 1), left = Math.max(0, x(0)), right = Math.min(width, x(spec.end));
+    const ground = () => {
+      on.fillStyle = colors.states[ON];
+      on.fillRect(left, y(last + 0.5), right - left, y(first - 0.5) - y(last + 0.5));
+    };
     /** One rectangle, at least a pixel wide, of servers low to high. */
     const box = (start, end, low, high) => {
       if (high < first || low > last) return;
@@ -102,8 +105,7 @@ const gantt = (() => {
       pstates(spec, (pstate) => { on.fillStyle = pstateColor(spec, pstate); }, box);
       on.globalCompositeOperation = "destination-over";
     } else {
-      on.fillStyle = colors.states[ON];
-      on.fillRect(Math.max(0, x(0)), y(last + 0.5), right - Math.max(0, x(0)), y(first - 0.5) - y(last + 0.5));
+      ground();
     }
     const s = spec.states;
     for (let i = 0; s.start && i < s.start.length; i++) {
@@ -112,8 +114,7 @@ const gantt = (() => {
       box(s.start[i], s.end[i], s.low[i], s.high[i]);
     }
     if (mode === "pstate") {
-      on.fillStyle = colors.states[ON];
-      on.fillRect(Math.max(0, x(0)), y(last + 0.5), right - Math.max(0, x(0)), y(first - 0.5) - y(last + 0.5));
+      ground();
       on.globalCompositeOperation = "source-over";
     } else {
       for (let i = 0; i < bars.job.length; i++) {
@@ -122,11 +123,11 @@ const gantt = (() => {
         box(jobs.start[j], jobs.end[j], bars.low[i], bars.high[i]);
       }
     }
-    finish(on, chart, place, box, thick);
+    finish(on, chart, place, thick);
   }
 
   /** Ends by a kill; and where there is room, edges and names of the jobs. */
-  function finish(on, chart, { x, y, width, first, last }, box, thick) {
+  function finish(on, chart, { x, y, width, first, last, fine }, thick) {
     const { spec, gantt: state } = chart, { jobs, bars } = spec, colors = state.paint, killed = spec.outcomes.indexOf(KILLED);
     on.font = "11px sans-serif";
     on.textBaseline = "middle";
@@ -145,7 +146,7 @@ const gantt = (() => {
         on.fillStyle = colors.killed;
         on.fillRect(Math.round(b) - 2, top, 3, Math.max(1, bottom - top));
       }
-      if (bottom - top >= 14 && b - a >= 30) label(on, jobs.id[j], a, b, (top + bottom) / 2);
+      if (fine && bottom - top >= 14 && b - a >= 30) label(on, jobs.id[j], a, b, (top + bottom) / 2);
     }
   }
 

@@ -61,39 +61,82 @@ const report = (() => {
     const layout = {
       autosize: true, height: spec.height, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("--ink") },
-      margin: { l: width < 600 ? 48 : 64, r: 12, t: 8, b: 36 },
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: css("--ink-soft"), size: 12 }, traceorder: "normal" },
-      hovermode: timed ? "x unified" : "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+      margin: { l: width < 600 ? 48 : 64, r: 12, t: 8, b: timed ? 30 : 46 },
+      spikedistance: -1, hovermode: timed ? "x unified" : "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       hoverlabel: { bgcolor: css("--card"), bordercolor: css("--ink-soft"), font: { color: css("--ink"), size: 12 }, namelength: -1 },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--ink-soft"), activecolor: css("--ink") },
-      showlegend: true, uirevision: "keep",
+      showlegend: false, uirevision: "keep",
       ...own,
       xaxis: { ...axis, ...own.xaxis }, yaxis: { ...axis, ...own.yaxis },
     };
     if (timed) {
       const range = spec.range || [0, spec.end || 1];
       Object.assign(layout.xaxis, { range, tickmode: "array", ...timeTicks(range, width),
-        unifiedhovertitle: { text: "%{customdata[0]}" }, hoverformat: ",.0f" });
+        unifiedhovertitle: { text: " " } });
     }
     return layout;
   }
 
-  function tracesOf(spec) {
-    return painted(spec.traces || []).map((trace) => (spec.kind !== "time" ? trace : {
-      ...trace, customdata: Array.from(trace.x, (x, i) => [timeText(x), Math.abs(trace.y[i])]),
-    }));
+  function tracesOf({ spec, hidden }) {
+    const traces = painted(spec.traces || []);
+    if (spec.kind !== "time" || !traces.length) return traces;
+    for (const [number, trace] of traces.entries()) {
+      trace.visible = !(hidden && hidden.has(number));
+      trace.customdata = Array.from(trace.y, Math.abs);
+    }
+    return [...traces, clock(traces[0].x)];
   }
 
-  const CONFIG = { responsive: true, displaylogo: false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"] };
+  /** A curve that is not seen: it tells the time where the mouse is. */
+  function clock(times) {
+    return { type: "scatter", mode: "lines", name: "", x: times, y: times.map(() => 0), line: { width: 0, color: "rgba(0,0,0,0)" },
+      hovertext: Array.from(times, (t) => `${timeText(t)} (${Math.round(t).toLocaleString("en")} s)`), hovertemplate: "%{hovertext}" };
+  }
+
+  /** Only buttons that work on the page itself: nothing is uploaded anywhere. */
+  function configOf({ kind }) {
+    const buttons = kind === "plot" ? ["toImage"] : ["zoom2d", "pan2d", "resetScale2d"];
+    return { responsive: true, displaylogo: false, displayModeBar: "hover", plotlyServerURL: "", modeBarButtons: [kind === "time" ? ["toImage", ...buttons] : buttons] };
+  }
+
+  /** Names and colours of the curves below the chart; a click hides one or shows it again. */
+  function legend(chart) {
+    const { element, spec } = chart, box = document.createElement("div"), old = element.parentElement.querySelector(".legend");
+    box.className = "legend";
+    const hidden = chart.hidden || (chart.hidden = new Set());
+    (spec.traces || []).forEach((trace, number) => {
+      const item = document.createElement("button"), swatch = document.createElement("i");
+      const look = trace.line || {}, paint = painted(trace.fillcolor || (trace.marker || look).color);
+      if (trace.mode === "markers") {
+        swatch.className = "cross";
+        swatch.style.color = paint;
+      } else if (trace.type === "scatter" && !trace.fillcolor) {
+        swatch.className = "line";
+        swatch.style.borderTop = `2px ${{ dash: "dashed", dashdot: "dashed", dot: "dotted" }[look.dash] || "solid"} ${paint}`;
+      } else swatch.style.background = paint;
+      item.type = "button";
+      item.setAttribute("aria-pressed", String(!hidden.has(number)));
+      const name = document.createElement("span");
+      name.innerHTML = trace.name; // escaped when the page was written
+      item.append(swatch, name);
+      item.addEventListener("click", () => {
+        if (!hidden.delete(number)) hidden.add(number);
+        item.setAttribute("aria-pressed", String(!hidden.has(number)));
+        Plotly.restyle(element, { visible: !hidden.has(number) }, [number]);
+      });
+      box.append(item);
+    });
+    if (old) old.replaceWith(box); else element.after(box);
+  }
 
   function draw(chart) {
     const { element, spec } = chart, width = element.clientWidth;
-    const drawn = Plotly.react(element, tracesOf(spec), layoutOf(spec, width), CONFIG);
+    const drawn = Plotly.react(element, tracesOf(chart), layoutOf(spec, width), configOf(spec));
     if (!chart.drawn) {
       chart.drawn = true;
       if (spec.kind !== "plot") element.on("plotly_relayout", (change) => moved(chart, change));
     }
+    if (spec.kind !== "gantt") legend(chart);
     return drawn.then(() => { if (spec.kind === "gantt") gantt.attach(chart, { css, timeText }); });
   }
 
