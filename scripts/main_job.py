@@ -6,7 +6,9 @@ Started by scripts/run, which makes the environment.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import signal
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -94,8 +96,12 @@ def main() -> int:
     except (RunFailed, BeasyError, Stopped) as error:
         print(f"run: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:  # whoever read the table has had enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except OSError as error:
-        print(f"run: {error.filename}: {error.strerror}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"run: {where}{error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("run: SIGINT", file=sys.stderr)
