@@ -16,7 +16,7 @@ from beasy_sched.experiments.manifest import check_same, manifest_of, read_manif
 from beasy_sched.experiments.planning import make_plan
 from beasy_sched.experiments.preparation import Preparation
 from beasy_sched.experiments.scenario import Scenario
-from beasy_sched.experiments.tables import write_tables
+from beasy_sched.experiments.tables import check_installed, write_tables
 from beasy_sched.experiments.tasks import Executor, Failure, Task, work_through
 from beasy_sched.formats.atomic import write_atomic
 
@@ -43,6 +43,7 @@ def begin(
     ``small`` takes the quick relatives of the scenarios. Raises ConfigError and InputError.
     """
     expand(scenarios)
+    check_installed(scenarios)
     if small:
         scenarios = [quick(scenario) for scenario in scenarios]
     manifest, place = manifest_of(scenarios, quick=small, keep=keep), Folder(folder)

@@ -20,7 +20,8 @@ from beasy_sched.simulator import Inputs
 
 Keep = Literal["nothing", "trace", "everything"]
 
-TRACE = "energy_trace.csv"
+TRACE = "run_energy_trace.csv"
+"""Name of the file of a run's trace."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,12 @@ def _run(task: RunTask, folder: Path) -> dict[str, Any]:
 def _kept(task: RunTask, folder: Path, summary: dict[str, Any] | None) -> dict[str, bytes]:
     if task.keep == "nothing":
         return {}
-    found = {path.name.removeprefix("run_"): path for path in (folder / "out").glob("run_*")}
+    found = {path.name: path for path in (folder / "out").glob("run_*")}
     if task.keep == "trace":
         found = {name: path for name, path in found.items() if name == TRACE}
     files = {name: path.read_bytes() for name, path in sorted(found.items())}
-    if summary is not None and "summary.json" in files:
-        files["summary.json"] = (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode()
+    if summary is not None and "run_summary.json" in files:
+        files["run_summary.json"] = (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode()
     return files
 
 

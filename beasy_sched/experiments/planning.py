@@ -59,7 +59,7 @@ def make_plan(task: PlanTask) -> bytes:
         plans = plan_windows(
             site,
             platform,
-            _demand_w(folder / "workload.json", platform, steps, site.step_s),
+            demand_w(folder / "workload.json", platform, steps, site.step_s),
             read_power_series(folder / "power.txt", steps=steps, step_s=site.step_s),
             options=_choices(task.options),
             provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(task)),
@@ -68,7 +68,8 @@ def make_plan(task: PlanTask) -> bytes:
         return (folder / "plan.msgpack").read_bytes()
 
 
-def _demand_w(path: Path, platform: Platform, steps: int, step_s: float) -> FloatArray:
+def demand_w(path: Path, platform: Platform, steps: int, step_s: float) -> FloatArray:
+    """Return the demand (W a step) that a workload file foresees. Raises InputError."""
     workload = read_workload(path, "w0")
     return demand_power_w(
         platform,

@@ -59,7 +59,7 @@ class Processes:
         key, process = self._running.pop(connection)
         try:
             result = connection.recv()
-        except (EOFError, OSError):
+        except (EOFError, OSError):  # it died before it had told all
             result = None
         connection.close()
         process.join()

@@ -38,7 +38,7 @@ def reworded(message: str, values: dict[str, Any], *, several: bool) -> str:
     if "unknown field" in what:
         return (
             f"{name}.{quoted[0]}: ".lstrip(".")
-            + f"no such field, expected one of {', '.join(_names(struct))}"
+            + f"no such field, expected one of {', '.join(field_names(struct))}"
         )
     if "missing required field" in what:
         return f"{name}.{quoted[0]}: ".lstrip(".") + "is missing"
@@ -46,7 +46,8 @@ def reworded(message: str, values: dict[str, Any], *, several: bool) -> str:
     return f"{name}: found {found!r:.60}, expected {_expected(struct, what, quoted)}"
 
 
-def _names(struct: Any) -> list[str]:
+def field_names(struct: Any) -> list[str]:
+    """Name the fields that a part of the file may have."""
     names = [] if struct is Scenario else _tags(struct)
     own = [field.encode_name for field in msgspec.structs.fields(struct)] if _is_struct(struct) else []
     return [*names, *(["workload", "production"] if struct is Scenario else []), *own]

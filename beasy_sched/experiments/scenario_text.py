@@ -113,9 +113,9 @@ wind_kw = 7
 """
 
 _SITE: Final = """
-# A battery whose use is 70 kWh, less than half a window's demand, so that it matters how one deals with it: on
-# four pairs of seeds from 1000 on, twice the battery ended six to eight in ten of the kills of the reactive
-# policies (kill-all).
+# A battery whose use is 70 kWh, less than half a window's demand, so that it matters how one deals with it:
+# on four pairs of seeds from 1000 on, twice the battery ended six to eight in ten of the kills of the
+# reactive policies (kill-all).
 [site.battery]
 capacity_kwh = 100.0
 charge_limit_kw = 25.0          # 0.25 of the capacity an hour

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +15,23 @@ from beasy_sched.experiments.columns import COLUMNS, TIMING_COLUMNS, Column
 from beasy_sched.experiments.expansion import RunSpec, expand
 from beasy_sched.experiments.folder import Folder
 from beasy_sched.experiments.manifest import Manifest, read_manifest
+from beasy_sched.experiments.scenario import Scenario
 from beasy_sched.formats.atomic import write_atomic
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NEEDS_DATA = "tables of campaigns need pandas and pyarrow: pip install 'beasy-sched[data]'"
+
+
+def check_installed(scenarios: Sequence[Scenario]) -> None:
+    """Raise ConfigError, before any run, where a package is missing that the campaign will need."""
+    needed = {"pandas": "data", "pyarrow": "data"}
+    if any(scenario.plan.make for scenario in scenarios):
+        needed["highspy"] = "plan"
+    for name, extra in needed.items():
+        if importlib.util.find_spec(name) is None:
+            raise ConfigError(f"this campaign needs {name}: pip install 'beasy-sched[{extra}]'")
 
 
 def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:

@@ -1,0 +1,37 @@
+"""Policies that go wrong, each in its own way."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from beasy_sched.policies.easy import Easy
+
+
+class Raises(Easy):
+    """Raises an exception in the middle of a run."""
+
+    name = "raises"
+
+    def schedule(self, view):
+        if view.now > 3600:
+            raise ZeroDivisionError("an hour is enough")
+        return super().schedule(view)
+
+
+class Dies(Easy):
+    """Takes its process with it, as a crash in native code would."""
+
+    name = "dies"
+
+    def schedule(self, view):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Leaves(Easy):
+    """Leaves without a word."""
+
+    name = "leaves"
+
+    def schedule(self, view):
+        os._exit(3)

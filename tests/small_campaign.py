@@ -1,0 +1,58 @@
+"""A scenario whose runs take a fraction of a second, and a way to run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from beasy_sched.experiments.campaign import Outcome, begin, go_on
+from beasy_sched.experiments.processes import Processes
+from beasy_sched.experiments.scenario_file import parse_scenario
+
+SMALL = """\
+name = "small"
+seeds = [1, 2]
+policies = ["easy", "follow-plan", "workload-reactive"]
+
+[platform]
+servers = { gros = 4 }
+
+[workload]
+source = "synthetic"
+seed = 1
+jobs = 30
+run_median_s = 300
+run_cap_s = 1800
+host_shares = { 1 = 3, 2 = 1 }
+
+[production]
+source = "synthetic"
+seed = 1
+start = "2024-10-01 09:00"
+case = "best"
+pv_kw = 1
+
+[site.battery]
+capacity_kwh = 2.0
+charge_limit_kw = 0.5
+discharge_limit_kw = 1.0
+
+[site.time]
+window_h = 3
+"""
+
+
+def scenario(*changes: tuple[str, str]):
+    """The small scenario with some of its text replaced."""
+    text = SMALL
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return parse_scenario(text)
+
+
+def run_campaign(folder: Path, *scenarios: Any, jobs: int = 2, **options: Any) -> Outcome:
+    """Run scenarios (the small one) in processes."""
+    retry = options.pop("retry_failed", False)
+    begin(scenarios or [scenario()], folder, **options)
+    return go_on(folder, Processes(jobs), retry_failed=retry)
