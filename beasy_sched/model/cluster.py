@@ -12,14 +12,23 @@ from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.job import Job, JobState
 from beasy_sched.model.platform import FloatArray, Platform
-from beasy_sched.model.power import HostState, PowerAccount, PowerModel
+from beasy_sched.model.power import (
+    ASLEEP,
+    BUSY,
+    IDLE,
+    SWITCHING_OFF,
+    SWITCHING_ON,
+    HostState,
+    PowerAccount,
+    PowerModel,
+)
 from beasy_sched.model.queue import JobQueue
 
 BoolArray = npt.NDArray[np.bool_]
 
 _OUT_OF_TRANSITION = (
-    (HostState.SWITCHING_OFF, HostState.ASLEEP),
-    (HostState.SWITCHING_ON, HostState.IDLE),
+    (SWITCHING_OFF, ASLEEP),
+    (SWITCHING_ON, IDLE),
 )
 
 
@@ -84,7 +93,7 @@ class Cluster:
         if initial is not None:
             self.pstate[:] = initial
         sleep = np.array([kind.sleep.pstate if kind.sleep else -1 for kind in self.platform.kinds])
-        self.state[sleep[self.platform.kind_of] == self.pstate] = HostState.ASLEEP
+        self.state[sleep[self.platform.kind_of] == self.pstate] = ASLEEP
         np.add.at(self.state_counts, (self.platform.kind_of, self.state), 1)
         self._refresh_free(np.arange(self.size))
 
@@ -120,8 +129,8 @@ class Cluster:
             self._job_on[job.start_order] = job
             self._order_on[ids] = job.start_order
             self.load[ids] = self.load_of(job, ids)
-        self._count(ids, HostState.IDLE, HostState.BUSY)
-        self._set_state(ids, HostState.BUSY, now)
+        self._count(ids, IDLE, BUSY)
+        self._set_state(ids, BUSY, now)
         self.free[ids] = False
         self.free_count -= len(ids)
 
@@ -142,8 +151,8 @@ class Cluster:
             self._order_on[ids] = 0
             self.load[ids] = 0.0
         self.leaving[ids] = False
-        self._count(ids, HostState.BUSY, HostState.IDLE)
-        self._set_state(ids, HostState.IDLE, now)
+        self._count(ids, BUSY, IDLE)
+        self._set_state(ids, IDLE, now)
         self._free_again(ids)
         return job
 
@@ -155,14 +164,14 @@ class Cluster:
 
     # --- hosts --------------------------------------------------------------------------------
 
-    def begin_switch(self, hosts: HostIds, state: HostState, pstate: int, now: float) -> None:
+    def begin_switch(self, hosts: HostIds, state: int, pstate: int, now: float) -> None:
         """Hosts begin to fall asleep or to wake, towards ``pstate``."""
-        duration_s = self.power.on_s if state == HostState.SWITCHING_ON else self.power.off_s
+        duration_s = self.power.on_s if state == SWITCHING_ON else self.power.off_s
         self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
         self.pstate[hosts] = pstate
         self._count(hosts, None, state)
         self._set_state(hosts, state, now)
-        self._waking = int(np.count_nonzero(self.state == HostState.SWITCHING_ON))
+        self._waking = int(np.count_nonzero(self.state == SWITCHING_ON))
         self._refresh_free(hosts)
 
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
@@ -202,7 +211,7 @@ class Cluster:
             some = hosts[was == before]
             self._count(some, before, after)
             self._set_state(some, after, now)
-        self._waking = int(np.count_nonzero(self.state == HostState.SWITCHING_ON))
+        self._waking = int(np.count_nonzero(self.state == SWITCHING_ON))
         self._refresh_free(hosts)
         self._refresh_speed()
 
@@ -215,7 +224,7 @@ class Cluster:
         """Return the hosts that are waking to be used: (when ready in s, how many), sorted."""
         if not self._waking:
             return []
-        waking = (self.state == HostState.SWITCHING_ON) & self.available & ~self.held
+        waking = (self.state == SWITCHING_ON) & self.available & ~self.held
         times, counts = np.unique(self.switch_end_s[waking], return_counts=True)
         return list(zip(times.tolist(), counts.tolist(), strict=True))
 
@@ -237,13 +246,13 @@ class Cluster:
                 f"{who} hosts {ids.tolist()[:20]}: expected some of 0 to {self.size - 1}, sorted, each once"
             )
 
-    def _set_state(self, ids: HostIds, state: HostState, now: float) -> None:
+    def _set_state(self, ids: HostIds, state: int, now: float) -> None:
         self.state[ids] = state
         self.state_since_s[ids] = now
         if self.account is not None:
             self.account.change(ids, self.state[ids], self.pstate[ids], now, self.load[ids])
 
-    def _count(self, ids: HostIds, before: HostState | None, after: HostState) -> None:
+    def _count(self, ids: HostIds, before: int | None, after: int) -> None:
         """Keep `state_counts`; ``before`` is None where the hosts' states, still the old ones, differ."""
         counts, kinds = self.state_counts, self.platform.kind_of
         if before is None:
@@ -251,11 +260,11 @@ class Cluster:
         elif len(counts) == 1:
             counts[0, before] -= len(ids)
         else:
-            np.subtract.at(counts, (kinds[ids], before), 1)
+            np.subtract.at(counts, (kinds[ids], np.full(len(ids), before)), 1)
         if len(counts) == 1:
             counts[0, after] += len(ids)
         else:
-            np.add.at(counts, (kinds[ids], after), 1)
+            np.add.at(counts, (kinds[ids], np.full(len(ids), after)), 1)
 
     def _free_again(self, ids: HostIds) -> None:
         self.openings += 1
@@ -265,7 +274,7 @@ class Cluster:
 
     def _refresh_free(self, hosts: HostIds) -> None:
         self.openings += 1
-        idle = self.state[hosts] == HostState.IDLE
+        idle = self.state[hosts] == IDLE
         self.free[hosts] = idle & self.available[hosts] & ~self.held[hosts]
         self.free_count = int(np.count_nonzero(self.free))
 

@@ -111,6 +111,8 @@ class EasyPass:
         """Start jobs in order P_R until one does not fit; reserve for that one."""
         queue = self.view.queue
         self._order = priority
+        if not queue:
+            return
         heads = (
             iter(queue)
             if priority is by_arrival

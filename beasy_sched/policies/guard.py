@@ -14,7 +14,7 @@ from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.job import Job
-from beasy_sched.model.power import HostState
+from beasy_sched.model.power import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.policies.actions import Action, Facts, Kill, SetPState
 from beasy_sched.policies.budget import ENERGY_TOLERANCE_J
 
@@ -34,27 +34,45 @@ def committed_energy_j(
     power, kinds, state = cluster.power, cluster.platform.kind_of, cluster.state
     pstate, load = _speeds_to_come(cluster, wish)
     energy_j = power.draw_w(hosts, state, pstate, load) * dt_s
-    left_s = np.clip(cluster.switch_end_s - now, 0.0, dt_s)
     idle_w = power.idle_w[kinds, pstate]
-    off, on = state == HostState.SWITCHING_OFF, state == HostState.SWITCHING_ON
-    energy_j = np.where(off, resting_energy_j(cluster, hosts, now, dt_s), energy_j)
-    energy_j = np.where(on, power.on_w[kinds] * left_s + idle_w * (dt_s - left_s), energy_j)
+    off, on = state == SWITCHING_OFF, state == SWITCHING_ON
+    if off.any():
+        energy_j = np.where(off, resting_energy_j(cluster, hosts, now, dt_s), energy_j)
+    if on.any():
+        left_s = np.clip(cluster.switch_end_s - now, 0.0, dt_s)
+        energy_j = np.where(on, power.on_w[kinds] * left_s + idle_w * (dt_s - left_s), energy_j)
     energy_j = np.where(cluster.leaving, idle_w * dt_s, energy_j)
     switchable = (wish >= 0) & cluster.available
-    to_sleep = switchable & cluster.held & ((state == HostState.IDLE) | cluster.leaving)
-    to_wake = switchable & ~cluster.held & ((state == HostState.ASLEEP) | off)
+    if not switchable.any():
+        return energy_j
+    to_sleep = switchable & cluster.held & ((state == IDLE) | cluster.leaving)
     energy_j = np.where(to_sleep, sleep_energy_j(cluster, hosts, dt_s), energy_j)
-    asleep_s = np.where(off, left_s, 0.0)  # a host that is falling asleep wakes when it has
-    on_s = np.minimum(power.on_s[kinds], dt_s - asleep_s)
-    idle_s = dt_s - asleep_s - on_s
-    wake_j = power.on_w[kinds] * on_s + power.idle_w[kinds, np.maximum(wish, 0)] * idle_s
-    return np.where(to_wake, power.off_w[kinds] * asleep_s + wake_j, energy_j)
+    to_wake = np.flatnonzero(switchable & ~cluster.held & ((state == ASLEEP) | off))
+    energy_j[to_wake] = waking_energy_j(cluster, to_wake, wish[to_wake], now, dt_s)
+    return energy_j
+
+
+def waking_energy_j(
+    cluster: Cluster, hosts: HostIds, pstate: npt.NDArray[np.int16], now: float, dt_s: float
+) -> npt.NDArray[np.float64]:
+    """Energy over ``dt_s`` seconds of servers that wake to ``pstate`` as soon as they can, then idle, J.
+
+    Those that are falling asleep wake when they have fallen asleep.
+    """
+    power, kinds = cluster.power, cluster.platform.kind_of[hosts]
+    falling = cluster.state[hosts] == SWITCHING_OFF
+    off_s = np.where(falling, np.clip(cluster.switch_end_s[hosts] - now, 0.0, dt_s), 0.0)
+    on_s = np.minimum(power.on_s[kinds], dt_s - off_s)
+    idle_s = dt_s - off_s - on_s
+    wake_j = power.on_w[kinds] * on_s + power.idle_w[kinds, pstate] * idle_s
+    energy_j: npt.NDArray[np.float64] = power.off_w[kinds] * off_s + wake_j
+    return energy_j
 
 
 def resting_energy_j(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> npt.NDArray[np.float64]:
     """Energy over ``dt_s`` seconds of servers that are asleep or falling asleep, and stay so, J."""
     power, kinds = cluster.power, cluster.platform.kind_of[hosts]
-    falling = cluster.state[hosts] == HostState.SWITCHING_OFF
+    falling = cluster.state[hosts] == SWITCHING_OFF
     left_s = np.where(falling, np.clip(cluster.switch_end_s[hosts] - now, 0.0, dt_s), 0.0)
     energy_j: npt.NDArray[np.float64] = power.off_w[kinds] * left_s + power.sleep_w[kinds] * (dt_s - left_s)
     return energy_j
@@ -64,7 +82,7 @@ def _speeds_to_come(
     cluster: Cluster, wish: npt.NDArray[np.int16]
 ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.float64]]:
     """P-state and load of each server once those that are on have the speeds wished for."""
-    on = ~np.isin(cluster.state, (HostState.ASLEEP, HostState.SWITCHING_OFF))
+    on = (cluster.state != ASLEEP) & (cluster.state != SWITCHING_OFF)
     changed = (wish >= 0) & ~cluster.held & on & (wish != cluster.pstate)
     if not changed.any():
         return cluster.pstate, cluster.load
@@ -121,7 +139,7 @@ class Guard:
         if missing_j > ENERGY_TOLERANCE_J:
             missing_j -= self._cancel_wakes(actions, wish, energy_j, now, dt_s)
         if missing_j > ENERGY_TOLERANCE_J:
-            unused = (self.cluster.state == HostState.IDLE) | self.cluster.leaving
+            unused = (self.cluster.state == IDLE) | self.cluster.leaving
             idle = np.flatnonzero(unused & ~self.cluster.held)
             missing_j -= self._put_to_sleep(actions, idle, energy_j, missing_j, dt_s)
         if missing_j > ENERGY_TOLERANCE_J:
@@ -138,9 +156,9 @@ class Guard:
     ) -> float:
         """Servers wished awake stay asleep; those already waking go back as soon as they can."""
         state = self.cluster.state
-        down = (state == HostState.ASLEEP) | (state == HostState.SWITCHING_OFF)
+        down = (state == ASLEEP) | (state == SWITCHING_OFF)
         pending = np.flatnonzero((wish >= 0) & ~self.cluster.held & down)
-        waking = np.flatnonzero(state == HostState.SWITCHING_ON)
+        waking = np.flatnonzero(state == SWITCHING_ON)
         hosts = np.concatenate([pending, waking])
         saved_j = energy_j[pending] - resting_energy_j(self.cluster, pending, now, dt_s)
         total_j = float(saved_j.sum())

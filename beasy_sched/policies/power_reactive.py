@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beasy_sched.model.power import HostState
+from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.policies.actions import Action
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.easy import EasyPass
@@ -33,22 +33,22 @@ class PowerReactive(Policy):
             return ()
         state, power = view.host_state, view.power_model
         kinds, hosts = view.platform.kind_of, np.arange(view.platform.size)
-        busy = state == HostState.BUSY
-        out = (state == HostState.IDLE) & np.logical_not(view.available)
+        busy = state == BUSY
+        out = (state == IDLE) & np.logical_not(view.available)
         fixed_w = (
             power.full_w[kinds, view.pstate][busy].sum()
             + power.idle_w[kinds, view.pstate][out].sum()
             + power.sleep_w[kinds][~(busy | out)].sum()
         )
-        ready = ((state == HostState.IDLE) | (state == HostState.SWITCHING_ON)) & view.available
-        asleep = state == HostState.ASLEEP
+        ready = ((state == IDLE) | (state == SWITCHING_ON)) & view.available
+        asleep = state == ASLEEP
         candidates = np.concatenate([hosts[ready], hosts[asleep & view.available]])
         pstates = np.where(asleep, np.array([k.fastest for k in view.platform.kinds])[kinds], view.pstate)
         each_w = power.full_w[kinds, pstates][candidates] - power.sleep_w[kinds][candidates]
         fed = int(np.searchsorted(np.cumsum(each_w), view.budget.renew_w - fixed_w, side="right"))
         chosen, others = candidates[:fed], candidates[fed:]
-        to_sleep = others[state[others] != HostState.ASLEEP]
-        to_wake = chosen[state[chosen] == HostState.ASLEEP]
+        to_sleep = others[state[others] != ASLEEP]
+        to_wake = chosen[state[chosen] == ASLEEP]
         why: FactDict = {
             "renewable_w": view.budget.renew_w,
             "taken_w": float(fixed_w),

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.platform import ServerKind
-from beasy_sched.model.power import HostState
+from beasy_sched.model.power import ASLEEP
 from beasy_sched.policies.actions import NO_FACTS, Action, Facts, SetPState
 from beasy_sched.policies.facts import FactDict
 from beasy_sched.policies.view import View
@@ -41,7 +41,7 @@ def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
     ``free`` hosts are idle and untaken. As many are woken as the step's energy allows.
     """
     awaited = free + sum(count for _, count in view.wakes)
-    asleep = np.flatnonzero((view.host_state == HostState.ASLEEP) & view.available)
+    asleep = np.flatnonzero((view.host_state == ASLEEP) & view.available)
     missing = wanted - awaited
     if missing <= 0 or not len(asleep) or not view.power_actions_allowed:
         return []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.power import HostState
+from beasy_sched.model.power import IDLE
 from beasy_sched.policies.actions import NO_FACTS, Action, CallAt, Facts
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.easy import EasyPass
@@ -48,7 +48,7 @@ class WorkloadReactive(Policy):
 
     def _let_sleep(self, view: View, easy: EasyPass, spare: int) -> list[Action]:
         """Put up to ``spare`` servers to sleep that were idle for T_wait; ask for a call for the next."""
-        idle = np.flatnonzero(easy.free_mask() & (view.host_state == HostState.IDLE))
+        idle = np.flatnonzero(easy.free_mask() & (view.host_state == IDLE))
         if spare <= 0 or not len(idle):
             return []
         due_s = view.state_since_s[idle] + self._wait_s[idle]

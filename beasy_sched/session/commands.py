@@ -18,10 +18,9 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.decisions import SetResourceState
 from beasy_sched.model.events import ResourceStateChanged
 from beasy_sched.model.hosts import HostIds, HostSet
-from beasy_sched.model.power import HostState
+from beasy_sched.model.power import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 
 _NO_WISH = -1
-_IN_TRANSITION = (HostState.SWITCHING_OFF, HostState.SWITCHING_ON)
 
 
 class Commander:
@@ -53,7 +52,7 @@ class Commander:
         self._wish[hosts.ids] = pstate
         self.cluster.hold(hosts.ids, self._sleep_of[self.cluster.platform.kind_of[hosts.ids]] == pstate)
         self.cluster.to_wake[hosts.ids] = ~self.cluster.held[hosts.ids] & (
-            self.cluster.state[hosts.ids] == HostState.ASLEEP
+            self.cluster.state[hosts.ids] == ASLEEP
         )
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
@@ -83,20 +82,27 @@ class Commander:
             return
         hosts = np.flatnonzero(self._wish != _NO_WISH)
         cluster = self.cluster
-        done = (cluster.pstate[hosts] == self._wish[hosts]) & ~np.isin(cluster.state[hosts], _IN_TRANSITION)
-        self.cancel(hosts[done])
-        hosts = hosts[~done]
+        done = (cluster.pstate[hosts] == self._wish[hosts]) & _at_rest(cluster.state[hosts])
+        if done.any():
+            self.cancel(hosts[done])
+            hosts = hosts[~done]
         kinds = cluster.platform.kind_of[hosts]
         sleeping_wish = self._wish[hosts] == self._sleep_of[kinds]
         state = cluster.state[hosts]
-        asleep = state == HostState.ASLEEP
-        ready = np.where(sleeping_wish, state == HostState.IDLE, ~np.isin(state, _IN_TRANSITION))
+        asleep = state == ASLEEP
+        ready = np.where(sleeping_wish, state == IDLE, _at_rest(state))
         ready &= cluster.available[hosts] | ~(sleeping_wish | asleep)
-        keys = np.stack([self._wish[hosts], asleep, kinds, sleeping_wish])[:, ready]
         hosts = hosts[ready]
-        for key in np.unique(keys, axis=1).T:
-            group = hosts[(keys == key[:, None]).all(axis=0)]
-            yield self._command(group, int(key[0]), bool(key[1]), bool(key[3]), now)
+        if not len(hosts):
+            return
+        wish = self._wish[hosts].astype(np.intp)
+        alike = (wish * 2 + asleep[ready]) * len(self._computing) + kinds[ready]
+        for number in np.unique(alike).tolist():
+            group = hosts[alike == number]
+            pstate = int(self._wish[group[0]])
+            to_sleep = bool(self._sleep_of[cluster.platform.kind_of[group[0]]] == pstate)
+            waking = bool(cluster.state[group[0]] == ASLEEP)
+            yield self._command(group, pstate, waking, to_sleep, now)
 
     def _command(
         self, hosts: HostIds, pstate: int, waking: bool, to_sleep: bool, now: float
@@ -109,9 +115,9 @@ class Commander:
         else:
             self.speed_changes += len(hosts)
         if to_sleep:
-            self.cluster.begin_switch(hosts, HostState.SWITCHING_OFF, pstate, now)
+            self.cluster.begin_switch(hosts, SWITCHING_OFF, pstate, now)
         elif waking:
-            self.cluster.begin_switch(hosts, HostState.SWITCHING_ON, pstate, now)
+            self.cluster.begin_switch(hosts, SWITCHING_ON, pstate, now)
         else:
             self.cluster.change_speed(hosts, pstate, now)
         return SetResourceState(now, group, pstate)
@@ -134,3 +140,8 @@ class Commander:
             f"the simulator says that hosts {event.resources} reached P-state {event.state},"
             " which was not asked for"
         )
+
+
+def _at_rest(state: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+    """Which hosts are not in transition."""
+    return np.asarray((state != SWITCHING_OFF) & (state != SWITCHING_ON))

@@ -16,7 +16,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.cluster import Cluster
-from beasy_sched.model.power import HostState, PowerAccount
+from beasy_sched.model.power import ASLEEP, SWITCHING_OFF, SWITCHING_ON, PowerAccount
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.actions import Action
 from beasy_sched.policies.budget import StepBudget
@@ -251,5 +251,5 @@ class PowerSide:
 
     def _reserve_energy_j(self) -> float:
         by_use = self.account.energy_by_use_j
-        uses = (HostState.ASLEEP, HostState.SWITCHING_OFF, HostState.SWITCHING_ON)
+        uses = (ASLEEP, SWITCHING_OFF, SWITCHING_ON)
         return float(sum(by_use[use] for use in uses))
