@@ -25,6 +25,10 @@ _PAID: Final = (
     " that saves {found_j}.]"
 )
 _STEP: Final = "[ It takes up to {cost_j} of the {headroom_j} left in the step.]"
+_BUDGET: Final = (
+    "[ It draws up to {job_w} more; the budget has {available_j}, of which {reserved_j} are reserved.]"
+    "[ It draws up to {job_w} more, on top of {drawn_w} with {reserved_w} reserved; the limit is {limit_w}.]"
+)
 _HEAD: Final = (
     "It was the first of the queue[, with the largest bounded slowdown ({slowdown})]"
     "[, the smallest ({size_host_s})][dangerous? in a dangerous step][; {hosts_free:host} free]."
@@ -42,29 +46,36 @@ _SHED: Final = (
     " {missing_j} missing, at {soc_pct} of charge.]"
 )
 _SURPLUS: Final = (
-    "As planned, the battery would end the window (at {window_end_s}) {diff_j:abs} above its target:"
+    "The plan would end the window (at {window_end_s}) with {diff_j:abs} more in the battery than its target:"
     " {comp_j} could be spent[, {spendable_j} of it without draining the battery on the way]."
     "[ {spent_on_jobs_j} went into faster servers for running jobs,"
     " {spent_on_wakes_j} into waking servers for waiting jobs.]"
     "[ {spent_j} went into {steps_changed:step} to come.]"
 )
 _SHORTAGE: Final = (
-    "As planned, the battery would end the window (at {window_end_s}) {diff_j:abs} below its target:"
-    " {comp_j:abs} had to be saved.[ {saved_j} was, by servers that sleep or run slower]"
+    "The plan would end the window (at {window_end_s}) with {diff_j:abs} less in the battery than its target:"
+    " {comp_j:abs} had to be saved[; {saved_j} was, by servers that sleep or run slower]"
     "[ in {steps_changed:step} to come][, around {violation_at_s} ({curves_below} of the nine predicted"
-    " curves are below SoC_min there)][saved_j?.]"
+    " curves are below SoC_min there)]."
 )
 
 RULES: Final[dict[tuple[str, str], str]] = {
-    ("start", rules.HEAD): _HEAD + _PLAN + _STEP,
+    ("start", rules.HEAD): _HEAD + _PLAN + _STEP + _BUDGET,
     ("start", rules.HEAD + rules.SLEEPERS_PAY): _HEAD + _PLAN + _PAID + _STEP,
-    ("start", rules.BACKFILLED): _FILLER + _PLAN + _STEP,
+    ("start", rules.BACKFILLED): _FILLER + _PLAN + _STEP + _BUDGET,
     ("start", rules.BACKFILLED + rules.SLEEPERS_PAY): _FILLER + _PLAN + _PAID + _STEP,
+    ("start", "its hosts are awake"): "Its hosts, woken for it, are all on.",
     ("postpone", rules.RESERVED): _LACKS + "; it is promised its hosts for {reserved_at_s}.",
     ("postpone", rules.NOT_RESERVED): _LACKS + "; when enough will be is not known yet.",
     ("postpone", rules.NO_STEP_ENERGY): (
         "Its {hosts_asked:host} are free, but to the end of the step it would take up to {cost_j}, and"
         " {headroom_j} is left above SoC_min (the guard's veto).[ It is promised hosts for {reserved_at_s}.]"
+    ),
+    ("postpone", "no energy in the budget"): (
+        "Its {hosts_asked:host} could be had, but not its energy within the budget"
+        "[: {available_j} available, of which {reserved_j} are reserved]"
+        "[: {drawn_w} drawn, {reserved_w} reserved, and {limit_w} is the limit]"
+        "[; it is promised to start at {reserved_at_s}]."
     ),
     ("postpone", rules.PLAN_CANNOT_PAY): (
         "Enough hosts are free, but the plan has some asleep before its walltime. To keep them on takes"
@@ -90,7 +101,7 @@ RULES: Final[dict[tuple[str, str], str]] = {
         "The plan puts {hosts_to_sleep} of its servers to sleep[, {walltime_left_s} before its walltime]."
     ),
     ("P-state", "guard: no energy for it"): (
-        "[They ran {killed}, which is killed.]" + _SHED + "[ This saves {saves_j}.]"
+        "[Job {killed} ran there and is killed.]" + _SHED + "[ This saves {saves_j}.]"
     ),
     ("P-state", "guard: wake cancelled, no energy for it"): (
         _SHED + " They shall not wake now.[ That saves {saves_j}.]"
@@ -109,6 +120,11 @@ RULES: Final[dict[tuple[str, str], str]] = {
         "{renewable_w} arrive, and {taken_w} are taken by {hosts_busy:busy server} and those asleep:"
         " that feeds {hosts_fed} more."
     ),
+    ("P-state", "idle within the budget's period"): (
+        "No job needs it now, and what it draws idle counts in the budget."
+    ),
+    ("P-state", "given to a job"): "Given to a job, which starts when all its hosts are on.",
+    ("P-state", "reserved for the first waiting job"): "The first waiting job's reservation is due.",
     ("compensate", "surplus"): _SURPLUS,
     ("compensate", "shortage"): _SHORTAGE,
 }
@@ -119,12 +135,17 @@ _FACT: Final = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 
 
 def sentence(action: str, rule: str, facts: Facts) -> str:
-    """Why an action was taken, in words; a rule that is not ours stands as it is, with its facts."""
+    """Why an action was taken, in words.
+
+    A rule that is not ours, or lacks facts, stands as it is, with the facts that there are.
+    """
     template = RULES.get((action.partition(" ")[0], rule))
     if template is None:
         return _as_it_stands(rule, facts)
     known = {name: value for name, value in facts.items() if value is not None}
     text = _PART.sub(lambda part: _if_known(part, known), template)
+    if not all(name in known for name, _ in _FACT.findall(text)):
+        return _as_it_stands(rule, facts)
     return _fill(text, known).strip()
 
 
@@ -138,7 +159,7 @@ def _if_known(part: re.Match[str], facts: Mapping[str, float | int | str]) -> st
 def _fill(text: str, facts: Mapping[str, float | int | str]) -> str:
     def words(match: re.Match[str]) -> str:
         name, spec = match.groups()
-        return fact(name, facts[name], spec or "") if name in facts else "?"
+        return fact(name, facts[name], spec or "")
 
     return _FACT.sub(words, text)
 

@@ -1,0 +1,133 @@
+"""Every rule that a policy names has its sentence, and every fact that a sentence asks for is there."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+from worlds import random_world, rich_world, world_plans
+
+from beasy_sched.policies.registry import OURS, make_policy
+from beasy_sched.report.explain_rules import RULES, sentence
+from beasy_sched.session import Session, SessionOptions
+
+SEEDS = range(30)
+
+
+class Listener:
+    """Hears every line of the decision log."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str, dict[str, object]]] = []
+
+    def log(
+        self, time_s: float, action: str, job: str, hosts: str, rule: str, facts: dict[str, object]
+    ) -> None:
+        self.heard.append((action, rule, dict(facts)))
+
+
+BUDGET = '{"budget": 0.4, "period_end": 600, "shutdown": "opportunistic"}'
+CASES = [*((policy, "{}") for policy in OURS), ("energybud", BUDGET), ("powercap", BUDGET)]
+
+
+@cache
+def heard(policy: str, options: str) -> list[tuple[str, str, dict[str, object]]]:
+    """What the policy says in all of the worlds."""
+    listener = Listener()
+    for seed in SEEDS:
+        world = (rich_world if seed % 2 else random_world)(np.random.default_rng(seed))
+        decider = make_policy(policy, json.loads(options))
+        plans = world_plans(world) if decider.needs_plan else None
+        site = SessionOptions(site=world.site, plans=plans, windows=world.windows, energy=world.energy)
+        world.simulation().run(Session(decider, site, listener.log).step)
+    return listener.heard
+
+
+@pytest.mark.parametrize(("policy", "options"), CASES)
+def test_every_rule_has_a_sentence_and_every_sentence_its_facts(policy: str, options: str) -> None:
+    assert heard(policy, options)
+    for action, rule, facts in heard(policy, options):
+        assert (action.partition(" ")[0], rule) in RULES, (action, rule, facts)
+        words = sentence(action, rule, facts)
+        assert re.fullmatch(r"[A-Z\d][^\[\]{}?]*[.]", words), (action, rule, facts, words)
+
+
+def test_every_sentence_is_of_a_rule_that_some_policy_names() -> None:
+    """No sentence is left over from a rule that is gone. (The test above looks from the other side.)"""
+    said = {(action.partition(" ")[0], rule) for case in CASES for action, rule, _ in heard(*case)}
+    assert said == set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("action", "rule", "facts", "words"),
+    [
+        (
+            "postpone",
+            "reserved",
+            {"hosts_asked": 4, "hosts_free": 1, "reserved_at_s": 97_565.0},
+            "It asks for 4 hosts, with 1 free; it is promised its hosts for 1d 03:06:05.",
+        ),
+        (
+            "start",
+            "backfilled",
+            {"hosts_free": 1, "reserved_for": "w0!7", "reserved_at_s": 900.0, "hosts_extra": 2},
+            "It was backfilled ahead of w0!7, whose hosts are reserved for 00:15:00; 1 host free. It may run"
+            " longer, on hosts that the reservation leaves over (2).",
+        ),
+        (
+            "start",
+            "head of the queue; idle servers sleep for it",
+            {
+                "hosts_free": 2,
+                "waited_s": 0.0,
+                "size_host_s": 5400.0,
+                "dangerous": 1,
+                "planned_on_until_s": 3600.0,
+                "server_steps_changed": 3,
+                "needed_j": 360_000.0,
+                "found_j": 432_000.0,
+                "server_steps_to_sleep": 1,
+                "hosts_to_sleep": 1,
+                "headroom_j": 7.2e6,
+                "cost_j": 36_000.0,
+            },
+            "It was the first of the queue, the smallest (1.5 host-hours) in a dangerous step; 2 hosts free."
+            " The plan keeps its servers on until 01:00:00. For that 3 server-steps that it had asleep had to"
+            " be on, which takes 100 Wh. To pay for it 1 idle server will sleep (1 server-step): that saves"
+            " 120 Wh. It takes up to 10 Wh of the 2 kWh left in the step.",
+        ),
+        (
+            "kill",
+            "guard: no energy for it",
+            {
+                "needed_j": 720_000.0,
+                "supply_j": 360_000.0,
+                "missing_j": 360_000.0,
+                "soc_pct": 20.004,
+                "mode": "kill-all",
+                "still_missing_j": 180_000.0,
+                "saves_j": 216_000.0,
+                "spent_j": 1.8e7,
+            },
+            "The storage guard found too little energy for the step: 200 Wh needed, 100 Wh to be had, 100 Wh"
+            " missing, at 20.00 % of charge. After what idle servers save, 50 Wh were to be found; its end"
+            " saves 60 Wh. Every running job is killed then; it had spent 5 kWh.",
+        ),
+        (
+            "compensate",
+            "shortage",
+            {"diff_j": -3.6e6, "comp_j": -4e6, "window_end_s": 259_200.0, "saved_j": 0.0, "steps_changed": 0},
+            "The plan would end the window (at 3d 00:00:00) with 1 kWh less in the battery than its target:"
+            " 1.11 kWh had to be saved; 0 Wh was, by servers that sleep or run slower in 0 steps to come.",
+        ),
+        ("start", "widest first", {}, "widest first"),
+        ("start", "widest first", {"idle_s": 90.0, "x_w": None}, "widest first (idle_s 1 min 30 s)"),
+        ("P-state 3", "", {}, "no rule was given"),
+        ("postpone", "reserved", {"hosts_asked": 4, "hosts_free": None}, "reserved (hosts_asked 4)"),
+    ],
+)
+def test_sentences(action: str, rule: str, facts: dict[str, float | str | None], words: str) -> None:
+    assert sentence(action, rule, facts) == words
