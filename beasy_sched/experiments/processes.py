@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
@@ -33,6 +34,7 @@ class Processes:
     def __init__(self, jobs: int) -> None:
         """Start the server that processes are forked from."""
         self.slots = jobs
+        self._scratch = tempfile.TemporaryDirectory(prefix="beasy-campaign-", ignore_cleanup_errors=True)
         self._running: dict[Connection, tuple[Any, BaseProcess]] = {}
         self._context = _context()
 
@@ -45,7 +47,7 @@ class Processes:
         """Start a task."""
         ours, theirs = self._context.Pipe(duplex=False)
         process = self._context.Process(  # type: ignore[attr-defined]
-            target=_work, args=(theirs, function, argument), daemon=True
+            target=_work, args=(theirs, self._scratch.name, function, argument), daemon=True
         )
         with _one_thread_each():
             process.start()
@@ -79,6 +81,7 @@ class Processes:
                 process.join()
             connection.close()
         self._running.clear()
+        self._scratch.cleanup()
 
 
 def _context() -> BaseContext:
@@ -105,10 +108,11 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _work(connection: Connection, function: Callable[[Any], Any], argument: Any) -> None:
+def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], argument: Any) -> None:
     """In the process: do the task and send its result, or a `Failure`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign stops us
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leaving no temporary files
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    tempfile.tempdir = scratch  # what a process that dies leaves behind goes in the end
     try:
         result = function(argument)
     except Exception as error:
