@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from beasy_sched.cli.budget_options import BUDGET_OPTIONS, budget_flags
 from beasy_sched.energy.site import read_site_text
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.session.power import EnergySource
@@ -43,7 +44,7 @@ _OPTIONS = [
 
 def run_options(function: F) -> F:
     """Add the shared options to a command."""
-    for option in reversed(_OPTIONS):
+    for option in reversed([*_OPTIONS, *BUDGET_OPTIONS]):
         function = option(function)
     return function
 
@@ -56,11 +57,12 @@ def settings_of(
     windows: int,
     energy: str,
     no_power_actions: bool,
+    **budget: str | None,
 ) -> RunSettings:
     """Read what the options name. Raises ConfigError and InputError."""
     return RunSettings(
         policy=policy,
-        options=_options_of(policy_options),
+        options={**_options_of(policy_options), **budget_flags(**budget)},
         site=None if site is None else read_site_text(site),
         site_name=str(site),
         plan=plan,

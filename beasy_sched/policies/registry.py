@@ -26,6 +26,9 @@ OURS: dict[str, str] = {
     "last": "beasy_sched.policies.envelope_policies:Last",
     "workload": "beasy_sched.policies.envelope_policies:Workload",
     "beasy": "beasy_sched.policies.beasy:Beasy",
+    "energybud": "beasy_sched.policies.energybud:EnergyBud",
+    "reducepc": "beasy_sched.policies.reducepc:ReducePC",
+    "powercap": "beasy_sched.policies.powercap:PowerCap",
 }
 
 

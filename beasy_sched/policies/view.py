@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from beasy_sched.policies.budget import StepBudget
 
 
-def _read_only(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+_Array = TypeVar("_Array", bound="npt.NDArray[Any]")
+
+
+def _read_only(array: _Array) -> _Array:
     view = array.view()
     view.flags.writeable = False
     return view
@@ -125,6 +128,11 @@ class View:
     def state_counts(self) -> npt.NDArray[np.int64]:
         """How many hosts of each kind are in each `HostState`, [kind, state]; only read it."""
         return self._cluster.state_counts
+
+    @property
+    def all_available(self) -> bool:
+        """Whether every host is in service."""
+        return self._cluster.all_available
 
     @property
     def openings(self) -> int:

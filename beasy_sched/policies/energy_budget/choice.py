@@ -1,0 +1,233 @@
+"""Which hosts a job gets, and when the first waiting job will have its own: any, or consecutive ones."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.model.hosts import HostIds
+from beasy_sched.model.job import Job
+from beasy_sched.model.platform import FloatArray
+from beasy_sched.policies.energy_budget.commitments import Commitments
+from beasy_sched.policies.energy_budget.fleet import BoolArray, Fleet
+from beasy_sched.policies.view import View
+from beasy_sched.units import TIME_TOLERANCE_S
+
+IntArray = npt.NDArray[np.int64]
+
+
+class Choice(Protocol):
+    """The usable hosts of one scheduling pass."""
+
+    free: int
+    """How many hosts can still be given to a job."""
+
+    def fits(self, job: Job) -> bool:
+        """Tell whether hosts suffice for ``job`` now."""
+
+    def take(self, job: Job, late: bool) -> HostIds:
+        """Give hosts to a job that fits; ``late``: not those that the reservation needs."""
+
+    def give_back(self, hosts: HostIds, late: bool) -> None:
+        """Undo `take`: the job does not start after all."""
+
+    def earliest(self, job: Job) -> float:
+        """Return when hosts will suffice for ``job`` by walltimes, s (infinite: never)."""
+
+    def reserve(self, job: Job, at_s: float) -> None:
+        """Promise hosts to ``job`` at a time, which is not before `earliest`."""
+
+    def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
+        """Tell which jobs fit now; ``late`` ones must leave the reservation its hosts."""
+
+    def reserved(self) -> HostIds:
+        """Return the usable hosts that the reservation needs of those that are usable now."""
+
+
+class AnyHosts:
+    """Hosts are taken one by one: those that are on first, the faster, the lower ids."""
+
+    def __init__(self, view: View, fleet: Fleet, jobs: Commitments) -> None:
+        """Look at the hosts as they are."""
+        self._view, self._fleet, self._jobs = view, fleet, jobs
+        self._usable: BoolArray | None = fleet.usable() if fleet.switches else None
+        self.free = view.free_count if self._usable is None else int(np.count_nonzero(self._usable))
+        self._extra = 0
+        self._needs = 0
+
+    def _mask(self) -> BoolArray:
+        if self._usable is None:
+            self._usable = self._fleet.usable()
+        return self._usable
+
+    def fits(self, job: Job) -> bool:
+        """Tell whether so many hosts are free."""
+        return job.res <= self.free
+
+    def take(self, job: Job, late: bool) -> HostIds:
+        """Give the hosts that need no waking first."""
+        mask = self._mask()
+        ids = self._pick(mask, job.res)
+        mask[ids] = False
+        self.free -= job.res
+        if late:
+            self._extra -= job.res
+        return ids
+
+    def give_back(self, hosts: HostIds, late: bool) -> None:
+        """Put hosts back."""
+        self._mask()[hosts] = True
+        self.free += len(hosts)
+        if late:
+            self._extra += len(hosts)
+
+    def _pick(self, mask: BoolArray, count: int) -> HostIds:
+        if not self._fleet.switches:
+            return self._view.fastest(mask, count).ids
+        ids = np.flatnonzero(mask)
+        on = self._fleet.idle_now(ids)
+        idle = np.zeros_like(mask)
+        idle[ids[on]] = True
+        first = self._view.fastest(idle, count).ids
+        if len(first) == count:
+            return first
+        return np.union1d(first, self._view.fastest(mask & ~idle, count - len(first)).ids)
+
+    def earliest(self, job: Job) -> float:
+        """Count the hosts that come free, job after job."""
+        need = job.res - self.free
+        if need <= 0:
+            return self._view.now
+        times_s, freed = self._releases()
+        place = int(freed.searchsorted(need))
+        return float(times_s[place]) if place < len(freed) else np.inf
+
+    def _releases(self) -> tuple[FloatArray, FloatArray]:
+        """Return when hosts come free, and how many have by then."""
+        times_s, hosts = self._jobs.end_s, self._jobs.hosts
+        wakes = [] if self._fleet.switches else self._view.wakes
+        if wakes:
+            waking = np.array(wakes, dtype=np.float64)
+            times_s, hosts = np.concatenate((times_s, waking[:, 0])), np.concatenate((hosts, waking[:, 1]))
+            order = np.argsort(times_s, kind="stable")
+            times_s, hosts = times_s[order], hosts[order]
+        return times_s, np.cumsum(hosts)
+
+    def reserve(self, job: Job, at_s: float) -> None:
+        """Count the hosts that will be free at the time and that the job does not need."""
+        if np.isinf(at_s):
+            self._extra = self._needs = self.free
+            return
+        times_s, freed = self._releases()
+        by_then = int(times_s.searchsorted(at_s + TIME_TOLERANCE_S, side="right"))
+        released = int(freed[by_then - 1]) if by_then else 0
+        self._extra = self.free + released - job.res
+        self._needs = max(0, job.res - released)
+
+    def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
+        """Late jobs may only take the hosts that the reservation leaves."""
+        fits: BoolArray = (res <= self.free) & (~late | (res <= self._extra))
+        return fits
+
+    def reserved(self) -> HostIds:
+        """Choose those that need no waking first."""
+        return self._pick(self._mask(), min(self._needs, self.free))
+
+
+class ContiguousHosts:
+    """A job runs on hosts with consecutive numbers: the first run of free ones that is long enough."""
+
+    def __init__(self, view: View, fleet: Fleet, jobs: Commitments) -> None:
+        """Look at the hosts as they are."""
+        self._view, self._fleet = view, fleet
+        self._usable = fleet.usable()
+        self.free = int(np.count_nonzero(self._usable))
+        self._window: slice | None = None
+        self._runs = _Runs(self._usable)
+        self._outside = self._runs
+
+    def fits(self, job: Job) -> bool:
+        """Tell whether a run of free hosts is long enough."""
+        return job.res <= self._runs.longest
+
+    def take(self, job: Job, late: bool) -> HostIds:
+        """Give the beginning of the first run that is long enough."""
+        runs = self._outside if late else self._runs
+        first = runs.first(job.res)
+        ids = np.arange(first, first + job.res)
+        self._usable[ids] = False
+        self.free -= job.res
+        self._runs = _Runs(self._usable)
+        self._lay_outside()
+        return ids
+
+    def give_back(self, hosts: HostIds, late: bool) -> None:
+        """Put hosts back."""
+        self._usable[hosts] = True
+        self.free += len(hosts)
+        self._runs = _Runs(self._usable)
+        self._lay_outside()
+
+    def earliest(self, job: Job) -> float:
+        """Find the consecutive hosts of which the last comes free first."""
+        self._best, at_s = earliest_window(self._fleet.free_at(self._usable), job.res)
+        return at_s
+
+    def reserve(self, job: Job, at_s: float) -> None:
+        """Promise the hosts that `earliest` found."""
+        self._window = None if np.isinf(at_s) else slice(self._best, self._best + job.res)
+        self._lay_outside()
+
+    def _lay_outside(self) -> None:
+        if self._window is None:
+            self._outside = self._runs
+            return
+        outside = self._usable.copy()
+        outside[self._window] = False
+        self._outside = _Runs(outside)
+
+    def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
+        """Late jobs must stay outside the reserved hosts."""
+        fits: BoolArray = res <= np.where(late, self._outside.longest, self._runs.longest)
+        return fits
+
+    def reserved(self) -> HostIds:
+        """Return the usable ones of the reserved hosts."""
+        if self._window is None:
+            return np.empty(0, dtype=np.intp)
+        window = np.arange(self._window.start, self._window.stop)
+        reserved: HostIds = window[self._usable[self._window]]
+        return reserved
+
+
+class _Runs:
+    """Runs of free hosts with consecutive numbers."""
+
+    def __init__(self, mask: BoolArray) -> None:
+        edges = np.flatnonzero(np.diff(mask.view(np.int8), prepend=0, append=0))
+        self._starts = edges[::2]
+        self._lengths = edges[1::2] - self._starts
+        self.longest = int(self._lengths.max(initial=0))
+
+    def first(self, count: int) -> int:
+        """Return where the first run of at least ``count`` begins."""
+        return int(self._starts[np.argmax(self._lengths >= count)])
+
+
+def earliest_window(free_at_s: FloatArray, width: int) -> tuple[int, float]:
+    """Find ``width`` consecutive hosts that are free together first: (the first of them, when in s).
+
+    The highest of every window, by doubling: width 2, 4, 8 ... and two overlapping ones at last.
+    """
+    size = len(free_at_s)
+    if width > size:
+        return 0, np.inf
+    highest, covered = free_at_s, 1
+    while 2 * covered <= width:
+        highest = np.maximum(highest[:-covered], highest[covered:])
+        covered *= 2
+    highest = np.maximum(highest[: size - width + 1], highest[width - covered :][: size - width + 1])
+    place = int(np.argmin(highest))
+    return place, float(highest[place])
