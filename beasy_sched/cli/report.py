@@ -1,10 +1,13 @@
-"""``beasy-sched report``: one HTML file that shows what runs came to."""
+"""``beasy-sched report``: one HTML file that shows what runs or a campaign came to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+
+from beasy_sched.errors import ConfigError
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -23,26 +26,58 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--title", metavar="TEXT", help="Heading of the page (default: the runs' names).")
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar, no word on what was written.")
 def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | None, quiet: bool) -> None:
-    """Show runs in one HTML file that opens in any browser, without a network.
+    """Show runs, or a campaign, in one HTML file that opens in any browser, without a network.
 
-    RUN is the prefix that -e was given, or a folder of runs. Of one run the report shows the outcomes, the
-    power balance, the storages planned and real, servers and jobs, the queue; of several also how they
-    compare. What a run's files do not tell is left out, with a line that says why.
+    RUN is the prefix that -e was given, a folder of runs, or a campaign's folder. Of one run the report shows
+    the outcomes, the power balance, the storages planned and real, servers and jobs, the queue; of several
+    also how they compare; of a campaign the policies, scenario by scenario, with intervals over its runs.
+    What the files do not tell is left out, with a line that says why.
 
     \b
       beasy-sched simulate -p platform.xml -w workload.json --events power.txt --site default \\
           --policy easy -e out/easy
       beasy-sched report out/easy -o easy.html
       beasy-sched report out/easy out/beasy --plan plan.msgpack -o both.html
+      beasy-sched report out/campaign -o campaign.html
     """
-    from beasy_sched.cli.progress import progress_bar
     from beasy_sched.formats.atomic import write_atomic
+
+    pieces = _campaign(runs, plan, title) if _is_campaign(runs) else _runs(runs, plan, title, quiet)
+    write_atomic(out, pieces)
+    if not quiet:
+        click.echo(f"wrote {out}{_size(out)}", err=True)
+
+
+def _runs(runs: tuple[str, ...], plan: Path | None, title: str | None, quiet: bool) -> Iterator[str]:
+    from beasy_sched.cli.progress import progress_bar
     from beasy_sched.formats.plan_file import read_plans
     from beasy_sched.report.html import report_html
 
     plans = None if plan is None else read_plans(plan)
     with progress_bar("runs read", quiet=quiet) as tell:
-        pieces = report_html(runs, plans=plans, title=title, report=tell)
-        write_atomic(out, pieces)
-    if not quiet:
-        click.echo(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)", err=True)
+        return report_html(runs, plans=plans, title=title, report=tell)
+
+
+def _is_campaign(runs: tuple[str, ...]) -> bool:
+    campaigns = [run for run in runs if (Path(run) / "campaign.json").is_file()]
+    if campaigns and len(runs) > 1:
+        raise ConfigError(f"{campaigns[0]} is a campaign: it is shown alone, not beside other runs")
+    return bool(campaigns)
+
+
+def _campaign(runs: tuple[str, ...], plan: Path | None, title: str | None) -> Iterator[str]:
+    from beasy_sched.experiments.tables import read_campaign
+    from beasy_sched.report.campaign_html import campaign_html
+    from beasy_sched.report.html import check_installed
+
+    if plan is not None:
+        raise ConfigError("--plan goes with single runs: a campaign has plans of its own")
+    check_installed()
+    campaign = read_campaign(runs[0])
+    name = Path(runs[0]).resolve().name
+    return campaign_html(name, campaign.runs, len(campaign.specs), title=title)
+
+
+def _size(path: Path) -> str:
+    """The size of what was written; nothing for a device or pipe."""
+    return f" ({path.stat().st_size / 1e6:.1f} MB)" if path.is_file() else ""

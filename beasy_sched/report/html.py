@@ -32,7 +32,7 @@ def report_html(
     same files give the same bytes. Raises InputError for files that cannot be read, and ConfigError
     where pandas or plotly is missing.
     """
-    _check_installed()
+    check_installed()
     runs = []
     found = find_runs(places)
     for name, prefix in found.items():
@@ -42,7 +42,8 @@ def report_html(
     return page(title or _title(runs), _subtitle(runs), _sections(runs, plans))
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Raise ConfigError where pandas or plotly is missing."""
     try:
         import pandas  # noqa: F401
         import plotly  # noqa: F401

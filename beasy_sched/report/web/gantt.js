@@ -5,7 +5,7 @@ const gantt = (() => {
   const ON = 0, STATES = ["idle", "sleeping", "switching-on", "switching-off"];
   const STATE_NAMES = ["on, idle", "sleeping", "switching on", "switching off"];
   const KILLED = "killed", JOB_TINTS = 4;
-  const PSTATES = ["#fde725", "#b5de2b", "#6ece58", "#35b779", "#1f9e89", "#26828e", "#31688e", "#3e4989", "#482878", "#440154"];
+  const PSTATES = ["#31688e", "#2b758e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b"];
   const FINEST_ROW_PX = 2; // thinner rows are drawn one pixel each and scaled
 
   /** Put the canvas under a drawn chart, and redraw it whenever the axes move. */

@@ -72,7 +72,7 @@ const report = (() => {
     if (timed) {
       const range = spec.range || [0, spec.end || 1];
       Object.assign(layout.xaxis, { range, tickmode: "array", ...timeTicks(range, width),
-        unifiedhovertitle: { text: " " } });
+        unifiedhovertitle: { text: "%{x:,.0f} s" } });
     }
     return layout;
   }
@@ -84,19 +84,19 @@ const report = (() => {
       trace.visible = !(hidden && hidden.has(number));
       trace.customdata = Array.from(trace.y, Math.abs);
     }
-    return [...traces, clock(traces[0].x)];
+    return [clock(traces[0].x), ...traces];
   }
 
   /** A curve that is not seen: it tells the time where the mouse is. */
   function clock(times) {
     return { type: "scatter", mode: "lines", name: "", x: times, y: times.map(() => 0), line: { width: 0, color: "rgba(0,0,0,0)" },
-      hovertext: Array.from(times, (t) => `${timeText(t)} (${Math.round(t).toLocaleString("en")} s)`), hovertemplate: "%{hovertext}" };
+      hovertext: Array.from(times, (t) => timeText(t)), hovertemplate: "%{hovertext}" };
   }
 
   /** Only buttons that work on the page itself: nothing is uploaded anywhere. */
   function configOf({ kind }) {
     const buttons = kind === "plot" ? ["toImage"] : ["zoom2d", "pan2d", "resetScale2d"];
-    return { responsive: true, displaylogo: false, displayModeBar: "hover", plotlyServerURL: "", modeBarButtons: [kind === "time" ? ["toImage", ...buttons] : buttons] };
+    return { responsive: true, displaylogo: false, showTips: false, displayModeBar: "hover", plotlyServerURL: "", modeBarButtons: [kind === "time" ? ["toImage", ...buttons] : buttons] };
   }
 
   /** Names and colours of the curves below the chart; a click hides one or shows it again. */
@@ -122,7 +122,7 @@ const report = (() => {
       item.addEventListener("click", () => {
         if (!hidden.delete(number)) hidden.add(number);
         item.setAttribute("aria-pressed", String(!hidden.has(number)));
-        Plotly.restyle(element, { visible: !hidden.has(number) }, [number]);
+        Plotly.restyle(element, { visible: !hidden.has(number) }, [spec.kind === "time" ? number + 1 : number]) /* the clock comes first */;
       });
       box.append(item);
     });
