@@ -40,7 +40,8 @@ class CellPowers:
         self._sleep_of_kind = np.array(kinds, dtype=np.int8)
         self._row_of = (self.power.kind_of * (4 * self._width)).astype(np.int32)
         """Where a host's cells begin in a table: its kind's part of it, [N]."""
-        self._tables: dict[float, FloatArray] = {}
+        self._lengths_s = [-1.0, -1.0]
+        self._tables: list[FloatArray] = [np.empty(0), np.empty(0)]
         self._sleepers = [self._sleeper(row, kind) for row, kind in enumerate(platform.kinds)]
 
     def _sleeper(self, row: int, kind: ServerKind) -> tuple[list[float], float, float, float]:
@@ -77,11 +78,9 @@ class CellPowers:
         place += np.multiply(was_asleep, self._width, dtype=np.int32)
         if self.idle_power and idle is not None:
             place += np.multiply(idle, 2 * self._width, dtype=np.int32)
-        if len(dt_s) < 2:
-            return self._cell_energies_j(float(dt_s.sum())).take(place)
-        energy_j: FloatArray = self._table(float(dt_s[-1])).take(place)
-        if dt_s[0] != dt_s[-1]:
-            energy_j[0] = self._cell_energies_j(float(dt_s[0])).take(place[0])
+        energy_j: FloatArray = np.take(self._table(dt_s[-1:], whole=len(dt_s) > 1), place)
+        if len(dt_s) and dt_s[0] != dt_s[-1]:
+            energy_j[0] = self._table(dt_s[:1]).take(place[0])
         return energy_j
 
     def most_saved_j(self, dt_s: float) -> FloatArray:
@@ -101,11 +100,12 @@ class CellPowers:
                 rows = max(rows, int((falling_j + waking_j) / saved_j) + 1 if saved_j > 0.0 else _NEVER)
         return rows
 
-    def _table(self, dt_s: float) -> FloatArray:
-        """The table of whole steps, made once."""
-        if dt_s not in self._tables:
-            self._tables[dt_s] = self._cell_energies_j(dt_s)
-        return self._tables[dt_s]
+    def _table(self, dt_s: FloatArray, *, whole: bool = False) -> FloatArray:
+        """The table of steps of this length; that of whole steps and the last of others are kept."""
+        length_s = float(dt_s.sum())
+        if length_s != self._lengths_s[whole]:
+            self._lengths_s[whole], self._tables[whole] = length_s, self._cell_energies_j(length_s)
+        return self._tables[whole]
 
     def _cell_energies_j(self, dt_s: float) -> FloatArray:
         """Energies of all cells of one length, J: by kind, idle or not, asleep before or not, P-state."""
@@ -160,8 +160,21 @@ def sleep_savings_j(
     return saved_j
 
 
-def worthwhile(saved_j: FloatArray, idle: BoolArray) -> BoolArray:
-    """The idle cells less the runs whose sleep as a whole saves nothing (`sleep_savings_j` says)."""
+def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -> BoolArray:
+    """The idle cells less the runs whose sleep as a whole saves nothing (`sleep_savings_j` says).
+
+    Whole steps pay for themselves from ``break_even`` in a row on: where that is one, only what is left
+    of the present step can be too short, and only it is looked at.
+    """
+    if break_even <= 1:
+        poor = idle[0] & (saved_j[0] <= 0.0)
+        if len(idle) > 1:
+            poor &= ~idle[1]
+        if not poor.any():
+            return idle
+        good = idle.copy()
+        good[0] &= ~poor
+        return good
     hosts, starts, ends = idle_runs(idle)
     if not len(hosts):
         return idle

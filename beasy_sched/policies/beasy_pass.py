@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.job import Job
-from beasy_sched.model.platform import FloatArray
-from beasy_sched.model.power import HostState
 from beasy_sched.policies import facts
 from beasy_sched.policies.actions import NO_FACTS, Action, Facts, Postpone, Start
 from beasy_sched.policies.beasy_cells import BoolArray
 from beasy_sched.policies.beasy_plan import LivePlan
+from beasy_sched.policies.beasy_reservation import Promise, reserve
 from beasy_sched.policies.beasy_scheduling import Change, Kept
-from beasy_sched.policies.orders import Order, Places, largest_slowdown, smallest_size
+from beasy_sched.policies.orders import Order, Places, largest_slowdown, one_by_one, smallest_size
 from beasy_sched.policies.view import View
 from beasy_sched.units import TIME_TOLERANCE_S
-
-
-@dataclass(frozen=True)
-class Promise:
-    """The reservation of the first job that cannot start: when, and on which servers."""
-
-    job: Job
-    start_s: float
-    """Infinite where the plan never has its servers on for its whole walltime."""
-    hosts: HostIds
 
 
 class BeasyPass:
@@ -62,10 +49,13 @@ class BeasyPass:
         """Start heads while they can be started and finished; reserve for the next; backfill once."""
         queue, now = self.view.queue, self.view.now
         places = self._in_time(queue.places())
-        for place in self._priority(queue, places, now).tolist():
+        for place in one_by_one(self._priority, queue, places, now):
             job = queue.at(place)
             if not self._start(job, facts.HEAD):
-                self.promise = self._reserve(job)
+                earliest_s = now
+                if self._vetoed and self.view.budget is not None:
+                    earliest_s = self.view.budget.end_s
+                self.promise = reserve(self.view, self.live, self.step, job, self._free, earliest_s)
                 self._tell(self.promise)
                 self._backfill(places)
                 break
@@ -166,15 +156,24 @@ class BeasyPass:
         assert self.promise is not None
         queue, promise = self.view.queue, self.promise
         self._keep(promise)
-        places = places[queue.res[places] <= int(self._free.sum())]
         reserved = np.zeros(len(self._free), dtype=np.bool_)
         reserved[promise.hosts] = True
-        for place in smallest_size(queue, places, self.view.now).tolist():
+        free, open_to_all = self._counts(reserved)
+        places = smallest_size(queue, places[queue.res[places] <= free], self.view.now)
+        late = self.view.now + queue.walltime_s[places] > promise.start_s + TIME_TOLERANCE_S
+        fillers = zip(places.tolist(), queue.res[places].tolist(), late.tolist(), strict=True)
+        for place, res, is_late in fillers:
+            if res > (open_to_all if is_late else free):
+                continue
             job = queue.at(place)
             if job is promise.job or job in self._started:
                 continue
-            late = self.view.now + job.walltime_s > promise.start_s + TIME_TOLERANCE_S
-            self._start(job, facts.BACKFILLED, reserved if late else None)
+            if self._start(job, facts.BACKFILLED, reserved if is_late else None):
+                free, open_to_all = self._counts(reserved)
+
+    def _counts(self, reserved: BoolArray) -> tuple[int, int]:
+        """How many servers are free, and how many of them are not reserved."""
+        return int(np.count_nonzero(self._free)), int(np.count_nonzero(self._free & ~reserved))
 
     def _keep(self, promise: Promise) -> None:
         """The promised servers are not put to sleep for others while they are promised."""
@@ -186,41 +185,3 @@ class BeasyPass:
         end = self.live.end_step(promise.start_s + promise.job.walltime_s)
         self._test.outlook.kept = Kept(hosts, max(first - self.step, 0), end - self.step)
         self._test.forget()
-
-    def _reserve(self, job: Job) -> Promise:
-        """Find when enough servers are free, and planned on for the job's whole walltime."""
-        opens_s, closes_s, hosts = self._openings(job.walltime_s)
-        times_s, enders_s = np.sort(opens_s), np.sort(closes_s)
-        count = np.searchsorted(times_s, times_s + TIME_TOLERANCE_S, side="right")
-        count -= np.searchsorted(enders_s, times_s)
-        enough = np.flatnonzero(count >= job.res)
-        if not len(enough):
-            return Promise(job, np.inf, np.empty(0, dtype=np.intp))
-        start_s = float(times_s[enough[0]])
-        ids = hosts[(opens_s <= start_s + TIME_TOLERANCE_S) & (closes_s >= start_s)]
-        speeds = self.live.ladder.speed_flops(ids, self.view.pstate[ids].astype(np.int8))
-        order = np.lexsort((ids, -speeds, self._free[ids]))
-        return Promise(job, start_s, np.sort(ids[order[: job.res]]))
-
-    def _openings(self, walltime_s: float) -> tuple[FloatArray, FloatArray, HostIds]:
-        """From when and until when servers can take a job of this length, s: one entry a run of steps."""
-        plan, view = self.live.plan, self.view
-        _, host, begin, end = plan.runs_on(self.step)
-        on_s = np.where(begin > self.step, view.power_model.on_s[view.platform.kind_of[host]], 0.0)
-        opens_s = np.maximum(plan.start_s + begin * plan.step_s + on_s, self._ready_s()[host])
-        if self._vetoed and view.budget is not None:
-            opens_s = np.maximum(opens_s, view.budget.end_s)
-        closes_s = plan.start_s + end * plan.step_s - walltime_s + TIME_TOLERANCE_S
-        fits = (opens_s <= closes_s) & view.available[host]
-        return opens_s[fits], closes_s[fits], host[fits]
-
-    def _ready_s(self) -> FloatArray:
-        """When each server can take a job at the earliest, were it planned on, s."""
-        view = self.view
-        on_s = view.power_model.on_s[view.platform.kind_of]
-        next_s = self.live.plan.start_of(self.step + 1)
-        waking = view.host_state == HostState.SWITCHING_ON
-        ready_s = np.where(waking, view.state_since_s + on_s, next_s + on_s)
-        ready_s[self._free] = view.now
-        busy = np.isfinite(self.live.ends_s)
-        return np.where(busy, np.maximum(self.live.ends_s, view.now), ready_s)

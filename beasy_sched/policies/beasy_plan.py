@@ -98,7 +98,10 @@ class LivePlan:
 
     def settle_ends(self, view: View, step: int) -> None:
         """Free what jobs held that run no more; `give_back` decides on what nobody takes."""
-        ended = [key for key in self._held if key not in view.running]
+        running = view.running
+        if len(running) == len(self._held):
+            return
+        ended = [key for key in self._held if key not in running]
         for key in ended:
             held = self._held.pop(key)
             self.until[held.hosts] = 0

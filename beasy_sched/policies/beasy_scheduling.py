@@ -66,6 +66,11 @@ class Outlook:
     kept: Kept | None = None
 
     @property
+    def everyone(self) -> HostIds:
+        """All servers."""
+        return np.arange(len(self.now_states))
+
+    @property
     def rows_to_limit(self) -> int:
         """Rows before the first whose planned SoC is at SoC_min or below: energy may be moved in these."""
         low = self.level_j() <= self.min_j * (1.0 + 1e-9)
@@ -91,17 +96,33 @@ class Change:
 
 @dataclass
 class _Savings:
-    """E_poss in the first rows, as long as the plan stays as it is."""
+    """E_poss in the first rows, as long as the plan stays as it is: of servers that are idle in any."""
 
+    rows: int
+    hosts: HostIds
     idle: BoolArray
+    """Which cells may be put to sleep: [rows, hosts]."""
     by_host_j: FloatArray
-    """What sleeping in rows 0 to k would save, for every k and server."""
+    """What sleeping in rows 0 to k would save, for every k and host."""
 
     @property
     def total_j(self) -> FloatArray:
         """What sleeping in rows 0 to k would save in all, for every k."""
         total_j: FloatArray = self.by_host_j.sum(axis=1)
         return total_j
+
+    def but(self, hosts: HostIds, own: _Savings | None) -> _Savings:
+        """These savings without ``hosts``, and their ``own`` ones instead."""
+        others = np.isin(self.hosts, hosts, invert=True)
+        if others.all() and own is None:
+            return self
+        ids, idle, by_host_j = self.hosts[others], self.idle[:, others], self.by_host_j[:, others]
+        if own is not None:
+            ids = np.concatenate([ids, own.hosts])
+            order = np.argsort(ids)
+            ids, idle = ids[order], np.hstack([idle, own.idle])[:, order]
+            by_host_j = np.hstack([by_host_j, own.by_host_j])[:, order]
+        return _Savings(self.rows, ids, idle, by_host_j)
 
 
 class EnergyTest:
@@ -179,7 +200,7 @@ class EnergyTest:
             while rows < limit:
                 rows = min(max(4 * rows, _FIRST_ROWS), limit)
                 savings = self._savings_for(change, rows, limit)
-                rows = len(savings.idle)
+                rows = savings.rows
                 enough = savings.total_j >= least_j
                 if enough.any():
                     return _with_sleepers(change, savings, int(np.argmax(enough)))
@@ -196,42 +217,44 @@ class EnergyTest:
     def _savings_for(self, change: Change, rows: int, limit: int) -> _Savings:
         """E_poss in the first rows for a job: that of all other servers, and of its own after its end."""
         outlook, hosts, end = self.outlook, change.hosts, change.end
-        if self._savings is None or len(self._savings.idle) < rows:
-            everyone = np.arange(len(outlook.now_states))
-            self._savings = self._savings_of(everyone, rows, limit, outlook.states[: limit + 1])
-        every = self._savings
-        idle, by_host_j = every.idle.copy(), every.by_host_j.copy()
-        idle[:, hosts], by_host_j[:, hosts] = False, 0.0
-        if end < len(idle):
-            states = outlook.states[: limit + 1, hosts]
-            states[:end] = change.columns
-            own = self._savings_of(hosts, len(idle), limit, states, end)
-            idle[:, hosts], by_host_j[:, hosts] = own.idle, own.by_host_j
-        return _Savings(idle, by_host_j)
+        if self._savings is None or self._savings.rows < rows:
+            self._savings = self._savings_of(outlook.everyone, rows, limit)
+        rows, own = self._savings.rows, None
+        if end < rows:
+            own = self._savings_of(hosts, rows, limit, change)
+        return self._savings.but(hosts, own)
 
-    def _savings_of(
-        self, hosts: HostIds, rows: int, limit: int, states: StateArray, taken: int = 0
-    ) -> _Savings:
-        """E_poss in the first ``rows`` of rows before ``limit``; ``taken`` of them belong to a job.
+    def _savings_of(self, hosts: HostIds, rows: int, limit: int, change: Change | None = None) -> _Savings:
+        """E_poss of ``hosts`` in the first ``rows`` of the rows before ``limit``; of a job's own, its change.
 
         A run of idle steps that would save nothing on the whole is left alone. Some more rows are looked
         at than asked for, so that a run that goes on beyond them is not taken for a short one.
         """
         outlook, cells = self.outlook, self.cells
-        seen = min(rows + cells.rows_to_break_even(float(outlook.dt_s[-1])) + 1, limit)
-        states, dt_s = states[: seen + 1], outlook.dt_s[: seen + 1]  # one more, for the transition after
-        before = cells.asleep(outlook.now_states[hosts], hosts)
-        first_free = np.maximum(outlook.reserved_until[hosts], taken)
+        break_even = cells.rows_to_break_even(float(outlook.dt_s[-1]))
+        seen = min(rows + break_even + 1, limit)
+        first = outlook.reserved_until[hosts]
+        if change is not None:
+            first = np.maximum(first, change.end)
+        else:
+            hosts = hosts[first < rows]
+            first = first[first < rows]
+        states = outlook.states[: seen + 1, hosts]  # one more, for the transition after the last
+        if change is not None:
+            states[: change.end] = change.columns
         row = np.arange(len(states))[:, None]
-        idle = ~cells.asleep(states, hosts) & (cells.sleep_pstate[hosts] >= 0)
-        idle &= (row >= first_free) & (row < seen)
+        idle = ~cells.asleep(states, hosts) & (row >= first) & (row < seen)
+        idle &= cells.sleep_pstate[hosts] >= 0
         if outlook.kept is not None:
             idle[outlook.kept.first : outlook.kept.end] &= ~outlook.kept.hosts[hosts]
+        some = idle[:rows].any(axis=0)
+        hosts, states, idle = hosts[some], states[:, some], idle[:, some]
+        dt_s, before = outlook.dt_s[: seen + 1], cells.asleep(outlook.now_states[hosts], hosts)
         saved_j = sleep_savings_j(cells, states, before, hosts, dt_s, idle)
-        good = worthwhile(saved_j, idle)
+        good = worthwhile(saved_j, idle, break_even)
         if good is not idle:
             saved_j = sleep_savings_j(cells, states, before, hosts, dt_s, good)
-        return _Savings(good[:rows], saved_j[:rows])
+        return _Savings(rows, hosts, good[:rows], saved_j[:rows])
 
 
 def _with_sleepers(change: Change, savings: _Savings, last: int) -> Change:
@@ -247,5 +270,5 @@ def _with_sleepers(change: Change, savings: _Savings, last: int) -> Change:
     chosen[last] = False
     chosen[last, order[:count]] = idle[last, order[:count]]
     saved_j = float(reached_j[count - 1])
-    rows, hosts = np.nonzero(chosen)
-    return replace(change, asleep=(rows, hosts), saved_j=saved_j)
+    rows, places = np.nonzero(chosen)
+    return replace(change, asleep=(rows, savings.hosts[places]), saved_j=saved_j)

@@ -35,27 +35,28 @@ class Change(NamedTuple):
 class Runs(NamedTuple):
     """Runs of steps in which servers are planned on without a break: one entry a run."""
 
-    first_step: int
-    """Nothing before this step was looked at: a run may have begun earlier."""
     host: HostIds
     begin: IntArray
     end: IntArray
     """The step after the last one of the run."""
 
     @classmethod
-    def of(cls, on: npt.NDArray[np.bool_], step: int) -> Runs:
-        """The runs of a plan, (T, N), from ``step`` on."""
-        edges = np.zeros((on.shape[1], len(on) - step + 2), dtype=np.bool_)
-        edges[:, 1:-1] = on[step:].T
+    def of(cls, on: npt.NDArray[np.bool_], hosts: HostIds) -> Runs:
+        """The runs of some servers of a plan, (T, N)."""
+        edges = np.zeros((len(hosts), len(on) + 2), dtype=np.bool_)
+        edges[:, 1:-1] = on[:, hosts].T
         host, place = np.nonzero(edges[:, 1:] != edges[:, :-1])  # begins and ends by turns
-        return cls(step, host[::2], step + place[::2], step + place[1::2])
+        return cls(hosts[host[::2]], place[::2], place[1::2])
+
+    def but(self, same: npt.NDArray[np.bool_], others: Runs) -> Runs:
+        """These runs of the servers that are the ``same`` (N), and ``others`` for the rest."""
+        stay = same[self.host]
+        return Runs(*(np.concatenate([a[stay], b]) for a, b in zip(self, others, strict=True)))
 
     def since(self, step: int) -> Runs:
-        """What is left of the runs from ``step`` on."""
-        if step == self.first_step:
-            return self
+        """What is left of the runs from ``step`` on; those that had begun begin at ``step``."""
         left = self.end > step
-        return Runs(step, self.host[left], np.maximum(self.begin[left], step), self.end[left])
+        return Runs(self.host[left], np.maximum(self.begin[left], step), self.end[left])
 
 
 class WorkingPlan:
@@ -93,7 +94,8 @@ class WorkingPlan:
         self._run_end: IntArray = np.zeros(platform.size, dtype=np.intp)
         self._asleep_before: npt.NDArray[np.int32] = np.zeros((platform.size, self.steps + 1), dtype=np.int32)
         self._counted = np.zeros(platform.size, dtype=np.bool_)
-        self._runs: Runs | None = None
+        self._runs = Runs.of(self.on, np.arange(platform.size))
+        self._run_known = np.ones(platform.size, dtype=np.bool_)
         self.version = 0
         """Another number after every change of states or production."""
 
@@ -158,7 +160,7 @@ class WorkingPlan:
         self.on[first_step:end_step, hosts] = self.states[first_step:end_step, hosts] != self.sleep[hosts]
         self._run_end[hosts] = 0
         self._counted[hosts] = False
-        self._runs = None
+        self._run_known[hosts] = False
         self.version += 1
 
     # --- what follows from the states ------------------------------------------------------------------
@@ -225,9 +227,11 @@ class WorkingPlan:
         return np.asarray(self._asleep_before[hosts, end_step] - self._asleep_before[hosts, first_step])
 
     def runs_on(self, step: int) -> Runs:
-        """Every server's runs of steps planned on, from ``step`` on, by server and step."""
-        if self._runs is None or self._runs.first_step > step:
-            self._runs = Runs.of(self.on, step)
+        """Every server's runs of steps planned on, from ``step`` on, in no particular order."""
+        if not self._run_known.all():
+            again = np.flatnonzero(~self._run_known)
+            self._runs = self._runs.but(self._run_known, Runs.of(self.on, again))
+            self._run_known[again] = True
         return self._runs.since(step)
 
     def project_soc(self, step: int, battery_j: float) -> FloatArray:
