@@ -1,0 +1,80 @@
+"""``beasy-sched explain``: from the command line to the words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import exit_code
+from report.story_files import write_run
+from small_site import small_site
+
+Out = pytest.CaptureFixture[str]
+
+
+def test_a_job(tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert exit_code("explain", write_run(tmp_path), "--job", "c") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Job w0!c\n\nArrival\n  00:00:30  It came, and asked for 1 host for 10 min")
+    assert max(map(len, out.splitlines())) <= 60
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("moment", ["300", "5m", "00:05", "0d 00:09:59"])
+def test_a_moment_of_the_only_run_in_a_folder(moment: str, tmp_path: Path, capsys: Out) -> None:
+    write_run(tmp_path)
+    assert exit_code("explain", str(tmp_path), "--at", moment) == 0
+    assert capsys.readouterr().out.startswith("Step 1, 00:05:00 to 00:10:00\n\nEnergy\n  Production: 90 W")
+
+
+def test_json(tmp_path: Path, capsys: Out) -> None:
+    assert exit_code("explain", write_run(tmp_path), "--at", "10", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["energy"]["renewable_w"] == 400.0
+    assert told["decisions"][0]["sentence"] == "It was the first of the queue."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name either a job (--job ID) or a moment (--at TIME)"),
+        (("--job", "a", "--at", "1"), "name either a job"),
+        (("--at", "noon"), "'noon' is no time of a run: seconds, or such as 1d6h, '1d 06:30:00'"),
+        (
+            ("--job", "w0!e"),
+            "--job w0!e: this run has no such job; it has 4 jobs, w0!a to w0!d; near it: w0!",
+        ),
+        (("--at", "1d"), "--at 1d 00:00:00: the steps of this run end at 00:10:00"),
+    ],
+)
+def test_errors(arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: Out) -> None:
+    assert exit_code("explain", write_run(tmp_path), *arguments) == 2
+    told = capsys.readouterr()
+    assert message in told.err
+    assert told.out == ""
+
+
+def test_no_run(tmp_path: Path, capsys: Out) -> None:
+    assert exit_code("explain", str(tmp_path / "x"), "--job", "a") == 2
+    assert capsys.readouterr().err.startswith(
+        f"beasy-sched: {tmp_path / 'x'}_decisions.jsonl: no such decision log"
+    )
+
+
+def test_every_job_and_every_step_of_a_real_run(tmp_path: Path, capsys: Out) -> None:
+    """Whatever happened to a job, its story has an arrival and an end."""
+    site = small_site(tmp_path, jobs=60)
+    files = ["-p", str(site.platform), "-w", str(site.workload), "--events", str(site.events)]
+    prefix = str(tmp_path / "run")
+    run = ["simulate", *files, "--site", str(site.site), "--policy", "workload-reactive", "-e", prefix, "-q"]
+    assert exit_code(*run) == 0
+    for job in range(60):
+        assert exit_code("explain", prefix, "--job", str(job)) == 0
+        out = capsys.readouterr().out
+        assert out.startswith(f"Job w0!{job}\n\nArrival\n")
+        assert "\nEnd\n" in out
+    for step in range(0, 288, 7):
+        assert exit_code("explain", prefix, "--at", str(300 * step)) == 0
+        assert capsys.readouterr().out.startswith(f"Step {step}, ")

@@ -1,0 +1,100 @@
+"""Records of a run: where it is, and what is wrong with its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from report.story_files import write_run
+
+from beasy_sched.errors import InputError
+from beasy_sched.report.explain_records import (
+    Decision,
+    JobRow,
+    find_prefix,
+    read_decisions,
+    read_jobs,
+    read_trace,
+)
+
+
+def test_a_prefix_or_the_folder_of_one_run(tmp_path: Path) -> None:
+    prefix = write_run(tmp_path, "easy")
+    assert find_prefix(prefix) == prefix
+    assert find_prefix(tmp_path) == prefix
+
+
+def test_a_folder_of_several_runs(tmp_path: Path) -> None:
+    for name in ("easy", "beasy"):
+        write_run(tmp_path, name)
+    with pytest.raises(
+        InputError, match=r"holds several runs: beasy, easy; name one by its prefix, such as .*beasy$"
+    ):
+        find_prefix(tmp_path)
+    assert find_prefix(tmp_path / "easy") == str(tmp_path / "easy")
+
+
+def test_no_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no decision log \(\*_decisions.jsonl\)"):
+        find_prefix(tmp_path)
+    with pytest.raises(InputError, match=r"nowhere_decisions.jsonl: no such decision log: name a run by its"):
+        find_prefix(tmp_path / "nowhere")
+
+
+def test_decisions(tmp_path: Path) -> None:
+    first, second, *_, last = read_decisions(write_run(tmp_path))
+    assert first == Decision(10.0, "start", "w0!a", "0-1", "head of the queue")
+    assert second.facts == {"hosts_asked": 1, "hosts_free": 0, "reserved_at_s": 3610.0}
+    assert (last.kind, last.job) == ("reject", "w0!d")
+    assert Decision(0.0, "P-state 3", hosts="0 2-3").kind == "P-state"
+    assert Decision(0.0, "P-state 3", hosts="0 2-3").host_set().ids.tolist() == [0, 2, 3]
+
+
+def test_jobs(tmp_path: Path) -> None:
+    first, *_, last = read_jobs(write_run(tmp_path))
+    assert first == JobRow("w0!a", 10.0, 2, 3600.0, "COMPLETED_SUCCESSFULLY", 10.0, 250.0, 48_000.0)
+    assert last == JobRow("w0!d", 30.0, 2, None, "REJECTED", None, None, None)
+
+
+def test_the_trace_without_its_empty_fields(tmp_path: Path) -> None:
+    planned, bare = read_trace(write_run(tmp_path))
+    assert (planned["planned_soc_pct"], bare["soc_pct"]) == (22.0, 20.0)
+    assert "planned_soc_pct" not in bare
+
+
+def test_files_that_need_not_be_there(tmp_path: Path) -> None:
+    prefix = write_run(tmp_path, jobs=False, site=False)
+    assert [*read_jobs(prefix)] == [*read_trace(prefix)] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        (
+            "decisions.jsonl",
+            '{"time": 1, "action": "start"}\n{"time":\n',
+            r":2: is no decision: Input data was trunc",
+        ),
+        ("decisions.jsonl", '{"action": "start"}\n', r":1: is no decision: .*missing required field `time`"),
+        (
+            "decisions.jsonl",
+            '{"time": 1, "action": "start", "facts": 3}\n',
+            r":1: is no decision: Expected `object",
+        ),
+        (
+            "jobs.csv",
+            "job_id,metadata\n1,2\n",
+            r":2: is no row of Batsim's jobs.csv: KeyError\('workload_name'\)",
+        ),
+        (
+            "energy_trace.csv",
+            "step,start_s\n0,0\n1,x\n",
+            r":3: is no row of an energy trace: could not convert",
+        ),
+    ],
+)
+def test_broken_files(file: str, text: str, message: str, tmp_path: Path) -> None:
+    prefix = write_run(tmp_path)
+    Path(f"{prefix}_{file}").write_text(text)
+    with pytest.raises(InputError, match=f"run_{file}{message}"):
+        _ = [*read_decisions(prefix)], [*read_jobs(prefix)], [*read_trace(prefix)]
