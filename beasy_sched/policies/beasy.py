@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,10 +12,11 @@ from beasy_sched.model.power import HostState
 from beasy_sched.plan.predictions import Predictions, predict_window
 from beasy_sched.policies.actions import Action, Compensate, SetPState
 from beasy_sched.policies.base import Options, Policy
-from beasy_sched.policies.beasy_compensation import Spending, Wish, compensation_j
+from beasy_sched.policies.beasy_compensation import compensation_j
 from beasy_sched.policies.beasy_lowering import Saving
 from beasy_sched.policies.beasy_pass import BeasyPass
 from beasy_sched.policies.beasy_plan import LivePlan
+from beasy_sched.policies.beasy_spending import Spending, Wish
 from beasy_sched.policies.orders import largest_slowdown, smallest_size
 from beasy_sched.policies.switching import sleep
 from beasy_sched.policies.view import View
@@ -115,7 +116,7 @@ class Beasy(Policy):
         live.adopt(step, rest)
         return Compensate("surplus" if diff_j > 0.0 else "shortage", why)
 
-    def _wishes(self, view: View, present: int) -> list[Wish]:
+    def _wishes(self, view: View, present: int) -> Iterable[Wish]:
         """The waiting jobs in order P_R, with the steps that they take, the waking included."""
         queue = view.queue
         if not len(queue):
@@ -126,7 +127,7 @@ class Beasy(Policy):
         places = places[np.isfinite(queue.walltime_s[places])]
         rows = np.ceil((wake_s + queue.walltime_s[places]) / self.live.plan.step_s).astype(np.intp)
         res = queue.res[places]
-        return [Wish(*each) for each in zip(res.tolist(), rows.tolist(), strict=True)]
+        return (Wish(*each) for each in zip(res.tolist(), rows.tolist(), strict=True))
 
     def _dangerous(self, present: int) -> bool:
         assert self._predictions is not None

@@ -53,7 +53,7 @@ class Saving:
         """Put idle servers to sleep in whole runs of rows, the rows nearest to the violation first."""
         rest, cells, hosts = self.rest, self.cells, np.arange(self.rest.states.shape[1])
         old = cells.asleep(rest.states, hosts)
-        idle = ~old & (cells.sleep_pstate >= 0) & ~rest.reserved()
+        idle = ~old & (cells.sleep_pstate >= 0) & (np.arange(len(old))[:, None] >= rest.reserved_until)
         if rest.kept is not None:
             idle &= ~rest.kept
         idle[:first] = False

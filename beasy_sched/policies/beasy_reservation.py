@@ -64,9 +64,9 @@ def _openings(
     host, begin, end = plan.runs_on(step)
     on_s: FloatArray = np.where(begin > step, view.power_model.on_s[view.platform.kind_of[host]], 0.0)
     opens_s = np.maximum(plan.start_s + begin * plan.step_s + on_s, ready_s[host])
-    closes_s: FloatArray = plan.start_s + end * plan.step_s - walltime_s + TIME_TOLERANCE_S
+    closes_s = plan.start_s + end * plan.step_s - walltime_s + TIME_TOLERANCE_S
     able = np.asarray(view.available[host])
-    return opens_s[able], closes_s[able], host[able]
+    return np.asarray(opens_s[able]), np.asarray(closes_s[able]), host[able]
 
 
 def _ready_s(view: View, live: LivePlan, step: int, free: BoolArray) -> FloatArray:

@@ -27,6 +27,8 @@ class Ladder:
         """P-state of least energy per flop (the faster of equals), by host."""
         self.reference_flops = np.zeros(platform.size)
         """F': the speed that a walltime is taken to stand for, by host (Eq. 3.29)."""
+        self.rising = True
+        """Whether a faster P-state never draws less than the next slower one."""
         for row, kind in enumerate(kinds):
             self._fill(row, kind)
             mine = platform.kind_of == row
@@ -42,6 +44,7 @@ class Ladder:
         by_speed = sorted(kind.computing, key=lambda p: (kind.speeds_flops[p], -p))
         for slow, fast in itertools.pairwise(by_speed):
             self._faster[row, slow] = fast
+            self.rising &= kind.full_w[slow] <= kind.full_w[fast]
             if _joules_per_flop(kind, slow) < _joules_per_flop(kind, fast):
                 self._thriftier[row, fast] = slow
 
@@ -57,6 +60,11 @@ class Ladder:
         """Speed of one core in these P-states, flops/s; 0 where they do not compute."""
         speeds: FloatArray = self._speed_flops[self._kind_of[hosts], pstates]
         return speeds
+
+    def full_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
+        """Full power in these P-states, W; 0 where they do not compute."""
+        watts: FloatArray = self._full_w[self._kind_of[hosts], pstates]
+        return watts
 
     def saved_w(self, hosts: HostIds, old: npt.NDArray[np.int8], new: npt.NDArray[np.int8]) -> FloatArray:
         """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""

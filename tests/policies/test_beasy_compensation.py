@@ -12,9 +12,10 @@ import pytest
 from beasy_sched.energy.battery import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.beasy_cells import CellPowers, shifted
-from beasy_sched.policies.beasy_compensation import Rest, RunningJob, Spending, Wish, compensation_j
+from beasy_sched.policies.beasy_compensation import Rest, RunningJob, compensation_j
 from beasy_sched.policies.beasy_lowering import Saving
 from beasy_sched.policies.beasy_speeds import Ladder
+from beasy_sched.policies.beasy_spending import Spending, Wish
 
 _WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
 KIND = ServerKind(
