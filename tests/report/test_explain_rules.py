@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from worlds import random_world, rich_world, world_plans
 
+from beasy_sched.policies.facts import SLEEPERS_PAY
 from beasy_sched.policies.registry import OURS, make_policy
 from beasy_sched.report.explain_rules import RULES, sentence
 from beasy_sched.session import Session, SessionOptions
@@ -59,6 +61,15 @@ def test_every_sentence_is_of_a_rule_that_some_policy_names() -> None:
     """No sentence is left over from a rule that is gone. (The test above looks from the other side.)"""
     said = {(action.partition(" ")[0], rule) for case in CASES for action, rule, _ in heard(*case)}
     assert said == set(RULES)
+
+
+def test_every_rule_and_every_fact_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs/outputs.md").read_text("utf-8")
+    log = page.partition("## The decision log")[2].partition("\n## ")[0]
+    documented = set(re.findall(r"`([^`]+)`", log))
+    said = {name for case in CASES for _, _, facts in heard(*case) for name in facts}
+    rules = {rule.removesuffix(SLEEPERS_PAY) for _, rule in RULES}
+    assert said | rules <= documented
 
 
 @pytest.mark.parametrize(
