@@ -12,11 +12,12 @@ from worlds import FAST, plans_of
 
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.registry import OURS, policy_class
+from beasy_sched.policies.registry import policy_class
 from beasy_sched.session.power import EnergySource
 
-ON_A_SITE = sorted(set(OURS) - {"fcfs"})
-BASELINES = sorted(set(OURS) - {"beasy"})
+PLANNED = ["follow-plan", "peak", "next", "last", "workload"]
+ON_A_SITE = ["easy", "power-reactive", "workload-reactive", *PLANNED, "beasy"]
+BASELINES = ["fcfs", *ON_A_SITE[:-1]]
 Jobs = list[tuple[str, int, float]]
 """Id, hosts, walltime (s)."""
 

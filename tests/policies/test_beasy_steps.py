@@ -1,0 +1,78 @@
+"""BEASY's compensation of a surplus, as decisions show it (Section IV-C).
+
+Servers of `worlds.FAST` in steps of 60 s; a battery of 100 kJ without losses, half full, which is its target.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from beasy_steps import Steps
+from talk import ASLEEP, changed, submitted
+
+Z, ON, SLOWER = ASLEEP, 0, 1
+
+
+def test_the_true_level_counts() -> None:
+    """6 kJ more than planned came in the first step; the second brings what was planned."""
+    steps = Steps(*[[SLOWER]] * 5, more_w=100.0)
+    steps.talk.at(1.0, submitted(1.0, "a", 1, 200.0))
+    assert steps.begin(1) == [("0", ON)]
+
+
+def test_without_a_surplus_nothing_changes() -> None:
+    """At half speed the job takes the 70 W that were planned for it."""
+    steps = Steps(*[[SLOWER]] * 5)
+    steps.talk.at(0.0, submitted(0.0, "a", 1, 200.0))
+    assert steps.begin(1) == []
+
+
+@pytest.mark.parametrize(
+    ("dangerous", "woken"), [(False, []), (True, [("0", ON)])], ids=["slowdown first", "smallest first"]
+)
+def test_servers_wake_for_jobs_in_the_order_of_the_present_step(dangerous: bool, woken: list[Any]) -> None:
+    """10 kJ more at the sixth step. a (two servers, 22.8 kJ) has the larger slowdown, b (5.7 kJ) the smaller
+    size; where a is first and cannot be paid for, nobody wakes. Demand expected to be twice the production
+    makes the sixth step dangerous."""
+    steps = Steps(*[[Z, Z, ON]] * 12, load_w=[220.0] * 12 if dangerous else [])
+    steps.talk.at(0.0, submitted(0.0, "x", 1, 700.0))
+    steps.talk.at(7.0, changed(7.0, "0-1", Z))
+    steps.talk.at(8.0, submitted(8.0, "a", 2, 100.0))
+    assert [steps.begin(step) for step in range(1, 5)] == [[]] * 4
+    steps.talk.at(250.0, submitted(250.0, "b", 1, 30.0))
+    assert steps.begin(5, 10_000 / 60) == woken
+
+
+def test_servers_wake_for_the_job_that_waits_longest_for_its_length() -> None:
+    """a was there before b, which has the larger slowdown and can be paid for."""
+    steps = Steps(*[[Z, Z]] * 6)
+    steps.talk.at(7.0, changed(7.0, "0-1", Z))
+    steps.talk.at(8.0, submitted(8.0, "a", 2, 100.0))
+    steps.talk.at(9.0, submitted(9.0, "b", 1, 30.0))
+    assert steps.begin(1, 10_000 / 60) == [("0", ON)]
+
+
+def test_running_jobs_speed_up_before_servers_wake() -> None:
+    """6 kJ: the job takes 5400 of them for three steps, waking for the other would take 5685."""
+    steps = Steps(*[[SLOWER, Z]] * 6, more_w=100.0)
+    steps.talk.at(0.0, submitted(0.0, "a", 1, 200.0))
+    steps.talk.at(7.0, changed(7.0, "1", Z), submitted(7.0, "b", 1, 30.0))
+    assert steps.begin(1) == [("0", ON)]
+
+
+@pytest.mark.parametrize(("surplus_j", "changes"), [(10_790.0, []), (10_810.0, [("0", ON)])])
+def test_the_end_is_projected_anew_with_losses(surplus_j: float, changes: list[Any]) -> None:
+    """5400 J more for three steps take 10 800 J out of the cells; the sum would allow it from 5400 J on."""
+    steps = Steps(*[[SLOWER]] * 6, more_w=surplus_j / 60, efficiency=0.5, capacity_j=1e6)
+    steps.talk.at(0.0, submitted(0.0, "a", 1, 200.0))
+    assert steps.begin(1) == changes
+
+
+@pytest.mark.parametrize(("surplus_j", "changes"), [(10_790.0, []), (10_810.0, [("0", ON)])])
+def test_no_later_step_may_end_below_soc_min_for_it(surplus_j: float, changes: list[Any]) -> None:
+    """The plan goes from 24 kJ down to SoC_min, 20 kJ, and back; the target is 22 kJ."""
+    levels = {"soc_pct": 24.0, "target_pct": 22.0}
+    steps = Steps(*[[SLOWER]] * 8, more_w=surplus_j / 60, dip_j=4000.0, efficiency=0.5, **levels)
+    steps.talk.at(0.0, submitted(0.0, "a", 1, 200.0))
+    assert steps.begin(1) == changes
