@@ -50,6 +50,7 @@ class PowerModel:
         ]
         self._unloaded_w = np.stack([self.idle_w, self.idle_w, *by_kind])
         """Power by what a server does, kind and P-state, a job's load aside."""
+        self._full_job_w = self.epsilon_w + (self.full_w - self.epsilon_w) - self.idle_w
 
     def draw_w(
         self,
@@ -77,8 +78,10 @@ class PowerModel:
         loaded_w = least_w + (self.full_w[kinds, pstate] - least_w) * load
         return np.where(np.asarray(load) > 0.0, loaded_w, self.idle_w[kinds, pstate])
 
-    def job_w(self, hosts: HostIds, pstate: npt.NDArray[np.int16], load: FloatArray | float = 1.0) -> float:
-        """What a job adds to the idle power of its hosts, W."""
+    def job_w(self, hosts: HostIds, pstate: npt.NDArray[np.int16], load: FloatArray | None = None) -> float:
+        """What a job adds to the idle power of its hosts, W; at full load where ``load`` is not given."""
+        if load is None:
+            return float(self._full_job_w[self.kind_of[hosts], pstate].sum())
         idle_w = self.idle_w[self.kind_of[hosts], pstate]
         return float((self.busy_w(hosts, pstate, load) - idle_w).sum())
 

@@ -72,17 +72,21 @@ class EasyPass:
         self.reservation: Reservation | None = None
         self._order: Order = by_arrival
         self._mask: npt.NDArray[np.bool_] | None = None
+        self._dear_from: float = np.inf
+        """So many of the free hosts, or more, need more energy than the step has left."""
 
     def start(self, job: Job, rule: str) -> bool:
         """Start ``job`` if it fits on the free hosts and into the step's energy."""
-        if job.res > self.free:
+        if job.res > self.free or (job.computes and job.res >= self._dear_from):
             return False
         mask = self.free_mask()
         hosts = self.view.fastest(mask, job.res)
         budget = self.view.budget
         headroom_j = 0.0 if budget is None else budget.headroom_j
         if budget is not None and not budget.grant_start(hosts.ids, computes=job.computes):
+            self._dear_from = min(self._dear_from, job.res)
             return False
+        self._dear_from = np.inf  # what is left are other hosts: slower ones may be enough
         mask[hosts.ids] = False
         why = self._facts(job, headroom_j) if self.view.wants_facts else NO_FACTS
         self.free -= job.res
