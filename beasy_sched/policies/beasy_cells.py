@@ -78,10 +78,15 @@ class CellPowers:
         place += np.multiply(was_asleep, self._width, dtype=np.int32)
         if self.idle_power and idle is not None:
             place += np.multiply(idle, 2 * self._width, dtype=np.int32)
-        energy_j: FloatArray = np.take(self._table(dt_s[-1:], whole=len(dt_s) > 1), place)
+        energy_j = np.asarray(self._table(dt_s[-1:], whole=len(dt_s) > 1)[place])
         if len(dt_s) and dt_s[0] != dt_s[-1]:
             energy_j[0] = self._table(dt_s[:1]).take(place[0])
         return energy_j
+
+    def cell_j(self, states: StateArray, was_asleep: BoolArray, hosts: HostIds, dt_s: float) -> FloatArray:
+        """Energy of single cells of whole steps, J: all arguments side by side."""
+        place = self._row_of[hosts] + states + np.multiply(was_asleep, self._width, dtype=np.int32)
+        return np.asarray(self._table(np.array([dt_s]), whole=True)[place])
 
     def most_saved_j(self, dt_s: float) -> FloatArray:
         """No less than what a step of sleep may save of each server's energy, J: [N]."""

@@ -29,6 +29,9 @@ class _Held:
     first: int
     before: StateArray
     since_s: float
+    """Its work is counted up to this moment."""
+    total_flops: float
+    """What it is taken to need on each host (Eq. 3.29)."""
     done_flops: float = 0.0
 
 
@@ -94,7 +97,9 @@ class LivePlan:
         test.apply(change)
         self.until[hosts] = end
         self.ends_s[hosts] = view.now + job.walltime_s
-        self._held[job.id] = _Held(job, hosts, step, before, view.now)
+        reference_flops = float(self.ladder.reference_flops[hosts].min())
+        total_flops = job.walltime_s * reference_flops * self._user_error
+        self._held[job.id] = _Held(job, hosts, step, before, view.now, total_flops)
 
     def settle_ends(self, view: View, step: int) -> None:
         """Free what jobs held that run no more; `give_back` decides on what nobody takes."""
@@ -126,20 +131,26 @@ class LivePlan:
 
     def count_work(self, view: View) -> None:
         """Add up what running jobs have computed; call it before any speed changes."""
-        for held in self._held.values():
-            speeds = self.ladder.speed_flops(held.hosts, view.pstate[held.hosts].astype(np.int8))
-            held.done_flops += float(speeds.min()) * (view.now - held.since_s)
+        if not self._held:
+            return
+        jobs = self._held.values()
+        hosts = np.concatenate([held.hosts for held in jobs])
+        first = np.cumsum([0, *(len(held.hosts) for held in jobs)])[:-1]
+        speeds = self.ladder.speed_flops(hosts, view.pstate[hosts])
+        for held, speed in zip(jobs, np.minimum.reduceat(speeds, first).tolist(), strict=True):
+            held.done_flops += speed * (view.now - held.since_s)
             held.since_s = view.now
 
     def running_jobs(self, view: View) -> list[RunningJob]:
         """The running jobs with their estimated remaining work (Eq. 3.28, 3.29)."""
-        jobs = []
-        for held in self._held.values():
-            left_s = held.job.expected_end_s - view.now
-            reference = float(self.ladder.reference_flops[held.hosts].min())
-            total_flops = held.job.walltime_s * reference * self._user_error
-            jobs.append(RunningJob(held.hosts, left_s, max(total_flops - held.done_flops, 0.0)))
-        return jobs
+        return [
+            RunningJob(
+                held.hosts,
+                held.job.expected_end_s - view.now,
+                max(held.total_flops - held.done_flops, 0.0),
+            )
+            for held in self._held.values()
+        ]
 
     def rest(self, view: View, step: int, end: int) -> Rest:
         """What is left of a window that ends before step ``end``."""
@@ -158,7 +169,9 @@ class LivePlan:
 
     def adopt(self, step: int, rest: Rest) -> None:
         """Make the states of ``rest`` the plan's."""
-        rows = slice(step, step + len(rest.states))
-        hosts = np.flatnonzero((rest.states != self.plan.states[rows]).any(axis=0))
+        differs = rest.states != self.plan.states[step : step + len(rest.states)]
+        hosts = np.flatnonzero(differs.any(axis=0))
         if len(hosts):
-            self.plan.set_states(hosts, step, rows.stop, rest.states[:, hosts])
+            rows = np.flatnonzero(differs.any(axis=1))
+            first, end = int(rows[0]), int(rows[-1]) + 1
+            self.plan.set_states(hosts, step + first, step + end, rest.states[first:end, hosts])
