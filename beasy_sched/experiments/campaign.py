@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from beasy_sched.errors import BeasyError, ConfigError
+from beasy_sched.errors import ConfigError, why
 from beasy_sched.experiments.columns import row_of
 from beasy_sched.experiments.execute import Keep, RunResult, execute
 from beasy_sched.experiments.expansion import RunSpec, expand, quick
@@ -115,8 +115,8 @@ class _Work:
                 continue
             try:
                 task = self.prepared.forecast(spec.scenario, spec.tuple_number).plan
-            except BeasyError:
-                continue  # the run will say so
+            except Exception:  # whatever it is, the runs will say so
+                continue
             if task.recipe not in asked and not self.folder.input_path("plan", task.recipe).exists():
                 yield task.recipe, make_plan, task
             asked.add(task.recipe)
@@ -132,9 +132,9 @@ class _Work:
             hashes = self.prepared.provenance(spec.scenario)
             try:
                 task = self._task(spec)
-            except BeasyError as error:
+            except Exception as error:  # a row that says so; the campaign goes on
                 self.provenance[spec.key] = hashes
-                self._run_done(spec, Failure(str(error)))
+                self._run_done(spec, Failure(why(error)))
             else:
                 yield spec, execute, task
 

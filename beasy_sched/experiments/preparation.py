@@ -151,16 +151,22 @@ def power_text(power_w: npt.NDArray[np.float64], scenario: Scenario) -> bytes:
 
 
 class _Recent(Generic[Value]):
-    """The few values that were asked for last."""
+    """The few values that were asked for last; or why they could not be made, which costs as much to find."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._values: OrderedDict[Any, Value] = OrderedDict()
+        self._values: OrderedDict[Any, Value | Exception] = OrderedDict()
 
     def get(self, key: Any, make: Callable[[], Value]) -> Value:
         if key not in self._values:
-            self._values[key] = make()
+            try:
+                self._values[key] = make()
+            except Exception as error:
+                self._values[key] = error
         self._values.move_to_end(key)
         while len(self._values) > self._most:
             self._values.popitem(last=False)
-        return self._values[key]
+        value = self._values[key]
+        if isinstance(value, Exception):
+            raise value
+        return value

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 
@@ -18,7 +19,10 @@ from beasy_sched.generate.noise import gaussian_factors
 from beasy_sched.generate.server_spec import load_server
 from beasy_sched.policies.registry import make_policy, policy_class
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LARGEST_SEED: Final = 1 << 63
+_MOST_SERVERS: Final = 1_000_000
+_MOST_JOBS: Final = 100_000_000
 
 
 def check_scenario(scenario: Scenario) -> None:
@@ -39,11 +43,13 @@ def check_scenario(scenario: Scenario) -> None:
         scenario.plan.uncertainty("load")
     with _at("plan.renew_uncertainty_pct"):
         scenario.plan.uncertainty("renew")
-    _require(scenario.plan.minimum_on_s >= 0, "plan.minimum_on_s", scenario.plan.minimum_on_s, "0 or more")
+    least_s = scenario.plan.minimum_on_s
+    _require(0 <= least_s < np.inf, "plan.minimum_on_s", least_s, "0 s or more")
     _check_policies(scenario)
     _check_distinct("guards", [guard.label for guard in scenario.guards])
     _check_distinct("seeds", scenario.seeds)
-    _require(min(scenario.seeds) >= 0, "seeds", min(scenario.seeds), "0 or more")
+    for seed in scenario.seeds:
+        _require(0 <= seed < _LARGEST_SEED, "seeds", seed, "whole numbers from 0 to 2**63 - 1")
 
 
 def _check_platform(scenario: Scenario) -> None:
@@ -52,7 +58,8 @@ def _check_platform(scenario: Scenario) -> None:
     for source, count in servers.items():
         with _at("platform.servers"):
             load_server(source)
-        _require(count >= 1, f"platform.servers.{source}", count, "1 or more")
+        expected = f"1 to {_MOST_SERVERS:,}"
+        _require(1 <= count <= _MOST_SERVERS, f"platform.servers.{source}", count, expected)
     if scenario.platform.reference is not None:
         with _at("platform.reference"):
             load_server(scenario.platform.reference)
@@ -68,6 +75,7 @@ def _check_workload(scenario: Scenario, number: int, prefix: str) -> None:
             part.cores_per_host >= 1, f"{prefix}workload.cores_per_host", part.cores_per_host, "1 or more"
         )
         return
+    _require(part.jobs <= _MOST_JOBS, f"{prefix}workload.jobs", part.jobs, f"{_MOST_JOBS:,} at most")
     with _at(f"{prefix}workload"):
         synthetic_options(scenario, part)
 
@@ -122,7 +130,7 @@ def _check_name(field: str, name: str) -> None:
         _NAME.fullmatch(name) is not None,
         field,
         name,
-        "letters, digits, '.', '_' and '-', as in a file's name",
+        "letters, digits, '.', '_' and '-', 64 at most",
     )
 
 

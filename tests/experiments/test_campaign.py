@@ -17,6 +17,7 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.experiments import campaign as campaign_module
 from beasy_sched.experiments.columns import COLUMNS
 from beasy_sched.experiments.folder import Folder
+from beasy_sched.experiments.scenario_file import parse_scenario
 from beasy_sched.experiments.tables import read_campaign
 
 
@@ -139,6 +140,18 @@ def test_a_tuple_without_a_plan_is_rows_that_say_so(tmp_path):
     errors = read_campaign(tmp_path / "out").runs.error
     assert errors.str.contains("there is no plan: window 0: ").all()
     assert errors.str.contains("target").all()
+
+
+def test_a_tuple_whose_inputs_cannot_be_made_is_rows_that_say_so(tmp_path):
+    (tmp_path / "empty.swf").write_text("; MaxProcs: 4\n1 90000 0 60 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
+    late = f'[[tuples]]\nworkload = {{ source = "swf", file = "{tmp_path / "empty.swf"}", from = "2d" }}\n'
+    two = parse_scenario(SMALL.replace("[1, 2]", "[1]") + "[[tuples]]\n" + late)
+    outcome = run_campaign(tmp_path / "out", two)
+    assert (outcome.runs, outcome.failed) == (12, 6)
+    runs = read_campaign(tmp_path / "out").runs
+    assert (runs.status == "ok").tolist() == [True] * 6 + [False] * 6
+    assert runs.error[6:].str.contains(r"empty\.swf: no job is left").all()
+    assert (runs.platform_sha256[6:] == "").all()
 
 
 @pytest.mark.parametrize(
