@@ -67,6 +67,23 @@ def test_running_servers_are_fed_first_and_the_battery_serves_them_when_power_fa
     assert talk.session.outcomes.counts()["killed"] == 0
 
 
+def test_no_job_is_killed_for_want_of_arriving_power() -> None:
+    talk = talk_of(watts=1000.0)
+    talk.at(0.0, submitted(0.0, "a", 4))
+    for now in (60.0, 120.0):
+        talk.at(now, production(now, 0.0))
+    assert not [row for row in talk.log if row[1] == "kill"]
+
+
+def test_servers_that_are_on_come_before_sleeping_ones_of_lower_ids() -> None:
+    talk = talk_of(watts=1000.0)
+    talk.at(0.0, submitted(0.0, "x"), submitted(0.0, "a", 3))
+    talk.at(5.0, completed(5.0, "x"))
+    assert switched(talk.at(60.0, production(60.0, 0.0))) == [("0", ASLEEP)]
+    talk.at(67.0, changed(67.0, "0", ASLEEP), completed(67.0, "a", "1-3"))
+    assert switched(talk.at(120.0, production(120.0, 20 + FED_W))) == [("2-3", ASLEEP)]
+
+
 def test_servers_that_wake_count_as_on() -> None:
     talk = talk_of(watts=0.0)
     talk.at(7.0, changed(7.0, "0-3", ASLEEP))
@@ -74,10 +91,12 @@ def test_servers_that_wake_count_as_on() -> None:
     assert switched(talk.at(120.0, production(120.0, 20 + 2 * FED_W))) == []
 
 
-def test_servers_out_of_service_are_neither_fed_nor_switched() -> None:
+@pytest.mark.parametrize(("less_w", "asleep"), [(0.0, "3"), (0.1, "2-3")])
+def test_servers_out_of_service_are_neither_fed_nor_switched(less_w: float, asleep: str) -> None:
+    """Out of service it idles at 50 W, which arrive before anything else."""
     talk = talk_of(watts=1000.0)
     talk.at(1.0, machines(1.0, "0", "unavailable"))
-    assert switched(talk.at(60.0, production(60.0, 50 + 15 + 2 * FED_W))) == [("3", ASLEEP)]
+    assert switched(talk.at(60.0, production(60.0, 50 + 15 + 2 * FED_W - less_w))) == [(asleep, ASLEEP)]
 
 
 def test_it_starts_jobs_on_what_is_on() -> None:
