@@ -82,7 +82,7 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
         "y": [plain(policy) for policy, values in by_policy.items() for _ in values],
         "marker": {"color": color("run-4"), "size": 4, "opacity": 0.7},
         "line": {"width": 1, "color": color("run-0")},
-        "fillcolor": "rgba(0,0,0,0)", "hoveron": "points",
+        "fillcolor": color("box"), "hoveron": "points",
         "hovertemplate": f"%{{x:,.{figure.digits}f}}{unit}<extra></extra>",
     }  # fmt: skip
     means = [mean_and_half_width(values) for values in by_policy.values()]
@@ -104,6 +104,16 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
     return Chart(key, figure.title, spec)
 
 
+def across(conditions: Sequence[tuple[str, Any]], figure: Figure) -> list[tuple[str, list[str]]]:
+    """Return the rows of a table of means: a row a policy, a column a condition (its name and its runs)."""
+    policies = dict.fromkeys(policy for _, runs in conditions for policy in runs["policy"])
+    rows = []
+    for policy in policies:
+        means = [mean_and_half_width(values_of(runs, policy, figure.column))[0] for _, runs in conditions]
+        rows.append((policy, ["-" if np.isnan(mean) else f"{mean:,.{figure.digits}f}" for mean in means]))
+    return rows
+
+
 def _mean_words(mean: float, half_width: float, figure: Figure) -> str:
     if np.isnan(half_width):
         return f"{mean:,.{figure.digits}f} {figure.unit}, one run"
@@ -113,9 +123,9 @@ def _mean_words(mean: float, half_width: float, figure: Figure) -> str:
 def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Return heads and rows of the table: means with intervals, a row a policy.
 
-    Figures that no run has are left out.
+    Figures that are 0 in every run, or not known, are left out.
     """
-    figures = [f for f in FIGURES if any(len(values_of(runs, policy, f.column)) for policy in policies)]
+    figures = [f for f in FIGURES if any(values_of(runs, policy, f.column).any() for policy in policies)]
     heads = ["runs", *(f"{f.title}{f' [{f.unit}]' if f.unit else ''}" for f in figures)]
     rows = []
     for policy in policies:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from beasy_sched.report.campaign_charts import FIGURES, outcome_bars, spread, table_rows
+from beasy_sched.report.campaign_charts import FIGURES, across, outcome_bars, spread, table_rows
 from beasy_sched.report.chart import Absent, Chart
 from beasy_sched.report.page import Section, page, table_html, warning_html
 
 _CONDITIONS = ["scenario", "guard", "veto"]
+_MATTERS_MOST = ("finished_pct", "killed_as_in_paper_pct", "soc_distance_points", "wasted_kwh")
 _MOST_ERRORS = 20
 
 
@@ -20,9 +21,10 @@ def campaign_html(name: str, runs: Any, expected: int, *, title: str | None = No
     runs it should have. The same table gives the same bytes. Raises ConfigError where plotly is missing.
     """
     good = runs[runs["status"] == "ok"]
-    sections = []
-    for number, (condition, rows) in enumerate(good.groupby(_CONDITIONS, sort=False), 1):
-        sections.append(_section(f"part-{number}", _heading(*condition), rows, folded=number > 1))
+    conditions = [(_heading(*key), rows) for key, rows in good.groupby(_CONDITIONS, sort=False)]
+    sections = [] if len(conditions) < 2 else [_overview(conditions)]
+    for number, (heading, rows) in enumerate(conditions, 1):
+        sections.append(_section(f"part-{number}", heading, rows, folded=number > 1))
     notes = _notes(runs, expected)
     if notes:
         sections.insert(0, Section("notes", "What is missing", [warning_html(notes)]))
@@ -33,6 +35,17 @@ def campaign_html(name: str, runs: Any, expected: int, *, title: str | None = No
 
 def _heading(scenario: str, guard: str, veto: bool) -> str:
     return f"{scenario}: guard {guard}, {'with' if veto else 'without'} veto"
+
+
+def _overview(conditions: list[tuple[str, Any]]) -> Section:
+    """The means of what matters most, in every condition."""
+    heads = [heading for heading, _ in conditions]
+    tables: list[Chart | Absent | str] = [
+        table_html(heads, across(conditions, figure), f"{figure.title}, mean [{figure.unit}]")
+        for figure in FIGURES
+        if figure.column in _MATTERS_MOST
+    ]
+    return Section("overview", "All conditions", tables)
 
 
 def _section(key: str, title: str, runs: Any, *, folded: bool) -> Section:

@@ -108,7 +108,8 @@ const report = (() => {
       const item = document.createElement("button"), swatch = document.createElement("i");
       const look = trace.line || {}, paint = painted(trace.fillcolor || (trace.marker || look).color);
       if (trace.mode === "markers") {
-        swatch.className = "cross";
+        swatch.className = "mark";
+        swatch.textContent = trace.marker.symbol === "diamond" ? "\u25c6" : "\u2715";
         swatch.style.color = paint;
       } else if (trace.type === "scatter" && !trace.fillcolor) {
         swatch.className = "line";

@@ -1,0 +1,100 @@
+"""Campaigns: means, intervals, and what is said of runs that are missing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beasy_sched.report.campaign_charts import FIGURES, mean_and_half_width, outcome_bars, spread, table_rows
+from beasy_sched.report.campaign_html import campaign_html
+
+pandas = pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("plotly", reason="reports need plotly")
+
+_COUNTS = ("submitted", "finished", "failed", "reached_walltime", "killed", "not_completely_finished",
+           "postponed", "rejected")  # fmt: skip
+
+
+def row(policy: str, seed: int, finished: int, **changes: Any) -> dict[str, Any]:
+    counts = {f"jobs_{name}": 0 for name in _COUNTS} | {
+        "jobs_submitted": 10, "jobs_finished": finished, "jobs_killed": 10 - finished,
+    }  # fmt: skip
+    figures = dict.fromkeys((figure.column for figure in FIGURES), 0.0) | {"finished_pct": 10.0 * finished}
+    known = {"run": f"{policy}-{seed}", "scenario": "s", "guard": "shed", "veto": True, "policy": policy,
+             "seed": seed, "status": "ok", "error": "", "version": "1"}  # fmt: skip
+    return {**known, **counts, **figures, **changes}
+
+
+RUNS = [row("easy", 1, 5), row("easy", 2, 7), row("beasy", 1, 9), row("beasy", 2, 10)]
+
+
+def page(rows: list[dict[str, Any]], expected: int | None = None, name: str = "c") -> str:
+    return "".join(campaign_html(name, pandas.DataFrame(rows), len(rows) if expected is None else expected))
+
+
+@pytest.mark.parametrize(
+    ("values", "mean", "half"),
+    [([3.0], 3.0, np.nan), ([1.0, 3.0], 2.0, 12.706), ([1.0, 2.0, 3.0], 2.0, 4.303 / np.sqrt(3.0)),
+     ([0.0, 2.0] * 50, 1.0, 1.984 * np.sqrt(100 / 99) / 10)],
+)  # fmt: skip
+def test_intervals(values: list[float], mean: float, half: float) -> None:
+    np.testing.assert_allclose(mean_and_half_width(np.array(values)), (mean, half), rtol=1e-3)
+
+
+def test_outcomes() -> None:
+    chart = outcome_bars(pandas.DataFrame(RUNS), ["easy", "beasy"], "k")
+    shown = {trace["name"]: (trace["y"], list(trace["x"])) for trace in chart.spec["traces"]}
+    assert shown == {
+        "finished": (["easy", "beasy"], [60.0, 95.0]),
+        "killed": (["easy", "beasy"], [40.0, 5.0]),
+    }
+
+
+def test_spread() -> None:
+    chart = spread(pandas.DataFrame(RUNS), ["easy", "beasy"], FIGURES[0], "k")
+    assert chart is not None
+    boxes, means = chart.spec["traces"]
+    assert (boxes["y"], list(boxes["x"])) == (["easy", "easy", "beasy", "beasy"], [50.0, 70.0, 90.0, 100.0])
+    assert list(means["x"]) == [60.0, 95.0]
+    np.testing.assert_allclose(means["error_x"]["array"], [127.06, 63.53])
+    assert spread(pandas.DataFrame(RUNS), ["easy", "beasy"], FIGURES[1], "k") is None
+
+
+def test_table() -> None:
+    heads, rows = table_rows(pandas.DataFrame(RUNS), ["easy", "beasy"])
+    assert heads == ["runs", "Finished jobs [%]"]
+    assert rows == [("easy", ["2", "60.00 ± 127.06"]), ("beasy", ["2", "95.00 ± 63.53"])]
+
+
+def test_values_that_are_not_known() -> None:
+    rows = [row("easy", 1, 5, soc_lowest_pct=None), row("beasy", 1, 5, soc_lowest_pct=20.0)]
+    _, table = table_rows(pandas.DataFrame(rows), ["easy", "beasy"])
+    assert [texts[-1] for _, texts in table] == ["-", "20.00"]
+
+
+def test_conditions_and_what_is_missing() -> None:
+    failed = row("easy", 3, 0, status="failed", error="<it> broke", finished_pct=None)
+    text = page([*RUNS, failed, row("easy", 1, 4, veto=False, guard="kill-all")], expected=9)
+    assert re.findall(r'<p class="warning">(.*?)</p>', text) == [
+        "3 of 9 runs have not ended: this is what there is so far.",
+        "easy-3 failed: &lt;it&gt; broke",
+    ]
+    assert re.findall(r"<h2>(.*?)</h2>", text) == [
+        "What is missing", "All conditions", "s: guard shed, with veto", "s: guard kill-all, without veto",
+    ]  # fmt: skip
+    assert text == page([*RUNS, failed, row("easy", 1, 4, veto=False, guard="kill-all")], expected=9)
+
+
+def test_no_run_at_all() -> None:
+    frame = pandas.DataFrame(RUNS).iloc[:0]
+    text = "".join(campaign_html("c", frame, 4))
+    assert "4 of 4 runs have not ended" in text
+
+
+def test_hostile_names() -> None:
+    text = page([row("<img src=x>", 1, 5)], name="</title><script>")
+    assert "<img" not in text
+    assert "</title><script>" not in text

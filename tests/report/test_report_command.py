@@ -1,0 +1,85 @@
+"""`beasy-sched report` on the command line."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import exit_code
+from hand_run import JOBS, write_run
+
+pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("plotly", reason="reports need plotly")
+
+
+def test_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "report.html"
+    assert exit_code("report", write_run(tmp_path / "a"), "-o", str(out)) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"wrote {out} (")
+    text = out.read_text("utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.endswith("</html>\n")
+    assert [path.name for path in tmp_path.glob("*.html*")] == ["report.html"]
+
+
+def test_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("report", write_run(tmp_path / "a"), "-o", str(tmp_path / "r.html"), "-q") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "nothing: is no run"),
+        (["bad"], "bad_jobs.csv: final_state: found 'EATEN'"),
+        (["a", "--plan", "a_jobs.csv"], "a_jobs.csv: is not a beasy-sched plan"),
+        (["a", "campaign"], "campaign is a campaign: it is shown alone"),
+        (["campaign", "--plan", "p"], "--plan goes with single runs"),
+        (["campaign"], "campaign.json"),
+    ],
+)
+def test_errors_leave_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str],
+    message: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "a")
+    write_run(tmp_path / "bad", jobs=JOBS.replace("REJECTED", "EATEN"))
+    (tmp_path / "campaign").mkdir()
+    (tmp_path / "campaign" / "campaign.json").write_text("{")
+    assert exit_code("report", *arguments, "-o", "r.html") == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_no_folder_to_write_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("report", write_run(tmp_path / "a"), "-o", str(tmp_path / "no" / "r.html")) == 2
+    assert "its folder does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["pandas", "plotly"])
+def test_what_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    original = builtins.__import__
+
+    def without(module: str, *rest: Any) -> Any:
+        if module.partition(".")[0] == name:
+            raise ImportError(name=name)
+        return original(module, *rest)
+
+    prefix = write_run(tmp_path / "a")
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert exit_code("report", prefix, "-o", str(tmp_path / "r.html")) == 2
+    assert f"reports need {name}: pip install 'beasy-sched[report]'" in capsys.readouterr().err
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("report", "--help") == 0
+    assert "beasy-sched report out/easy out/beasy --plan plan.msgpack -o both.html" in capsys.readouterr().out

@@ -1,0 +1,141 @@
+"""Reports in a real browser: they draw, answer the mouse, complain of nothing and fetch nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chromium import PROGRAM, Page
+from command_line import exit_code
+from hand_run import write_run
+from small_site import small_site
+
+pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("plotly", reason="reports need plotly")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine (Debian: apt install chromium)"),
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    site = small_site(folder)
+    common = ["-p", site.platform, "-w", site.workload, "--events", site.events, "--site", site.site, "-q"]
+    for policy in ("easy", "workload-reactive"):
+        assert (
+            exit_code("simulate", *map(str, common), "--policy", policy, "-e", str(folder / "out" / policy))
+            == 0
+        )
+    out = folder / "report.html"
+    assert exit_code("report", str(folder / "out"), "-o", str(out), "-q") == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with Page() as page:
+        yield page
+
+
+def show(page: Page, key: str) -> tuple[float, float, float, float]:
+    """Scroll a chart into view, wait until it is drawn; return its place."""
+    page.run(f"document.getElementById('{key}').scrollIntoView({{block: 'center'}})")
+    page.run(
+        "new Promise((done, fail) => { const end = Date.now() + 20000; const look = () => {"
+        f" const chart = report.charts.get('{key}');"
+        " if (chart?.element._fullLayout && (chart.spec.kind !== 'gantt' || chart.gantt?.drawnMs)) done();"
+        " else if (Date.now() > end) fail(new Error('not drawn')); else setTimeout(look, 20); }; look(); })"
+    )
+    left, top, width, height = page.run(
+        f"(b => [b.left, b.top, b.width, b.height])(document.getElementById('{key}').getBoundingClientRect())"
+    )
+    return left, top, width, height
+
+
+def test_everything_is_drawn(page: Page, report: Path) -> None:
+    page.look(1280, 900)
+    page.open(report)
+    page.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    keys = page.run("[...document.querySelectorAll('.drawing')].map(each => each.id)")
+    assert len(keys) == 4 + 2 * 5
+    for key in keys:
+        show(page, key)
+    assert page.run("document.querySelectorAll('.drawing svg.main-svg').length") >= len(keys)
+    assert page.run("document.querySelectorAll('.gantt canvas').length") == 2
+    page.settle()
+    assert page.complaints() == []
+    assert page.requests() == [report.resolve().as_uri()]
+
+
+def test_the_gantt_chart_has_colours_and_tells_the_job(page: Page, report: Path) -> None:
+    page.open(report)
+    left, top, width, _ = show(page, "run-1-gantt")
+    kinds = page.run(
+        "(c => { const image = c.getContext('2d').getImageData(0, 0, c.width, c.height);"
+        " return new Set(new Uint32Array(image.data.buffer)).size; })"
+        "(document.querySelector('#run-1-gantt canvas'))"
+    )
+    assert kinds >= 4
+    place = page.run(
+        "(({ spec, element }) => { const { xaxis: x, yaxis: y } = element._fullLayout, j = spec.bars.job[0];"
+        " return [x._offset + x.l2p((spec.jobs.start[j] + spec.jobs.end[j]) / 2),"
+        " y._offset + y.l2p(spec.bars.low[0]), spec.jobs.id[j]]; })(report.charts.get('run-1-gantt'))"
+    )
+    page.mouse(left + place[0], top + place[1])
+    tip = page.run(
+        "new Promise(done => setTimeout(() => done(document.querySelector('.tip')?.textContent), 200))"
+    )
+    assert tip.splitlines()[0] == f"job {place[2]}"
+    page.mouse(left + width / 2, top - 5)
+    assert page.run("document.querySelector('.tip')") is None
+
+
+def test_hover_and_linked_zoom(page: Page, report: Path) -> None:
+    page.open(report)
+    left, top, width, height = show(page, "run-1-soc")
+    for step in (0.5, 0.51):
+        page.mouse(left + width * step, top + height * 0.5)
+    told = page.run(
+        "new Promise(done => setTimeout(() => done("
+        "[...document.querySelectorAll('#run-1-soc .hoverlayer text')].map(each => each.textContent)), 400))"
+    )
+    assert any(text.startswith("real : ") and text.endswith(" %") for text in told), told
+    page.drag(left + width * 0.4, left + width * 0.6, top + height * 0.5)
+    page.run("new Promise(done => setTimeout(done, 500))")
+    zoomed = page.run("report.charts.get('run-1-soc').element._fullLayout.xaxis.range.map(Math.round)")
+    assert 0 < zoomed[0] < zoomed[1] < page.run("report.charts.get('run-1-soc').spec.end")
+    show(page, "run-1-balance")
+    assert (
+        page.run("report.charts.get('run-1-balance').element._fullLayout.xaxis.range.map(Math.round)")
+        == zoomed
+    )
+
+
+def test_dark_and_narrow(page: Page, report: Path) -> None:
+    page.look(390, 800, dark=True)
+    page.open(report)
+    show(page, "outcomes")
+    assert page.run("document.documentElement.scrollWidth") <= 390
+    ink = page.run("report.charts.get('outcomes').element._fullLayout.font.color")
+    page.look(390, 800, dark=False)
+    page.run("new Promise(done => setTimeout(done, 300))")
+    assert page.run("report.charts.get('outcomes').element._fullLayout.font.color") != ink
+    page.settle()
+    assert page.complaints() == []
+
+
+def test_hostile_names_do_nothing(page: Page, tmp_path: Path) -> None:
+    evil = "<img src=x onerror=window.hurt=1><script>window.hurt=1<!--"
+    prefix = write_run(tmp_path / evil.replace("/", "").replace("<script>", ""))
+    out = tmp_path / "r.html"
+    assert exit_code("report", prefix, "-o", str(out), "--title", evil, "-q") == 0
+    page.look(1280, 900)
+    page.open(out)
+    show(page, "outcomes")
+    show(page, "run-1-gantt")
+    assert page.run("window.hurt") is None
+    page.settle()
+    assert page.complaints() == []

@@ -1,0 +1,79 @@
+"""What a report takes from a run's files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hand_run import DECISIONS, JOBS, summary, write_run
+
+from beasy_sched.errors import InputError
+from beasy_sched.report.run_data import OUTCOMES, read_run_data
+
+pytest.importorskip("pandas", reason="reports need pandas")
+
+
+def test_jobs(tmp_path: Path) -> None:
+    jobs = read_run_data("a", write_run(tmp_path / "a")).jobs
+    assert jobs is not None
+    assert jobs.ids == ["w!1", "w!2", "w!3", "w!4"]
+    assert jobs.hosts == ["0 2", "1", "", "1"]
+    assert jobs.submit_s.tolist() == [0.0, 20.0, 30.0, 300.0]
+    assert np.isnan(jobs.start_s).tolist() == [False, False, True, False]
+    assert jobs.servers.tolist() == [2, 1, 4, 1]
+
+
+def test_the_decision_log_tells_what_the_end_of_the_run_cut_off(tmp_path: Path) -> None:
+    def outcomes(**changes: str | None) -> list[str]:
+        jobs = read_run_data("a", write_run(tmp_path / "a", **changes)).jobs
+        assert jobs is not None
+        return [OUTCOMES[code].value for code in jobs.outcome]
+
+    assert outcomes() == ["finished", "killed", "postponed", "not completely finished"]
+    (tmp_path / "a_decisions.jsonl").unlink()
+    assert outcomes(decisions=None) == ["finished", "killed", "rejected", "killed"]
+
+
+def test_counts_without_a_summary_are_those_of_the_jobs(tmp_path: Path) -> None:
+    run = read_run_data("a", write_run(tmp_path / "a", summary=None))
+    assert run.outcome_counts() == {
+        "finished": 1, "failed": 0, "reached walltime": 0, "killed": 1, "not completely finished": 1,
+        "postponed": 1, "rejected": 0,
+    }  # fmt: skip
+    assert run.end_s == 400.001
+
+
+def test_nothing_but_a_summary(tmp_path: Path) -> None:
+    others = ("jobs", "decisions", "pstate_changes", "machine_states", "energy_trace")
+    run = read_run_data("a", write_run(tmp_path / "a", **dict.fromkeys(others)))
+    assert (run.jobs, run.trace, run.states, run.pstates, run.endings) == (None,) * 5
+    assert run.end_s == 400.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"jobs": "job_id\n1\n"}, r"a_jobs.csv: has no column 'workload_name'"),
+        ({"jobs": JOBS.replace("REJECTED", "EATEN")}, r"final_state: found 'EATEN', expected COMP"),
+        ({"jobs": JOBS.replace(",50.000000", ",soon")}, r"a_jobs.csv: holds a time that is no number"),
+        ({"decisions": json.dumps(DECISIONS[0]) + '\n{"action":"kill"\n'}, r"a_decisions.jsonl:2: is dam"),
+        ({"decisions": '{"action":"kill","time":"soon"}\n'}, r"jsonl:1: is damaged: Expected `float`"),
+        ({"summary": "[1"}, r"a_summary.json: is not JSON"),
+        ({"summary": json.dumps({"jobs": {}})}, r"is not a summary of a run: it has no 'settings'"),
+        ({"energy_trace": "start_s\n0\n"}, r"a_energy_trace.csv: has no column 'duration_s'"),
+        ({"energy_trace": ""}, r"a_energy_trace.csv: cannot be read as a table"),
+    ],
+)  # fmt: skip
+def test_damaged_files(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    prefix = write_run(tmp_path / "a", **changes)
+    with pytest.raises(InputError, match=message):
+        read_run_data("a", prefix)
+
+
+def test_the_summary_counts_where_there_is_one(tmp_path: Path) -> None:
+    told = summary()
+    told["jobs"]["finished"] = 17
+    run = read_run_data("a", write_run(tmp_path / "a", summary=json.dumps(told)))
+    assert run.outcome_counts()["finished"] == 17
