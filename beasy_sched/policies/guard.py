@@ -202,11 +202,13 @@ class Guard:
         chosen = list(range(len(victims)))
         if self.settings.mode is GuardMode.SHED:
             chosen = _fewest(saves_j, missing_j - ENERGY_TOLERANCE_J)
-        mode = {"mode": self.settings.mode.value, "still_missing_j": missing_j}
+        known = {**self._facts, "mode": self.settings.mode.value}
+        if missing_j != known["missing_j"]:
+            known["still_missing_j"] = missing_j
         for place in chosen:
             spent_j, job = victims[place]
             assert job.hosts is not None
-            why = {**self._facts, **mode, "spent_j": spent_j, "saves_j": saves_j[place]}
+            why = {**known, "spent_j": spent_j, "saves_j": saves_j[place]}
             actions.append(Kill(job, NO_ENERGY, why))
             self._sleep_actions(actions, job.hosts.ids, NO_ENERGY, {"killed": job.id})
         return sum(saves_j[place] for place in chosen)

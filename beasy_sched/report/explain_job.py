@@ -11,6 +11,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.policies.facts import SET_ASIDE
 from beasy_sched.report.explain_numbers import count, energy, span
 from beasy_sched.report.explain_records import Decision, JobRow, read_decisions, read_jobs
+from beasy_sched.report.explain_rules import in_short
 from beasy_sched.report.explain_story import Entry, Section, Story, because, told
 
 _AT_ONCE_S = 0.01
@@ -155,7 +156,7 @@ def _waiting(life: _Life, others: _Others) -> list[Section]:
         return []
     holders = [job for job in others.holders if job != life.id]
     if holders and (not entries or life.own[0].time - life.came_s > _AT_ONCE_S):
-        entries.insert(0, Entry(f"Others were before it in the queue: {_some(holders)}.", life.came_s))
+        entries.insert(0, Entry(f"Before it in the queue: {_some(holders)}.", life.came_s))
     if others.started:
         went = f"Meanwhile {count(others.started, 'other job')} started"
         entries.append(Entry(f"{went}; {others.came_later} of them had come later."))
@@ -164,10 +165,10 @@ def _waiting(life: _Life, others: _Others) -> list[Section]:
 
 
 def _some(jobs: list[str]) -> str:
-    """Those that had the reservation one after the other, the first and the last by name."""
+    """Jobs by name; of many the first and the last."""
     if len(jobs) <= 5:
-        return f"{', '.join(jobs)} had the reservation"
-    return f"{count(len(jobs), 'job')} had the reservation one after the other, from {jobs[0]} to {jobs[-1]}"
+        return ", ".join(jobs)
+    return f"{count(len(jobs), 'job')} one after the other, {jobs[0]} first and {jobs[-1]} last"
 
 
 def _start(life: _Life) -> list[Section]:
@@ -184,8 +185,11 @@ def _running(life: _Life, others: _Others) -> list[Section]:
     entries = []
     for each, shared, compensation in others.changes:
         whose = "its host" if res == 1 else "its hosts" if shared == res else f"{shared} of its {res} hosts"
-        why = because(each) if compensation is None else f"{because(each)} {because(compensation)}"
-        entries.append(Entry(f"{each.action} for {whose}. {why}", each.time))
+        why = f". {because(each)}"
+        if each.rule == "planned":
+            short = "" if compensation is None else in_short(compensation.rule, compensation.facts)
+            why = f", as planned{short}."
+        entries.append(Entry(f"{each.action} for {whose}{why}", each.time))
     return [Section("Servers while it ran", entries)]
 
 

@@ -93,7 +93,7 @@ RULES: Final[dict[tuple[str, str], str]] = {
     ("kill", "the run is over"): "The run ended while it ran: it is not completely finished.",
     ("kill", "guard: no energy for it"): (
         _SHED
-        + "[ After what idle servers save, {still_missing_j} were to be found; its end saves {saves_j}.]"
+        + "[ After what idle servers save, {still_missing_j} were to be found.][ Its end saves {saves_j}.]"
         "[mode=shed? It had spent {spent_j}: those that have spent least go first.]"
         "[mode=kill-all? Every running job is killed then; it had spent {spent_j}.]"
     ),
@@ -130,6 +130,15 @@ RULES: Final[dict[tuple[str, str], str]] = {
 }
 """By what was done (``P-state`` whatever its number) and the rule."""
 
+IN_SHORT: Final[dict[str, str]] = {
+    "surplus": (
+        "[spent_on_jobs_j? (a surplus: {spent_on_jobs_j} spent on faster servers)]"
+        "[spent_j? (a surplus: {spent_j} spent, in {steps_changed:step})]"
+    ),
+    "shortage": "[saved_j? (a shortage: {saved_j} saved)]",
+}
+"""What a compensation did, in a few words, for those who look at its effects; nothing if it did nothing."""
+
 _PART: Final = re.compile(r"\[(?:(\w+)(?:=([\w-]+))?\?)?([^\]]*)\]")
 _FACT: Final = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 
@@ -147,6 +156,12 @@ def sentence(action: str, rule: str, facts: Facts) -> str:
     if not all(name in known for name, _ in _FACT.findall(text)):
         return _as_it_stands(rule, facts)
     return _fill(text, known).strip()
+
+
+def in_short(rule: str, facts: Facts) -> str:
+    """What a compensation did, in a few words, a blank before them; nothing if it did nothing."""
+    known = {name: value for name, value in facts.items() if value is not None}
+    return _fill(_PART.sub(lambda part: _if_known(part, known), IN_SHORT.get(rule, "")), known)
 
 
 def _if_known(part: re.Match[str], facts: Mapping[str, float | int | str]) -> str:

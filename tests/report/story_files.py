@@ -56,8 +56,8 @@ DECISIONS: list[dict[str, object]] = [
             "diff_j": 36_000.0,
             "comp_j": 40_000.0,
             "window_end_s": 600.0,
-            "spent_j": 0.0,
-            "steps_changed": 0,
+            "spent_j": 3600.0,
+            "steps_changed": 1,
         },
     },
     {
@@ -79,7 +79,6 @@ DECISIONS: list[dict[str, object]] = [
             "missing_j": 18_000.0,
             "soc_pct": 20.0,
             "mode": "shed",
-            "still_missing_j": 18_000.0,
             "spent_j": 5000.0,
             "saves_j": 28_500.0,
         },

@@ -53,9 +53,7 @@ def test_a_job_that_waited_and_was_slowed_down(tmp_path: Path) -> None:
                     in the step.
 
         Servers while it ran
-          00:05:00  P-state 1 for its host. As planned: all servers draw up to 150 W in the step.
-                    The plan would end the window (at 00:10:00) with 10 Wh more in the battery
-                    than its target: 11.1 Wh could be spent. 0 Wh went into 0 steps to come.
+          00:05:00  P-state 1 for its host, as planned (a surplus: 1 Wh spent, in 1 step).
 
         End
           00:08:50  It finished after 4 min 40 s, 2 min before its walltime; its hosts used 6.94
@@ -71,7 +69,7 @@ def test_a_job_that_was_backfilled_and_killed(tmp_path: Path) -> None:
           00:00:30  It came, and asked for 1 host for 10 min at most (its walltime).
 
         Waiting: 3 min 40 s
-          00:00:30  Others were before it in the queue: w0!b had the reservation.
+          00:00:30  Before it in the queue: w0!b.
           Meanwhile 1 other job started; 0 of them had come later.
 
         Start
@@ -80,9 +78,8 @@ def test_a_job_that_was_backfilled_and_killed(tmp_path: Path) -> None:
 
         End
           00:05:00  The storage guard found too little energy for the step: 15 Wh needed, 10 Wh to
-                    be had, 5 Wh missing, at 20.00 % of charge. After what idle servers save, 5 Wh
-                    were to be found; its end saves 7.92 Wh. It had spent 1.39 Wh: those that have
-                    spent least go first.
+                    be had, 5 Wh missing, at 20.00 % of charge. Its end saves 7.92 Wh. It had
+                    spent 1.39 Wh: those that have spent least go first.
           00:05:00  It was killed after 50 s; its hosts used 1.39 Wh.
 """)
 
@@ -95,7 +92,7 @@ def test_a_job_that_never_started(tmp_path: Path) -> None:
           00:00:30  It came, and asked for 2 hosts without a walltime.
 
         Waiting
-          00:00:30  Others were before it in the queue: w0!b had the reservation.
+          00:00:30  Before it in the queue: w0!b.
           Meanwhile 2 other jobs started; 0 of them had come later.
 
         End
@@ -113,7 +110,7 @@ def test_without_jobs_csv(tmp_path: Path) -> None:
                     knows the rest.)
 
         Waiting: 3 min 40 s
-          00:00:30  Others were before it in the queue: w0!b had the reservation.
+          00:00:30  Before it in the queue: w0!b.
           Meanwhile 1 other job started; 0 of them had come later.
 
         Start
@@ -122,9 +119,8 @@ def test_without_jobs_csv(tmp_path: Path) -> None:
 
         End
           00:05:00  The storage guard found too little energy for the step: 15 Wh needed, 10 Wh to
-                    be had, 5 Wh missing, at 20.00 % of charge. After what idle servers save, 5 Wh
-                    were to be found; its end saves 7.92 Wh. It had spent 1.39 Wh: those that have
-                    spent least go first.
+                    be had, 5 Wh missing, at 20.00 % of charge. Its end saves 7.92 Wh. It had
+                    spent 1.39 Wh: those that have spent least go first.
 """)
 
 

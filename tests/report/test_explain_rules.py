@@ -13,7 +13,7 @@ from worlds import random_world, rich_world, world_plans
 
 from beasy_sched.policies.facts import SLEEPERS_PAY
 from beasy_sched.policies.registry import OURS, make_policy
-from beasy_sched.report.explain_rules import RULES, sentence
+from beasy_sched.report.explain_rules import RULES, in_short, sentence
 from beasy_sched.session import Session, SessionOptions
 
 SEEDS = range(30)
@@ -61,6 +61,20 @@ def test_every_sentence_is_of_a_rule_that_some_policy_names() -> None:
     """No sentence is left over from a rule that is gone. (The test above looks from the other side.)"""
     said = {(action.partition(" ")[0], rule) for case in CASES for action, rule, _ in heard(*case)}
     assert said == set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("rule", "facts", "words"),
+    [
+        ("surplus", {"spent_on_jobs_j": 3600.0}, " (a surplus: 1 Wh spent on faster servers)"),
+        ("surplus", {"spent_on_jobs_j": 0.0}, ""),
+        ("surplus", {"spent_j": 3600.0, "steps_changed": 2}, " (a surplus: 1 Wh spent, in 2 steps)"),
+        ("shortage", {"saved_j": 3600.0}, " (a shortage: 1 Wh saved)"),
+        ("", {}, ""),
+    ],
+)
+def test_compensation_in_short(rule: str, facts: dict[str, float | str | None], words: str) -> None:
+    assert in_short(rule, facts) == words
 
 
 def test_every_rule_and_every_fact_is_documented() -> None:
@@ -124,7 +138,7 @@ def test_every_rule_and_every_fact_is_documented() -> None:
                 "spent_j": 1.8e7,
             },
             "The storage guard found too little energy for the step: 200 Wh needed, 100 Wh to be had, 100 Wh"
-            " missing, at 20.00 % of charge. After what idle servers save, 50 Wh were to be found; its end"
+            " missing, at 20.00 % of charge. After what idle servers save, 50 Wh were to be found. Its end"
             " saves 60 Wh. Every running job is killed then; it had spent 5 kWh.",
         ),
         (

@@ -49,7 +49,7 @@ def test_a_step_without_enough_energy_and_past_the_plan(tmp_path: Path) -> None:
 
         The rest of the window
           00:05:00  The plan would end the window (at 00:10:00) with 10 Wh more in the battery
-                    than its target: 11.1 Wh could be spent. 0 Wh went into 0 steps to come.
+                    than its target: 11.1 Wh could be spent. 1 Wh went into 1 step to come.
 
         Servers
           00:05:00  2 servers to another speed. As planned: all servers draw up to 150 W in the
@@ -58,9 +58,8 @@ def test_a_step_without_enough_energy_and_past_the_plan(tmp_path: Path) -> None:
 
         Jobs killed: 1
           00:05:00  w0!c. The storage guard found too little energy for the step: 15 Wh needed, 10
-                    Wh to be had, 5 Wh missing, at 20.00 % of charge. After what idle servers
-                    save, 5 Wh were to be found; its end saves 7.92 Wh. It had spent 1.39 Wh:
-                    those that have spent least go first.
+                    Wh to be had, 5 Wh missing, at 20.00 % of charge. Its end saves 7.92 Wh. It
+                    had spent 1.39 Wh: those that have spent least go first.
 """)
 
 
