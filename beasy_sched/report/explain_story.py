@@ -44,7 +44,7 @@ class Story:
 
     def lines(self, width: int) -> Iterator[tuple[bool, str]]:
         """The story as (is it a heading, line of at most ``width`` columns)."""
-        yield True, self.title
+        yield True, printable(self.title)
         for section in self.sections:
             yield False, ""
             yield True, section.title
@@ -54,6 +54,11 @@ class Story:
                     yield False, line
             if len(told) < len(section.entries):
                 yield False, f"{_INDENT}... and {len(section.entries) - len(told)} more (--json has all)"
+
+
+def printable(text: str) -> str:
+    """Escape what could steer a terminal: names come from files of anyone's making."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def because(decision: Decision) -> str:
@@ -71,5 +76,5 @@ def _wrapped(entry: Entry, width: int) -> list[str]:
     hanging = " " * len(label) if entry.time_s is not None else _INDENT
     room = max(width, len(label) + 30)
     return textwrap.wrap(
-        entry.text, room, initial_indent=label, subsequent_indent=hanging, break_on_hyphens=False
+        printable(entry.text), room, initial_indent=label, subsequent_indent=hanging, break_on_hyphens=False
     )

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from policies.test_beasy import ON, Z, pays_for_a, talk_of
 from policies.test_guard import at_soc_min, next_step
 from talk import Talk, completed, production, small_battery, submitted
+from witness import Witness
+from worlds import random_world, session_of
 
 from beasy_sched.energy.site import GuardMode
-from beasy_sched.policies.registry import make_policy
+from beasy_sched.model.decisions import Decision, Reply
+from beasy_sched.model.events import Message
+from beasy_sched.policies.registry import OURS, make_policy
 from beasy_sched.session.power import EnergySource
 
 Line = tuple[float, str, str, str, dict[str, object]]
@@ -196,6 +201,24 @@ def test_compensation_of_a_surplus() -> None:
             "spent_on_wakes_j": 0.0,
         }
     )
+
+
+@pytest.mark.parametrize("policy", OURS)
+def test_whether_someone_listens_changes_no_decision(policy: str) -> None:
+    for seed in range(6):
+        world = random_world(np.random.default_rng(seed))
+        decided: list[list[Decision]] = [[], []]
+        for found, listener in zip(decided, (None, Witness(world.platform)), strict=True):
+            session = session_of(world, policy, listener)
+
+            def decide(message: Message, session=session, found=found) -> Reply:  # type: ignore[no-untyped-def]
+                reply = session.step(message)
+                found.extend(reply.decisions)
+                return reply
+
+            world.simulation().run(decide)
+        assert decided[0] == decided[1]
+        assert decided[0]
 
 
 def test_no_fact_is_infinite_or_missing() -> None:

@@ -158,3 +158,12 @@ def test_an_id_of_two_workloads(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there are w0!a and w1!a; name one of them"):
         explain_job(prefix, "a")
     assert explain_job(prefix, "w1!a").title == "Job w1!a"
+
+
+def test_a_name_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    prefix = write_run(tmp_path, jobs=False)
+    log = Path(f"{prefix}_decisions.jsonl")
+    log.write_text(log.read_text("utf-8").replace("w0!b", r"w0!\u001b[31m"), "utf-8")
+    story = text(explain_job(prefix, "w0!\x1b[31m"))
+    assert story.startswith("Job w0!\\x1b[31m\n")
+    assert "\x1b" not in story + text(explain_job(prefix, "c"))
