@@ -49,7 +49,7 @@ def begin(
     manifest, place = manifest_of(scenarios, quick=small, keep=keep), Folder(folder)
     if place.manifest.exists():
         check_same(folder, read_manifest(place.manifest), manifest)
-    elif folder.is_dir() and any(folder.iterdir()):
+    elif folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise ConfigError(f"{folder} is neither empty nor a campaign: choose another folder")
     place.create()
     write_manifest(place.manifest, manifest)
@@ -71,7 +71,7 @@ def go_on(
             folder, manifest, manifest_of(scenarios, quick=manifest.quick, keep=manifest.keep)
         )  # another version, or files that have changed
         with place.locked():
-            return _Work(place, expand(scenarios), manifest.keep, executor, progress).do(retry_failed)  # type: ignore[arg-type]
+            return _Work(place, expand(scenarios), manifest.keep, executor, progress).do(retry_failed)
     finally:
         executor.close()
 

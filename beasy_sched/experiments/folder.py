@@ -63,8 +63,7 @@ class Folder:
     def create(self) -> None:
         """Make the folder. Raises ConfigError."""
         try:
-            for name in ("inputs", "rows"):
-                (self.path / name).mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"cannot write to {self.path}: {error.strerror or error}") from None
 
@@ -81,6 +80,8 @@ class Folder:
                     raise ConfigError(f"another campaign is running in {self.path}") from None
             for left in self.path.rglob(".*.part"):  # by one that was killed
                 left.unlink(missing_ok=True)
+            for name in ("inputs", "rows"):
+                (self.path / name).mkdir(exist_ok=True)
             yield
 
     def add_input(self, kind: str, content: bytes) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.experiments.execute import Keep
 from beasy_sched.experiments.scenario import FileProduction, Scenario, SwfWorkload
 from beasy_sched.experiments.scenario_file import scenario_of
 from beasy_sched.formats.atomic import write_atomic
@@ -27,7 +28,7 @@ class Manifest(msgspec.Struct, frozen=True):
     version: str
     """Version of beasy-sched."""
     quick: bool
-    keep: str
+    keep: Keep
     """What is kept of each run; see `execute`."""
     scenarios: list[dict[str, Any]]
     files: dict[str, str]
@@ -40,7 +41,7 @@ class Manifest(msgspec.Struct, frozen=True):
         return [scenario_of(values) for values in self.scenarios]
 
 
-def manifest_of(scenarios: Sequence[Scenario], *, quick: bool, keep: str) -> Manifest:
+def manifest_of(scenarios: Sequence[Scenario], *, quick: bool, keep: Keep) -> Manifest:
     """Freeze scenarios. Raises InputError for a file that cannot be read."""
     values = [plain_values(scenario) for scenario in scenarios]
     return Manifest(__version__, quick, keep, values, _file_hashes(scenarios))

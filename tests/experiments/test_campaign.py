@@ -15,6 +15,7 @@ from small_campaign import SMALL, run_campaign, scenario
 from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.experiments import campaign as campaign_module
+from beasy_sched.experiments.campaign import begin
 from beasy_sched.experiments.columns import COLUMNS
 from beasy_sched.experiments.folder import Folder
 from beasy_sched.experiments.scenario_file import parse_scenario
@@ -200,6 +201,12 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
         run_campaign(tmp_path)
     with pytest.raises(InputError, match=r"campaign\.json: cannot be read"):
         read_campaign(tmp_path)
+
+
+def test_a_folder_that_was_just_begun_is_taken(tmp_path):
+    (tmp_path / ".campaign.json.99.part").write_text("{")  # killed while it was written
+    begin([scenario()], tmp_path)
+    assert read_campaign(tmp_path).runs.empty
 
 
 def test_one_campaign_at_a_time(done):

@@ -22,7 +22,12 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     file = folder.parent / "small.toml"
     file.write_text(SMALL)
     arguments = ["run", str(file), "-o", str(folder), "-j", "2", "-q"]
-    return subprocess.Popen([*COMMAND, *arguments], start_new_session=True, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(folder.parent)},  # what the killed leave behind goes with the test
+    )
 
 
 def rows(folder: Path) -> int:
