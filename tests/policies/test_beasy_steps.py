@@ -35,9 +35,9 @@ def test_servers_wake_for_jobs_in_the_order_of_the_present_step(dangerous: bool,
     """10 kJ more at the sixth step. a (two servers, 22.8 kJ) has the larger slowdown, b (5.7 kJ) the smaller
     size; where a is first and cannot be paid for, nobody wakes. Demand expected to be twice the production
     makes the sixth step dangerous."""
-    steps = Steps(*[[Z, Z, ON]] * 12, load_w=[220.0] * 12 if dangerous else [])
+    steps = Steps(*[[Z, Z, Z, ON]] * 12, load_w=[230.0] * 12 if dangerous else [])
     steps.talk.at(0.0, submitted(0.0, "x", 1, 700.0))
-    steps.talk.at(7.0, changed(7.0, "0-1", Z))
+    steps.talk.at(7.0, changed(7.0, "0-2", Z))
     steps.talk.at(8.0, submitted(8.0, "a", 2, 100.0))
     assert [steps.begin(step) for step in range(1, 5)] == [[]] * 4
     steps.talk.at(250.0, submitted(250.0, "b", 1, 30.0))
