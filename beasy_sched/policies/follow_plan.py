@@ -7,16 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.job import Job
-from beasy_sched.policies.actions import Action, Facts, Kill, SetPState
+from beasy_sched.policies.actions import Action, Facts, Kill
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.orders import largest_slowdown, smallest_size
+from beasy_sched.policies.planned import planned_states
 from beasy_sched.policies.planned_easy import PlannedEasyPass
 from beasy_sched.policies.view import View
 from beasy_sched.policies.working_plan import WorkingPlan
-
-PLANNED = "planned"
 
 
 class FollowPlan(Policy):
@@ -57,10 +55,7 @@ class FollowPlan(Policy):
         differs = (view.pstate != planned) | (self._asked != planned) | pending
         hosts = np.flatnonzero(np.logical_and(differs, view.available))
         self._asked[hosts] = planned[hosts]
-        why = {"planned_w": float(self.plan.energy_j[step]) / self.plan.step_s}
-        for pstate in np.unique(planned[hosts]).tolist():
-            actions.append(SetPState(HostSet(hosts[planned[hosts] == pstate]), pstate, PLANNED, why))
-        return actions
+        return actions + planned_states(view, self.plan, step, hosts)
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Start what EASY starts on the servers that are on."""

@@ -188,9 +188,17 @@ def _running(life: _Life, others: _Others) -> list[Section]:
         why = f". {because(each)}"
         if each.rule == "planned":
             short = "" if compensation is None else in_short(compensation.rule, compensation.facts)
-            why = f", as planned{short}."
+            why = f", {_planned(each)}{short}."
         entries.append(Entry(f"{each.action} for {whose}{why}", each.time))
     return [Section("Servers while it ran", entries)]
+
+
+def _planned(change: Decision) -> str:
+    """Whether the state is the offline plan's, or what it was changed to."""
+    replanned = int(change.facts.get("hosts_replanned") or 0)
+    if replanned == len(change.host_set()):
+        return "as changed online"
+    return "as planned, and partly changed online" if replanned else "as planned"
 
 
 def _end(life: _Life) -> list[Entry]:

@@ -106,7 +106,10 @@ RULES: Final[dict[tuple[str, str], str]] = {
     ("P-state", "guard: wake cancelled, no energy for it"): (
         _SHED + " They shall not wake now.[ That saves {saves_j}.]"
     ),
-    ("P-state", "planned"): "As planned[: all servers draw up to {planned_w} in the step].",
+    ("P-state", "planned"): (
+        "As planned[, changed online for {hosts_replanned} of them]"
+        "[: all servers draw up to {planned_w} in the step]."
+    ),
     ("P-state", "the plan has it asleep"): "No job needs it, and the plan, as it is now, has it asleep.",
     ("P-state", "idle for T_wait"): ("Idle for {idle_s}: to sleep pays after {t_wait_s} (T_wait, Eq. 2.9)."),
     ("P-state", "waiting jobs want it"): (
