@@ -156,7 +156,7 @@ class Beasy(Policy):
             return ()
         self.live.settle_ends(view, step)
         if self.options.release == "at-once":
-            self.live.give_back(step)
+            self.live.give_back(view, step)
         actions: list[Action] = []
         if len(view.queue) and (view.arrived or self._seen != (step, view.openings)):
             dangerous = self._dangerous(step - self._window_start)
@@ -164,7 +164,7 @@ class Beasy(Policy):
             actions = one.run()
             self._last_pass_s = view.now
         self._seen = (step, view.openings)
-        self.live.give_back(step)
+        self.live.give_back(view, step)
         return [*actions, *self._let_sleep(view, step)]
 
     def _let_sleep(self, view: View, step: int) -> list[Action]:

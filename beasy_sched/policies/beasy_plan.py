@@ -49,6 +49,7 @@ class LivePlan:
         self.ends_s: FloatArray = np.full(view.platform.size, -np.inf)
         """When the running job of each host ends at the latest, s; minus infinity without one."""
         self._hosts = np.arange(view.platform.size)
+        self._gone = (-1, 0.0)
         self._levels_of: tuple[int, int, float] | None = None
         self._levels_j: FloatArray = np.empty(0)
         self._user_error = user_error
@@ -74,7 +75,7 @@ class LivePlan:
             min_j=plan.battery.min_j,
             dt_s=dt_s,
             asleep_rows=lambda first, end: plan.asleep_steps(self._hosts, step + first, step + end),
-            write=lambda hosts, states: plan.set_states(hosts, step, step + len(states), states),
+            write=lambda hosts, states: self._write(view, step, hosts, states),
         )
         return EnergyTest(self.cells, outlook)
 
@@ -87,8 +88,35 @@ class LivePlan:
         of = (self.plan.version, step, view.storage_state.battery_j)
         if of != self._levels_of:
             self._levels_of = of
-            self._levels_j = self.plan.project_soc(step, view.storage_state.battery_j)[1:]
+            self._levels_j = self.plan.project_soc(step, view.storage_state.battery_j, self._gone_j(step))[1:]
         return self._levels_j
+
+    def _write(self, view: View, step: int, hosts: HostIds, states: StateArray) -> None:
+        """Plan ``hosts`` in ``states`` from the present step on.
+
+        The plan counts whole steps: a server that sleeps now is planned as if it had slept from the
+        step's start. What it has drawn by now is kept beside the plan to the end of the step.
+        """
+        plan = self.plan
+        changed = hosts[plan.states[step, hosts] != states[0]]
+        planned_j = -plan.server_energy_j(changed, step, step + 1).sum()
+        rest_j = -self._rest_j(view, step, changed)
+        plan.set_states(hosts, step, step + len(states), states)
+        planned_j += plan.server_energy_j(changed, step, step + 1).sum()
+        rest_j += self._rest_j(view, step, changed)
+        self._gone = (step, self._gone_j(step) + float(rest_j - planned_j))
+
+    def _rest_j(self, view: View, step: int, hosts: HostIds) -> float:
+        """What ``hosts`` draw in the rest of the present step as planned, J."""
+        rest_s = np.array([max(self.plan.start_of(step + 1) - view.now, TIME_TOLERANCE_S)])
+        was_asleep = self.cells.asleep(view.pstate[hosts].astype(np.int8), hosts)[None, :]
+        return float(
+            self.cells.energy_j(self.plan.states[step, hosts][None, :], was_asleep, hosts, rest_s).sum()
+        )
+
+    def _gone_j(self, step: int) -> float:
+        """What the servers draw in the present step beyond what the plan has for it by now, J."""
+        return self._gone[1] if self._gone[0] == step else 0.0
 
     def start(self, view: View, step: int, job: Job, test: EnergyTest, change: Change) -> None:
         """Give a job its servers to its walltime, and make the changes that this takes."""
@@ -114,7 +142,7 @@ class LivePlan:
             if step < held.first + len(held.before):
                 self._released.append(held)
 
-    def give_back(self, step: int) -> None:
+    def give_back(self, view: View, step: int) -> None:
         """Put released servers that no job has taken back to sleep where they slept before the extension."""
         plan, released, self._released = self.plan, self._released, []
         for held in released:
@@ -125,7 +153,7 @@ class LivePlan:
                 continue
             slept = self.cells.asleep(before, hosts)
             if slept.any():
-                plan.set_states(hosts, step, end, np.where(slept, before, plan.states[step:end, hosts]))
+                self._write(view, step, hosts, np.where(slept, before, plan.states[step:end, hosts]))
 
     # --- compensation ---------------------------------------------------------------------------------
 

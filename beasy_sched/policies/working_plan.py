@@ -234,16 +234,17 @@ class WorkingPlan:
             self._run_known[again] = True
         return self._runs.since(step)
 
-    def project_soc(self, step: int, battery_j: float) -> FloatArray:
+    def project_soc(self, step: int, battery_j: float, more_j: float = 0.0) -> FloatArray:
         """Battery energy (J) at the start of ``step`` and at the end of it and of each later one (Eq. 1).
 
         ``battery_j`` is the true level at the start of ``step``; servers, production and hydrogen are as
-        planned. Held within [0, SoC_max] and the limits of charging and discharging.
+        planned, but that ``step`` draws ``more_j`` than planned. Held within [0, SoC_max] and the limits of
+        charging and discharging.
         """
         levels_j = [battery_j]
         kept, most_j = self.battery.kept_fraction(self.step_s), self.battery.max_j
         level_j = battery_j
-        for gain_j in self.gains_j(step).tolist():
+        for gain_j in self.gains_j(step, more_j).tolist():
             kept_j = level_j * kept
             level_j = kept_j + gain_j
             if level_j < 0.0:
@@ -253,10 +254,14 @@ class WorkingPlan:
             levels_j.append(level_j)
         return np.array(levels_j)
 
-    def gains_j(self, step: int = 0) -> FloatArray:
-        """What each step from ``step`` on puts into the cells, or takes out of them, J."""
+    def gains_j(self, step: int = 0, more_j: float = 0.0) -> FloatArray:
+        """What each step from ``step`` on puts into the cells, or takes out of them, J.
+
+        ``step`` itself draws ``more_j`` than planned.
+        """
         battery = self.battery
         net_w = self.renew_w[step:] + self.hydrogen_w[step:] - self.energy_j[step:] / self.step_s
+        net_w[0] -= more_j / self.step_s
         stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
         drawn_w = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
         return np.asarray(self.step_s * (stored_w - drawn_w))

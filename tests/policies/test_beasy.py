@@ -146,6 +146,18 @@ def test_a_start_needs_the_energy_of_the_present_step_too(watts, starts):
     assert plan(talk) == ["1.11"]
 
 
+def test_a_server_that_sleeps_within_a_step_has_drawn_its_power_by_then():
+    """At 40 s three servers go to sleep for job a: each saves 20 s at 100 W less 7 s at 60 W and 13 s at
+    5 W in this step, not the 5315 J of a whole step asleep, and 385 J in the next; a needs 5700 J."""
+    talk = talk_of([ON] * 4, *[[Z] * 4] * 3)
+    live, view = talk.policy.live, talk.session.view
+    before_j = live.levels_j(view, 0)[0]
+    assert started(talk.at(40.0, submitted(40.0, "a", 1, 70.0))) == [("a", "0")]
+    assert plan(talk) == ["11..", "....", "....", "...."]
+    stored_j = live.levels_j(view, 0)[0] - before_j
+    assert stored_j == pytest.approx(live.plan.battery.charge_efficiency * 3 * (2000.0 - 420.0 - 65.0))
+
+
 # --- reservation and backfilling --------------------------------------------------------------------------
 
 
