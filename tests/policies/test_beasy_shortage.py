@@ -15,17 +15,17 @@ from worlds import FAST
 from beasy_sched.model.platform import ServerKind, SleepState
 
 Z, ON = ASLEEP, 0
-_WATTS = (100.0, 60.0, 25.0, 5.0, 60.0, 80.0)
-THREE = ServerKind(
-    "three speeds",
-    speeds_flops=(100.0, 80.0, 40.0, 100.0, 1 / 7, 1 / 20),
+_WATTS = (100.0, 60.0, 25.0, 10.0, 5.0, 60.0, 80.0)
+FOUR = ServerKind(
+    "four speeds",
+    speeds_flops=(100.0, 80.0, 40.0, 20.0, 100.0, 1 / 7, 1 / 20),
     idle_w=_WATTS,
     epsilon_w=_WATTS,
     full_w=_WATTS,
-    sleeps=(SleepState(3, 4, 5),),
+    sleeps=(SleepState(4, 5, 6),),
 )
-"""1, 0.75 and 0.625 J a flop: each slower speed saves, 25 W and then 10 W, the longer run counted in."""
-FAST_SPEED, MEDIUM, SLOW_SPEED = 0, 1, 2
+"""1, 0.75, 0.625 and 0.5 J a flop: each slower speed saves 25, 10 and 5 W, the longer run counted in."""
+FAST_SPEED, MEDIUM, SLOW_SPEED, SLOWEST, ASLEEP_OF_FOUR = range(5)
 
 
 def test_after_the_violation_idle_servers_sleep_in_the_nearest_steps_first() -> None:
@@ -64,10 +64,10 @@ def test_no_job_slows_down_that_needs_its_speed_while_another_does_not(
     Job a wants 80 x 220 = 17 600 flops, or 15 840 of them; in its first 60 s it has done 6000 or 2400, in the
     160 s that are left it can do 16 000. Job b can spare 5800 at least.
     """
-    rows = [[first_speed] * 2, *[[0, 0]] * 3, *[[3, 0]] * 4]
+    rows = [[first_speed] * 2, *[[0, 0]] * 3, *[[ASLEEP_OF_FOUR, 0]] * 4]
     load_w = [400.0] * 3 + [0.0] * 5
     jobs = [submitted(0.0, "a", 1, 220.0), submitted(0.0, "b", 1, 470.0)]
-    steps = Steps(*rows, kind=THREE, load_w=load_w, options={"user_error": user_error}, first=jobs)
+    steps = Steps(*rows, kind=FOUR, load_w=load_w, options={"user_error": user_error}, first=jobs)
     assert set(steps.talk.session.cluster.running) == {"w0!a", "w0!b"}
     faster = [("0-1", FAST_SPEED)] if first_speed else []
     assert steps.begin(1, -1000 / 60) == faster
@@ -75,7 +75,8 @@ def test_no_job_slows_down_that_needs_its_speed_while_another_does_not(
 
 
 def test_running_jobs_are_lowered_again_and_again() -> None:
-    """Nothing arrives any more: at medium speed all steps of the job save 8500 J, at slow speed 11 900."""
-    steps = Steps(*[[0]] * 7, kind=THREE, options={"user_error": 0.1}, first=[submitted(0.0, "a", 1, 400.0)])
+    """Nothing arrives any more, 12 kJ are missing; the lowest speed in all steps of the job saves 6400 J."""
+    jobs = [submitted(0.0, "a", 1, 220.0)]
+    steps = Steps(*[[FAST_SPEED]] * 4, kind=FOUR, options={"user_error": 0.1}, first=jobs)
     steps.talk.at(0.1, production(0.1, 0.0))
-    assert steps.begin(1, -100.0) == [("0", SLOW_SPEED)]
+    assert steps.begin(1, -100.0) == [("0", SLOWEST)]
