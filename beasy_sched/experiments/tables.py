@@ -60,9 +60,18 @@ def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str,
 
 def _parquet(rows: list[dict[str, Any]], columns: Sequence[Column]) -> bytes:
     """The same rows give the same bytes."""
+    table = _table(rows, columns)
+    import pyarrow.parquet
+
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(table, content, compression="snappy")
+    return content.getvalue()
+
+
+def _table(rows: list[dict[str, Any]], columns: Sequence[Column]) -> Any:
+    """Rows as an Arrow table."""
     try:
         import pyarrow
-        import pyarrow.parquet
     except ImportError:
         raise ConfigError(_NEEDS_DATA) from None
     types = {
@@ -72,10 +81,7 @@ def _parquet(rows: list[dict[str, Any]], columns: Sequence[Column]) -> bytes:
         "flag": pyarrow.bool_(),
     }
     arrays = [pyarrow.array([row[column.name] for row in rows], types[column.kind]) for column in columns]
-    table = pyarrow.table(arrays, names=[column.name for column in columns])
-    content = io.BytesIO()
-    pyarrow.parquet.write_table(table, content, compression="snappy")
-    return content.getvalue()
+    return pyarrow.table(arrays, names=[column.name for column in columns])
 
 
 @dataclass(frozen=True)
@@ -120,9 +126,8 @@ class Campaign:
     @staticmethod
     def _frame(rows: list[dict[str, Any]], columns: Sequence[Column]) -> pd.DataFrame:
         _pandas()
-        import pyarrow.parquet
-
-        return pyarrow.parquet.read_table(io.BytesIO(_parquet(rows, columns))).to_pandas()
+        # Arrow's own threads now and then abort the interpreter at its end.
+        return _table(rows, columns).to_pandas(use_threads=False)
 
 
 def _pandas() -> Any:
