@@ -37,20 +37,18 @@ class Ceiling:
         """Estimated power now, or at the period's start, W."""
         return float(self._p[0])
 
-    def admits(self, extra_w: FloatArray, end_s: FloatArray) -> BoolArray:
+    def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
         """Tell for each job whether it stays below the limit to its end."""
         until_s = np.minimum(end_s, self._end_s)
         highest_w = np.maximum.accumulate(self._p)
         place = np.maximum(self._t.searchsorted(until_s) - 1, 0)
-        fits: BoolArray = highest_w[place] + extra_w <= self._limit_w
+        highest_w = np.maximum(highest_w[place], self._p[0] + self._passing.left(hosts))
+        fits: BoolArray = highest_w + extra_w <= self._limit_w
         return fits | (until_s <= self._start_s) | (extra_w <= 0)
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
         """Tell whether one job may start now; the hosts that stay idle switch off."""
-        fits = bool(self.admits(np.array([extra_w]), np.array([end_s]))[0])
-        if not fits or extra_w <= 0 or end_s <= self._start_s:
-            return fits
-        return self.present + self._passing.left(idle) + extra_w <= self._limit_w
+        return bool(self.admits(np.array([extra_w]), np.array([end_s]), np.array([float(idle)]))[0])
 
     def start(self, extra_w: float, end_s: float, idle: int) -> None:
         """A job starts now."""

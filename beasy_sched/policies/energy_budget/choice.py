@@ -10,6 +10,7 @@ import numpy.typing as npt
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.job import Job
 from beasy_sched.model.platform import FloatArray
+from beasy_sched.model.power import HostState
 from beasy_sched.policies.energy_budget.commitments import Commitments
 from beasy_sched.policies.energy_budget.fleet import BoolArray, Fleet
 from beasy_sched.policies.view import View
@@ -52,7 +53,12 @@ class AnyHosts:
     def __init__(self, view: View, fleet: Fleet, jobs: Commitments) -> None:
         """Look at the hosts as they are."""
         self._view, self._fleet, self._jobs = view, fleet, jobs
-        self._usable: BoolArray | None = fleet.usable() if fleet.switches else None
+        self._usable: BoolArray | None = None
+        self._idle: BoolArray | None = None
+        """Those of the usable hosts that are on, where others are not."""
+        if fleet.switches:
+            self._usable = fleet.usable()
+            self._idle = self._usable & (view.host_state == HostState.IDLE)
         self.free = view.free_count if self._usable is None else int(np.count_nonzero(self._usable))
         self._extra = 0
         self._needs = 0
@@ -71,6 +77,8 @@ class AnyHosts:
         mask = self._mask()
         ids = self._pick(mask, job.res)
         mask[ids] = False
+        if self._idle is not None:
+            self._idle[ids] = False
         self.free -= job.res
         if late:
             self._extra -= job.res
@@ -79,21 +87,19 @@ class AnyHosts:
     def give_back(self, hosts: HostIds, late: bool) -> None:
         """Put hosts back."""
         self._mask()[hosts] = True
+        if self._idle is not None:
+            self._idle[hosts] = self._fleet.idle_now(hosts)
         self.free += len(hosts)
         if late:
             self._extra += len(hosts)
 
     def _pick(self, mask: BoolArray, count: int) -> HostIds:
-        if not self._fleet.switches:
+        if self._idle is None:
             return self._view.fastest(mask, count).ids
-        ids = np.flatnonzero(mask)
-        on = self._fleet.idle_now(ids)
-        idle = np.zeros_like(mask)
-        idle[ids[on]] = True
-        first = self._view.fastest(idle, count).ids
+        first = self._view.fastest(self._idle, count).ids
         if len(first) == count:
             return first
-        return np.union1d(first, self._view.fastest(mask & ~idle, count - len(first)).ids)
+        return np.union1d(first, self._view.fastest(mask & ~self._idle, count - len(first)).ids)
 
     def earliest(self, job: Job) -> float:
         """Count the hosts that come free, job after job."""

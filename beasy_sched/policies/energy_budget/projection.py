@@ -27,13 +27,14 @@ class Passing:
         """``total`` of so many ``hosts``."""
         self._total, self._hosts = total, hosts
 
-    def left(self, idle: int) -> float:
-        """What is left of it when ``idle`` of the hosts get a job instead."""
-        return self._total * (1 - min(idle, self._hosts) / self._hosts) if self._hosts else self._total
+    def left(self, idle: FloatArray) -> FloatArray:
+        """What is left of it when ``idle`` of the hosts get a job instead; one value for each number."""
+        left: FloatArray = self._total * (1 - np.minimum(idle, self._hosts) / max(self._hosts, 1))
+        return left
 
     def take(self, idle: int) -> None:
         """Give hosts a job instead."""
-        self._total = self.left(idle)
+        self._total = float(self.left(np.array([idle]))[0])
         self._hosts -= min(idle, self._hosts)
 
 
@@ -47,8 +48,11 @@ class EnergyTest(Protocol):
     def present(self) -> float:
         """What there is now, or at the period's start: available energy (J), or power drawn (W)."""
 
-    def admits(self, extra_w: FloatArray, end_s: FloatArray) -> BoolArray:
-        """Tell for each job whether it may start now, but for what idle hosts need to switch off."""
+    def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
+        """Tell for each job whether it may start now on so many hosts, idle ones first.
+
+        Hosts that stay idle are reckoned with roughly: what this refuses, `allows` does, too.
+        """
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
         """Tell whether a job may start now that takes ``idle`` hosts of those that would be switched off."""
@@ -97,15 +101,16 @@ class Projection:
         """The balance now, or at the period's start, J."""
         return float(self._c[0])
 
-    def admits(self, extra_w: FloatArray, end_s: FloatArray) -> BoolArray:
+    def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
         """Tell for each job whether the balance stays positive with it, to the last job's end."""
         self._prepare()
+        switching_j = self._passing.left(hosts)
         until_s = np.minimum(end_s, self._end_s)
         span_s = until_s - self._start_s
-        need_j = extra_w * span_s - self._tolerance_j
+        need_j = extra_w * span_s + switching_j - self._tolerance_j
         place = self._t.searchsorted(until_s)
         passed: BoolArray = (
-            (self._c[0] >= -self._tolerance_j)
+            (self._c[0] >= switching_j - self._tolerance_j)
             & (self._steepest_w[place] >= extra_w)
             & (np.interp(until_s, self._t, self._c) >= need_j)
             & (self._lowest_j[place] >= need_j)
@@ -126,9 +131,7 @@ class Projection:
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
         """Tell whether one job may start now; the hosts that stay idle switch off."""
-        left_j = self._passing.left(idle)
-        if not left_j:
-            return bool(self.admits(np.array([extra_w]), np.array([end_s]))[0])
+        left_j = float(self._passing.left(np.array([idle]))[0])
         return self._suffices(self._start_s, extra_w, end_s - self._start_s, left_j)
 
     def start(self, extra_w: float, end_s: float, idle: int) -> None:

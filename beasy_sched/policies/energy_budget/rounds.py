@@ -80,7 +80,7 @@ class Round:
     def _admitted(self, res: FloatArray, walltime_s: FloatArray) -> BoolArray:
         assert self._energy is not None
         lasts_s = walltime_s + self._cost.lead_s
-        return self._energy.admits(self._cost.extra_w(res, lasts_s), self._view.now + lasts_s)
+        return self._energy.admits(self._cost.extra_w(res, lasts_s), self._view.now + lasts_s, res)
 
     def run_heads(self) -> None:
         """Start jobs in order of arrival, until one lacks hosts or energy."""
