@@ -20,11 +20,16 @@ from typing import Any, Final
 
 from beasy_sched.errors import why
 from beasy_sched.experiments.tasks import Failure
+from beasy_sched.policies.registry import OURS
 
 ONE_THREAD: Final = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS")
 }
-_PRELOADED: Final = ("beasy_sched.experiments.execute", "beasy_sched.experiments.planning")
+_PRELOADED: Final = (
+    "beasy_sched.experiments.execute",
+    "beasy_sched.experiments.planning",
+    *sorted({target.partition(":")[0] for target in OURS.values()}),
+)
 _PATIENCE_S: Final = 3.0
 
 
