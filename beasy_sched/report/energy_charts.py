@@ -31,7 +31,11 @@ USES: Final = {
 def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
     """All charts that need the energy trace, or one line that says why there are none."""
     if run.trace is None or not len(run.trace):
-        why = "the run has no energy_trace.csv" if run.trace is None else "no step of the site was settled"
+        why = (
+            "the run has no energy_trace.csv, or an empty one"
+            if run.trace is None
+            else "no step of the site was settled"
+        )
         return [Absent("Power balance, state of charge", f"{why} (runs with --site write one)")]
     return [
         power_balance(run, prefix),

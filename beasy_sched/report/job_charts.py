@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from beasy_sched.report.chart import MOST_POINTS, Absent, Chart, TimeChart
@@ -24,13 +26,17 @@ def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
     """The charts that need Batsim's files; for each file that is missing a line that says so."""
     charts: list[Chart | Absent] = []
     if run.jobs is None:
-        charts.append(Absent("Servers and jobs, queue", f"the run has no jobs.csv ({_BATSIMS})"))
+        charts.append(
+            Absent("Servers and jobs, queue", f"the run has no jobs.csv, or an empty one ({_BATSIMS})")
+        )
     elif not run.jobs.ids:
         charts.append(Absent("Servers and jobs, queue", "the run has no job"))
     else:
         charts += [gantt(run, run.jobs, prefix), queue(run, run.jobs, prefix)]
     if run.states is None or not len(run.states):
-        charts.append(Absent("Servers by state", f"the run has no machine_states.csv ({_BATSIMS})"))
+        charts.append(
+            Absent("Servers by state", f"the run has no machine_states.csv, or an empty one ({_BATSIMS})")
+        )
     else:
         charts.append(servers_by_state(run, prefix))
     return charts
@@ -63,9 +69,19 @@ def gantt(run: RunData, jobs: Jobs, prefix: str) -> Chart:
         "states": states,
         "jobs": {"id": jobs.ids, "submit": jobs.submit_s.astype(np.float32),
                  "start": jobs.start_s.astype(np.float32), "end": jobs.end_s.astype(np.float32),
+                 **_kill_rules(run, jobs),
                  "outcome": jobs.outcome, "servers": jobs.servers.astype(np.int32)},
     }  # fmt: skip
     return Chart(f"{prefix}-gantt", "Servers and jobs", spec, note)
+
+
+def _kill_rules(run: RunData, jobs: Jobs) -> dict[str, Any]:
+    """Why jobs were killed, as the decision log has it: the rules, and the one of each job (-1: none)."""
+    rule_of = {line.job: line.rule for line in run.endings or [] if line.action == "kill"}
+    rules = list(dict.fromkeys(rule_of.values()))
+    number = {rule: place for place, rule in enumerate(rules)}
+    killed = [number[rule_of[job]] if job in rule_of else -1 for job in jobs.ids]
+    return {"rules": rules, "rule": np.array(killed, dtype=np.int16)}
 
 
 def waiting(run: RunData, jobs: Jobs) -> StepCurve:

@@ -131,9 +131,12 @@ def _summary(run: Run) -> dict[str, Any] | None:
 
 
 def _frame(run: Run, name: str, columns: tuple[str, ...]) -> Any:
-    """Read one table and see that it has what is needed; None where there is no such file."""
+    """Read one table and see that it has what is needed; None where there is none.
+
+    A Batsim that is stopped leaves files of no length.
+    """
     path = Path(f"{run.prefix}_{name}.csv")
-    if not path.is_file():
+    if not path.is_file() or not path.stat().st_size:
         return None
     frame = getattr(run, name)
     for column in columns:

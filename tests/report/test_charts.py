@@ -82,6 +82,8 @@ def test_gantt(run: RunData) -> None:
     assert spec["servers"] == 4
     assert spec["jobs"]["id"] == ["w!1", "w!2", "w!3", "w!4"]
     assert spec["bars"]["job"].tolist() == [0, 0, 1, 3]
+    rules = [spec["jobs"]["rules"][n] if n >= 0 else None for n in spec["jobs"]["rule"]]
+    assert rules == [None, "guard: no energy for it", None, "the run is over"]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +94,11 @@ def test_gantt(run: RunData) -> None:
         ("machine_states", "the run has no machine_states.csv"),
     ],
 )
-def test_a_missing_file_is_a_line_that_says_so(tmp_path: Path, missing: str, reason: str) -> None:
-    run = read_run_data("a", write_run(tmp_path / "a", **{missing: None}))
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_missing_file_is_a_line_that_says_so(
+    tmp_path: Path, missing: str, reason: str, content: str | None
+) -> None:
+    run = read_run_data("a", write_run(tmp_path / "a", **{missing: content}))
     absent = [c for c in [*energy_charts(run, None, "r"), *job_charts(run, "r")] if isinstance(c, Absent)]
     assert len(absent) == 1
     assert absent[0].reason.startswith(reason)

@@ -21,10 +21,19 @@ const gantt = (() => {
     element.insertBefore(canvas, element.firstChild);
     const state = { canvas, tools, mode: "job", tip: null, frame: 0 };
     for (const event of ["plotly_relayout", "plotly_relayouting", "plotly_afterplot"]) element.on(event, () => schedule(chart));
+    element.on("plotly_relayout", () => wholeServers(element));
+    wholeServers(element);
     element.addEventListener("mousemove", (event) => hover(chart, event));
     element.addEventListener("mouseleave", () => hide(state));
     chooser(chart, state);
     return state;
+  }
+
+  /** No ticks between one server and the next, however far the chart is zoomed in. */
+  function wholeServers(element) {
+    const { range, tickmode } = element._fullLayout.yaxis, few = Math.abs(range[1] - range[0]) < 12;
+    if (few === (tickmode === "linear")) return;
+    Plotly.relayout(element, few ? { "yaxis.tickmode": "linear", "yaxis.tick0": 0, "yaxis.dtick": 1 } : { "yaxis.tickmode": "auto", "yaxis.dtick": null });
   }
 
   function chooser(chart, state) {
@@ -232,6 +241,7 @@ const gantt = (() => {
       lines.push(`${jobs.servers[found]} ${jobs.servers[found] === 1 ? "server" : "servers"}, ${spec.outcomes[jobs.outcome[found]]}`,
         `submitted ${exact(jobs.submit[found])}`, `ran ${exact(jobs.start[found])} to ${exact(jobs.end[found])}`,
         `waited ${exact(jobs.start[found] - jobs.submit[found])}, ran for ${exact(jobs.end[found] - jobs.start[found])}`);
+      if (jobs.rule[found] >= 0) lines.push(`killed: ${jobs.rules[jobs.rule[found]]}`);
     }
     for (let i = 0; states.start && i < states.start.length; i++) {
       if (states.low[i] > server || states.high[i] < server || states.start[i] > time || states.end[i] <= time) continue;
