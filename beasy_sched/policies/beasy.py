@@ -7,10 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.power import HostState
 from beasy_sched.plan.predictions import Predictions, predict_window
-from beasy_sched.policies.actions import Action, Compensate, SetPState
+from beasy_sched.policies.actions import Action, Compensate
 from beasy_sched.policies.base import Options, Policy
 from beasy_sched.policies.beasy_compensation import compensation_j
 from beasy_sched.policies.beasy_lowering import Saving
@@ -18,6 +17,7 @@ from beasy_sched.policies.beasy_pass import BeasyPass
 from beasy_sched.policies.beasy_plan import LivePlan
 from beasy_sched.policies.beasy_spending import Spending, Wish
 from beasy_sched.policies.orders import largest_slowdown, smallest_size
+from beasy_sched.policies.planned import planned_states
 from beasy_sched.policies.switching import sleep
 from beasy_sched.policies.view import View
 
@@ -141,11 +141,7 @@ class Beasy(Policy):
         may = np.logical_and(view.available, on | (self.live.until <= step))
         hosts = np.flatnonzero(np.logical_and(differs, may))
         self._asked[hosts] = planned[hosts]
-        why = {"planned_w": float(self.live.plan.energy_j[step]) / self.live.plan.step_s}
-        return [
-            SetPState(HostSet(hosts[planned[hosts] == pstate]), pstate, "planned", why)
-            for pstate in np.unique(planned[hosts]).tolist()
-        ]
+        return planned_states(view, self.live.plan, step, hosts)
 
     # --- every event --------------------------------------------------------------------------------------
 

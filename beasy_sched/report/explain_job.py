@@ -2,58 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, field
-
-import numpy as np
-
-from beasy_sched.errors import ConfigError
-from beasy_sched.policies.facts import SET_ASIDE
+from beasy_sched.policies.planned import PLANNED
+from beasy_sched.report.explain_life import Life, Others, find_life, find_others
 from beasy_sched.report.explain_numbers import count, energy, span
-from beasy_sched.report.explain_records import Decision, JobRow, read_decisions, read_jobs
+from beasy_sched.report.explain_records import Decision
 from beasy_sched.report.explain_rules import in_short
 from beasy_sched.report.explain_story import Entry, Section, Story, because, told
 
 _AT_ONCE_S = 0.01
 """A job that started within this time has not waited."""
-
-
-@dataclass
-class _Others:
-    """What happened around a job while it waited and while it ran."""
-
-    started: int = 0
-    came_later: int = 0
-    """Of those that started: how many had come after it."""
-    holders: dict[str, None] = field(default_factory=dict)
-    """Jobs that had a reservation before it was its turn, in the order in which they got them."""
-    changes: list[tuple[Decision, int, Decision | None]] = field(default_factory=list)
-    """P-states of its servers while it ran, of how many, and the compensation behind it."""
-
-
-@dataclass
-class _Life:
-    """A job's own records."""
-
-    id: str
-    row: JobRow | None
-    own: list[Decision]
-
-    @property
-    def start(self) -> Decision | None:
-        return next((each for each in self.own if each.kind == "start"), None)
-
-    @property
-    def came_s(self) -> float:
-        """When it was submitted, s."""
-        if self.row is not None:
-            return self.row.subtime_s
-        first = self.start or self.own[0]
-        return first.time - float(first.facts.get("waited_s") or 0.0)
-
-    @property
-    def end_s(self) -> float | None:
-        return None if self.row is None else self.row.end_s
 
 
 def explain_job(prefix: str, name: str) -> Story:
@@ -62,8 +19,8 @@ def explain_job(prefix: str, name: str) -> Story:
     ``name`` is its id, with or without the workload's (``w0!``). Raises ConfigError where there is no
     such job, and InputError for files that cannot be read.
     """
-    life = _find(prefix, name)
-    others = _others(prefix, life)
+    life = find_life(prefix, name)
+    others = find_others(prefix, life)
     sections = [
         Section("Arrival", [Entry(_arrival(life), life.came_s)]),
         *_waiting(life, others),
@@ -74,72 +31,10 @@ def explain_job(prefix: str, name: str) -> Story:
     return Story(f"Job {life.id}", sections, _data(life, others))
 
 
-def _find(prefix: str, name: str) -> _Life:
-    rows = {row.id: row for row in read_jobs(prefix) if _is_called(row.id, name)}
-    own: dict[str, list[Decision]] = {job_id: [] for job_id in rows}
-    known: dict[str, None] = {}
-    for decision in read_decisions(prefix):
-        if decision.job:
-            known[decision.job] = None
-            if _is_called(decision.job, name):
-                own.setdefault(decision.job, []).append(decision)
-    if len(own) > 1:
-        raise ConfigError(f"--job {name}: there are {' and '.join(own)}; name one of them")
-    if not own:
-        raise ConfigError(f"--job {name}: this run has no such job{_hint(name, [*known])}")
-    ((job_id, decisions),) = own.items()
-    return _Life(job_id, rows.get(job_id), decisions)
-
-
-def _is_called(job_id: str, name: str) -> bool:
-    return job_id == name or job_id.partition("!")[2] == name
-
-
-def _hint(name: str, known: list[str]) -> str:
-    if not known:
-        return "; its decision log names none"
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) if len(known) < 50_000 else []
-    these = f"; near it: {', '.join(near)}" if near else ""
-    return f"; it has {count(len(known), 'job')}, {known[0]} to {known[-1]}{these}"
-
-
-def _others(prefix: str, life: _Life) -> _Others:
-    """Read the log once more, for what the job's own lines do not say."""
-    found, start, came_s = _Others(), life.start, life.came_s
-    started_s = np.inf if start is None else start.time
-    end_s = np.inf if life.end_s is None else life.end_s
-    mine = None if start is None else start.host_set().ids
-    compensation: Decision | None = None
-    killed_s = next((each.time for each in life.own if each.kind == "kill"), np.inf)
-    first_s = min((each.time for each in life.own), default=np.inf)
-    for each in read_decisions(prefix):
-        if each.time > end_s:
-            break
-        if each.kind == "postpone" and each.rule != SET_ASIDE and each.time <= first_s:
-            found.holders[each.job] = None
-        if each.time < came_s and each.kind in ("start", "reject"):
-            found.holders.pop(each.job, None)
-        if each.time < came_s or each.job == life.id:
-            continue
-        if each.kind == "compensate" or (compensation is not None and each.time > compensation.time):
-            compensation = each if each.kind == "compensate" else None
-        if each.kind == "start" and each.time <= started_s:
-            found.started += 1
-            waited_s = each.facts.get("waited_s")
-            found.came_later += waited_s is not None and each.time - float(waited_s) > came_s
-        elif mine is not None and each.time >= started_s and each.hosts:
-            shared = int(np.isin(each.host_set().ids, mine).sum())
-            if shared and each.kind == "start":
-                break  # its servers have been given to another job: it has ended
-            if shared and each.kind == "P-state" and each.time < killed_s:
-                found.changes.append((each, shared, compensation if each.rule == "planned" else None))
-    return found
-
-
 # --- words ---------------------------------------------------------------------------------------------
 
 
-def _arrival(life: _Life) -> str:
+def _arrival(life: Life) -> str:
     if life.row is None:
         asked = "" if life.start is None else f"It ran on {_hosts(life.start)}. "
         return f"It came. {asked}(No jobs.csv is beside the decision log: Batsim knows the rest.)"
@@ -149,7 +44,7 @@ def _arrival(life: _Life) -> str:
     return f"It came, and asked for {count(life.row.res, 'host')} {limit}."
 
 
-def _waiting(life: _Life, others: _Others) -> list[Section]:
+def _waiting(life: Life, others: Others) -> list[Section]:
     entries = [Entry(because(each), each.time) for each in life.own if each.kind == "postpone"]
     until_s = life.start.time if life.start is not None else life.end_s
     if not entries and life.start is not None and life.start.time - life.came_s <= _AT_ONCE_S:
@@ -171,14 +66,14 @@ def _some(jobs: list[str]) -> str:
     return f"{count(len(jobs), 'job')} one after the other, {jobs[0]} first and {jobs[-1]} last"
 
 
-def _start(life: _Life) -> list[Section]:
+def _start(life: Life) -> list[Section]:
     start = life.start
     if start is None:
         return []
     return [Section("Start", [Entry(f"It started on {_hosts(start)}. {because(start)}", start.time)])]
 
 
-def _running(life: _Life, others: _Others) -> list[Section]:
+def _running(life: Life, others: Others) -> list[Section]:
     if life.start is None or not others.changes:
         return []
     res = len(life.start.host_set())
@@ -186,22 +81,23 @@ def _running(life: _Life, others: _Others) -> list[Section]:
     for each, shared, compensation in others.changes:
         whose = "its host" if res == 1 else "its hosts" if shared == res else f"{shared} of its {res} hosts"
         why = f". {because(each)}"
-        if each.rule == "planned":
-            short = "" if compensation is None else in_short(compensation.rule, compensation.facts)
-            why = f", {_planned(each)}{short}."
+        if each.rule == PLANNED:
+            why = f", {_planned(each, compensation)}."
         entries.append(Entry(f"{each.action} for {whose}{why}", each.time))
     return [Section("Servers while it ran", entries)]
 
 
-def _planned(change: Decision) -> str:
-    """Whether the state is the offline plan's, or what it was changed to."""
+def _planned(change: Decision, compensation: Decision | None) -> str:
+    """Whether the state is the offline plan's, or what it was changed to, with what is done at the moment."""
     replanned = int(change.facts.get("hosts_replanned") or 0)
-    if replanned == len(change.host_set()):
-        return "as changed online"
-    return "as planned, and partly changed online" if replanned else "as planned"
+    if not replanned:
+        return "as planned"
+    short = "" if compensation is None else in_short(compensation.rule, compensation.facts)
+    partly = "" if replanned == len(change.host_set()) else "partly "
+    return f"as planned, {partly}changed online{short}"
 
 
-def _end(life: _Life) -> list[Entry]:
+def _end(life: Life) -> list[Entry]:
     entries = [Entry(because(each), each.time) for each in life.own if each.kind in ("kill", "reject")]
     row = life.row
     if row is None:
@@ -235,7 +131,7 @@ def _hosts(start: Decision) -> str:
 # --- data ----------------------------------------------------------------------------------------------
 
 
-def _data(life: _Life, others: _Others) -> dict[str, object]:
+def _data(life: Life, others: Others) -> dict[str, object]:
     row, start = life.row, life.start
     return {
         "job": life.id,

@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 from policies.test_beasy import ON, Z, pays_for_a, talk_of
+from policies.test_follow_plan import talk_of as planned_talk
 from policies.test_guard import at_soc_min, next_step
 from talk import Talk, completed, production, small_battery, submitted
 from witness import Witness
@@ -228,3 +229,25 @@ def test_no_fact_is_infinite_or_missing() -> None:
     values = [value for facts in talk.facts for value in facts.values()]
     assert values
     assert all(isinstance(value, str) or math.isfinite(value) for value in values)  # type: ignore[arg-type]
+
+
+# --- plans ------------------------------------------------------------------------------------------------
+
+
+def test_a_planned_kill_and_planned_states() -> None:
+    """In the second step server 0 computes (100 W) and server 1 falls asleep (685 J): 6685 J in 60 s."""
+    talk = planned_talk([0, 0], [0, Z])
+    talk.at(1.0, submitted(1.0, "a", 2, 100.0))
+    talk.at(60.0, production(60.0, 1e4))
+    rule, facts = "its server is planned to sleep", {"hosts_to_sleep": 1, "walltime_left_s": 41.0}
+    assert lines(talk, "kill") == [(60.0, "kill", "a", rule, facts)]
+    ((_, _, _, rule, facts),) = lines(talk, "P-state 2")
+    assert (rule, facts) == ("planned", {"hosts_to_sleep": 1, "planned_w": pytest.approx(6685 / 60)})
+
+
+def test_states_that_are_not_the_offline_plans() -> None:
+    talk = planned_talk([0, 0], [0, Z])
+    talk.policy.plan.set_states(np.array([0, 1]), 1, 2, 1)
+    talk.at(60.0, production(60.0, 1e4))
+    ((_, _, _, _, facts),) = lines(talk, "P-state 1")
+    assert facts == {"hosts_to_speed": 2, "planned_w": pytest.approx(140.0), "hosts_replanned": 2}

@@ -65,7 +65,7 @@ DECISIONS: list[dict[str, object]] = [
         "action": "P-state 1",
         "hosts": "0-1",
         "rule": "planned",
-        "facts": {"hosts_to_speed": 2, "planned_w": 150.0},
+        "facts": {"hosts_to_speed": 2, "planned_w": 150.0, "hosts_replanned": 2},
     },
     {
         "time": 300.0,

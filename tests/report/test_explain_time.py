@@ -52,8 +52,8 @@ def test_a_step_without_enough_energy_and_past_the_plan(tmp_path: Path) -> None:
                     than its target: 11.1 Wh could be spent. 1 Wh went into 1 step to come.
 
         Servers
-          00:05:00  2 servers to another speed. As planned: all servers draw up to 150 W in the
-                    step.
+          00:05:00  2 servers to another speed. As planned, changed online for 2 of them: all
+                    servers draw up to 150 W in the step.
           00:05:00  1 server to sleep. Job w0!c ran there and is killed.
 
         Jobs killed: 1
