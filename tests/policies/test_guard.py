@@ -37,6 +37,7 @@ from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import HostState
 from beasy_sched.policies.actions import Kill, SetPState
 from beasy_sched.policies.guard import _fewest, committed_energy_j
+from beasy_sched.policies.registry import make_policy
 from beasy_sched.session.power import EnergySource
 
 ASLEEP_J, IDLE_J, BUSY_J, FALLING_J = 300.0, 3000.0, 6000.0, 685.0
@@ -158,6 +159,16 @@ def test_a_server_that_is_waking_sleeps_as_soon_as_it_can() -> None:
     assert only(d.SetResourceState, talk.at(70.0, changed(70.0, "0", 0))) == [
         d.SetResourceState(70.0, hosts("0"), ASLEEP)
     ]
+
+
+def test_starts_come_after_the_guard() -> None:
+    """What the guard leaves is two idle servers and nothing for the job that comes with the step."""
+    site = small_battery(soc_pct=20.0, charge_w=1e-9)
+    talk = Talk(make_policy("easy"), site=site, energy=EnergySource.MODEL)
+    talk.at(0.0, production(0.0, 1000.0))
+    found = talk.at(60.0, production(60.0, (2 * IDLE_J + 2 * FALLING_J) / 60), submitted(60.0, "a"))
+    assert only(d.ExecuteJob, found) == []
+    assert [row for row in rows(talk) if row[0] != "postpone"] == [(SLEEP, "", "2-3")]
 
 
 # --- which jobs ---
