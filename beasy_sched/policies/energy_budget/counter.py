@@ -29,6 +29,8 @@ class EnergyCounter:
         self.stages_in_debt = 0
         self.largest_debt_j = 0.0
         """Largest debt found by a measurement."""
+        self.overestimated_j = 0.0
+        """How much more was estimated to be used than measurements found, in all."""
         self.due_s = period.start_s
         """When the next measurement is due; infinite after the last."""
         self._now_s = 0.0
@@ -58,7 +60,10 @@ class EnergyCounter:
         self.stages += 1
         self.used_j = energy_j - self._at_start_j
         passed_s = min(at_s, period.end_s) - period.start_s
+        estimated_j = self.available_j
         self.available_j = self.rate_w * passed_s - self.used_j if passed_s else 0.0
+        if math.isfinite(self.budget_j):
+            self.overestimated_j += self.available_j - estimated_j
         if self.available_j < -1e-9 * self.budget_j:
             self.stages_in_debt += 1
             self.largest_debt_j = max(self.largest_debt_j, -self.available_j)

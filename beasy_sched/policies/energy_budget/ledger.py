@@ -134,6 +134,7 @@ class Ledger:
             "measurements": counter.stages,
             "used_j": used_j,
             "excess_j": max(0.0, used_j - counter.budget_j) if known and used_j is not None else None,
+            "overestimated_j": counter.overestimated_j if limited else None,
             "measurements_in_debt": counter.stages_in_debt,
             "largest_debt_j": counter.largest_debt_j,
         }
