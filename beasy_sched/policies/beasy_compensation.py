@@ -12,6 +12,7 @@ from beasy_sched.energy.battery import BatterySpec
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import FloatArray
 from beasy_sched.policies.beasy_cells import BoolArray, StateArray
+from beasy_sched.policies.working_plan import project_levels_j
 
 ENERGY_TOLERANCE_J = 1e-6
 
@@ -60,12 +61,7 @@ class Rest:
             battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
             - battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
         )
-        level_j, most_j, levels = self.start_j, battery.max_j, []
-        for gain_j in gains_j.tolist():
-            level_j *= kept
-            level_j = max(0.0, min(level_j + gain_j, max(level_j, most_j)))
-            levels.append(level_j)
-        return np.array(levels)
+        return project_levels_j(self.start_j, gains_j, kept, battery.max_j)[1:]
 
     @property
     def diff_j(self) -> float:

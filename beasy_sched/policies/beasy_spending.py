@@ -16,7 +16,7 @@ import numpy as np
 
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import FloatArray
-from beasy_sched.policies.beasy_cells import BoolArray, CellPowers, StateArray, shifted
+from beasy_sched.policies.beasy_cells import CellPowers, StateArray, shifted
 from beasy_sched.policies.beasy_compensation import (
     ENERGY_TOLERANCE_J,
     JobTable,
@@ -60,31 +60,33 @@ class Spending:
         needed_s = table.needed_s(speeds)
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = np.where(table.left_s > 0.0, 1.0 - needed_s / table.left_s, -np.inf)
-        can_rise = self._can_rise(table, needed_s)
-        least_j = self._least_cost_j(table)
+        prices_j = self._prices_j(table)
         for place in np.argsort(slack, kind="stable").tolist():
             if self.left_j <= ENERGY_TOLERANCE_J:
                 return
-            if can_rise[place] and least_j[place] <= self.left_j + _ROUNDING_J:
+            if prices_j[place] <= self.left_j + _ROUNDING_J:
                 while self.left_j > ENERGY_TOLERANCE_J and self._raise(jobs[place]):
                     pass
 
-    def _can_rise(self, table: JobTable, needed_s: FloatArray) -> BoolArray:
-        """Which jobs have a server that is not at its full speed in some row before the expected end."""
-        ends = np.minimum(self.rest.expected_rows(table.left_s, needed_s), len(self.rest.states))
-        states = self.rest.states[: int(ends.max()), table.hosts]
-        slower = self.ladder.faster(table.hosts, states) != states
-        counts = slower & (np.arange(len(states))[:, None] < ends[table.job_of])
-        return np.logical_or.reduceat(counts[0] | counts.any(axis=0), table.first)
+    def _prices_j(self, table: JobTable) -> FloatArray:
+        """No more than what the next faster P-state costs each job to its expected end, J.
 
-    def _least_cost_j(self, table: JobTable) -> FloatArray:
-        """No more than what the next faster P-state costs each job: its price in the present row."""
-        if not self.ladder.rising:
-            return np.full(len(table.first), -np.inf)
-        states = self.rest.states[0, table.hosts]
-        extra_w = self.ladder.full_w(table.hosts, self.ladder.faster(table.hosts, states))
-        extra_w -= self.ladder.full_w(table.hosts, states)
-        return table.total(extra_w) * float(self.rest.dt_s[0])
+        Infinite for jobs that are at full speed to that end.
+        """
+        rest, ladder, hosts = self.rest, self.ladder, table.hosts
+        first = ladder.faster(hosts, rest.states[0, hosts])
+        needed_s = table.needed_s(ladder.speed_flops(hosts, first))
+        ends = np.minimum(rest.expected_rows(table.left_s, needed_s), len(rest.states))
+        states = rest.states[: int(ends.max()), hosts]
+        counts = np.arange(len(states))[:, None] < ends[table.job_of]
+        faster = ladder.faster(hosts, states)
+        extra_w = np.where(counts, ladder.full_w(hosts, faster) - ladder.full_w(hosts, states), 0.0)
+        prices_j = table.total(extra_w.sum(axis=0)) * float(rest.dt_s[0])
+        unsure = (self.cells.asleep(states, hosts) & counts).any(axis=0)  # a step spent waking costs less
+        if not ladder.rising or unsure.any():
+            prices_j[np.logical_or.reduceat(unsure, table.first) | (not ladder.rising)] = -np.inf
+        rises = ((faster != states) & counts).any(axis=0)
+        return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
 
     def wake(self, wishes: Iterable[Wish], idle: int, asleep: HostIds) -> None:
         """Wake servers for waiting jobs, thriftiest P-state, while that can be paid for.
