@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from chromium import PROGRAM, Page
 from command_line import exit_code
-from hand_run import write_run
+from hand_run import JOBS, write_run
 from small_site import small_site
 
 pytest.importorskip("pandas", reason="reports need pandas")
@@ -124,6 +125,47 @@ def test_dark_and_narrow(page: Page, report: Path) -> None:
     page.look(390, 800, dark=False)
     page.run("new Promise(done => setTimeout(done, 300))")
     assert page.run("report.charts.get('outcomes').element._fullLayout.font.color") != ink
+    page.settle()
+    assert page.complaints() == []
+
+
+def write_large_run(prefix: Path, *, servers: int = 1000, jobs: int = 20_000, changes: int = 5000) -> str:
+    """A run of many jobs on many servers; three days, jobs on up to 16 neighbouring servers."""
+    random = np.random.default_rng(1)
+    submit = np.sort(random.uniform(0, 250_000, jobs))
+    low, size = random.integers(0, servers - 16, jobs), random.integers(1, 17, jobs)
+    start, runs = submit + random.exponential(600, jobs), random.lognormal(7.5, 1.3, jobs)
+    ends = ["COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"]
+    rows = [
+        f"{n},w,p,{submit[n]:.6f},{size[n]},9999.0,1,{ends[n % 9 == 0]},{start[n]:.6f},{runs[n]:.6f},"
+        f'{start[n] + runs[n]:.6f},0,0,1,{low[n]}-{low[n] + size[n] - 1},1.0,""'
+        for n in range(jobs)
+    ]
+    times = np.sort(random.uniform(0, 250_000, changes))
+    hosts = random.integers(0, servers - 40, changes)
+    pstates = [
+        f"{t:g},{h}-{h + 39},{-2 + n % 2}\n" for n, (t, h) in enumerate(zip(times, hosts, strict=True))
+    ]
+    return write_run(
+        prefix,
+        jobs="\n".join([JOBS.splitlines()[0], *rows]) + "\n",
+        pstate_changes=f"time,machine_id,new_pstate\n0,0-{servers - 1},0\n" + "".join(pstates),
+        summary=None,
+    )
+
+
+def test_a_thousand_servers_and_twenty_thousand_jobs(page: Page, tmp_path: Path) -> None:
+    out = tmp_path / "large.html"
+    assert exit_code("report", write_large_run(tmp_path / "large"), "-o", str(out), "-q") == 0
+    assert out.stat().st_size < 15e6
+    page.look(1280, 900)
+    page.open(out)
+    left, top, width, height = show(page, "run-1-gantt")
+    spent_ms = page.run("report.charts.get('run-1-gantt').gantt.drawnMs")
+    assert spent_ms < 5000
+    page.mouse(left + width / 2, top + height / 2)
+    page.run("new Promise(done => setTimeout(done, 300))")
+    assert "server " in page.run("document.querySelector('.tip').textContent")
     page.settle()
     assert page.complaints() == []
 
