@@ -79,6 +79,7 @@ class Cluster:
         self.uniform_speed = True
         """Whether all hosts run at one speed, so that any choice of hosts is as fast as another."""
         self._speeds = _speed_table(platform)
+        self._one_speed = _has_one_speed(platform)
         self._starts = 0
         self._job_on: dict[int, Job] = {}
         self._order_on = np.zeros(size, dtype=np.int64)
@@ -279,7 +280,7 @@ class Cluster:
         self.free_count = int(np.count_nonzero(self.free))
 
     def _refresh_speed(self) -> None:
-        if self.size:
+        if self.size and not self._one_speed:
             speeds = self.speed_flops(np.arange(self.size))
             self.uniform_speed = bool((speeds == speeds[0]).all())
 
@@ -295,6 +296,14 @@ class Cluster:
         if state is HostState.IDLE:
             return "unavailable" if not self.available[host] else "idle, but to sleep"
         return state.name.lower().replace("_", " ")
+
+
+def _has_one_speed(platform: Platform) -> bool:
+    """Tell whether hosts that compute all do so at one speed, in whatever P-state that is."""
+    speeds = {
+        kind.speeds_flops[p] if kind.speeds_flops else 0.0 for kind in platform.kinds for p in kind.computing
+    }
+    return len(speeds) < 2
 
 
 def _speed_table(platform: Platform) -> npt.NDArray[np.float64]:

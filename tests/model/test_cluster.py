@@ -260,3 +260,19 @@ def test_random_lives(seed: int) -> None:
     for job in life.cluster.running.values():
         spent_j = account.job_spent_j(job.hosts.ids, life.now)
         assert spent_j == pytest.approx(life.by_job_j.get(job.id, 0.0), rel=1e-9, abs=1e-9)
+
+
+def test_hosts_are_counted_by_kind_and_state() -> None:
+    """The counts follow every change; here they are compared with the states themselves."""
+    from worlds import FAST, SLOW, World, WorldJob, run
+
+    jobs = tuple(WorldJob(30.0 * i, 1 + i % 3, 100.0, 60.0) for i in range(12))
+    world = World(3, 2, jobs, (300.0,) * 8)
+    session = run(world, "workload-reactive").session
+    cluster = session.cluster
+    assert cluster is not None
+    assert session.commander.switches > 0
+    assert cluster.platform.kinds[0].speeds_flops == FAST.speeds_flops
+    assert cluster.platform.kinds[1].speeds_flops == SLOW.speeds_flops
+    states = [np.bincount(cluster.state[cluster.platform.kind_of == k], minlength=5).tolist() for k in (0, 1)]
+    assert cluster.state_counts.tolist() == states

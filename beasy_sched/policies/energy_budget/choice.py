@@ -10,7 +10,7 @@ import numpy.typing as npt
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.job import Job
 from beasy_sched.model.platform import FloatArray
-from beasy_sched.model.power import HostState
+from beasy_sched.model.power import IDLE
 from beasy_sched.policies.energy_budget.commitments import Commitments
 from beasy_sched.policies.energy_budget.fleet import BoolArray, Fleet
 from beasy_sched.policies.view import View
@@ -58,7 +58,7 @@ class AnyHosts:
         """Those of the usable hosts that are on, where others are not."""
         if fleet.switches:
             self._usable = fleet.usable()
-            self._idle = self._usable & (view.host_state == HostState.IDLE)
+            self._idle = self._usable & (view.host_state == IDLE)
         self.free = view.free_count if self._usable is None else int(np.count_nonzero(self._usable))
         self._extra = 0
         self._needs = 0

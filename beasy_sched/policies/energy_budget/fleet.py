@@ -9,7 +9,7 @@ from msgspec import Struct
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.job import Job
 from beasy_sched.model.platform import FloatArray
-from beasy_sched.model.power import HostState
+from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_OFF
 from beasy_sched.policies.view import View
 
 BoolArray = npt.NDArray[np.bool_]
@@ -45,7 +45,7 @@ class Fleet:
         """The longest time that it takes until a host is on, s."""
         if not self.switches:
             return 0.0
-        falling = int(self._view.state_counts[:, HostState.SWITCHING_OFF].sum())
+        falling = int(self._view.state_counts[:, SWITCHING_OFF].sum())
         return self._on_s + (self._off_s if falling else 0.0)
 
     def usable(self) -> BoolArray:
@@ -53,13 +53,13 @@ class Fleet:
         free = self._view.free_mask()
         if not self.switches:
             return free
-        sleeping = (self._view.host_state >= HostState.ASLEEP) & self._view.available
+        sleeping = (self._view.host_state >= ASLEEP) & self._view.available
         usable: BoolArray = (free | sleeping) & ~(self.claimed | self.taken)
         return usable
 
     def idle_now(self, hosts: HostIds) -> BoolArray:
         """Tell which of some usable hosts are on."""
-        idle: BoolArray = self._view.host_state[hosts] == HostState.IDLE
+        idle: BoolArray = self._view.host_state[hosts] == IDLE
         return idle
 
     def promise(self, hosts: HostIds, end_s: float) -> None:
@@ -80,7 +80,7 @@ class Fleet:
     def free_at(self, usable: BoolArray) -> FloatArray:
         """Return when each host can be given to a job by walltimes, s; infinite where that is not known."""
         view = self._view
-        busy = (view.host_state == HostState.BUSY) | self.claimed | self.taken
+        busy = (view.host_state == BUSY) | self.claimed | self.taken
         times = np.where(busy & view.available, self._end_s, np.inf)
         times[usable] = view.now
         return times

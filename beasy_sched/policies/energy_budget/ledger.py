@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.power import HostState
+from beasy_sched.model.power import BUSY, IDLE
 from beasy_sched.policies.energy_budget.ceiling import Ceiling
 from beasy_sched.policies.energy_budget.commitments import Commitments
 from beasy_sched.policies.energy_budget.counter import EnergyCounter
@@ -63,7 +63,7 @@ class Ledger:
             self.counter.measured(measured.at_s, measured.energy_j)
         self._counts = view.state_counts.copy()
 
-    def moved(self, hosts: HostIds, before: HostState, after: HostState) -> None:
+    def moved(self, hosts: HostIds, before: int, after: int) -> None:
         """Take in that hosts will change their state by a decision of this moment."""
         counts = self._counts
         by_kind = np.bincount(self._kind_of[hosts], minlength=len(counts)) if len(counts) > 1 else len(hosts)
@@ -87,25 +87,25 @@ class Ledger:
         """Return the balance of available energy to come."""
         settling_j = self._settling_j * self._counts
         rest_w = float((self._rest_w * self._counts).sum())
-        idle_j, available_j = float(settling_j[:, HostState.IDLE].sum()), self.counter.available_j
+        idle_j, available_j = float(settling_j[:, IDLE].sum()), self.counter.available_j
         if now < self.period.start_s:  # hosts that come free by then are still on
-            idle_j += float((self._off_again_j * self._counts[:, HostState.BUSY]).sum())
-        available_j -= float(settling_j.sum()) - float(settling_j[:, HostState.IDLE].sum())
+            idle_j += float((self._off_again_j * self._counts[:, BUSY]).sum())
+        available_j -= float(settling_j.sum()) - float(settling_j[:, IDLE].sum())
         passing = Passing(idle_j, self._idle)
         return Projection(self.period, self.counter.rate_w, now, available_j, rest_w, self._jobs, passing)
 
     def ceiling(self, now: float) -> Ceiling:
         """Return the power to come, under the limit."""
         peak_w = self._peak_w * self._counts
-        rest_w = self._rest_w[:, HostState.IDLE] * self._counts[:, HostState.IDLE]
-        idle_w = float((peak_w[:, HostState.IDLE] - rest_w).sum())
+        rest_w = self._rest_w[:, IDLE] * self._counts[:, IDLE]
+        idle_w = float((peak_w[:, IDLE] - rest_w).sum())
         passing = Passing(idle_w, self._idle)
         floor_w = float(peak_w.sum()) - idle_w
         return Ceiling(self.period, self.counter.rate_w, now, floor_w, self._jobs, passing)
 
     @property
     def _idle(self) -> int:
-        return int(self._counts[:, HostState.IDLE].sum())
+        return int(self._counts[:, IDLE].sum())
 
     def cost(self, lead_s: float) -> JobCost:
         """Return what one host costs a job at most."""

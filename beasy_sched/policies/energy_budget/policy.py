@@ -10,7 +10,7 @@ import numpy as np
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.job import Job
-from beasy_sched.model.power import HostState
+from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.policies import facts
 from beasy_sched.policies.actions import NO_FACTS, Action, CallAt, Facts, MeasureEnergy, Postpone, Start
 from beasy_sched.policies.base import Policy
@@ -21,7 +21,7 @@ from beasy_sched.policies.energy_budget.ledger import Ledger
 from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions, read_period
 from beasy_sched.policies.energy_budget.powers import EstimatedPowers
 from beasy_sched.policies.energy_budget.projection import EnergyTest
-from beasy_sched.policies.energy_budget.rounds import FREE, Blocked, Round
+from beasy_sched.policies.energy_budget.rounds import FREE, Blocked, Round, suffices
 from beasy_sched.policies.orders import by_arrival
 from beasy_sched.policies.switching import sleep, wake
 from beasy_sched.policies.view import View
@@ -126,12 +126,13 @@ class BudgetedEasy(Policy):
 
     def _decide(self, view: View) -> None:
         """Run Algorithm 2, unless nothing has come that could let a job start."""
-        choice = ContiguousHosts if self.options.allocation == "contiguous" else AnyHosts
         self._cost = FREE if self.ledger is None else self.ledger.cost(self._fleet.lead_s)
-        hosts: Choice = choice(view, self._fleet, self._jobs)
-        turn = Round(view, hosts, self._test, self._cost, self._grant, {*self._fleet.claims, *self._started})
-        if self._is_quiet(view) and not self._energy_for_first(view, turn):
+        given = {*self._fleet.claims, *self._started}
+        if self._is_quiet(view) and not self._energy_for_first(view, given):
             return
+        choice = ContiguousHosts if self.options.allocation == "contiguous" else AnyHosts
+        hosts: Choice = choice(view, self._fleet, self._jobs)
+        turn = Round(view, hosts, self._test, self._cost, self._grant, given)
         self._tested = self._test is not None
         self._again_s = np.inf
         self._fleet.kept[:] = False
@@ -153,13 +154,12 @@ class BudgetedEasy(Policy):
             and self._tested == (self._test is not None)
         )
 
-    def _energy_for_first(self, view: View, turn: Round) -> bool:
+    def _energy_for_first(self, view: View, given: set[str]) -> bool:
         """Tell whether the energy suffices for the first waiting job (Section IV-C-4 of the paper)."""
         if self._test is None:
             return False
-        given = {*self._fleet.claims, *self._started}
         first = next((job for job in view.queue if job.id not in given), None)
-        return first is not None and turn.energy_suffices(first)
+        return first is not None and suffices(self._test, self._cost, view.now, first)
 
     def _keep(self, begin_s: float, extra_w: float, lasts_s: float) -> float:
         assert self._test is not None
@@ -204,7 +204,7 @@ class BudgetedEasy(Policy):
         self._fleet.taken[hosts] = True
         self._started.add(job.id)
         if self.ledger is not None:
-            self.ledger.moved(hosts, HostState.IDLE, HostState.BUSY)
+            self.ledger.moved(hosts, IDLE, BUSY)
 
     def _start_woken(self, view: View) -> None:
         """Start the jobs whose hosts have all come on; give up those with a host out of service."""
@@ -240,9 +240,14 @@ class BudgetedEasy(Policy):
     def _tell(self, view: View, blocked: Blocked, free: int) -> None:
         """Say why the first waiting job does not start."""
         job = blocked.job
+        vetoed = blocked.refused and view.budget is not None
         rule = NO_BUDGET if blocked.lacks_energy else facts.reservation_rule(blocked.start_s)
+        rule = facts.NO_STEP_ENERGY if vetoed else rule
         if view.wants_reason(job, rule):
             why = facts.reservation_facts(job, free, blocked.start_s)
+            if vetoed and view.budget is not None:
+                hosts = view.fastest(view.free_mask(), job.res)
+                why |= {"cost_j": view.budget.start_cost_j(hosts.ids), "headroom_j": view.budget.headroom_j}
             if self._test is not None:
                 why |= self.numbers(self._test, blocked.reserved)
             self._actions.append(Postpone(job, rule, why))
@@ -250,13 +255,13 @@ class BudgetedEasy(Policy):
     # --- switching, calls -------------------------------------------------------------------------------
 
     def _wake(self, view: View, hosts: HostIds, rule: str) -> None:
-        sleeping = hosts[view.host_state[hosts] >= HostState.ASLEEP]
-        coming = (view.host_state[sleeping] == HostState.SWITCHING_ON) | view.waking_wished()[sleeping]
+        sleeping = hosts[view.host_state[hosts] >= ASLEEP]
+        coming = (view.host_state[sleeping] == SWITCHING_ON) | view.waking_wished()[sleeping]
         sleeping = sleeping[~coming]
         self._actions += wake(view, sleeping, rule)
         if self.ledger is not None:
-            asleep = sleeping[view.host_state[sleeping] == HostState.ASLEEP]
-            self.ledger.moved(asleep, HostState.ASLEEP, HostState.SWITCHING_ON)
+            asleep = sleeping[view.host_state[sleeping] == ASLEEP]
+            self.ledger.moved(asleep, ASLEEP, SWITCHING_ON)
 
     def _switch_off(self, view: View) -> None:
         """Switch off at once what is idle within the period and needed by none."""
@@ -266,7 +271,7 @@ class BudgetedEasy(Policy):
         idle = np.flatnonzero(view.free_mask() & ~(fleet.claimed | fleet.kept | fleet.taken))
         idle = idle[view.power_model.can_sleep[view.platform.kind_of[idle]]]
         self._actions += sleep(view, idle, SWITCHED_OFF)
-        self.ledger.moved(idle, HostState.IDLE, HostState.SWITCHING_OFF)
+        self.ledger.moved(idle, IDLE, SWITCHING_OFF)
 
     def _look_again(self, view: View, ledger: Ledger) -> None:
         ledger.settle()

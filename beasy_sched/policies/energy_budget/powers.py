@@ -11,12 +11,12 @@ import numpy.typing as npt
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import FloatArray, Platform, ServerKind
-from beasy_sched.model.power import HostState, PowerModel
+from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState, PowerModel
 from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions
 
 Counts = npt.NDArray[np.int64]
 """How many hosts of each kind are in each `HostState`, [kind, state]."""
-_OFF_STATES = (HostState.ASLEEP, HostState.SWITCHING_OFF)
+_OFF_STATES = (ASLEEP, SWITCHING_OFF)
 
 
 class EstimatedPowers:
@@ -52,44 +52,42 @@ class EstimatedPowers:
 
     def rest_w(self, switching_off: bool) -> FloatArray:
         """Power that a host of each kind comes to when nothing is done with it, by state."""
-        rest = np.repeat(self.table_w[:, [HostState.IDLE]], len(HostState), axis=1)
+        rest = np.repeat(self.table_w[:, [IDLE]], len(HostState), axis=1)
         states = list(HostState) if switching_off else list(_OFF_STATES)
-        rest[:, states] = self.table_w[:, [HostState.ASLEEP]]
+        rest[:, states] = self.table_w[:, [ASLEEP]]
         return rest
 
     def settling_j(self, switching_off: bool) -> FloatArray:
         """Energy above rest that a host needs to come to rest from each state, at most."""
         above_w = np.maximum(self.table_w - self.rest_w(switching_off), 0.0)
         energy_j = np.zeros_like(above_w)
-        energy_j[:, HostState.SWITCHING_OFF] = above_w[:, HostState.SWITCHING_OFF] * self._off_s
+        energy_j[:, SWITCHING_OFF] = above_w[:, SWITCHING_OFF] * self._off_s
         if switching_off:
-            energy_j[:, HostState.IDLE] = energy_j[:, HostState.SWITCHING_OFF]
+            energy_j[:, IDLE] = energy_j[:, SWITCHING_OFF]
         else:
-            energy_j[:, HostState.SWITCHING_ON] = above_w[:, HostState.SWITCHING_ON] * self.on_s
+            energy_j[:, SWITCHING_ON] = above_w[:, SWITCHING_ON] * self.on_s
         return energy_j
 
     def peak_w(self, switching_off: bool) -> FloatArray:
         """Highest power on the way to rest, by state, but for a job's."""
         peak = np.maximum(self.rest_w(switching_off), self.table_w)
-        peak[:, HostState.BUSY] = self.rest_w(switching_off)[:, HostState.BUSY]
+        peak[:, BUSY] = self.rest_w(switching_off)[:, BUSY]
         if switching_off:
-            peak[:, HostState.IDLE] = np.maximum(
-                peak[:, HostState.IDLE], self.table_w[:, HostState.SWITCHING_OFF]
-            )
-            peak[:, HostState.SWITCHING_ON] = self.rest_w(True)[:, HostState.SWITCHING_ON]
+            peak[:, IDLE] = np.maximum(peak[:, IDLE], self.table_w[:, SWITCHING_OFF])
+            peak[:, SWITCHING_ON] = self.rest_w(True)[:, SWITCHING_ON]
         return peak
 
     def job_w(self, switching_off: bool) -> FloatArray:
         """What a job adds to a resting host's power, by kind; where it may have to wake, that, too."""
-        rest = self.rest_w(switching_off)[:, HostState.BUSY]
-        computing_w = self.table_w[:, HostState.BUSY]
+        rest = self.rest_w(switching_off)[:, BUSY]
+        computing_w = self.table_w[:, BUSY]
         if switching_off:
-            computing_w = np.maximum(computing_w, self.table_w[:, HostState.SWITCHING_ON])
+            computing_w = np.maximum(computing_w, self.table_w[:, SWITCHING_ON])
         return computing_w - rest
 
     def off_again_j(self, switching_off: bool) -> FloatArray:
         """Energy above rest of switching off a host after its job, by kind."""
-        return self.settling_j(switching_off)[:, HostState.IDLE]
+        return self.settling_j(switching_off)[:, IDLE]
 
     def most(self, by_kind: FloatArray) -> float:
         """The largest of a value by kind, over the kinds that there are."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.job import Job
 from beasy_sched.model.platform import FloatArray
-from beasy_sched.policies.energy_budget.choice import Choice
+from beasy_sched.policies.energy_budget.choice import Choice, IntArray
 from beasy_sched.policies.energy_budget.projection import BoolArray, EnergyTest
 from beasy_sched.policies.orders import Places
 from beasy_sched.policies.view import View
@@ -37,12 +37,29 @@ FREE = JobCost(0.0, 0.0, 0.0)
 """Where there is no budget."""
 
 
+def admitted(
+    energy: EnergyTest, cost: JobCost, now: float, res: IntArray, walltime_s: FloatArray
+) -> BoolArray:
+    """Tell for which jobs the energy suffices now, whatever hosts are free."""
+    lasts_s, hosts = walltime_s + cost.lead_s, res.astype(np.float64)
+    return energy.admits(cost.extra_w(hosts, lasts_s), now + lasts_s, hosts)
+
+
+def suffices(energy: EnergyTest | None, cost: JobCost, now: float, job: Job) -> bool:
+    """Tell whether the energy suffices for one job."""
+    if energy is None:
+        return True
+    return bool(admitted(energy, cost, now, np.array([job.res]), np.array([job.walltime_s]))[0])
+
+
 class Blocked(Struct, frozen=True):
     """The first job that cannot start, and what it is promised."""
 
     job: Job
     lacks_energy: bool
     """Whether it has hosts, but no energy."""
+    refused: bool = False
+    """Whether it was refused only when its hosts were known: by the guard, or for what the others draw."""
     ready_s: float = np.inf
     """When it will have its hosts, by walltimes."""
     begin_s: float = np.inf
@@ -71,25 +88,17 @@ class Round:
         self._barred = barred
         self.blocked: Blocked | None = None
 
-    def energy_suffices(self, job: Job) -> bool:
-        """Tell whether the energy suffices for ``job`` now, whatever hosts are free."""
-        return self._energy is None or bool(
-            self._admitted(np.array([float(job.res)]), np.array([job.walltime_s]))[0]
-        )
-
-    def _admitted(self, res: FloatArray, walltime_s: FloatArray) -> BoolArray:
-        assert self._energy is not None
-        lasts_s = walltime_s + self._cost.lead_s
-        return self._energy.admits(self._cost.extra_w(res, lasts_s), self._view.now + lasts_s, res)
-
     def run_heads(self) -> None:
         """Start jobs in order of arrival, until one lacks hosts or energy."""
         for job in self._view.queue:
             if job.id in self._barred:
                 continue
             fits = self._choice.fits(job)
-            if not (fits and self.energy_suffices(job) and self._start(job, late=False)):
+            if not fits or not suffices(self._energy, self._cost, self._view.now, job):
                 self.blocked = Blocked(job, lacks_energy=fits)
+                return
+            if not self._start(job, late=False):
+                self.blocked = Blocked(job, lacks_energy=self._energy is not None, refused=True)
                 return
 
     def _start(self, job: Job, *, late: bool) -> bool:
@@ -120,8 +129,8 @@ class Round:
             start_s = max(ready_s, begin_s + lead_s)
             reserved = keep(begin_s, extra_w, start_s - begin_s + job.walltime_s)
         self._choice.reserve(job, start_s)
-        lacks_energy = self.blocked.lacks_energy
-        self.blocked = Blocked(job, lacks_energy, ready_s, begin_s, start_s, reserved)
+        lacks_energy, refused = self.blocked.lacks_energy, self.blocked.refused
+        self.blocked = Blocked(job, lacks_energy, refused, ready_s, begin_s, start_s, reserved)
 
     def backfill(self) -> None:
         """Start every other job that does not delay the reservation, in order of arrival."""
@@ -153,4 +162,4 @@ class Round:
         places = places[fits]
         if self._energy is None or not len(places):
             return places
-        return places[self._admitted(res[fits].astype(np.float64), walltime_s[fits])]
+        return places[admitted(self._energy, self._cost, self._view.now, res[fits], walltime_s[fits])]
