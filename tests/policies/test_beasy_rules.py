@@ -5,11 +5,13 @@ Servers of `worlds.FAST` in steps of 60 s: busy 6000 J, asleep 300 J, falling as
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from beasy_steps import Steps
 from talk import ASLEEP, Talk, only, production, small_battery, submitted
 from worlds import FAST, SLOW, plans_of
 
@@ -122,3 +124,13 @@ def test_a_head_without_the_present_steps_energy_is_promised_the_next(walltime: 
     assert started(talk.at(1.0, submitted(1.0, "head", 2, 100.0))) == []
     filler = e.JobSubmitted(10.0, e.JobRequest("w0!filler", 10.0, 1, "p", walltime), {"type": "delay"})
     assert started(talk.at(10.0, filler)) == ([("filler", "0")] if starts else [])
+
+
+def test_a_server_whose_sleep_would_cost_more_than_it_saves_stays_on_for_nothing() -> None:
+    """Waking at 1000 W takes 24 000 J: to stay on through the planned sleep needs no energy from anyone."""
+    watts = (*FAST.full_w[:4], 1000.0)
+    kind = dataclasses.replace(FAST, full_w=watts, idle_w=(50.0, 50.0, *watts[2:]), epsilon_w=watts)
+    steps = Steps([ON], [Z], [ON], [ON], kind=kind, soc_pct=20.0, options={"compensate": False})
+    assert started(steps.talk.at(1.0, submitted(1.0, "a", 1, 170.0))) == [("a", "0")]
+    assert steps.begin(1) == []
+    assert steps.talk.policy.live.plan.states[:, 0].tolist() == [ON] * 4

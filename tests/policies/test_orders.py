@@ -108,6 +108,16 @@ def test_a_filler_ends_by_the_reservation(name: str, walltime: float, expected: 
 
 
 @pytest.mark.parametrize("name", ON_A_SITE)
+@pytest.mark.parametrize(("walltime", "expected"), [(900.0, ["filler"]), (1500.0, [])])
+def test_the_reservation_is_the_earliest(name: str, walltime: float, expected: list[str]) -> None:
+    """The head has its three servers at 1000 s; from 2000 s on there would be four."""
+    talk = talk_of(name)
+    talk.at(0.0, submitted(0.0, "x", 1, 1000.0), submitted(0.0, "y", 1, 2000.0))
+    talk.at(1.0, submitted(1.0, "head", 3, 1000.0))
+    assert started(talk.at(100.0, submitted(100.0, "filler", 1, walltime))) == expected
+
+
+@pytest.mark.parametrize("name", ON_A_SITE)
 def test_servers_beyond_the_reservation_are_for_any_filler_once(name: str) -> None:
     """At 1000 s the head needs three of four: one job may run on beyond that, a second may not."""
     talk = talk_of(name)
