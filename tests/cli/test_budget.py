@@ -1,0 +1,102 @@
+"""--budget, --period, --shutdown, --allocation: part of the policy's options, clear when they are wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import exit_code
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("budget")
+    platform, workload = str(place / "p.xml"), str(place / "w.json")
+    assert exit_code("generate", "platform", "-n", "taurus:8", "--one-pstate", "-o", platform, "-q") == 0
+    synthetic = ("generate", "workload", "--synthetic", "--hosts", "8", "--jobs", "30")
+    assert exit_code(*synthetic, "--platform-preset", "taurus", "-o", workload, "-q") == 0
+    return place
+
+
+def simulate(place: Path, *arguments: str) -> int:
+    files = ("-p", str(place / "p.xml"), "-w", str(place / "w.json"), "-e", str(place / "run"))
+    return exit_code("simulate", *files, "-q", *arguments)
+
+
+def test_the_flags_become_options(place: Path) -> None:
+    flags = (
+        "--budget",
+        "60%",
+        "--period",
+        "6h:1d",
+        "--shutdown",
+        "opportunistic",
+        "--allocation",
+        "contiguous",
+    )
+    assert simulate(place, "--policy", "energybud", *flags, "--options", '{"monitoring": "5m"}') == 0
+    summary = json.loads((place / "run_summary.json").read_text())
+    assert summary["settings"]["options"] == {
+        "monitoring": "5m",
+        "budget": "60%",
+        "shutdown": "opportunistic",
+        "allocation": "contiguous",
+        "period_start": "6h",
+        "period_end": "1d",
+    }
+    budget = summary["budget"]
+    assert budget["budget_j"] == pytest.approx(0.6 * 8 * 190.74 * 18 * 3600)
+    assert budget["share"] == pytest.approx(0.6)
+    assert 0 < budget["used_j"] <= budget["budget_j"]
+    assert budget["excess_j"] == 0
+    assert budget["measurements"] == 18 * 12 + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("--budget 60% --period 2d", "expected START:END"),
+        ("--budget 60% --period 2d:1d", "where it starts"),
+        ("--budget 60% --period 2d:5y", "'5y' is not a duration"),
+        ("--budget 60%", "the end of its period"),
+        ("--budget 60 --period 0:1d", "expected a share"),
+        ("--budget much --period 0:1d", "expected a share"),
+        ("--budget -1J --period 0:1d", "expected a share"),
+        ("--period 0:1d", "it goes with a budget"),
+        ("--shutdown opportunistic", "it goes with a budget"),
+        ("--budget 60% --period 0:1d --no-power-actions", "leave out --no-power-actions"),
+        ('--budget 60% --period 0:1d -o {"idle_w":{"gros":1}}', "no kind of server is called 'gros'"),
+        ('--budget 60% --period 0:1d -o {"idle_w":-1}', "expected watts"),
+        ('--budget 60% --period 0:1d -o {"monitoring":0}', "expected more than 0 s"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    place: Path, arguments: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simulate(place, "--policy", "reducepc", *arguments.split()) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_other_policies_know_no_budget(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate(place, "--policy", "easy", "--budget", "60%", "--period", "0:1d") == 2
+    assert "unknown field `budget`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("policy", ["energybud", "reducepc", "powercap"])
+def test_unlimited_is_easy_byte_for_byte(place: Path, policy: str) -> None:
+    files = {}
+    for name, arguments in {
+        "easy": (),
+        policy: ("--budget", "inf", "--period", "6h:1d"),
+    }.items():
+        assert simulate(place, "--policy", name, *arguments) == 0
+        files[name] = (place / "run_jobs.csv").read_bytes()
+    assert files["easy"] == files[policy]
+
+
+def test_stated_powers_by_kind(place: Path) -> None:
+    powers = '{"idle_w": {"taurus": 100}, "computing_w": 203.12}'
+    assert simulate(place, "--policy", "powercap", "--budget", "0.5", "--period", ":1d", "-o", powers) == 0
+    budget = json.loads((place / "run_summary.json").read_text())["budget"]
+    assert budget["budget_j"] == pytest.approx(0.5 * 8 * 203.12 * 86400)
