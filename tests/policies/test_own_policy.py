@@ -30,7 +30,7 @@ def beasy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def shown_command() -> list[str]:
-    command = re.search(r"```bash\nbeasy-sched (.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    command = re.search(r"```bash\nbeasy-sched ([^`]*my_policies:Widest[^`]*)```", PAGE.read_text("utf-8"))
     assert command is not None
     import shlex
 
