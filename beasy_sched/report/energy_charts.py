@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 
+from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.predictions import predict_window
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.report.chart import MOST_POINTS, Absent, Chart, FloatArray, TimeChart, power_unit
@@ -137,7 +139,7 @@ def against_plan(run: RunData, prefix: str) -> Chart:
     return chart.chart()
 
 
-def dangerous_steps(run: RunData, plans: PlanStore) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Whether each step of the trace is dangerous by the plan's predictions, from the window's real level."""
     edges_s = step_edges_s(run.trace)
     levels_pct = run.trace["soc_pct"].to_numpy(np.float64)

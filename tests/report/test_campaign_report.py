@@ -85,6 +85,7 @@ def test_conditions_and_what_is_missing() -> None:
     assert re.findall(r"<h2>(.*?)</h2>", text) == [
         "What is missing", "All conditions", "s: guard shed, with veto", "s: guard kill-all, without veto",
     ]  # fmt: skip
+    assert '<th scope="row">easy</th><td>2</td><td>60.00 ± 127.06</td>' in text  # without the failed run
     assert text == page([*RUNS, failed, row("easy", 1, 4, veto=False, guard="kill-all")], expected=9)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from hand_run import TRACE, summary, write_run
 from plan_cases import hand_plan
 
+from beasy_sched.energy.storage import Storage
 from beasy_sched.plan.store import PlanStore
+from beasy_sched.report import energy_charts as energy_module
 from beasy_sched.report.chart import Absent, Chart, power_unit
 from beasy_sched.report.comparison import curves_together, overall_bars, table
 from beasy_sched.report.energy_charts import dangerous_steps, energy_charts
@@ -120,16 +123,38 @@ def test_hydrogen_only_where_there_is_some(tmp_path: Path, trace: str, shown: bo
     assert ("r-hydrogen" in keys) is shown
 
 
-def test_dangerous_steps_are_the_plans(tmp_path: Path) -> None:
-    from beasy_sched.plan.predictions import predict_window
-
-    plan = hand_plan()
-    low, step_s = plan.storage.battery.soc_min_pct, plan.step_s
-    rows = [f"{i},{i * step_s},{step_s},0,1000,0,1000,0,0,0,0,{low},0,0" for i in range(plan.steps)]
-    trace = TRACE.splitlines()[0] + "\n" + "\n".join(rows) + "\n"
+def test_dangerous_steps_start_from_the_real_level(tmp_path: Path) -> None:
+    """Two windows planned 50 -> 70 -> 60 -> 50 %; the second really starts at 90 %."""
+    first = hand_plan()
+    storage = Storage(
+        replace(first.storage.battery, soc_min_pct=55.0, soc_start_pct=60.0, soc_target_pct=60.0)
+    )
+    first = replace(first, storage=storage)
+    second = replace(first, start_s=first.end_s)
+    rows = [
+        f"{n},{n * 3600},3600,0,1000,0,1000,0,0,0,0,{soc},0,0"
+        for n, soc in enumerate((70, 60, 90, 90, 80, 60))
+    ]
+    trace = "\n".join([TRACE.splitlines()[0], *rows]) + "\n"
     run = read_run_data("a", write_run(tmp_path / "a", energy_trace=trace))
-    found = dangerous_steps(run, PlanStore([plan]))
-    np.testing.assert_array_equal(found, predict_window(plan).dangerous)
+    assert dangerous_steps(run, [first, second]).tolist() == [False, False, True, False, False, False]
+    assert dangerous_steps(run, [second]).tolist() == [False] * 6
+
+
+def test_dangerous_steps_are_shaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = read_run_data("a", write_run(tmp_path / "a"))
+    monkeypatch.setattr(energy_module, "dangerous_steps", lambda *_: np.array([True, False, True, True]))
+    found = chart(energy_charts(run, PlanStore([hand_plan()]), "r"), "soc")
+    spans = [(s["x0"], s["x1"]) for s in found.spec["layout"]["shapes"] if s["type"] == "rect"]
+    assert spans == [(0.0, 100.0), (200.0, 400.0)]
+    assert found.note.endswith("3 of 4.")
+
+
+def test_a_rejected_job_waits_until_then(tmp_path: Path) -> None:
+    rejected = json.dumps({"time": 120.0, "action": "reject", "job": "w!3", "rule": "never fits"}) + "\n"
+    run = read_run_data("a", write_run(tmp_path / "a", decisions=rejected))
+    times, jobs = curves(chart(job_charts(run, "r"), "queue"))["jobs"]
+    assert (times, jobs) == ([0.0, 10.0, 20.0, 30.0, 50.0, 120.0, 300.0, 400.0], [1, 0, 1, 2, 1, 0, 0, 0])
 
 
 def test_table_of_runs(tmp_path: Path) -> None:
