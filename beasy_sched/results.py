@@ -67,7 +67,7 @@ class Run:
 
     @cached_property
     def decisions(self) -> pd.DataFrame:
-        """The decision log: time (s), action, job, hosts, rule."""
+        """The decision log: time (s), action, job, hosts, rule, facts (a dictionary)."""
         return self._read("decisions.jsonl", lambda pandas, path: pandas.read_json(path, lines=True))
 
     def _csv(self, name: str, types: dict[str, type] | None = None) -> pd.DataFrame:
