@@ -76,3 +76,21 @@ def test_no_later_step_may_end_below_soc_min_for_it(surplus_j: float, changes: l
     steps = Steps(*[[SLOWER]] * 8, more_w=surplus_j / 60, dip_j=4000.0, efficiency=0.5, **levels)
     steps.talk.at(0.0, submitted(0.0, "a", 1, 200.0))
     assert steps.begin(1) == changes
+
+
+@pytest.mark.parametrize(("surplus_j", "changes"), [(21_580.0, [("0", ON)]), (21_620.0, [("0-1", ON)])])
+def test_each_action_is_projected_on_those_before_it(surplus_j: float, changes: list[Any]) -> None:
+    """Two jobs, 10 800 J out of the cells for each: the sums alone would allow both from 10 800 J on."""
+    steps = Steps(*[[SLOWER, SLOWER]] * 6, more_w=surplus_j / 60, efficiency=0.5, capacity_j=1e6)
+    steps.talk.at(0.0, submitted(0.0, "a", 1, 200.0), submitted(0.0, "b", 1, 200.0))
+    assert steps.begin(1) == changes
+
+
+@pytest.mark.parametrize(("more_w", "changes"), [(0.0, []), (100.0, [("0", ON)])])
+def test_what_a_full_battery_cannot_take_is_spent_without_loss(more_w: float, changes: list[Any]) -> None:
+    """Full, 1900 J above the target. 1800 J more for one step would take 3600 out of the cells, but for the
+    6 kJ that arrive in that step and would be lost."""
+    levels = {"soc_pct": 90.0, "target_pct": 88.1}
+    steps = Steps(*[[SLOWER]] * 6, efficiency=0.5, **levels)
+    steps.talk.at(0.0, submitted(0.0, "a", 1, 110.0))
+    assert steps.begin(1, more_w) == changes
