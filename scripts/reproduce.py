@@ -1,0 +1,201 @@
+"""The BEASY paper's experiments: run, print as tables beside the paper's numbers, draw as figures.
+
+Started by scripts/reproduce_critical and scripts/reproduce_average, which make the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from reproduce_options import parse_arguments
+
+from beasy_sched._version import __version__
+from beasy_sched.cli.progress import progress_bar
+from beasy_sched.errors import BeasyError
+from beasy_sched.experiments.beasy_claims import CLAIMS
+from beasy_sched.experiments.campaign import begin, go_on
+from beasy_sched.experiments.claims import judge
+from beasy_sched.experiments.closeups import make_closeups
+from beasy_sched.experiments.paper_table import rank_rows
+from beasy_sched.experiments.processes import Processes
+from beasy_sched.experiments.reproduction import ABLATION, HEADLINES, SHED, Part, campaign_in, parts
+from beasy_sched.experiments.reproduction_figures import (
+    average_figures,
+    critical_figures,
+    runs_to_compare,
+    write_figures,
+)
+from beasy_sched.experiments.reproduction_tables import (
+    ablation_table,
+    claim_table,
+    guard_table,
+    left_out,
+    mean_table,
+    number_table,
+    rank_table,
+)
+from beasy_sched.experiments.sample import Study, study_of
+from beasy_sched.experiments.shipped import find_scenario
+from beasy_sched.experiments.tables import Campaign
+from beasy_sched.experiments.text_table import TextTable, markdown_of
+from beasy_sched.formats.atomic import write_atomic
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def reproduce(chosen: argparse.Namespace) -> int:
+    """Do all of it; return the exit code."""
+    scenarios = [find_scenario(str(name)) for name in chosen.scenarios]
+    failed = sum(run_part(chosen, part) for part in parts(chosen.headline, scenarios, chosen.size))
+    campaign = campaign_in(chosen.out, chosen.headline)
+    assert campaign is not None
+    study = study_of(campaign.runs)
+    if not study:
+        raise BeasyError(
+            f"no execution is complete: see 'beasy-sched campaign status {chosen.out / chosen.headline}'"
+        )
+    tables = list(all_tables(chosen, campaign, study))
+    for table in tables:
+        table.print(width())
+    heading = provenance(chosen, campaign)
+    print(heading)
+    draw(chosen, campaign, study)
+    if chosen.markdown:
+        write_atomic(chosen.markdown, f"{heading}\n\n{markdown_of(tables)}")
+        tell(f"tables in Markdown: {chosen.markdown}")
+    return int(failed > 0)
+
+
+def run_part(chosen: argparse.Namespace, part: Part) -> int:
+    """Run a campaign, or what is left of it; return how many of its runs failed."""
+    folder, started = chosen.out / part.name, time.monotonic()
+    begin(list(part.scenarios), folder)
+    with progress_bar(part.name) as report:
+        outcome = go_on(
+            folder,
+            Processes(chosen.jobs),
+            progress=None if report is None else lambda done, total: report(done / total),
+        )
+    took = (
+        f"{outcome.executed} in {time.monotonic() - started:.0f} s" if outcome.executed else "all were there"
+    )
+    failed = f", {outcome.failed} failed" if outcome.failed else ""
+    tell(f"{part.name}: {outcome.runs} runs, {took}{failed}")
+    return outcome.failed
+
+
+def all_tables(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> list[TextTable]:
+    """Return the tables that there are results for."""
+    rows = list(rank_rows(study))
+    everything = {**study}
+    for name in HEADLINES:  # claims about all scenarios need the other script's results, too
+        other = campaign_in(chosen.out, name) if name != chosen.headline else None
+        if other is not None:
+            everything |= study_of(other.runs)
+    findings = [
+        finding for finding in judge(CLAIMS, everything)
+        if finding.claim.scenario in study or finding.claim.scenario in (chosen.headline, "table")
+    ]  # fmt: skip
+    tables = [rank_table(rows), mean_table(rows), number_table(findings), claim_table(findings)]
+    shed, ablation = (campaign_in(chosen.out, name) for name in (chosen.headline + SHED, ABLATION))
+    if shed is not None:
+        tables.append(guard_table(campaign.runs, shed.runs))
+    if ablation is not None and chosen.headline == "critical":
+        tables.append(ablation_table(ablation.runs))
+    return [table for table in tables if table.rows]
+
+
+def draw(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> None:
+    """Run the executions of Figures 10 and 15 again with all their files, and draw all figures."""
+    first = next(iter(study))
+    compared = runs_to_compare(campaign, study, first)
+    closeups = make_closeups(campaign, compared.values(), chosen.out, jobs=chosen.jobs)
+    figures = critical_figures if chosen.headline == "critical" else average_figures
+    folder = chosen.out / "figures"
+    written = write_figures(lambda: figures(campaign, study, closeups, compared), folder)
+    tell(f"{len(written) // 2} figures (PDF and PNG) in {folder}")
+    for run, closeup in closeups.items():
+        tell(f"all files of {run}: {closeup.folder}; try beasy-sched explain {closeup.folder} --at 2d")
+
+
+def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:
+    """Return where the numbers come from, in a few lines."""
+    runs, timings = campaign.runs, campaign.timings
+    seeds = sorted(runs["seed"].unique())
+    missing = left_out(runs)
+    lines = [
+        f"{len(runs)} runs: {', '.join(runs['scenario'].unique())}; noise seeds {seeds[0]} to {seeds[-1]}; "
+        f"{timings['cpu_s'].sum():.0f} s of processor time, {timings['cpu_s'].mean():.2f} s a run.",
+        f"beasy-sched {__version__}{commit()}, Python {platform.python_version()}, NumPy {np.__version__}; "
+        f"{processor()}, {os.cpu_count()} cores; {chosen.jobs} runs at a time.",
+        "Intervals: 95 %, bootstrap over executions (plans first, where there are several), seed 1.",
+    ]
+    if missing:
+        lines.append(f"{missing} executions are left out of all comparisons: a run of theirs failed.")
+    if len(runs.groupby(["tuple", "seed"])) < 5:
+        lines.append("So few executions say next to nothing about others: intervals are too narrow.")
+    return "\n".join(lines)
+
+
+def commit() -> str:
+    """Return the checkout's commit, where there is one."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f" ({found})"
+
+
+def processor() -> str:
+    """Return the processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def width() -> int:
+    """Return how many columns there are to print on."""
+    return shutil.get_terminal_size((160, 24)).columns if sys.stdout.isatty() else 160
+
+
+def tell(text: str) -> None:
+    """Say how far it is, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Read the command line, run, and say in a line what went wrong; return the exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    chosen = parse_arguments()
+    name = f"reproduce_{chosen.headline}"
+    try:
+        return reproduce(chosen)
+    except BeasyError as error:
+        tell(f"{name}: {error}")
+        return error.exit_code
+    except BrokenPipeError:  # whoever read the tables has had enough of them
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        tell(f"{name}: {where}{error.strerror}")
+        return 1
+    except KeyboardInterrupt:
+        tell(f"{name}: stopped; the runs that have ended are kept, the same command goes on")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
