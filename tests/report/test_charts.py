@@ -124,10 +124,10 @@ def test_hydrogen_only_where_there_is_some(tmp_path: Path, trace: str, shown: bo
 
 
 def test_dangerous_steps_start_from_the_real_level(tmp_path: Path) -> None:
-    """Two windows planned 50 -> 70 -> 60 -> 50 %; the second really starts at 90 %."""
+    """Two windows planned from 50 %: five of nine curves end below 61 %. The second really starts at 90 %."""
     first = hand_plan()
     storage = Storage(
-        replace(first.storage.battery, soc_min_pct=55.0, soc_start_pct=60.0, soc_target_pct=60.0)
+        replace(first.storage.battery, soc_min_pct=61.0, soc_start_pct=65.0, soc_target_pct=65.0)
     )
     first = replace(first, storage=storage)
     second = replace(first, start_s=first.end_s)
