@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError, why
 from beasy_sched.experiments.columns import row_of
 from beasy_sched.experiments.execute import Keep, RunResult, execute
@@ -148,6 +149,8 @@ class _Work:
     def _run_done(self, spec: RunSpec, result: RunResult | Failure) -> None:
         if isinstance(result, Failure):
             result = RunResult(None, result.error)
+        elif result.summary is not None and result.summary["version"] != __version__:
+            result = RunResult(None, f"a worker with beasy-sched {result.summary['version']} executed it")
         row = row_of(spec, self.provenance.pop(spec.key), result.summary, result.error)
         self.folder.add(spec.key, row, result, self.keep)
         self.executed += 1

@@ -9,7 +9,6 @@ from beasy_sched.errors import ConfigError, why
 from beasy_sched.experiments.tasks import Failure
 
 _CONNECT_S = 15
-_TASKS_A_THREAD = 2
 
 
 class DaskCluster:
@@ -35,9 +34,11 @@ class DaskCluster:
 
     @property
     def slots(self) -> int:
-        """How many tasks may be under way: enough to keep every worker at it."""
-        threads = int(sum(self._client.nthreads().values()))
-        return max(_TASKS_A_THREAD * threads, 1)
+        """How many tasks may be under way: one a thread.
+
+        Dask holds the death of a worker against all tasks that wait there.
+        """
+        return max(int(sum(self._client.nthreads().values())), 1)
 
     def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
         """Begin a task."""

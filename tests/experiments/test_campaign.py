@@ -246,6 +246,7 @@ def test_the_commands(tmp_path, capsys):
     said = capsys.readouterr()
     assert "follow-plan" in said.out
     assert "finished %" in said.out
+    assert "\x1b" not in said.err + said.out  # no bar, no colours: this is no terminal
     assert f"6 runs; wrote {Path(out) / 'runs.parquet'}" in said.err
     assert exit_code("campaign", "status", out) == 0
     assert "6 of 6 runs have ended\n  small: 6 of 6\nthe table is" in capsys.readouterr().out
