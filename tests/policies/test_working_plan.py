@@ -226,6 +226,25 @@ def test_runs_of_steps_are_those_of_the_states(
             assert (plan.next_on(every, step) - step).tolist() == again
 
 
+@given(changed_plans())
+def test_sleeping_steps_and_runs_are_counted_anew_where_states_change(
+    drawn: tuple[WorkingPlan, list[tuple[np.ndarray, int, int, np.ndarray]]],
+) -> None:
+    plan, changes = drawn
+    every = np.arange(plan.states.shape[1])
+    for ids, first, end, states in changes:
+        plan.set_states(ids, first, end, states)
+        counted = plan.asleep_steps(every, first, np.full(len(every), end))
+        assert counted.tolist() == (~plan.on[first:end]).sum(axis=0).tolist()
+        again = np.zeros_like(plan.on)
+        for host, begin, stop in zip(*plan.runs_on(first), strict=True):
+            assert not again[begin:stop, host].any()
+            assert begin == first or not plan.on[begin - 1, host]
+            again[begin:stop, host] = True
+        assert (again[first:] == plan.on[first:]).all()
+        assert not again[:first].any()
+
+
 # --- projection ---
 
 
