@@ -138,7 +138,8 @@ def _rows(run: RunData) -> dict[tuple[str, str], str]:
         rows.append(("settings", "not known: no summary.json"))
     else:
         try:
-            rows = [*_setting_rows(run.summary), *summary_rows(run.summary)]
+            policy, *outcomes = summary_rows(run.summary)
+            rows = [policy, *_setting_rows(run.summary), *outcomes]
         except (KeyError, TypeError) as error:
             raise InputError(
                 f"{run.prefix}_summary.json", f"is not a summary that can be shown: {error!r}"
