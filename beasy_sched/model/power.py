@@ -144,7 +144,7 @@ class PowerAccount:
 
 
 def _table(rows: list[tuple[float, ...]], width: int) -> FloatArray:
-    table = np.zeros((len(rows) or 1, width))
+    table = np.zeros((len(rows), width))
     for row, values in enumerate(rows):
         table[row, : len(values)] = values
     return table
