@@ -7,26 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hand_campaign import row
 
 from beasy_sched.report.campaign_charts import FIGURES, mean_and_half_width, outcome_bars, spread, table_rows
 from beasy_sched.report.campaign_html import campaign_html
 
 pandas = pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")
-
-_COUNTS = ("submitted", "finished", "failed", "reached_walltime", "killed", "not_completely_finished",
-           "postponed", "rejected")  # fmt: skip
-
-
-def row(policy: str, seed: int, finished: int, **changes: Any) -> dict[str, Any]:
-    counts = {f"jobs_{name}": 0 for name in _COUNTS} | {
-        "jobs_submitted": 10, "jobs_finished": finished, "jobs_killed": 10 - finished,
-    }  # fmt: skip
-    figures = dict.fromkeys((figure.column for figure in FIGURES), 0.0) | {"finished_pct": 10.0 * finished}
-    known = {"run": f"{policy}-{seed}", "scenario": "s", "guard": "shed", "veto": True, "policy": policy,
-             "seed": seed, "status": "ok", "error": "", "version": "1"}  # fmt: skip
-    return {**known, **counts, **figures, **changes}
-
 
 RUNS = [row("easy", 1, 5), row("easy", 2, 7), row("beasy", 1, 9), row("beasy", 2, 10)]
 

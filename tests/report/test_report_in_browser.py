@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from chromium import PROGRAM, Page
 from command_line import exit_code
+from hand_campaign import row
 from hand_run import JOBS, write_run
 from small_site import small_site
 
-pytest.importorskip("pandas", reason="reports need pandas")
+from beasy_sched.report.campaign_html import campaign_html
+
+pandas = pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")
 pytestmark = [
     pytest.mark.slow,
@@ -166,6 +169,23 @@ def test_a_thousand_servers_and_twenty_thousand_jobs(page: Page, tmp_path: Path)
     page.mouse(left + width / 2, top + height / 2)
     page.run("new Promise(done => setTimeout(done, 300))")
     assert "server " in page.run("document.querySelector('.tip').textContent")
+    page.settle()
+    assert page.complaints() == []
+
+
+def test_a_campaign(page: Page, tmp_path: Path) -> None:
+    rows = [row(policy, seed, 4 + seed) for policy in ("easy", "beasy") for seed in range(6)]
+    runs = pandas.DataFrame([*rows, *({**each, "scenario": "t"} for each in rows)])
+    out = tmp_path / "campaign.html"
+    out.write_text("".join(campaign_html("c", runs, len(runs))), "utf-8")
+    page.look(1280, 900)
+    page.open(out)
+    page.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    keys = page.run("[...document.querySelectorAll('.drawing')].map(each => each.id)")
+    assert keys == [f"part-{n}-{name}" for n in (1, 2) for name in ("outcomes", "finished_pct")]
+    for key in keys:
+        show(page, key)
+    assert page.run("document.querySelectorAll('#part-2-finished_pct .boxlayer path.box').length") == 2
     page.settle()
     assert page.complaints() == []
 
