@@ -42,6 +42,15 @@ def test_runs_that_raise_are_rows(cluster, tmp_path):
     assert failed.error.str.contains("an hour is enough").all()
 
 
+def test_workers_of_another_version_are_told_from_ours(cluster, tmp_path, monkeypatch):
+    begin([scenario(("[1, 2]", "[1]"))], tmp_path)
+    ours = read_campaign(tmp_path).manifest.version
+    monkeypatch.setattr("beasy_sched.experiments.campaign.__version__", "9.9")
+    outcome = go_on(tmp_path, DaskCluster(cluster.scheduler_address))
+    assert outcome.failed == outcome.runs == 6
+    assert set(read_campaign(tmp_path).runs.error) == {f"a worker with beasy-sched {ours} executed it"}
+
+
 def test_no_cluster_is_explained(monkeypatch):
     monkeypatch.setattr("beasy_sched.experiments.dask_cluster._CONNECT_S", 1)
     with pytest.raises(ConfigError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
