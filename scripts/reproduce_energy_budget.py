@@ -105,8 +105,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         description="Reproduce the energy-budget paper's evaluation (Section V): EASY, powercap, reducePC and"
         " energyBud with eight budgets on the three middle days of weeks of jobs, with and without shutdown;"
         " Figures 2 to 5, Table II and the paper's claims. Runs that are there already are not run again.",
-        epilog="Variables: PYTHON names the Python for the environment; BEASY_VENV=DIR uses a ready environment"
-        " and installs nothing.",
+        epilog="Variables: PYTHON names the Python for the environment; BEASY_VENV=DIR uses a ready"
+        " environment and installs nothing.",
     )
     add = parser.add_argument
     add("--week", type=Path, action="append", default=[], metavar="FILE",
@@ -117,7 +117,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         help="where to write, and where to go on (default: out/energy-budget)")  # fmt: skip
     add("--jobs", type=int, default=cores(), metavar="N", help="runs at a time (default: one a processor)")
     add("--allocation", choices=("any", "contiguous"), default="any",
-        help="any processors for a job, or neighbours as the paper assumes, which is slower (default: any)")  # fmt: skip
+        help="any processors for a job, or neighbours as the paper assumes: slower")  # fmt: skip
     add("--markdown", type=Path, metavar="FILE", help="write the tables to FILE, in Markdown")
     chosen = parser.parse_args(arguments)
     if chosen.jobs < 1:

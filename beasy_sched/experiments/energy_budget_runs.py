@@ -38,10 +38,10 @@ ESTIMATES: Final = {
     "idle_w": 100.0,
     "computing_w": 203.12,
     "sleeping_w": 100.0,
-    "switching_off_w": 101.0,
-    "switching_on_w": 125.17,
+    "switching_off_w": 100.0,
+    "switching_on_w": 100.0,
 }
-"""Table I of the paper; it counts servers that are off as idle."""
+"""Table I of the paper; it counts all servers that do not compute as idle, even those that are off."""
 MONITORING_S: Final = 600.0
 
 

@@ -14,6 +14,8 @@ class PowerCap(BudgetedEasy):
     name = "powercap"
     summary = "EASY under a constant limit on power, the energy budget over its period"
 
+    counts_energy = False
+
     def energy_test(self, ledger: Ledger, now: float) -> EnergyTest:
         """Test powers, not energies."""
         return ledger.ceiling(now)

@@ -24,16 +24,26 @@ class Ledger:
     """Keeps the counter up to date and makes the tests of a moment."""
 
     def __init__(
-        self, period: BudgetPeriod, powers: EstimatedPowers, jobs: Commitments, view: View, *, switches: bool
+        self,
+        period: BudgetPeriod,
+        powers: EstimatedPowers,
+        jobs: Commitments,
+        view: View,
+        *,
+        switches: bool,
+        energies: bool = True,
     ) -> None:
-        """``switches``: whether idle hosts are switched off within the period."""
+        """``switches``: whether idle hosts are switched off within the period.
+
+        ``energies``: whether jobs are charged with switching off their hosts; a limit on power leaves it out.
+        """
         self.period = period
         self.counter = EnergyCounter(period, period.budget_j(powers.all_computing_w))
         self._powers, self._jobs, self._switches = powers, jobs, switches
         self._kind_of = view.platform.kind_of
         self._rest_w, self._peak_w = powers.rest_w(switches), powers.peak_w(switches)
         self._settling_j = powers.settling_j(switches)
-        self._job_w, self._off_again_j = powers.job_w(switches), powers.off_again_j(switches)
+        self._job_w, self._off_again_j = powers.job_w(switches), powers.off_again_j(switches) * energies
         self._counts = view.state_counts.copy()
         self._draw_w = powers.draw_w(self._counts)
         self._measured_s = -math.inf

@@ -43,13 +43,15 @@ class BudgetedEasy(Policy):
 
     options_type = EnergyBudgetOptions
     options: EnergyBudgetOptions
-    test_type: ClassVar[type[EnergyTest]]
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError."""
         super().__init__(options)
         self.period = read_period(self.options)
         self.ledger: Ledger | None = None
+
+    counts_energy: ClassVar[bool] = True
+    """Whether the test is of energies, not of powers."""
 
     # --- what the three differ in -------------------------------------------------------------------
 
@@ -83,7 +85,10 @@ class BudgetedEasy(Policy):
         self._test: EnergyTest | None = None
         if self.period is not None:
             powers = EstimatedPowers(view.platform, view.power_model, self.options)
-            self.ledger = Ledger(self.period, powers, self._jobs, view, switches=self._switches)
+            switches = self._switches
+            self.ledger = Ledger(
+                self.period, powers, self._jobs, view, switches=switches, energies=self.counts_energy
+            )
 
     def results(self) -> dict[str, dict[str, Any]]:
         """Return the summary's section on the budget."""
