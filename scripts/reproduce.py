@@ -39,9 +39,8 @@ from beasy_sched.experiments.reproduction_tables import (
     claim_table,
     guard_table,
     left_out,
-    mean_table,
     number_table,
-    rank_table,
+    result_tables,
 )
 from beasy_sched.experiments.sample import Study, study_of
 from beasy_sched.experiments.shipped import find_scenario
@@ -95,7 +94,6 @@ def run_part(chosen: argparse.Namespace, part: Part) -> int:
 
 def all_tables(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> list[TextTable]:
     """Return the tables that there are results for."""
-    rows = list(rank_rows(study))
     everything = {**study}
     for name in HEADLINES:  # claims about all scenarios need the other script's results, too
         other = campaign_in(chosen.out, name) if name != chosen.headline else None
@@ -105,7 +103,7 @@ def all_tables(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> 
         finding for finding in judge(CLAIMS, everything)
         if finding.claim.scenario in study or finding.claim.scenario in (chosen.headline, "table")
     ]  # fmt: skip
-    tables = [rank_table(rows), mean_table(rows), number_table(findings), claim_table(findings)]
+    tables = [*result_tables(rank_rows(study)), number_table(findings), claim_table(findings)]
     shed, ablation = (campaign_in(chosen.out, name) for name in (chosen.headline + SHED, ABLATION))
     if shed is not None:
         tables.append(guard_table(campaign.runs, shed.runs))

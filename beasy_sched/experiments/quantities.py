@@ -91,12 +91,13 @@ class ShareBest:
 
 @dataclass(frozen=True)
 class WhereWorst:
-    """A measure of a policy, in the execution in which another policy's is largest."""
+    """A measure of a policy, in the execution in which another policy's ``by`` is largest."""
 
     scenario: str
     measure: str
     policy: str
     other: str
+    by: str
 
     @property
     def unit(self) -> str:
@@ -106,7 +107,7 @@ class WhereWorst:
     def values(self, study: Study) -> FloatArray:
         """Ours, then the resamples'."""
         sample = study[self.scenario]
-        drawn = np.where(sample.weights > 0, sample.of(self.measure, self.other), -np.inf)
+        drawn = np.where(sample.weights > 0, sample.of(self.by, self.other), -np.inf)
         worst: FloatArray = sample.of(self.measure, self.policy)[drawn.argmax(axis=1)]
         return worst
 

@@ -79,8 +79,10 @@ def average_figures(
 
 
 def runs_to_compare(campaign: Campaign, study: Study, scenario: str) -> dict[str, str]:
-    """Return the runs of the execution in which workload-reactive kills the most, by policy."""
+    """Return the runs of the execution in which workload-reactive kills the most, by policy; {} without."""
     sample = study[scenario]
+    if not set(COMPARED) <= set(sample.policies):
+        return {}
     number, seed = sample.executions[int(np.argmax(sample.of("shot", COMPARED[0])))]
     runs = campaign.runs
     own = runs[(runs["scenario"] == scenario) & (runs["tuple"] == number) & (runs["seed"] == seed)]

@@ -19,6 +19,14 @@ Rows = list[tuple[str, ...]]
 _GUARD_POLICIES = ("beasy", "workload-reactive", "power-reactive", "follow-plan", "next")
 
 
+def result_tables(rows: Iterable[RankRow]) -> list[TextTable]:
+    """Table I and the means behind it; of each, one for all scenarios with the same policies."""
+    groups: dict[tuple[str, ...], list[RankRow]] = {}
+    for row in rows:
+        groups.setdefault(row.policies, []).append(row)
+    return [*map(rank_table, groups.values()), *map(mean_table, groups.values())]
+
+
 def rank_table(rows: Sequence[RankRow]) -> TextTable:
     """Table I, our rank before the paper's."""
     policies = rows[0].policies

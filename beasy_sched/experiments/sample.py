@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from beasy_sched.experiments.ranks import competition_ranks
-from beasy_sched.experiments.scenario import PAPER_POLICIES
 from beasy_sched.experiments.statistics import RESAMPLES, FloatArray, bootstrap_weights, weighted_mean
 
 if TYPE_CHECKING:
@@ -85,27 +84,31 @@ Study = Mapping[str, Sample]
 
 
 def sample_of(
-    runs: pd.DataFrame, policies: Sequence[str] = PAPER_POLICIES, *, resamples: int = RESAMPLES
+    runs: pd.DataFrame, policies: Sequence[str] | None = None, *, resamples: int = RESAMPLES
 ) -> Sample | None:
-    """Return the sample of one scenario's rows of one guard setting; None without a whole execution."""
-    ended = runs[(runs["status"] == "ok") & runs["policy"].isin(policies)]
+    """Return the sample of one scenario's rows of one guard setting; None without a whole execution.
+
+    ``policies`` are those of the rows unless named.
+    """
+    names = list(runs["policy"].unique()) if policies is None else list(policies)
+    ended = runs[(runs["status"] == "ok") & runs["policy"].isin(names)]
     keys = ["tuple", "seed"]
     counts = ended.groupby(keys)["policy"].nunique()
-    whole = counts[counts == len(policies)].index
+    whole = counts[counts == len(names)].index
     left_out = runs.groupby(keys).ngroups - len(whole)
     if len(whole) == 0:
         return None
     wide = ended.set_index([*keys, "policy"])
     values = {
-        name: wide[measure.column].unstack("policy").loc[whole, list(policies)].to_numpy(np.float64)
+        name: wide[measure.column].unstack("policy").loc[whole, names].to_numpy(np.float64)
         for name, measure in MEASURES.items()
     }
     weights = bootstrap_weights(whole.get_level_values("tuple").to_numpy(), resamples=resamples)
     executions = tuple((int(number), int(seed)) for number, seed in whole)
-    return Sample(tuple(policies), values, executions, weights, left_out)
+    return Sample(tuple(names), values, executions, weights, left_out)
 
 
-def study_of(runs: pd.DataFrame, policies: Sequence[str] = PAPER_POLICIES) -> dict[str, Sample]:
+def study_of(runs: pd.DataFrame) -> dict[str, Sample]:
     """Return the samples of all scenarios in rows of one guard setting, in the order of the rows."""
-    found = {str(name): sample_of(own, policies) for name, own in runs.groupby("scenario", sort=False)}
+    found = {str(name): sample_of(own) for name, own in runs.groupby("scenario", sort=False)}
     return {name: sample for name, sample in found.items() if sample is not None}

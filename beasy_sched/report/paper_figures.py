@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -127,7 +128,7 @@ def box_figure(policies: Sequence[str], panels: Sequence[BoxPanel]) -> Any:
     for axes, panel in zip(np.atleast_1d(all_axes), panels, strict=True):
         drawn = axes.boxplot(
             panel.values,
-            vert=False,
+            **_horizontal(axes.boxplot),
             positions=np.arange(len(policies)),
             widths=0.6,
             patch_artist=True,
@@ -149,6 +150,12 @@ def box_figure(policies: Sequence[str], panels: Sequence[BoxPanel]) -> Any:
     first.invert_yaxis()
     _box_legend(figure, drawn, any(panel.mark is not None for panel in panels))
     return figure
+
+
+def _horizontal(boxplot: Any) -> dict[str, Any]:
+    """How this matplotlib is told to lay boxes flat: ``vert`` is on its way out from 3.10 on."""
+    known = inspect.signature(boxplot).parameters
+    return {"orientation": "horizontal"} if "orientation" in known else {"vert": False}
 
 
 def _box_legend(figure: Any, drawn: Mapping[str, Any], marked: bool) -> None:
