@@ -45,8 +45,7 @@ from beasy_sched.experiments.reproduction_tables import (
 from beasy_sched.experiments.sample import Study, study_of
 from beasy_sched.experiments.shipped import find_scenario
 from beasy_sched.experiments.tables import Campaign
-from beasy_sched.experiments.text_table import TextTable, markdown_of
-from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.experiments.text_table import TextTable, markdown_of, write_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -69,7 +68,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
     print(heading)
     draw(chosen, campaign, study)
     if chosen.markdown:
-        write_atomic(chosen.markdown, f"{heading}\n\n{markdown_of(tables)}")
+        write_markdown(chosen.markdown, chosen.headline, f"{heading}\n\n{markdown_of(tables)}")
         tell(f"tables in Markdown: {chosen.markdown}")
     return int(failed > 0)
 
@@ -133,8 +132,8 @@ def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:
     lines = [
         f"{len(runs)} runs: {', '.join(runs['scenario'].unique())}; noise seeds {seeds[0]} to {seeds[-1]}; "
         f"{timings['cpu_s'].sum():.0f} s of processor time, {timings['cpu_s'].mean():.2f} s a run.",
-        f"beasy-sched {__version__}{commit()}, Python {platform.python_version()}, NumPy {np.__version__}; "
-        f"{processor()}, {os.cpu_count()} cores; {chosen.jobs} runs at a time.",
+        f"Tables by beasy-sched {__version__}{commit()}, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}; {processor()}, {os.cpu_count()} cores; {chosen.jobs} runs at a time.",
         "Intervals: 95 %, bootstrap over executions (plans first, where there are several), seed 1.",
     ]
     if missing:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from beasy_sched.errors import InputError
+from beasy_sched.formats.atomic import write_atomic
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,22 @@ class TextTable:
 def markdown_of(tables: Iterable[TextTable]) -> str:
     """Return several tables, one under the other."""
     return "\n".join(table.markdown() for table in tables)
+
+
+def write_markdown(path: Path, name: str, text: str) -> None:
+    """Write ``text`` to a file; in one that has ``<!-- results: NAME -->``, only up to ``<!-- end -->``.
+
+    Raises InputError.
+    """
+    try:
+        page = path.read_text("utf-8")
+    except FileNotFoundError:
+        page = ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(path, f"cannot be read: {error}") from None
+    before, mark, rest = page.partition(f"<!-- results: {name} -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    write_atomic(path, f"{before}{mark}\n{text}\n{end}{after}" if end else text)
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
