@@ -152,7 +152,7 @@ class ContiguousHosts:
         self.free = int(np.count_nonzero(self._usable))
         self._window: slice | None = None
         self._runs = _Runs(self._usable)
-        self._outside = self._runs
+        self._outside: _Runs | None = None
 
     def fits(self, job: Job) -> bool:
         """Tell whether a run of free hosts is long enough."""
@@ -160,21 +160,21 @@ class ContiguousHosts:
 
     def take(self, job: Job, late: bool) -> HostIds:
         """Give the beginning of the first run that is long enough."""
-        runs = self._outside if late else self._runs
-        first = runs.first(job.res)
+        first = (self._outside_runs() if late else self._runs).cut(job.res)
         ids = np.arange(first, first + job.res)
         self._usable[ids] = False
         self.free -= job.res
-        self._runs = _Runs(self._usable)
-        self._lay_outside()
+        if late:
+            self._runs = _Runs(self._usable)
+        else:
+            self._outside = None
         return ids
 
     def give_back(self, hosts: HostIds, late: bool) -> None:
         """Put hosts back."""
         self._usable[hosts] = True
         self.free += len(hosts)
-        self._runs = _Runs(self._usable)
-        self._lay_outside()
+        self._runs, self._outside = _Runs(self._usable), None
 
     def earliest(self, job: Job) -> float:
         """Find the consecutive hosts of which the last comes free first."""
@@ -184,19 +184,23 @@ class ContiguousHosts:
     def reserve(self, job: Job, at_s: float) -> None:
         """Promise the hosts that `earliest` found."""
         self._window = None if np.isinf(at_s) else slice(self._best, self._best + job.res)
-        self._lay_outside()
+        self._outside = None
 
-    def _lay_outside(self) -> None:
-        if self._window is None:
-            self._outside = self._runs
-            return
-        outside = self._usable.copy()
-        outside[self._window] = False
-        self._outside = _Runs(outside)
+    def _outside_runs(self) -> _Runs:
+        """Return the runs without the reserved hosts."""
+        if self._outside is None:
+            outside = self._usable.copy()
+            if self._window is not None:
+                outside[self._window] = False
+            self._outside = _Runs(outside)
+        return self._outside
 
     def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
         """Late jobs must stay outside the reserved hosts."""
-        fits: BoolArray = res <= np.where(late, self._outside.longest, self._runs.longest)
+        longest = self._runs.longest
+        if not late.any():
+            return np.asarray(res <= longest)
+        fits: BoolArray = res <= np.where(late, self._outside_runs().longest, longest)
         return fits
 
     def reserved(self) -> HostIds:
@@ -212,14 +216,26 @@ class _Runs:
     """Runs of free hosts with consecutive numbers."""
 
     def __init__(self, mask: BoolArray) -> None:
-        edges = np.flatnonzero(np.diff(mask.view(np.int8), prepend=0, append=0))
-        self._starts = edges[::2]
+        edges = np.flatnonzero(mask[1:] != mask[:-1]) + 1
+        if len(mask) and mask[0]:
+            edges = np.concatenate(([0], edges))
+        if len(mask) and mask[-1]:
+            edges = np.append(edges, len(mask))
+        self._starts = edges[::2].copy()
         self._lengths = edges[1::2] - self._starts
-        self.longest = int(self._lengths.max(initial=0))
 
-    def first(self, count: int) -> int:
-        """Return where the first run of at least ``count`` begins."""
-        return int(self._starts[np.argmax(self._lengths >= count)])
+    @property
+    def longest(self) -> int:
+        """How many hosts the longest run has."""
+        return int(self._lengths.max(initial=0))
+
+    def cut(self, count: int) -> int:
+        """Take ``count`` hosts from the first run that is long enough; return where it begins."""
+        place = int(np.argmax(self._lengths >= count))
+        first = int(self._starts[place])
+        self._starts[place] += count
+        self._lengths[place] -= count
+        return first
 
 
 def earliest_window(free_at_s: FloatArray, width: int) -> tuple[int, float]:

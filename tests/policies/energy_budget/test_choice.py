@@ -19,3 +19,18 @@ def test_the_window_that_is_free_first(times: list[int], width: int) -> None:
     else:
         assert when == min(highest)
         assert first == highest.index(min(highest))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60), st.lists(st.integers(1, 9), max_size=12))
+def test_runs_of_free_hosts(free: list[bool], wanted: list[int]) -> None:
+    """Cut hosts from runs, as long as one is long enough, beside a list that is looked through anew."""
+    from beasy_sched.policies.energy_budget.choice import _Runs
+
+    runs, left = _Runs(np.array(free)), list(free)
+    for count in wanted:
+        starts = [i for i in range(len(left) - count + 1) if all(left[i : i + count])]
+        assert (runs.longest >= count) == bool(starts)
+        if starts:
+            first = runs.cut(count)
+            assert first == starts[0]
+            left[first : first + count] = [False] * count
