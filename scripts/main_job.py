@@ -99,6 +99,9 @@ def main() -> int:
     except BrokenPipeError:  # whoever read the table has had enough of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except FileExistsError as error:
+        print(f"run: --out {chosen.out}: {error.filename} is no folder: name another one", file=sys.stderr)
+        return 2
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"run: {where}{error.strerror}", file=sys.stderr)

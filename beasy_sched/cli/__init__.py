@@ -65,6 +65,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BeasyError as error:
         click.echo(f"beasy-sched: {_printable(str(error))}", err=True)
         sys.exit(error.exit_code)
+    except MemoryError as error:
+        click.echo(
+            f"beasy-sched: not enough memory: ask for less ({error or 'fewer jobs or hosts'})", err=True
+        )
+        sys.exit(1)
+    except OSError as error:  # those of files are BeasyErrors; left is the standard output, the machine
+        where = f"{_printable(str(error.filename))}: " if error.filename else "the output cannot be written: "
+        click.echo(f"beasy-sched: {where}{error.strerror or error}", err=True)
+        sys.exit(1)
 
 
 def _printable(text: str) -> str:

@@ -82,6 +82,8 @@ def simulate(
     from beasy_sched.runner import run_in_process
     from beasy_sched.simulator import Inputs
 
+    if not metering:
+        shared = _without_metering(shared)
     files = RunFiles(prefix, settings_of(**shared), decisions=decisions, record=record)
     inputs = Inputs(platform, workloads, events, master_host)
     gc.freeze()
@@ -90,6 +92,13 @@ def simulate(
         summary = run_in_process(inputs, files, report, metering=metering)
     if not quiet:
         _tell(summary, files.written)
+
+
+def _without_metering(shared: dict[str, Any]) -> dict[str, Any]:
+    """The settings for a simulator without -E, which neither answers for energy nor changes P-states."""
+    if shared["site"] is not None and shared["energy"] == "batsim":
+        raise click.UsageError("--no-metering leaves the site without energies: add --energy model")
+    return {**shared, "no_power_actions": True}
 
 
 def _tell(summary: dict[str, Any], written: list[Path]) -> None:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from beasy_sched.units import JOULES_PER_KWH
+
 Row = tuple[str, str]
 
 
@@ -28,10 +30,25 @@ def summary_rows(summary: dict[str, Any]) -> list[Row]:
         rows.append(("utilization", f"{100 * quality['utilization']:.2f} %"))
     if quality.get("server_switches"):
         rows.append(("servers put to sleep or woken", f"{quality['server_switches']:,} times"))
+    if "budget" in summary:
+        rows += _budget_rows(summary["budget"])
     if "site" in summary:
         rows += _site_rows(summary["site"], summary["energy_kwh"])
     if "planned" in summary:
         rows += _planned_rows(summary["planned"], summary["site"], summary["energy_kwh"])
+    return rows
+
+
+def _budget_rows(budget: dict[str, Any]) -> list[Row]:
+    """What the policy had to do with, and what was used of it."""
+    share = "" if budget.get("share") is None else f" ({100 * budget['share']:g} %)"
+    given_j, used_j = budget["budget_j"], budget["used_j"]
+    rows = [("energy budget", "none" if given_j is None else f"{given_j / JOULES_PER_KWH:,.2f} kWh{share}")]
+    if used_j is not None:
+        until = "" if budget["measured_to_the_end"] else ", as far as the run went"
+        rows.append(("  used in its period", f"{used_j / JOULES_PER_KWH:,.2f} kWh{until}"))
+    if budget.get("excess_j"):
+        rows.append(("  more than the budget", f"{budget['excess_j'] / JOULES_PER_KWH:,.2f} kWh"))
     return rows
 
 

@@ -67,9 +67,12 @@ def _some(jobs: list[str]) -> str:
 
 
 def _start(life: Life) -> list[Section]:
-    start = life.start
+    start, row = life.start, life.row
     if start is None:
-        return []
+        if row is None or row.start_s is None:
+            return []
+        lost = "It started. The decision log does not say so: it is cut, or that of another run."
+        return [Section("Start", [Entry(lost, row.start_s)])]
     return [Section("Start", [Entry(f"It started on {_hosts(start)}. {because(start)}", start.time)])]
 
 

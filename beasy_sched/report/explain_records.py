@@ -67,13 +67,16 @@ def find_prefix(run: str | os.PathLike[str]) -> str:
     if len(found) == 1:
         return os.fspath(path / found[0])
     what = f"holds several runs: {', '.join(found)}" if found else "holds no decision log (*_decisions.jsonl)"
-    raise InputError(path, f"{what}; name one by its prefix, such as {path / (found or ['run'])[0]}")
+    below = [] if found else sorted(path.glob(f"*/*{_DECISIONS}"))
+    example = str(below[0]).removesuffix(_DECISIONS) if below else path / (found or ["run"])[0]
+    raise InputError(path, f"{what}; name one by its prefix, such as {example}")
 
 
 def read_decisions(prefix: str) -> Iterator[Decision]:
-    """The decision log, line by line. Raises InputError."""
+    """The decision log, line by line. Raises InputError, also where the log is cut."""
     path = Path(f"{prefix}{_DECISIONS}")
     decode = msgspec.json.Decoder(Decision).decode
+    number, line = 0, b""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
@@ -81,6 +84,8 @@ def read_decisions(prefix: str) -> Iterator[Decision]:
                     yield decode(line)
                 except msgspec.DecodeError as error:
                     raise InputError(path, f"is no decision: {error}", line=number) from None
+        if line and not line.endswith(b"\n"):
+            raise InputError(path, "ends in the middle of a line: what comes after it is lost", line=number)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from None
 

@@ -100,3 +100,23 @@ def test_stated_powers_by_kind(place: Path) -> None:
     assert simulate(place, "--policy", "powercap", "--budget", "0.5", "--period", ":1d", "-o", powers) == 0
     budget = json.loads((place / "run_summary.json").read_text())["budget"]
     assert budget["budget_j"] == pytest.approx(0.5 * 8 * 203.12 * 86400)
+
+
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [
+        ("60%", [" kWh (60 %)", "used in its period"]),
+        ("1%", [" kWh (1 %)", "used in its period", "more than the budget"]),
+        ("inf", ["energy budget                    none\n", "used in its period"]),
+    ],
+)
+def test_the_table_tells_of_the_budget(
+    place: Path, budget: str, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ("-p", str(place / "p.xml"), "-w", str(place / "w.json"))
+    period = ("--budget", budget, "--period", "0:1d")
+    assert exit_code("simulate", *files, "--policy", "energybud", *period) == 0
+    table = capsys.readouterr().out
+    for part in told:
+        assert part in table
+    assert ("more than the budget" in table) == (budget == "1%")

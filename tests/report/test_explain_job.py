@@ -167,3 +167,21 @@ def test_a_name_cannot_steer_the_terminal(tmp_path: Path) -> None:
     story = text(explain_job(prefix, "w0!\x1b[31m"))
     assert story.startswith("Job w0!\\x1b[31m\n")
     assert "\x1b" not in story + text(explain_job(prefix, "c"))
+
+
+def test_a_start_that_the_log_has_lost(tmp_path: Path) -> None:
+    prefix = write_run(tmp_path)
+    Path(f"{prefix}_decisions.jsonl").write_text("", "utf-8")
+    assert text(explain_job(prefix, "a")) == shown("""
+        Job w0!a
+
+        Arrival
+          00:00:10  It came, and asked for 2 hosts for 1 h 00 min at most (its walltime).
+
+        Start
+          00:00:10  It started. The decision log does not say so: it is cut, or that of another
+                    run.
+
+        End
+          00:04:10  It finished after 4 min, 56 min before its walltime; its hosts used 13.3 Wh.
+""")

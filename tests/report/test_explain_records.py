@@ -41,6 +41,20 @@ def test_no_run(tmp_path: Path) -> None:
         find_prefix(tmp_path / "nowhere")
 
 
+def test_a_folder_of_folders_of_runs(tmp_path: Path) -> None:
+    (tmp_path / "easy").mkdir()
+    write_run(tmp_path / "easy")
+    with pytest.raises(InputError, match=r"holds no decision log .* such as .*easy.run$"):
+        find_prefix(tmp_path)
+
+
+def test_a_log_that_was_cut_between_two_lines(tmp_path: Path) -> None:
+    log = Path(f"{write_run(tmp_path)}_decisions.jsonl")
+    log.write_text(log.read_text("utf-8")[:-1], "utf-8")
+    with pytest.raises(InputError, match=r"decisions.jsonl:9: ends in the middle of a line"):
+        list(read_decisions(str(tmp_path / "run")))
+
+
 def test_decisions(tmp_path: Path) -> None:
     first, second, *_, last = read_decisions(write_run(tmp_path))
     assert first == Decision(10.0, "start", "w0!a", "0-1", "head of the queue")

@@ -23,7 +23,7 @@ from beasy_sched.policies.energy_budget.powers import EstimatedPowers
 from beasy_sched.policies.energy_budget.projection import EnergyTest
 from beasy_sched.policies.energy_budget.rounds import FREE, Blocked, Round, suffices
 from beasy_sched.policies.orders import by_arrival
-from beasy_sched.policies.switching import sleep, wake
+from beasy_sched.policies.switching import hosts_wanted, sleep, wake, wake_for_queue
 from beasy_sched.policies.view import View
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -74,7 +74,7 @@ class BudgetedEasy(Policy):
         if self.period is not None and not view.power_actions_allowed:
             raise ConfigError(
                 f"policy {self.name!r} measures the energy used, which Batsim allows with its -E only:"
-                " leave out --no-power-actions"
+                " leave out --no-power-actions and --no-metering"
             )
         self._switches = self.options.shutdown == "opportunistic"
         self._fleet = Fleet(view, self._switches)
@@ -114,6 +114,9 @@ class BudgetedEasy(Policy):
             self._again_s = np.inf
         if self._switches:
             self._switch_off(view)
+        elif view.has_site and view.queue:
+            taken = int(np.count_nonzero(self._fleet.taken))
+            self._actions += wake_for_queue(view, hosts_wanted(view, taken), view.free_count - taken)
         self._seen_openings = view.openings
         if ledger is not None:
             self._look_again(view, ledger)

@@ -1,0 +1,32 @@
+"""What every command does when the machine, not the user, is the cause."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import exit_code
+from report.story_files import write_run
+
+FULL = Path("/dev/full")
+
+
+def test_more_than_the_memory_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "w.json"
+    jobs = str(10**15)
+    assert exit_code("generate", "workload", "--synthetic", "--jobs", jobs, "-o", str(out)) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("beasy-sched: not enough memory: ask for less")
+    assert told.count("\n") == 1
+    assert not out.exists()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+def test_a_full_disk_behind_the_standard_output(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "beasy_sched", "explain", write_run(tmp_path), "--job", "a"]
+    with FULL.open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr == "beasy-sched: the output cannot be written: No space left on device\n"
