@@ -54,7 +54,7 @@ def write_figures(figures: Callable[[], Figures], folder: Path) -> list[Path]:
 def critical_figures(
     campaign: Campaign, study: Study, closeups: Mapping[str, Closeup], soc_runs: Mapping[str, str]
 ) -> Figures:
-    """Yield Figures 3, 4, 7 and, for each scenario, 9 and 11 to 13; 10 where its runs are there."""
+    """Yield Figures 3, 4 (of the first scenario), 7, 9, 11 to 13, and 10 where its runs are there."""
     scenarios = {scenario.name: scenario for scenario in campaign.manifest.parsed()}
     yield from _prediction_figures(campaign, next(iter(scenarios.values())), 0)
     if {"best-begin", "best-end", "worst-begin"} <= scenarios.keys():
@@ -70,7 +70,6 @@ def average_figures(
 ) -> Figures:
     """Yield Figures 8 and 14; 15 where its runs are there."""
     scenario = campaign.manifest.parsed()[0]
-    yield from _prediction_figures(campaign, scenario, 0)
     yield "fig08_power", _tuple_powers(scenario)
     for name, sample in study.items():
         yield f"fig14_{name}", _boxes(sample)
@@ -166,7 +165,7 @@ def _critical_powers(scenarios: Mapping[str, Scenario]) -> Any:
 def _tuple_powers(scenario: Scenario) -> Any:
     pairs = []
     for number, part in enumerate(scenario.tuples):
-        title = f"pair {number}: jobs {part.workload.arrivals}"
+        title = f"pair {number}, arrivals: {part.workload.arrivals}"
         pairs.append(_powers(scenario, number, title, scenario.seeds))
     return tuple_figure(_hours(scenario, len(pairs[0][0].foreseen_w)), pairs)
 

@@ -132,6 +132,7 @@ def prediction_figure(hours: FloatArray, production: Band, demand: Band) -> Any:
         panel.legend(loc="upper right", ncols=2)
         panel.set_ylim(top=1.25 * band.high_w.max() / 1e3)
     mark_days(panels[-1], hours[-1] / 24.0)
+    figure.align_ylabels()
     return figure
 
 
@@ -160,7 +161,7 @@ def power_figure(hours: FloatArray, demands: Sequence[Powers], production: Power
         panel.grid()
         panel.legend(loc="upper right", ncols=3, handlelength=1.6, columnspacing=1.0)
     mark_days(panels[-1], hours[-1] / 24.0)
-    panels[-1].grid(visible=True)
+    figure.align_ylabels()
     return figure
 
 

@@ -105,7 +105,7 @@ def _draw_bars(panel: Any, places: Any, bars: Bars, color: str, form: str) -> No
             fontsize=6.5,
         )
     lowest, highest = min(bars.low.min(), 0.0), max(bars.high.max(), 0.0)
-    room = 0.24 * (highest - lowest or 1.0)
+    room = 0.3 * (highest - lowest or 1.0)
     panel.set_xlim(lowest - room if lowest < 0 else 0.0, highest + room if highest > 0 else 0.0)
     panel.grid(axis="x")
     panel.set_axisbelow(True)

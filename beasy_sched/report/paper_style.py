@@ -76,6 +76,7 @@ def save_figure(figure: Any, folder: Path, name: str) -> list[Path]:
 
 def mark_days(panel: Any, days: float) -> None:
     """An axis of hours, marked at halves of days, of a day or two at quarters."""
+    days = round(days, 1)  # the middle of the last step is not quite the end
     spacing = 12 if days > 2 else 6
     panel.set_xlim(0, 24 * days)
     panel.set_xticks([spacing * mark for mark in range(int(24 * days / spacing) + 1)])
