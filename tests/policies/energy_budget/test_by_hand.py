@@ -171,3 +171,13 @@ def test_nothing_is_switched_off_outside_the_period() -> None:
     done = run_budget(world_of(1, (250.0, 1, 10.0, 10.0)), "energybud", **options)
     assert [x.timestamp for x in done.decisions if isinstance(x, SetResourceState)] == [100, 250]
     assert done.starts == {"0": 270.0}
+
+
+def test_beside_a_site_sleeping_hosts_wake_for_waiting_jobs() -> None:
+    """The guard put them to sleep while there was no power; later there is."""
+    from worlds import run
+
+    world = world_of(2, (0.0, 2, 30.0, 30.0)).but(production_w=(0.0, 400.0, 400.0, 400.0), soc_start_pct=20.0)
+    done = run(world, "energybud")
+    assert done.session.outcomes.counts()["finished"] == 1
+    assert done.session.commander.switches >= 4
