@@ -76,7 +76,7 @@ def _saving(scenario: str, than: str, value: float) -> Within:
 def _claims(
     scenario: str, *rows: tuple[str, str, Statement, str] | tuple[str, str, Statement, str, float]
 ) -> tuple[Claim, ...]:
-    return tuple(Claim(row[0], scenario, *row[1:]) for row in rows)
+    return tuple(Claim(row[0], scenario, *row[1:], universal=row[0] in _UNIVERSAL) for row in rows)
 
 
 _BB, _BE, _WB, _WE = CRITICAL

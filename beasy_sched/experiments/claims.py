@@ -147,6 +147,8 @@ class Claim:
     statement: Statement
     paper: str = ""
     number: float | None = None
+    universal: bool = False
+    """Whether it is about every execution: one against it refutes it, and resamples say nothing."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,9 @@ def _judged(claim: Claim, study: Study) -> Finding:
         return Finding(claim, Verdict.NOT_RUN, f"{missing.args[0]} was not run", float("nan"))
     support = float(truth[1:].mean())
     verdict = Verdict.UNDECIDED
-    if truth[0] and support >= CONFIDENCE:
+    if claim.universal:
+        verdict = Verdict.HOLDS if truth[0] else Verdict.FAILS
+    elif truth[0] and support >= CONFIDENCE:
         verdict = Verdict.HOLDS
     elif not truth[0] and support <= 1.0 - CONFIDENCE:
         verdict = Verdict.FAILS

@@ -143,7 +143,7 @@ class Saving:
     measure: str
     policy: str
     than: str
-    unit: str = "% less"
+    unit: str = "% saved"
 
     def values(self, study: Study) -> FloatArray:
         """Ours, then the resamples'."""

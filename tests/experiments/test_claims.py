@@ -43,8 +43,8 @@ STUDY = {
         (ShareAbove("s", "killed", "b", 8.0), 25.0, "% of executions"),
         (ShareBest("s", "killed", "a"), 75.0, "% of executions"),
         (ShareBest("s", "finished", "a"), 100.0, "% of executions"),
-        (Saving("s", "wasted", "a", "b"), 50.0, "% less"),
-        (Saving("s", "wasted", "a", "c"), -100.0, "% less"),
+        (Saving("s", "wasted", "a", "b"), 50.0, "% saved"),
+        (Saving("s", "wasted", "a", "c"), -100.0, "% saved"),
         (Minus(Mean("s", "finished", "a"), Mean("s", "finished", "b")), 10.0, "points"),
         (Minus(Mean("s", "wasted", "a"), Mean("s", "wasted", "b")), -20.0, "kWh"),
         (WhereWorst("s", "lowest", "a", "b", "killed"), 30.0, "%"),
@@ -107,6 +107,15 @@ def test_verdicts(values, verdict):
     (finding,) = judge([claim], study)
     assert finding.verdict is verdict
     assert 0.0 <= finding.support <= 1.0
+
+
+def test_one_execution_refutes_what_is_said_of_all():
+    study = {"s": hand_sample(("a", "b"), {"killed": [[0, 1], [0, 2], [3, 1], [0, 4]]})}
+    statement = Within(ShareBest("s", "killed", "a"), low=100.0)
+    undecided, refuted = judge(
+        [Claim("X1", "s", "", statement), Claim("X2", "s", "", statement, universal=True)], study
+    )
+    assert (undecided.verdict, refuted.verdict) == (Verdict.UNDECIDED, Verdict.FAILS)
 
 
 @pytest.mark.parametrize("missing", [Mean("t", "finished", "a"), Mean("s", "finished", "z")])

@@ -84,7 +84,7 @@ def test_claims_and_numbers():
         "holds",
         "BEASY wastes 35.33 % less than workload-reactive",
         "35.33 % less",
-        "35.50 [35.50, 35.50] % less",
+        "35.50 [35.50, 35.50] % saved",
         "100 %",
     )
     assert "AV1" not in rows
