@@ -73,10 +73,18 @@ def _saving(scenario: str, than: str, value: float) -> Within:
     return about(Saving(scenario, "wasted", _BEASY, than), value, SAVING_TOLERANCE)
 
 
-def _claims(
-    scenario: str, *rows: tuple[str, str, Statement, str] | tuple[str, str, Statement, str, float]
-) -> tuple[Claim, ...]:
-    return tuple(Claim(row[0], scenario, *row[1:], universal=row[0] in _UNIVERSAL) for row in rows)
+_UNIVERSAL: Final = ("C6", "AV9", "AV35")
+"""Claims about every single execution."""
+_Row = tuple[str, str, Statement, str] | tuple[str, str, Statement, str, float]
+
+
+def _claims(scenario: str, *rows: _Row) -> tuple[Claim, ...]:
+    """Name, text, statement, what the paper prints, and its number where it prints one."""
+    found = []
+    for row in rows:
+        number = row[4] if len(row) == 5 else None
+        found.append(Claim(row[0], scenario, row[1], row[2], row[3], number, row[0] in _UNIVERSAL))
+    return tuple(found)
 
 
 _BB, _BE, _WB, _WE = CRITICAL
