@@ -158,6 +158,22 @@ def test_hosts_wake_in_time_for_the_reservation() -> None:
     ]
 
 
+def test_hosts_that_are_off_stay_so_while_a_job_runs() -> None:
+    """4 hosts, 60 W: off they save 40 W after 7 s at 240 W; the job lacks 55 W for 120 s."""
+    done = run_budget(
+        world_of(4, (0.0, 1, 100.0, 100.0)), "energybud", **watts(60, 2000.0, shutdown="opportunistic")
+    )
+    claimed_s = 7 + (7 * (240 - 60) + 55 * 120 + 7 * (60 - 5)) / 40
+    assert done.starts["0"] == pytest.approx(claimed_s + 20, abs=0.2)
+
+
+def test_an_idle_host_is_kept_on_for_a_reservation_that_is_near() -> None:
+    """Host 1 comes free 5 s before both are needed; off and on again would take 27 s."""
+    jobs = (0.0, 1, 100.0, 100.0), (0.0, 1, 95.0, 95.0), (10.0, 2, 50.0, 50.0)
+    done = run_budget(world_of(2, *jobs), "energybud", **watts(1000, shutdown="opportunistic"))
+    assert done.starts == {"0": 27.0, "1": 27.0, "2": 127.0}
+
+
 def test_a_budget_below_idle_power_is_kept_by_switching_off() -> None:
     """2 hosts idle draw 100 W, 60 W are there: off, they save for the job."""
     job = (0.0, 2, 100.0, 100.0)

@@ -33,7 +33,7 @@ def commitments(running: list[tuple[int, int]], now: float) -> tuple[Commitments
 
 
 @settings(max_examples=800, deadline=None)
-@given(cases, st.integers(1, 80), st.integers(1, 150), st.integers(0, 50))
+@given(cases, st.integers(1, 80), st.integers(1, 150), st.sampled_from([0, 0, 30]))
 def test_a_job_is_admitted_exactly_if_no_point_of_the_balance_is_below_zero(
     case: tuple[int, int, int, int, list[tuple[int, int]]], extra: int, lasts: int, passing: int
 ) -> None:
@@ -100,6 +100,16 @@ def test_a_promise_is_kept(
     again.start(float(other), end, 0)
     if when < END:
         assert again.earliest(when, float(extra), float(lasts)) <= when + 1e-6
+
+
+def test_a_dip_in_the_middle_counts() -> None:
+    """100 J are there; a running job takes 9 W more than comes until 110, then 50 W are saved."""
+    known = Commitments()
+    known.add("running", 110.0, 59.0, 1)
+    test = Projection(PERIOD, 100.0, 100.0, 100.0, 50.0, known, Passing(0.0, 0))
+    power = np.array([1.0, 1.1, 49.0, 51.0])
+    end, hosts = np.full(4, 190.0), np.ones(4)
+    assert test.admits(power, end, hosts).tolist() == [True, False, False, False]
 
 
 def test_the_need_is_what_the_counter_must_hold() -> None:
