@@ -14,6 +14,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/**/*.md"))]
 NOT_RUN = {
     "scripts/test\n": "these tests are what it runs",
+    "scripts/reproduce_critical --quick\nscripts/reproduce_average --quick\n": "test_reproduce.py runs them",
     ". .venv/bin/activate      # or: pip install '.[plan,plot]'\n": "the tests have an environment",
 }
 """Commands of the README that are not run here, and why."""
