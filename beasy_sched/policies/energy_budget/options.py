@@ -33,6 +33,8 @@ class EnergyBudgetOptions(Options, frozen=True):
     """Whether hosts that are idle during the period are switched off at once."""
     allocation: Literal["any", "contiguous"] = "any"
     """Whether a job's hosts must have consecutive numbers."""
+    reserve_energy: bool = True
+    """Whether energy is set aside for the first waiting job, not only hosts; if not, others may delay it."""
     idle_w: float | Mapping[str, float] | None = None
     """Estimated power of an idle host, W: one value, or by kind of server; None: the platform's."""
     computing_w: float | Mapping[str, float] | None = None

@@ -171,6 +171,8 @@ class BudgetedEasy(Policy):
 
     def _keep(self, begin_s: float, extra_w: float, lasts_s: float) -> float:
         assert self._test is not None
+        if not self.options.reserve_energy:
+            return 0.0
         return self.keep(self._test, begin_s, extra_w, lasts_s)
 
     def _grant(self, job: Job, hosts: HostIds, free: int, blocked: Blocked | None) -> bool:

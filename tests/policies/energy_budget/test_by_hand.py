@@ -48,6 +48,15 @@ def test_the_first_job_is_not_robbed() -> None:
     assert starts["2"] > starts["1"]
 
 
+def test_without_a_reservation_it_is_robbed() -> None:
+    """Job 1 lacks 2 kJ at 200; job 2 takes another 1.5 kJ."""
+    jobs = (0.0, 1, 200.0, 200.0), (10.0, 4, 120.0, 100.0), (20.0, 1, 30.0, 30.0)
+    options = watts(300, reserve_energy=False)
+    starts = run_budget(world_of(4, *jobs), "energybud", **options).starts
+    assert starts["2"] == 20.0
+    assert starts["1"] == pytest.approx(235.0, abs=0.11)
+
+
 def test_a_job_overtakes_where_energy_is_left() -> None:
     jobs = (0.0, 1, 200.0, 200.0), (10.0, 4, 50.0, 50.0), (20.0, 1, 30.0, 30.0)
     assert run_budget(world_of(4, *jobs), "energybud", **watts(300)).starts == {"0": 0, "2": 20, "1": 200}
