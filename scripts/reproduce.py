@@ -133,7 +133,7 @@ def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:
         f"{len(runs)} runs: {', '.join(runs['scenario'].unique())}; noise seeds {seeds[0]} to {seeds[-1]}; "
         f"{timings['cpu_s'].sum():.0f} s of processor time, {timings['cpu_s'].mean():.2f} s a run.",
         f"Tables by beasy-sched {__version__}{commit()}, Python {platform.python_version()}, "
-        f"NumPy {np.__version__}; {processor()}, {os.cpu_count()} cores; {chosen.jobs} runs at a time.",
+        f"NumPy {np.__version__}; {processor()}, {os.cpu_count()} cores.",
         "Intervals: 95 %, bootstrap over executions (plans first, where there are several), seed 1.",
     ]
     if missing:

@@ -139,4 +139,6 @@ def _seeds(count: int) -> str:
 
 
 def _scenario(row: RankRow) -> str:
-    return SCENARIO_TITLES.get(row.scenario, row.scenario)
+    """The scenario's title, in the first line of its block only."""
+    title = SCENARIO_TITLES.get(row.scenario, row.scenario)
+    return title if row.measure == TABLE_MEASURES[0] else ""

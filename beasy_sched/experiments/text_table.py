@@ -37,7 +37,7 @@ class TextTable:
         table.caption_justify = "left"
         for name in self.head:
             right = name in self.numbers
-            table.add_column(name, justify="right" if right else "left", no_wrap=right)
+            table.add_column(name, justify="right" if right else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*row)
         Console(width=width, highlight=False, markup=False, color_system=None).print(table)
