@@ -149,7 +149,10 @@ def _tell(outcome: Outcome, quiet: bool) -> None:
         for line in result_lines(outcome.folder):
             click.echo(line)
     if outcome.failed:
-        click.echo(f"{outcome.failed} of {outcome.runs} runs failed: see 'campaign status'", err=True)
+        which = f"{outcome.failed} of {outcome.runs} runs failed"
+        click.echo(f"{which}; to see why: beasy-sched campaign status {outcome.folder}", err=True)
     if not quiet:
         ran = f"{outcome.executed} runs" if outcome.executed else "nothing was left to run"
         click.echo(f"{ran}; wrote {outcome.folder / 'runs.parquet'}", err=True)
+    if outcome.failed:
+        sys.exit(1)

@@ -54,6 +54,8 @@ def scenario(
 
     if output is None and inputs is None:
         raise click.UsageError("Say what to write: the scenario file (-o FILE) or its inputs (--inputs DIR).")
+    if inputs is None and (seed is not None or number):
+        raise click.UsageError("--seed and --tuple choose an execution: they go with --inputs DIR.")
     if output is not None:
         if name not in NAMES:
             raise ConfigError(f"no scenario is called {name!r}: there are {', '.join(NAMES)}")

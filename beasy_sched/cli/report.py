@@ -42,6 +42,8 @@ def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | Non
     """
     from beasy_sched.formats.atomic import write_atomic
 
+    if str(out) == "-":
+        raise click.UsageError("-o: a report goes to a file, such as report.html")
     pieces = _campaign(runs, plan, title) if _is_campaign(runs) else _runs(runs, plan, title, quiet)
     write_atomic(out, pieces)
     if not quiet:

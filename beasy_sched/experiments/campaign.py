@@ -118,7 +118,7 @@ class _Work:
                 task = self.prepared.forecast(spec.scenario, spec.tuple_number).plan
             except Exception:  # whatever it is, the runs will say so
                 continue
-            if task.recipe not in asked and not self.folder.input_path("plan", task.recipe).exists():
+            if task.recipe not in asked and not self.folder.has_plan(task.recipe):
                 yield task.recipe, make_plan, task
             asked.add(task.recipe)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from beasy_sched.errors import ConfigError, why
 from beasy_sched.experiments.tasks import Failure
 
 _CONNECT_S = 15
+_ADDRESS = re.compile(r"([a-z]+://)?\S+:[0-9]+|inproc://\S+")
 
 
 class DaskCluster:
@@ -16,6 +18,8 @@ class DaskCluster:
 
     def __init__(self, address: str) -> None:
         """Connect. Raises ConfigError where there is no cluster, or no distributed."""
+        if not _ADDRESS.fullmatch(address):
+            raise ConfigError(f"--scheduler: found {address!r}, expected such as tcp://host:8786")
         try:
             import distributed
         except ImportError:

@@ -23,9 +23,10 @@ from typing import Any
 
 import msgspec
 
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.experiments.execute import TRACE, Keep, RunResult
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.plan_file import read_plans
 
 _ENDINGS = {"platform": "xml", "workload": "json", "power": "txt", "plan": "msgpack", "site": "toml"}
 
@@ -88,9 +89,17 @@ class Folder:
         """Keep what runs read; return its SHA-256."""
         digest = hashlib.sha256(content).hexdigest()
         path = self.input_path(kind, digest)
-        if not path.exists():
+        if not path.exists() or path.stat().st_size != len(content):  # a power cut may leave it empty
             write_atomic(path, content)
         return digest
+
+    def has_plan(self, recipe: str) -> bool:
+        """Whether the plan is there, whole."""
+        try:
+            read_plans(self.input_path("plan", recipe))
+        except BeasyError:
+            return False
+        return True
 
     def input_path(self, kind: str, digest: str) -> Path:
         """Where an input lies. ``digest`` is that of its content; of a plan, its recipe."""

@@ -26,6 +26,7 @@ else:
     import tomli as tomllib
 
 PathLike = str | os.PathLike[str]
+_MOST_SEEDS = 100_000
 
 
 def read_scenario(path: PathLike) -> Scenario:
@@ -134,4 +135,6 @@ def _seeds(value: dict[str, Any]) -> list[int]:
     first, count = value.get("first"), value.get("count")
     if set(value) != {"first", "count"} or not (isinstance(first, int) and isinstance(count, int)):
         raise ConfigError(f"seeds: found {value!r}, expected a list, or {{ first = 1, count = 10 }}")
+    if not 0 <= count <= _MOST_SEEDS:
+        raise ConfigError(f"seeds.count: found {count}, expected at most {_MOST_SEEDS:,}")
     return list(range(first, first + count))

@@ -113,7 +113,7 @@ def read_run_data(name: str, prefix: str) -> RunData:
         prefix=prefix,
         summary=_summary(run),
         jobs=_read_jobs(run, endings),
-        trace=_frame(run, "energy_trace", ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct")),
+        trace=_read_trace(run),
         states=_frame(run, "machine_states", ("time", "nb_sleeping", "nb_idle", "nb_computing")),
         pstates=_frame(run, "pstate_changes", ("time", "machine_id", "new_pstate")),
         endings=endings,
@@ -142,6 +142,24 @@ def _frame(run: Run, name: str, columns: tuple[str, ...]) -> Any:
     for column in columns:
         if column not in frame.columns:
             raise InputError(path, f"has no column {column!r}")
+    return frame
+
+
+def _read_trace(run: Run) -> Any:
+    """Read the energy trace, which has a number in every field but those of a plan."""
+    frame = _frame(run, "energy_trace", ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct"))
+    if frame is None:
+        return None
+    from pandas import to_numeric
+
+    for name in frame.columns:
+        if name.startswith("planned_"):
+            continue
+        wrong = np.flatnonzero(~np.isfinite(to_numeric(frame[name], errors="coerce")))
+        if len(wrong):
+            found = frame[name].iloc[wrong[0]]
+            path = f"{run.prefix}_energy_trace.csv"
+            raise InputError(path, f"{name}: found {found!s}, expected a number", line=int(wrong[0]) + 2)
     return frame
 
 

@@ -254,6 +254,25 @@ def test_the_commands(tmp_path, capsys):
     assert "nothing was left to run" in capsys.readouterr().err
 
 
+def test_a_failed_run_is_in_the_exit_code(tmp_path, capsys):
+    begin([bad("raises", "Raises")], tmp_path)
+    assert exit_code("campaign", "resume", str(tmp_path), "-j", "2", "-q") == 1
+    assert "2 of 6 runs failed; to see why: beasy-sched campaign status" in capsys.readouterr().err
+    assert (tmp_path / "runs.parquet").exists()
+
+
+@pytest.mark.parametrize("kind", ["plan", "workload"])
+def test_an_input_that_a_power_cut_emptied_is_made_again(copy, kind):
+    emptied = next((copy / "inputs").glob(f"{kind}-*"))
+    whole, table = emptied.read_bytes(), (copy / "runs.parquet").read_bytes()
+    emptied.write_bytes(b"")
+    for row in (copy / "rows").iterdir():
+        row.unlink()
+    assert run_campaign(copy, keep="trace").failed == 0
+    assert emptied.read_bytes() == whole
+    assert (copy / "runs.parquet").read_bytes() == table
+
+
 def test_status_of_a_campaign_under_way(tmp_path, capsys):
     run_campaign(tmp_path, bad("raises", "Raises"))
     (tmp_path / "rows" / "small.t0.s1.kill-all.follow-plan.json").unlink()
@@ -272,6 +291,10 @@ def test_status_of_a_campaign_under_way(tmp_path, capsys):
         (["no.toml", "-o", "x"], "no.toml: cannot be read"),
         (["average"], "Missing option '-o'"),
         (["average", "-o", "x", "--executor", "dask"], "needs --scheduler"),
+        (
+            ["average", "-o", "x", "--executor", "dask", "--scheduler", "y"],
+            "expected such as tcp://host:8786",
+        ),
         (["average", "-o", "x", "--scheduler", "y"], "goes with --executor dask"),
     ],
 )

@@ -118,6 +118,7 @@ WRONG = [
     ),
     (SMALL.replace("gros = 4", "gros = 0"), "platform.servers.gros: found 0, expected 1 to 1,000,000"),
     (SMALL.replace("gros = 4", "gross = 4"), "platform.servers: "),
+    (SMALL.replace("[1, 2]", "{ first = 1, count = 1_000_000_000 }"), "seeds.count: found 1000000000"),
     (SMALL.replace("[1, 2]", "[]"), "seeds: found [], expected one at least"),
     (SMALL.replace("[1, 2]", "[1, 1]"), "seeds[1]: found 1, expected each only once"),
     (SMALL.replace("[1, 2]", "[-1]"), "seeds: found -1, expected whole numbers from 0"),

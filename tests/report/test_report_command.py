@@ -80,6 +80,15 @@ def test_what_is_not_installed_is_named(
     assert f"reports need {name}: pip install 'beasy-sched[report]'" in capsys.readouterr().err
 
 
+def test_the_terminal_is_no_place_for_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert exit_code("report", write_run(tmp_path / "a"), "-o", "-") == 2
+    assert "a report goes to a file" in capsys.readouterr().err
+    assert not Path("-").exists()
+
+
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("report", "--help") == 0
     assert "beasy-sched report out/easy out/beasy --plan plan.msgpack -o both.html" in capsys.readouterr().out
