@@ -7,19 +7,17 @@ import math
 from pathlib import Path
 
 import click
-import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.cli.plan_options import PlanOptions
 from beasy_sched.cli.progress import progress_bar
 from beasy_sched.energy.site import DEFAULT_SITE, Site, parse_site, read_site_text
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.batsim_workload import read_workload
-from beasy_sched.formats.expected_runs import expected_runs_s
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.workload_demand import workload_demand_w
 from beasy_sched.model.platform import FloatArray, Platform
-from beasy_sched.plan.demand import demand_power_w, full_draw_w, reference_speed_flops
+from beasy_sched.plan.demand import full_draw_w
 from beasy_sched.plan.forecast import Uncertainty
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
@@ -65,20 +63,8 @@ def _demand_w(options: PlanOptions, site: Site, platform: Platform, steps: int) 
     """The demand of each step, W."""
     if options.demand is not None:
         return read_power_series(options.demand, steps=steps, step_s=site.step_s, unit=options.unit)
-    speed = reference_speed_flops(platform)
-    submit, runs, hosts = [], [], []
-    for number, path in enumerate(options.workload):
-        workload = read_workload(path, f"w{number}")
-        submit.append(np.array([float(job.subtime) for job in workload.jobs]))
-        runs.append(expected_runs_s(workload, speed, walltimes=options.runs == "walltime"))
-        hosts.append(np.array([job.res for job in workload.jobs], dtype=np.intp))
-    return demand_power_w(
-        platform,
-        np.concatenate(submit),
-        np.concatenate(runs),
-        np.concatenate(hosts),
-        steps=steps,
-        step_s=site.step_s,
+    return workload_demand_w(
+        options.workload, platform, steps=steps, step_s=site.step_s, walltimes=options.runs == "walltime"
     )
 
 

@@ -8,18 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
 from beasy_sched._version import __version__
 from beasy_sched.energy.site import parse_site
 from beasy_sched.experiments.scenario import PlanPart
-from beasy_sched.formats.batsim_workload import read_workload
-from beasy_sched.formats.expected_runs import expected_runs_s
 from beasy_sched.formats.plan_file import write_plans
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.model.platform import FloatArray, Platform
-from beasy_sched.plan.demand import demand_power_w, reference_speed_flops
+from beasy_sched.formats.workload_demand import workload_demand_w
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
 from beasy_sched.plan.servers import ServerRules
@@ -59,26 +54,13 @@ def make_plan(task: PlanTask) -> bytes:
         plans = plan_windows(
             site,
             platform,
-            demand_w(folder / "workload.json", platform, steps, site.step_s),
+            workload_demand_w([folder / "workload.json"], platform, steps=steps, step_s=site.step_s),
             read_power_series(folder / "power.txt", steps=steps, step_s=site.step_s),
             options=_choices(task.options),
             provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(task)),
         )
         write_plans(folder / "plan.msgpack", plans)
         return (folder / "plan.msgpack").read_bytes()
-
-
-def demand_w(path: Path, platform: Platform, steps: int, step_s: float) -> FloatArray:
-    """Return the demand (W a step) that a workload file foresees. Raises InputError."""
-    workload = read_workload(path, "w0")
-    return demand_power_w(
-        platform,
-        np.array([float(job.subtime) for job in workload.jobs]),
-        expected_runs_s(workload, reference_speed_flops(platform)),
-        np.array([job.res for job in workload.jobs], dtype=np.intp),
-        steps=steps,
-        step_s=step_s,
-    )
 
 
 def _choices(part: PlanPart) -> OfflineOptions:

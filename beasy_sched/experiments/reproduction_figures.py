@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.experiments.closeups import Closeup
-from beasy_sched.experiments.planning import demand_w
 from beasy_sched.experiments.preparation import Preparation, make_execution, make_forecast
 from beasy_sched.experiments.sample import Sample, Study
 from beasy_sched.experiments.scenario import Scenario
@@ -19,6 +18,7 @@ from beasy_sched.experiments.tables import Campaign
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.workload_demand import workload_demand_w
 from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.predictions import CURVES, predict_window
 from beasy_sched.report.paper_curves import (
@@ -199,7 +199,9 @@ class _Reader:
     def demand(self, workload: bytes) -> FloatArray:
         (self._folder / "workload.json").write_bytes(workload)
         return self._smooth(
-            demand_w(self._folder / "workload.json", self._platform, self._steps, self._step_s)
+            workload_demand_w(
+                [self._folder / "workload.json"], self._platform, steps=self._steps, step_s=self._step_s
+            )
         )
 
     def production(self, power: bytes) -> FloatArray:

@@ -10,10 +10,10 @@ import pytest
 
 from beasy_sched.experiments.expansion import expand
 from beasy_sched.experiments.inputs import forecast_production_w, forecast_workload
-from beasy_sched.experiments.planning import demand_w
 from beasy_sched.experiments.preparation import make_forecast
 from beasy_sched.experiments.scenario_text import NAMES, scenario_text
 from beasy_sched.experiments.shipped import find_scenario
+from beasy_sched.formats.workload_demand import workload_demand_w
 from beasy_sched.generate.platform import preset_platform
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scripts" / "scenarios"
@@ -34,7 +34,8 @@ def production_kwh(found, seed):
 def demand_kwh(name, folder):
     path = folder / f"{name}.json"
     forecast_workload(find_scenario(name), 0).write(path)
-    return demand_w(path, preset_platform({"gros": 50}), 864, 300.0).sum() * STEP_KWH
+    platform = preset_platform({"gros": 50})
+    return workload_demand_w([path], platform, steps=864, step_s=300.0).sum() * STEP_KWH
 
 
 @pytest.mark.parametrize("name", NAMES)
