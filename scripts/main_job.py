@@ -44,6 +44,8 @@ def run(chosen: argparse.Namespace) -> int:
         list_files(chosen, f"the table in {TABLE_NAME}; results in POLICY/run_*")
         example = chosen.out / folder_name(chosen.policies[0])
         print_text(f"What became of a job, and why: beasy-sched explain {example} --job 17")
+        charts = f"beasy-sched report {chosen.out} -o {chosen.out / 'report.html'}"
+        print_text(f"Charts of all of it (pip install '.[report]'): {charts}")
     if stopped_by:
         raise Stopped(stopped_by)
     return int(any(contender.problem for contender in contenders))

@@ -121,7 +121,7 @@ def draw(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> None:
     written = write_figures(lambda: figures(campaign, study, closeups, compared), folder)
     tell(f"{len(written) // 2} figures (PDF and PNG) in {folder}")
     for run, closeup in closeups.items():
-        tell(f"all files of {run}: {closeup.folder}; try beasy-sched explain {closeup.folder} --at 2d")
+        tell(f"all files of {run}: {closeup.folder}; try beasy-sched explain {closeup.folder} --at 12h")
 
 
 def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:

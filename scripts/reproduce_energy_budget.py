@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from reproduce_options import writable
 
 from beasy_sched._version import __version__
 from beasy_sched.cli.progress import progress_bar
@@ -118,13 +119,15 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--jobs", type=int, default=cores(), metavar="N", help="runs at a time (default: one a processor)")
     add("--allocation", choices=("any", "contiguous"), default="any",
         help="any processors for a job, or neighbours as the paper assumes: slower")  # fmt: skip
-    add("--markdown", type=Path, metavar="FILE", help="write the tables to FILE, in Markdown")
+    add("--markdown", type=writable, metavar="FILE", help="write the tables to FILE, in Markdown")
     chosen = parser.parse_args(arguments)
     if chosen.jobs < 1:
         parser.error(f"--jobs: found {chosen.jobs}, expected 1 or more")
     if chosen.quick and chosen.week:
         parser.error("--quick goes with synthetic weeks: leave out --week")
     chosen.out = chosen.out or Path("out/energy-budget-quick" if chosen.quick else "out/energy-budget")
+    if chosen.out.exists() and not chosen.out.is_dir():
+        parser.error(f"--out: {chosen.out} is no folder")
     return chosen
 
 

@@ -63,9 +63,17 @@ def _parser(headline: str) -> argparse.ArgumentParser:
             f"ablation (default: {ABLATION_SEEDS}; 0 for none)")  # fmt: skip
     add("--scenario", type=Path, action="append", metavar="FILE", help="your scenario file instead (may be "
         "repeated); seeds and guards are those of this command")  # fmt: skip
-    add("--markdown", type=Path, metavar="FILE", help="write the tables to FILE, in Markdown (where it has a "
-        f"line '<!-- results: {headline} -->', from there to '<!-- end -->')")  # fmt: skip
+    add("--markdown", type=writable, metavar="FILE", help="write the tables to FILE, in Markdown (where it "
+        f"has a line '<!-- results: {headline} -->', from there to '<!-- end -->')")  # fmt: skip
     return parser
+
+
+def writable(text: str) -> Path:
+    """Read the name of a file to write when all has been run, which is late to learn that it cannot be."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a file in a folder that exists")
+    return path
 
 
 def _count(least: int):  # type: ignore[no-untyped-def]

@@ -40,7 +40,8 @@ def test_quick_results_do_not_mix_with_others():
 
 
 @pytest.mark.parametrize(
-    "arguments", ["critical --seeds 0", "average --ablation-seeds 1", "critical --jobs x"]
+    "arguments",
+    ["critical --seeds 0", "average --ablation-seeds 1", "critical --jobs x", "average --markdown no/x.md"],
 )
 def test_mistakes_end_with_2(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
