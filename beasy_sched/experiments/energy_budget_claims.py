@@ -107,7 +107,7 @@ def _all_the_same_below_idle(results: Results) -> tuple[Truth, str]:
 
 def _powercap_gains_nothing(measure: str) -> Callable[[Results], tuple[Truth, str]]:
     def test(results: Results) -> tuple[Truth, str]:
-        change = results.change_pct(measure, "powercap")
+        change = results.change_pct(measure, "powercap", normalized=measure != "ave_bsld")
         return np.abs(change) < 100 * _SAME, f"{change[0]:+.2f} %"
 
     return test
@@ -158,7 +158,7 @@ def _energy_order(results: Results) -> tuple[Truth, str]:
 
 def _table_2(measure: str, sign: int) -> Callable[[Results], tuple[Truth, str]]:
     def test(results: Results) -> tuple[Truth, str]:
-        changes = {a: results.change_pct(measure, a) for a in ALGORITHMS}
+        changes = {a: results.change_pct(measure, a, normalized=measure != "ave_bsld") for a in ALGORITHMS}
         others = np.max([sign * changes[a] for a in ALGORITHMS if a != "energybud"], axis=0)
         text = ", ".join(f"{_NAMES[a]} {change[0]:+.2f} %" for a, change in changes.items())
         return sign * changes["energybud"] > others, text

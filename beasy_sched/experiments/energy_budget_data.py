@@ -75,11 +75,14 @@ class Results:
         line: FloatArray = self.mean("utilization", EASY) * (3 / 7 * budget + 4 / 7)
         return line
 
-    def change_pct(self, measure: str, algorithm: str) -> FloatArray:
-        """Average change by shutdown over all budgets and weeks, %, of normalized values (Table II)."""
-        changes = []
+    def change_pct(self, measure: str, algorithm: str, *, normalized: bool = True) -> FloatArray:
+        """Average change by shutdown over all budgets and weeks, % (Table II: of normalized values).
+
+        Where weeks differ much, normalized values can come near zero, and their changes mean nothing.
+        """
+        values, changes = self.normalized if normalized else self.raw, []
         for budget in self.budgets:
-            idle, shut = (self.normalized(measure, Setting(algorithm, budget, s)) for s in (False, True))
+            idle, shut = (values(measure, Setting(algorithm, budget, s)) for s in (False, True))
             changes.append(100 * (shut - idle) / idle)
         mean: FloatArray = np.mean(changes, axis=0)[self.resamples].mean(axis=1)
         return mean
