@@ -50,14 +50,17 @@ def soc_figure(curves: Sequence[SocCurve], limits: Limits) -> Any:
     """Compare states of charge; triangles show where jobs are killed for lack of energy."""
     figure = new_figure(ONE_COLUMN_IN, 2.5)
     panel = figure.subplots()
-    for curve, color, style in zip(curves, (ORANGE, BLUE, GREEN), ("--", "-", "-."), strict=False):
+    looks = zip((ORANGE, BLUE, GREEN), ("--", "-", "-."), ("^", "v", "s"), strict=True)
+    for curve, (color, style, mark) in zip(curves, looks, strict=False):
         panel.plot(curve.hours, curve.soc_pct, color=color, linestyle=style, linewidth=1.3, label=curve.name)
         if curve.kills:
             hours = np.array(list(curve.kills))
             total = sum(curve.kills.values())
             below = np.interp(hours, curve.hours, curve.soc_pct) - 3.5
             name = f"{curve.name} kills jobs ({total})"
-            panel.plot(hours, below, "^", color=VERMILLION, markersize=4.5, label=name)
+            panel.plot(
+                hours, below, mark, color=VERMILLION, markeredgecolor=color, markersize=4.5, label=name
+            )
     _draw_limits(panel, limits)
     last = max(curve.hours[-1] for curve in curves)
     mark_days(panel, last / 24.0)
