@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from run_inputs import FORECAST_NAMES, INPUT_NAMES, PLAN_NAMES, make_inputs, make_plan, scenario
 from run_options import parse_arguments
-from run_policies import folder_name, run_one, run_several
+from run_policies import check_policies, folder_name, run_one, run_several
 from two_processes import RunFailed, Stopped
 
 from beasy_sched.errors import BeasyError
@@ -27,6 +27,7 @@ TABLE_NAME = "comparison.md"
 
 def run(chosen: argparse.Namespace) -> int:
     """Do all of it; return the exit code."""
+    check_policies(chosen)
     inputs = make_inputs(chosen)
     plan = make_plan(chosen, inputs)
     if len(chosen.policies) == 1 and not chosen.markdown:

@@ -34,7 +34,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     _add_own_data(parser.add_argument_group("your own data"))
     chosen = parser.parse_args(arguments)
     _check(parser, chosen)
-    chosen.policies = list(dict.fromkeys(chosen.policy or POLICIES))
+    chosen.policies = chosen.policy or list(POLICIES)
     chosen.jobs = chosen.jobs or min(_cores(), len(chosen.policies))
     return chosen
 
@@ -81,7 +81,10 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
         parser.error("--arrivals is for drawn jobs: a trace has its own")
     if chosen.site is not None and chosen.quick:
         parser.error("--quick is for the site of scripts/site.toml: set window_h in your own")
-    if chosen.options is not None and len(set(chosen.policy or ())) != 1:
+    twice = next((name for name in chosen.policy or () if chosen.policy.count(name) > 1), None)
+    if twice is not None:
+        parser.error(f"--policy {twice}: named twice; each policy runs once, on the same days")
+    if chosen.options is not None and len(chosen.policy or ()) != 1:
         parser.error("--options are those of one policy: name it with --policy NAME")
     if chosen.no_plan and not chosen.policy:
         parser.error("--no-plan: most of the eight policies need a plan; name others, such as --policy easy")

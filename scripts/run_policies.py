@@ -17,7 +17,10 @@ from typing import Any, Protocol
 from run_inputs import PROGRAM, Inputs, show
 from two_processes import TICK_S, RunFailed, Stopped, StopSignals, run_both
 
+from beasy_sched.cli.run_options import read_options
+from beasy_sched.errors import BeasyError, why
 from beasy_sched.outputs.comparison import COLUMNS, Contender
+from beasy_sched.policies.registry import make_policy
 
 LOG_NAME = "run_log.txt"
 """What the two processes of a policy printed, where several run."""
@@ -48,6 +51,18 @@ class Pair:
             path.unlink()
 
 
+def check_policies(chosen: argparse.Namespace) -> None:
+    """See that each policy can be made with its options, before anything is. Raises BeasyError, RunFailed."""
+    options = read_options(chosen.options) if chosen.options is not None else {}
+    for policy in chosen.policies:
+        try:
+            make_policy(policy, options)
+        except BeasyError:
+            raise
+        except Exception as error:  # whatever a policy of someone else's raises
+            raise RunFailed(f"policy {policy!r}: {why(error)}", 1) from None
+
+
 def folder_name(policy: str) -> str:
     """Return the name of a policy's folder: its own, or something like it for package.module:Class."""
     return re.sub(r"[^\w.-]", "_", policy)
@@ -58,7 +73,7 @@ def pair(chosen: argparse.Namespace, inputs: Inputs, plan: str | None, policy: s
     folder = chosen.out / folder_name(policy)
     prefix = str(folder / "run")
     serve = ["serve", "-s", "tcp://127.0.0.1:0", "--policy", policy]
-    serve += ["-o", chosen.options] if chosen.options else []
+    serve += ["-o", chosen.options] if chosen.options is not None else []
     serve += ["--site", inputs.site, *(["--plan", plan] if plan else []), "-e", prefix, "--timeout", "60"]
     batsim = ["batsim", "-p", inputs.platform, "-w", inputs.workload, "--events", inputs.power]
     batsim += ["--forward-unknown-events", "-E", "-e", prefix]

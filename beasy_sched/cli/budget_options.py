@@ -21,8 +21,11 @@ BUDGET_OPTIONS = [
 ]  # fmt: skip
 
 
-def budget_flags(
-    budget: str | None, period: str | None, shutdown: str | None, allocation: str | None
+def budget_options(
+    budget: str | None = None,
+    period: str | None = None,
+    shutdown: str | None = None,
+    allocation: str | None = None,
 ) -> dict[str, Any]:
     """Return the policy options that the flags stand for. Raises ConfigError."""
     found: dict[str, Any] = {"budget": budget, "shutdown": shutdown, "allocation": allocation}

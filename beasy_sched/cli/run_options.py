@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from beasy_sched.cli.budget_options import BUDGET_OPTIONS, budget_flags
+from beasy_sched.cli.budget_options import BUDGET_OPTIONS, budget_options
 from beasy_sched.energy.site import read_site_text
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.session.power import EnergySource
@@ -57,12 +57,12 @@ def settings_of(
     windows: int,
     energy: str,
     no_power_actions: bool,
-    **budget: str | None,
+    **flags: str | None,
 ) -> RunSettings:
     """Read what the options name. Raises ConfigError and InputError."""
     return RunSettings(
         policy=policy,
-        options={**_options_of(policy_options), **budget_flags(**budget)},
+        options=_merged(read_options(policy_options), flags),
         site=None if site is None else read_site_text(site),
         site_name=str(site),
         plan=plan,
@@ -72,7 +72,8 @@ def settings_of(
     )
 
 
-def _options_of(text: str) -> dict[str, Any]:
+def read_options(text: str) -> dict[str, Any]:
+    """Read ``--options``: a JSON object, or ``@`` and its file. Raises ConfigError and InputError."""
     source = "--options"
     if text.startswith("@"):
         source = text[1:]
@@ -83,6 +84,18 @@ def _options_of(text: str) -> dict[str, Any]:
         raise ConfigError(
             f'{source}: expected a JSON object such as \'{{"priority": "arrival"}}\': {error}'
         ) from None
+
+
+def _merged(options: dict[str, Any], flags: dict[str, str | None]) -> dict[str, Any]:
+    """Add what the budget's flags stand for. Raises ConfigError where both say the same thing."""
+    for flag, text in flags.items():
+        for name in budget_options(**{flag: text}):
+            if name in options:
+                raise ConfigError(
+                    f"--{flag} {text} and {name!r} of --options ({options[name]!r}) are the same option:"
+                    " leave one of them out"
+                )
+    return {**options, **budget_options(**flags)}
 
 
 def _read(path: Path) -> str:

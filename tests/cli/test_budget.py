@@ -59,6 +59,8 @@ def test_the_flags_become_options(place: Path) -> None:
         ("--budget 60% --period 2d", "expected START:END"),
         ("--budget 60% --period 2d:1d", "where it starts"),
         ("--budget 60% --period 2d:5y", "'5y' is not a duration"),
+        ('--budget 60% -o {"budget":"50%"}', "--budget 60% and 'budget' of --options ('50%') are the same"),
+        ('--period 0:1d -o {"period_end":"2d"}', "--period 0:1d and 'period_end' of --options ('2d')"),
         ("--budget 60%", "the end of its period"),
         ("--budget 60 --period 0:1d", "expected a share"),
         ("--budget much --period 0:1d", "expected a share"),

@@ -123,14 +123,14 @@ def test_on_a_terminal_of_80_columns_a_bar_and_a_table_that_fits(tmp_path: Path)
 
 
 def test_a_policy_that_fails_is_a_row_and_the_exit_code(tmp_path: Path):
-    old = tmp_path / "bad/nonsense/run_summary.json"
+    old = tmp_path / "bad/beasy/run_summary.json"
     old.parent.mkdir(parents=True)
     old.write_text('{"complete": true}')
-    done = run(RUN, "--quick", "--no-plan", "--policy", "nonsense", "--policy", "easy", "--policy", "beasy",
-               "--out", "bad", cwd=tmp_path)  # fmt: skip
+    done = run(
+        RUN, "--quick", "--no-plan", "--policy", "easy", "--policy", "beasy", "--out", "bad", cwd=tmp_path
+    )
     assert done.returncode == 1
-    rows = rows_of(("nonsense", "easy", "beasy"), done.stdout)
-    assert "failed: no policy is called 'nonsense'" in " ".join(rows["nonsense"])
+    rows = rows_of(("easy", "beasy"), done.stdout)
     assert "failed: policy 'beasy' follows an offline plan" in " ".join(rows["beasy"])
     assert float(rows["easy"][0]) > 50
     assert summary(tmp_path / "bad/easy")["complete"]
@@ -159,10 +159,7 @@ def test_the_eight_policies_exist_and_each_runs_once():
     listed = run(sys.executable, "-m", "beasy_sched", "policies").stdout
     assert len(parse_arguments([]).policies) == 8
     assert {line.split()[0] for line in listed.splitlines()} >= {*POLICIES, "fcfs", "easy"}
-    assert parse_arguments(["--policy", "last", "--policy", "easy", "--policy", "last"]).policies == [
-        "last",
-        "easy",
-    ]
+    assert parse_arguments(["--policy", "last", "--policy", "easy"]).policies == ["last", "easy"]
 
 
 def test_own_trace_and_weather(tmp_path: Path):
@@ -198,7 +195,10 @@ def test_own_site(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--quick", "--no-plan", "--policy", "nonsense"], "no policy is called 'nonsense'"),
+        (["--policy", "easy", "--policy", "nonsense"], "no policy is called 'nonsense'"),
+        (["--policy", "last", "--policy", "easy", "--policy", "last"], "--policy last: named twice"),
+        (["--policy", "easy", "--options", '{"colour": 1}'], "unknown field `colour`"),
+        (["--policy", "easy", "--options", "@missing.json"], "missing.json"),
         (["--quick", "--no-plan", "--policy", "easy", "--options", "{"], "--options"),
         (["--options", "{}"], "--policy NAME"),
         (["--no-plan"], "--policy easy"),
@@ -220,6 +220,18 @@ def test_mistakes_are_told_and_the_exit_code_is_2(arguments: list[str], message:
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    assert "beasy-sched plan" not in done.stderr
+
+
+def test_a_policy_of_ones_own_that_cannot_be_made_is_told_before_anything_is(tmp_path: Path):
+    (tmp_path / "own.py").write_text(
+        "from beasy_sched.policies.easy import Easy\n"
+        "class Own(Easy):\n    def __init__(self, options=None): 1 / 0\n"
+    )
+    done = run(RUN, "--policy", "own:Own", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "run: policy 'own:Own': internal error: ZeroDivisionError('division by zero')\n"
+    assert not (tmp_path / "out").exists()
 
 
 def test_help_names_every_option():
