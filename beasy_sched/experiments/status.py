@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from beasy_sched.experiments.tables import read_campaign
+from beasy_sched.outputs.comparison import COLUMNS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MOST_FAILURES = 10
 
@@ -32,23 +37,50 @@ def status_lines(folder: Path) -> Iterator[str]:
 
 
 _SHOWN = {
-    "finished_pct": "finished %",
-    "killed_as_in_paper_pct": "killed %",
-    "postponed_pct": "postponed %",
-    "soc_final_pct": "final SoC %",
-    "wasted_kwh": "wasted kWh",
-    "bounded_slowdown_mean": "slowdown",
+    "finished_pct": "finished_pct",
+    "killed_as_in_paper_pct": "killed_pct",
+    "postponed_pct": "postponed_pct",
+    "soc_final_pct": "soc_final_pct",
+    "wasted_kwh": "wasted_kwh",
+    "bounded_slowdown_mean": "bounded_slowdown_mean",
 }
+"""Columns of the runs' table, and under which heading of a comparison they stand."""
 
 
 def result_lines(folder: Path) -> Iterator[str]:
-    """Means by scenario, guard and policy over the runs that ended well, as a table."""
+    """Means by scenario, guard and policy over the runs that ended well, as a table of some 70 columns."""
     campaign = read_campaign(folder)
     runs = campaign.runs[campaign.runs["status"] == "ok"]
     if runs.empty:
         return
-    keys = ["scenario", "guard", "veto", "policy"]
-    means = runs.groupby(keys, sort=False)[list(_SHOWN)].mean().round(2)
-    counts = runs.groupby(keys, sort=False).size().rename("runs")
-    table = means.rename(columns=_SHOWN).join(counts).reset_index()
-    yield from table.to_string(index=False).splitlines()
+    headings = {column.name: column for column in COLUMNS}
+    shown = [headings[name] for name in _SHOWN.values()]
+    head = [
+        ["", "", *(column.heading[0] for column in shown)],
+        ["policy", "runs", *(column.heading[1] for column in shown)],
+        ["", "", *(column.unit for column in shown)],
+    ]
+    groups = {
+        f"{scenario}, guard {guard} {'with' if veto else 'without'} veto:": [
+            [policy, str(len(own)), *(_mean(own[name]) for name in _SHOWN)]
+            for policy, own in runs_of_group.groupby("policy", sort=False)
+        ]
+        for (scenario, guard, veto), runs_of_group in runs.groupby(["scenario", "guard", "veto"], sort=False)
+    }
+    rows = [*head, *(row for group in groups.values() for row in group)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(head[0]))]
+    yield from (_line(row, widths) for row in head)
+    for heading, group in groups.items():
+        yield heading
+        yield from (_line(row, widths) for row in group)
+    yield "killed: also jobs that reached their walltime or still ran at the end"
+
+
+def _mean(values: pd.Series[float]) -> str:
+    mean = values.mean()
+    return "-" if mean != mean else f"{mean:,.2f}"
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+    return "  ".join([row[0].ljust(widths[0]), *cells]).rstrip()

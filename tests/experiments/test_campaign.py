@@ -244,8 +244,20 @@ def test_the_commands(tmp_path, capsys):
     out = str(tmp_path / "out")
     assert exit_code("campaign", "run", str(tmp_path / "mine.toml"), "-o", out, "-j", "2") == 0
     said = capsys.readouterr()
-    assert "follow-plan" in said.out
-    assert "finished %" in said.out
+    lines = said.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[3:11]] == [
+        "small,", "easy", "follow-plan", "workload-reactive",
+        "small,", "easy", "follow-plan", "workload-reactive",
+    ]  # fmt: skip
+    runs = read_campaign(out).runs
+    for line, finished, wasted in zip(
+        [*lines[4:7], *lines[8:11]], runs["finished_pct"], runs["wasted_kwh"], strict=True
+    ):
+        cells = line.split()
+        assert (cells[1], float(cells[2]), float(cells[6])) == (
+            "1", pytest.approx(finished, abs=0.00501), pytest.approx(wasted, abs=0.00501)
+        )  # fmt: skip
     assert "\x1b" not in said.err + said.out  # no bar, no colours: this is no terminal
     assert f"6 runs; wrote {Path(out) / 'runs.parquet'}" in said.err
     assert exit_code("campaign", "status", out) == 0
