@@ -22,6 +22,10 @@ from beasy_sched.report.paper_style import (
 )
 
 _COLOURS: Final = {"powercap": VERMILLION, "reducepc": GREEN, "energybud": BLUE}
+_WIDE: Final[dict[str, dict[str, Any]]] = {
+    "reducepc": {"markersize": 6, "markerfacecolor": "none", "linewidth": 2.6, "alpha": 0.7}
+}
+"""Drawn so that energyBud, which often has nearly the same values, does not hide it."""
 _LABELS: Final = {
     "utilization": "normalized utilization",
     "ave_bsld": "normalized AVEbsld",
@@ -61,8 +65,8 @@ def _by_budget(results: Results, measure: str) -> Any:
             color=_COLOURS[algorithm],
             linestyle="-" if shutdown else "--",
             marker="o" if shutdown else "s",
-            markersize=3,
             elinewidth=0.5,
+            **_WIDE.get(algorithm, {"markersize": 3}),
         )
     if measure == "utilization":
         panel.plot(shares, [results.line(budget)[0] for budget in budgets], color=BLACK, label="f(budget)")
@@ -89,9 +93,11 @@ def _trade_offs(results: Results) -> Any:
                 "o" if shutdown else "s",
                 color=_COLOURS[algorithm],
                 markerfacecolor=fill,
-                markersize=4,
+                markersize=7 if algorithm in _WIDE else 4,
                 label=NAMES[algorithm, shutdown],
             )
+            if algorithm in _WIDE:
+                continue  # its budgets stand beside energyBud's
             for setting, x, y in zip(settings, energy, values, strict=True):
                 panel.annotate(
                     percent(setting.budget), (x, y), fontsize=5, xytext=(3, 2), textcoords="offset points"
