@@ -27,7 +27,15 @@ from beasy_sched.experiments.claims import judge
 from beasy_sched.experiments.closeups import make_closeups
 from beasy_sched.experiments.paper_table import rank_rows
 from beasy_sched.experiments.processes import Processes
-from beasy_sched.experiments.reproduction import ABLATION, HEADLINES, SHED, Part, campaign_in, parts
+from beasy_sched.experiments.reproduction import (
+    ABLATION,
+    HEADLINES,
+    SHED,
+    Part,
+    campaign_in,
+    check_folder,
+    parts,
+)
 from beasy_sched.experiments.reproduction_figures import (
     average_figures,
     critical_figures,
@@ -52,6 +60,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def reproduce(chosen: argparse.Namespace) -> int:
     """Do all of it; return the exit code."""
+    check_folder(chosen.out)
     scenarios = [find_scenario(str(name)) for name in chosen.scenarios]
     failed = sum(run_part(chosen, part) for part in parts(chosen.headline, scenarios, chosen.size))
     campaign = campaign_in(chosen.out, chosen.headline)

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,10 +38,11 @@ MEASURES = ("utilization", "ave_bsld", "energy_share", "jobs_started", "excess_j
 
 def reproduce(chosen: argparse.Namespace) -> int:
     """Do all of it; return the exit code."""
-    weeks = prepare_weeks(chosen.out / "weeks", chosen.week, quick=chosen.quick)
     settings = all_settings()
-    study = EnergyStudy(chosen.out, weeks, settings, chosen.allocation)
+    study = EnergyStudy(chosen.out, (), settings, chosen.allocation)
     study.begin()
+    weeks = prepare_weeks(chosen.out / "weeks", chosen.week, quick=chosen.quick)
+    study = replace(study, weeks=weeks)
     started = time.monotonic()
     with progress_bar("energy budgets") as report:
         failed = study.go_on(

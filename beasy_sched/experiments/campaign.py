@@ -12,7 +12,7 @@ from beasy_sched.errors import ConfigError, why
 from beasy_sched.experiments.columns import row_of
 from beasy_sched.experiments.execute import Keep, RunResult, execute
 from beasy_sched.experiments.expansion import RunSpec, expand, quick
-from beasy_sched.experiments.folder import Folder
+from beasy_sched.experiments.folder import Folder, must_be_empty
 from beasy_sched.experiments.manifest import check_same, manifest_of, read_manifest, write_manifest
 from beasy_sched.experiments.planning import make_plan
 from beasy_sched.experiments.preparation import Preparation
@@ -50,8 +50,8 @@ def begin(
     manifest, place = manifest_of(scenarios, quick=small, keep=keep), Folder(folder)
     if place.manifest.exists():
         check_same(folder, read_manifest(place.manifest), manifest)
-    elif folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
-        raise ConfigError(f"{folder} is neither empty nor a campaign: choose another folder")
+    else:
+        must_be_empty(folder, "a campaign")
     place.create()
     write_manifest(place.manifest, manifest)
 

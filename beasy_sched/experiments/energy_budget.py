@@ -24,6 +24,7 @@ from beasy_sched.experiments.energy_budget_runs import (
     execute_week,
 )
 from beasy_sched.experiments.energy_weeks import Week
+from beasy_sched.experiments.folder import must_be_empty
 from beasy_sched.experiments.tasks import Executor, Failure, Task, work_through
 from beasy_sched.formats.atomic import write_atomic
 
@@ -46,12 +47,14 @@ class EnergyStudy:
 
     def begin(self) -> None:
         """Make the folder, or see that it is that of the same study. Raises ConfigError."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         path, content = self.folder / "study.json", msgspec.json.format(msgspec.json.encode(self._what()))
         if path.exists() and path.read_bytes() != content:
             raise ConfigError(
                 f"{path} is of another study (other options or program version): choose another folder"
             )
+        if not path.exists():
+            must_be_empty(self.folder, "that of a study")
+        self.folder.mkdir(parents=True, exist_ok=True)
         write_atomic(path, content)
 
     def _what(self) -> dict[str, Any]:

@@ -40,6 +40,12 @@ class Ended(msgspec.Struct, frozen=True):
     traceback: str | None = None
 
 
+def must_be_empty(folder: Path, otherwise: str) -> None:
+    """Raise ConfigError where a folder that is not ours has files; ``otherwise`` says what it might be."""
+    if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise ConfigError(f"{folder} is neither empty nor {otherwise}: choose another folder")
+
+
 @dataclass(frozen=True)
 class Folder:
     """Paths in the folder, and what is written to them."""

@@ -12,6 +12,7 @@ import msgspec
 from beasy_sched.errors import BeasyError
 from beasy_sched.experiments.ablation import ablation
 from beasy_sched.experiments.expansion import quick
+from beasy_sched.experiments.folder import must_be_empty
 from beasy_sched.experiments.scenario import PAPER_GUARDS, GuardPart, Scenario
 from beasy_sched.experiments.tables import Campaign, read_campaign
 
@@ -57,6 +58,13 @@ def parts(headline: str, scenarios: Sequence[Scenario], size: Size) -> list[Part
 def _with(scenarios: Iterable[Scenario], guard: GuardPart, seeds: int) -> tuple[Scenario, ...]:
     numbers = tuple(range(1, seeds + 1))
     return tuple(msgspec.structs.replace(scenario, guards=(guard,), seeds=numbers) for scenario in scenarios)
+
+
+def check_folder(folder: Path) -> None:
+    """See that ``folder`` has a campaign of a reproduction, or nothing. Raises ConfigError."""
+    names = [ABLATION, *(name + shed for name in HEADLINES for shed in ("", SHED))]
+    if not any((folder / name).is_dir() for name in names):
+        must_be_empty(folder, "that of an earlier reproduction")
 
 
 def campaign_in(folder: Path, name: str) -> Campaign | None:

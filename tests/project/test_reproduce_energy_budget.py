@@ -83,3 +83,16 @@ def test_what_is_wrong_is_told(tmp_path: Path, arguments: str, told: str) -> Non
     assert done.returncode == 2
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--quick", "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert f"{tmp_path} is neither empty nor that of a study: choose another folder" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
