@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 from beasy_sched.policies.easy import Easy
 
@@ -26,6 +27,16 @@ class Dies(Easy):
 
     def schedule(self, view):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Hangs(Easy):
+    """Never decides."""
+
+    name = "hangs"
+
+    def schedule(self, view):
+        while True:
+            time.sleep(1)
 
 
 class Leaves(Easy):

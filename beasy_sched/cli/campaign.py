@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -18,6 +19,23 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+
+_TIME_LIMIT_S = 6 * 3600.0
+
+
+def _duration(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    from beasy_sched.model.durations import parse_duration
+
+    if value is None or value == "none":
+        return None if value is None else math.inf
+    try:
+        seconds = parse_duration(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; or none") from None
+    if seconds == 0:
+        raise click.BadParameter("expected more than 0 s, or none")
+    return seconds
+
 
 _HOW = (
     click.option(
@@ -36,6 +54,14 @@ _HOW = (
         help="Processes of this machine, or the workers of a Dask cluster.",
     ),
     click.option("--scheduler", metavar="ADDRESS", help="Of the Dask cluster, such as tcp://host:8786."),
+    click.option(
+        "--time-limit",
+        "limit_s",
+        metavar="TIME",
+        callback=_duration,
+        show_default="6h",
+        help="A run (or plan) that takes longer is ended, and failed: 90s, 12h or none. Not with dask.",
+    ),
     click.option("--retry-failed", is_flag=True, help="Run again what has failed."),
     click.option("-q", "--quiet", is_flag=True, help="No progress bar, no summary."),
 )
@@ -99,7 +125,13 @@ def status(folder: Path) -> None:
 
 
 def _go_on(
-    folder: Path, jobs: int, executor: str, scheduler: str | None, retry_failed: bool, quiet: bool
+    folder: Path,
+    jobs: int,
+    executor: str,
+    scheduler: str | None,
+    limit_s: float | None,
+    retry_failed: bool,
+    quiet: bool,
 ) -> None:
     from beasy_sched.cli.progress import progress_bar
     from beasy_sched.experiments.campaign import go_on
@@ -109,7 +141,7 @@ def _go_on(
         with progress_bar("runs", quiet=quiet) as report:
             outcome = go_on(
                 folder,
-                _executor(executor, jobs, scheduler),
+                _executor(executor, jobs, scheduler, limit_s),
                 progress=None if report is None else lambda done, total: report(done / total),
                 retry_failed=retry_failed,
             )
@@ -120,10 +152,12 @@ def _go_on(
     _tell(outcome, quiet)
 
 
-def _executor(name: str, jobs: int, scheduler: str | None) -> Executor:
+def _executor(name: str, jobs: int, scheduler: str | None, limit_s: float | None) -> Executor:
     if name == "dask":
         if scheduler is None:
             raise click.UsageError("--executor dask needs --scheduler ADDRESS.")
+        if limit_s is not None:
+            raise click.UsageError("--time-limit goes with --executor processes.")
         from beasy_sched.experiments.dask_cluster import DaskCluster
 
         return DaskCluster(scheduler)
@@ -131,7 +165,7 @@ def _executor(name: str, jobs: int, scheduler: str | None) -> Executor:
         raise click.UsageError("--scheduler goes with --executor dask.")
     from beasy_sched.experiments.processes import Processes
 
-    return Processes(jobs)
+    return Processes(jobs, _TIME_LIMIT_S if limit_s is None else limit_s)
 
 
 def _stopped(folder: Path, code: Any) -> NoReturn:

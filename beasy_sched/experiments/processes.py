@@ -7,12 +7,16 @@ no other, and one that dies is one task that died.
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import signal
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
@@ -31,16 +35,31 @@ _PRELOADED: Final = (
     *sorted({target.partition(":")[0] for target in OURS.values()}),
 )
 _PATIENCE_S: Final = 3.0
+_LONGEST_WAIT_S: Final = 86_400.0
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A task under way."""
+
+    key: Any
+    process: BaseProcess
+    deadline_s: float
+    """Of the monotonic clock."""
 
 
 class Processes:
     """Up to ``jobs`` tasks at a time."""
 
-    def __init__(self, jobs: int) -> None:
-        """Start the server that processes are forked from."""
+    def __init__(self, jobs: int, limit_s: float = math.inf) -> None:
+        """Start the server that processes are forked from.
+
+        A task that takes longer than ``limit_s`` is ended; it is a `Failure` that says so.
+        """
         self.slots = jobs
+        self._limit_s = limit_s
         self._scratch = tempfile.TemporaryDirectory(prefix="beasy-campaign-", ignore_cleanup_errors=True)
-        self._running: dict[Connection, tuple[Any, BaseProcess]] = {}
+        self._running: dict[Connection, _Task] = {}
         self._context = _context()
 
     @property
@@ -54,39 +73,68 @@ class Processes:
         process = self._context.Process(  # type: ignore[attr-defined]
             target=_work, args=(theirs, self._scratch.name, function, argument), daemon=True
         )
-        with _one_thread_each():
+        with _uninterrupted(), _one_thread_each():
             process.start()
-        theirs.close()
-        self._running[ours] = (key, process)
+            theirs.close()
+            self._running[ours] = _Task(key, process, time.monotonic() + self._limit_s)
 
     def next_done(self) -> tuple[Any, Any]:
         """Wait for a task to end; return its key and its result, or a `Failure`."""
-        connection = wait(list(self._running))[0]
-        assert isinstance(connection, Connection)
-        key, process = self._running.pop(connection)
+        connection = self._first_done()
+        if connection is None:
+            return self._end_overdue()
+        task = self._running.pop(connection)
         try:
             result = connection.recv()
         except (EOFError, OSError):  # it died before it had told all
             result = None
         connection.close()
-        process.join()
+        task.process.join()
         if result is None:
-            result = Failure(_how(process.exitcode))
-        process.close()
-        return key, result
+            result = Failure(_how(task.process.exitcode))
+        task.process.close()
+        return task.key, result
+
+    def _first_done(self) -> Connection | None:
+        """Wait for a task that has ended or died; None where one is overdue."""
+        while True:
+            now_s = time.monotonic()
+            overdue = [connection for connection, task in self._running.items() if task.deadline_s <= now_s]
+            left_s = min(task.deadline_s for task in self._running.values()) - now_s
+            timeout_s = None if left_s == math.inf else min(max(left_s, 0.0), _LONGEST_WAIT_S)
+            ready = wait(overdue or list(self._running), timeout_s)
+            if ready:
+                assert isinstance(ready[0], Connection)
+                return ready[0]
+            if overdue:
+                return None
+
+    def _end_overdue(self) -> tuple[Any, Failure]:
+        connection = min(self._running, key=lambda each: self._running[each].deadline_s)
+        task = self._running.pop(connection)
+        task.process.terminate()
+        _see_off(task.process)
+        connection.close()
+        task.process.close()
+        return task.key, Failure(f"it took longer than the time limit of {self._limit_s:g} s, and was ended")
 
     def close(self) -> None:
         """Stop what still runs."""
-        for _, process in self._running.values():
-            process.terminate()
-        for connection, (_, process) in self._running.items():
-            process.join(_PATIENCE_S)
-            if process.exitcode is None:
-                process.kill()
-                process.join()
+        for task in self._running.values():
+            task.process.terminate()
+        for connection, task in self._running.items():
+            _see_off(task.process)
             connection.close()
         self._running.clear()
         self._scratch.cleanup()
+
+
+def _see_off(process: BaseProcess) -> None:
+    """Wait for a process that was asked to end; kill one that does not."""
+    process.join(_PATIENCE_S)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
 
 
 def _context() -> BaseContext:
@@ -96,6 +144,26 @@ def _context() -> BaseContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["__main__", *_PRELOADED])
     return context
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let SIGINT and SIGTERM wait: a process that is told only half of its task ends in a traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    noted: list[int] = []
+    before = {
+        number: signal.signal(number, lambda came, _: noted.append(came))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for came in noted[:1]:
+            signal.raise_signal(came)
 
 
 @contextlib.contextmanager

@@ -266,6 +266,32 @@ def test_the_commands(tmp_path, capsys):
     assert "nothing was left to run" in capsys.readouterr().err
 
 
+def test_a_policy_that_hangs_is_a_row_not_the_end_of_the_campaign(tmp_path, capsys):
+    begin([bad("hangs", "Hangs")], tmp_path)
+    assert exit_code("campaign", "resume", str(tmp_path), "-j", "4", "-q", "--time-limit", "8s") == 1
+    runs = read_campaign(tmp_path).runs
+    failed = runs[runs["status"] == "failed"]
+    assert list(failed["policy"]) == ["hangs"] * 2
+    assert set(failed["error"]) == {"it took longer than the time limit of 8 s, and was ended"}
+    assert len(runs) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--time-limit", "soon"), "'soon' is not a duration"),
+        (("--time-limit", "0"), "expected more than 0 s"),
+        (
+            ("--time-limit", "1h", "--executor", "dask", "--scheduler", "tcp://127.0.0.1:1"),
+            "--time-limit goes with --executor processes",
+        ),
+    ],
+)
+def test_wrong_time_limits(tmp_path, capsys, arguments, told):
+    assert exit_code("campaign", "resume", str(tmp_path), *arguments) == 2
+    assert told in capsys.readouterr().err
+
+
 def test_a_failed_run_is_in_the_exit_code(tmp_path, capsys):
     begin([bad("raises", "Raises")], tmp_path)
     assert exit_code("campaign", "resume", str(tmp_path), "-j", "2", "-q") == 1

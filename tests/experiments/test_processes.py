@@ -50,8 +50,17 @@ def sleep(_):
     time.sleep(60)
 
 
-def do(function, arguments, jobs=2):
-    executor, results = Processes(jobs), {}
+def sleep_on(_):
+    """Sleep where 1 or 2, and in 2 hear nobody."""
+    if _ == 2:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if _:
+        time.sleep(60)
+    return _
+
+
+def do(function, arguments, jobs=2, **options):
+    executor, results = Processes(jobs, **options), {}
     try:
         work_through(executor, [(a, function, a) for a in arguments], results.__setitem__)
     finally:
@@ -90,6 +99,28 @@ def test_nothing_is_left_behind(dies, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_task_that_takes_too_long_is_ended_and_the_others_go_on(monkeypatch):
+    monkeypatch.setattr("beasy_sched.experiments.processes._PATIENCE_S", 0.3)
+    began = time.monotonic()
+    late = Failure("it took longer than the time limit of 3 s, and was ended")
+    assert do(sleep_on, [1, 0, 2], limit_s=3.0) == {0: 0, 1: late, 2: late}
+    assert time.monotonic() - began < 30
+
+
+def test_others_that_keep_ending_do_not_hide_one_that_is_overdue():
+    executor = Processes(2, limit_s=1.5)
+    try:
+        executor.submit("long", sleep, 0)
+        ended = []
+        while "long" not in ended:
+            executor.submit("short", double, 1)
+            time.sleep(0.3)
+            ended.append(executor.next_done()[0])
+            assert len(ended) < 20
+    finally:
+        executor.close()
+
+
 def test_closing_stops_what_runs():
     executor = Processes(1)
     executor.submit("long", sleep, 0)
@@ -97,3 +128,21 @@ def test_closing_stops_what_runs():
     executor.close()
     assert time.monotonic() - began < 10
     assert executor.busy == 0
+
+
+def test_a_signal_waits_until_a_task_has_been_handed_over(monkeypatch):
+    """A process that is told only half of its task would end in a traceback of its own."""
+    processes = Processes(1)
+    start = processes._context.Process.start
+
+    def interrupted(process):
+        signal.raise_signal(signal.SIGINT)
+        start(process)
+
+    monkeypatch.setattr(processes._context.Process, "start", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            processes.submit("late", abs, -1)
+        assert processes.next_done() == ("late", 1)
+    finally:
+        processes.close()
