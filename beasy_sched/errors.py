@@ -6,6 +6,7 @@ traceback, and exits with ``exit_code`` (2 for usage and input, 1 for a failed r
 
 from __future__ import annotations
 
+import errno
 import os
 
 
@@ -57,6 +58,31 @@ class PolicyError(BeasyError):
 
 class DecisionRefused(BeasyError):
     """The simulator cannot carry out a decision: a real Batsim would abort here."""
+
+
+class MachineError(BeasyError):
+    """Disk, memory or open files of the machine are used up: no fault of what was run."""
+
+
+_USED_UP = {
+    getattr(errno, name)
+    for name in ("ENOSPC", "EFBIG", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM")
+    if hasattr(errno, name)
+}
+
+
+def machine_error(error: BaseException | None) -> MachineError | None:
+    """Return what the machine lacks, where that caused ``error``; None for a policy's own doing."""
+    while error is not None and not isinstance(error, PolicyError):
+        if isinstance(error, MachineError):
+            return error
+        if isinstance(error, MemoryError):
+            return MachineError("not enough memory")
+        if isinstance(error, OSError) and error.errno in _USED_UP:
+            where = f"{error.filename}: " if error.filename else ""
+            return MachineError(f"{where}{error.strerror or error}")
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def why(error: BaseException) -> str:

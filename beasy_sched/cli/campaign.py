@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from beasy_sched.errors import BeasyError, machine_error
+
 if TYPE_CHECKING:
     from beasy_sched.experiments.campaign import Outcome
     from beasy_sched.experiments.tasks import Executor
@@ -149,6 +151,11 @@ def _go_on(
         _stopped(folder, 128 + signal.SIGINT)
     except SystemExit as end:
         _stopped(folder, end.code)
+    except (BeasyError, OSError, MemoryError) as error:
+        if (lack := machine_error(error)) is None:
+            raise
+        click.echo(f"beasy-sched: this machine, or a worker, is at its limit: {lack}", err=True)
+        _stopped(folder, lack.exit_code)
     _tell(outcome, quiet)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from beasy_sched._version import __version__
-from beasy_sched.errors import ConfigError, why
+from beasy_sched.errors import ConfigError, machine_error, why
 from beasy_sched.experiments.columns import row_of
 from beasy_sched.experiments.execute import Keep, RunResult, execute
 from beasy_sched.experiments.expansion import RunSpec, expand, quick
@@ -61,8 +61,8 @@ def go_on(
 ) -> Outcome:
     """Execute the runs of the campaign in ``folder`` that have not ended, and write its tables.
 
-    ``executor`` is closed in any case. Raises ConfigError and InputError; a run that fails, or whose
-    process dies, is a row that says so.
+    ``executor`` is closed in any case. Raises ConfigError, InputError and MachineError; a run that fails,
+    or whose process dies, is a row that says so.
     """
     try:
         place = Folder(folder)
@@ -134,6 +134,8 @@ class _Work:
             try:
                 task = self._task(spec)
             except Exception as error:  # a row that says so; the campaign goes on
+                if machine_error(error) is not None:
+                    raise
                 self.provenance[spec.key] = hashes
                 self._run_done(spec, Failure(why(error)))
             else:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from beasy_sched.errors import ConfigError, why
+from beasy_sched.errors import ConfigError, machine_error, why
 from beasy_sched.experiments.tasks import Failure
 
 _CONNECT_S = 15
@@ -57,6 +57,8 @@ class DaskCluster:
         if future.status == "finished":
             return key, future.result()
         error = future.exception()
+        if isinstance(error, BaseException) and (lack := machine_error(error)) is not None:
+            return key, Failure(why(lack), machine=True)
         return key, Failure(
             why(error) if isinstance(error, BaseException) else f"the task was {future.status}"
         )

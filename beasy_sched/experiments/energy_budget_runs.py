@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from beasy_sched.errors import why
+from beasy_sched.errors import machine_error, why
 from beasy_sched.experiments.energy_weeks import PERIOD_DAYS, SERVER, WEEK_DAYS
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import read_workload
@@ -121,13 +121,15 @@ MEASURES: Final[Mapping[str, str]] = {
 
 
 def execute_week(task: WeekTask) -> WeekResult:
-    """Run it. Whatever goes wrong is told in the result."""
+    """Run it. Whatever goes wrong is told in the result, but for what the machine lacks: MachineError."""
     gc.set_threshold(200_000, 20, 100)
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     values, error, trace = dict.fromkeys(MEASURES), None, None
     try:
         values = _run(task)
     except Exception as found:
+        if (lack := machine_error(found)) is not None:
+            raise lack from found
         error, trace = why(found), traceback.format_exc()
     return WeekResult(values, error, trace, time.perf_counter() - wall_s, time.process_time() - cpu_s)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from beasy_sched.errors import why
+from beasy_sched.errors import machine_error, why
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.runner import run_in_process
 from beasy_sched.settings import RunSettings
@@ -56,7 +56,7 @@ class RunResult:
 
 
 def execute(task: RunTask) -> RunResult:
-    """Run it. Whatever goes wrong is told in the result."""
+    """Run it. Whatever goes wrong is told in the result, but for what the machine lacks: MachineError."""
     gc.set_threshold(200_000, 20, 100)
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     summary, error, trace, files = None, None, None, {}
@@ -66,6 +66,8 @@ def execute(task: RunTask) -> RunResult:
             summary = _run(task, folder)
             error = _not_ended(summary)
         except Exception as found:
+            if (lack := machine_error(found)) is not None:
+                raise lack from found
             error = why(found).replace(f"{folder}/", "")
             trace = traceback.format_exc()
         files = _kept(task, folder, summary)

@@ -22,7 +22,7 @@ from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
-from beasy_sched.errors import why
+from beasy_sched.errors import machine_error, why
 from beasy_sched.experiments.tasks import Failure
 from beasy_sched.policies.registry import OURS
 
@@ -189,7 +189,8 @@ def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], 
     try:
         result = function(argument)
     except Exception as error:
-        result = Failure(why(error))
+        lack = machine_error(error)
+        result = Failure(why(lack or error), machine=lack is not None)
     with contextlib.suppress(BrokenPipeError):
         connection.send(result)
     connection.close()

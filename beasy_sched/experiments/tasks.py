@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from beasy_sched.errors import MachineError
+
 Task = tuple[Any, Callable[[Any], Any], Any]
 """A key, a function that can be imported by name, and its argument."""
 
@@ -15,6 +17,8 @@ class Failure:
     """In place of a result: the task raised an exception, or its process died."""
 
     error: str
+    machine: bool = False
+    """Whether it is the machine that lacks something, so that other tasks would fail, too."""
 
 
 class Executor(Protocol):
@@ -41,11 +45,18 @@ class Executor(Protocol):
 def work_through(executor: Executor, tasks: Iterable[Task], done: Callable[[Any, Any], None]) -> None:
     """Do all tasks, in order but side by side; ``done`` is told each key and result, as they come.
 
-    Tasks are taken from the iterable only when there is room for them.
+    Tasks are taken from the iterable only when there is room for them. Raises MachineError, of which
+    ``done`` is not told.
     """
     for key, function, argument in tasks:
         while executor.busy >= executor.slots:
-            done(*executor.next_done())
+            _hand_on(*executor.next_done(), done)
         executor.submit(key, function, argument)
     while executor.busy:
-        done(*executor.next_done())
+        _hand_on(*executor.next_done(), done)
+
+
+def _hand_on(key: Any, result: Any, done: Callable[[Any, Any], None]) -> None:
+    if isinstance(result, Failure) and result.machine:
+        raise MachineError(result.error)
+    done(key, result)

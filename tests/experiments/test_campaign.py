@@ -266,6 +266,22 @@ def test_the_commands(tmp_path, capsys):
     assert "nothing was left to run" in capsys.readouterr().err
 
 
+def test_a_full_disk_stops_the_campaign_which_can_go_on(tmp_path, capsys):
+    resource = pytest.importorskip("resource")
+    begin([scenario()], tmp_path / "out")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))  # EFBIG, as a quota would
+    try:
+        code = exit_code("campaign", "resume", str(tmp_path / "out"), "-j", "1", "-q")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    said = capsys.readouterr().err
+    assert code == 1
+    assert "at its limit" in said
+    assert "To go on: beasy-sched campaign resume" in said
+    assert run_campaign(tmp_path / "out").failed == 0
+
+
 def test_a_policy_that_hangs_is_a_row_not_the_end_of_the_campaign(tmp_path, capsys):
     begin([bad("hangs", "Hangs")], tmp_path)
     assert exit_code("campaign", "resume", str(tmp_path), "-j", "4", "-q", "--time-limit", "8s") == 1

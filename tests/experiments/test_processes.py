@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import tempfile
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, MachineError, PolicyError, machine_error
+from beasy_sched.experiments import energy_budget_runs, execute
 from beasy_sched.experiments.processes import ONE_THREAD, Processes
 from beasy_sched.experiments.tasks import Failure, work_through
 
@@ -59,6 +61,11 @@ def sleep_on(_):
     return _
 
 
+def throw(error):
+    """Raise it as the writers of files do."""
+    raise InputError("some.csv", "cannot be written") from error
+
+
 def do(function, arguments, jobs=2, **options):
     executor, results = Processes(jobs, **options), {}
     try:
@@ -97,6 +104,39 @@ def test_nothing_is_left_behind(dies, tmp_path, monkeypatch):
     else:
         assert result.startswith(str(tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.EMFILE, "Too many open files", "x.csv"), "x.csv: Too many open files"),
+        (MemoryError(), "not enough memory"),
+    ],
+)
+def test_what_the_machine_lacks_ends_all(error, told):
+    executor = Processes(1)
+    try:
+        with pytest.raises(MachineError, match=told):
+            work_through(executor, [(0, throw, error), (1, throw, error)], lambda *_: pytest.fail("told"))
+    finally:
+        executor.close()
+
+
+@pytest.mark.parametrize(
+    ("module", "work"), [(execute, "execute"), (energy_budget_runs, "execute_week")], ids=["run", "week"]
+)
+def test_a_run_without_room_is_no_run_that_failed(module, work, monkeypatch):
+    monkeypatch.setattr(module, "_run", lambda *_: throw(OSError(errno.EFBIG, "File too large")))
+    with pytest.raises(MachineError, match="File too large"):
+        getattr(module, work)(None)
+
+
+def test_what_a_policy_asks_for_is_its_own_fault_and_the_rest_is_no_lack():
+    policy = PolicyError("asked for too much")
+    policy.__cause__ = MemoryError()
+    for error in (policy, OSError(errno.ENOENT, "no such file"), ValueError("x")):
+        assert machine_error(error) is None
 
 
 def test_a_task_that_takes_too_long_is_ended_and_the_others_go_on(monkeypatch):
