@@ -7,6 +7,7 @@ a first one and a count, one ``[workload]`` and ``[production]`` for all tuples,
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -47,6 +48,7 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml") -> Scenario:
     except tomllib.TOMLDecodeError as error:
         raise InputError(path, f"is not valid TOML: {error}") from None
     try:
+        _check_numbers(raw)
         filled = _filled_in(raw, Path(path).parent.absolute())
         scenario = scenario_of(filled)
         check_scenario(scenario)
@@ -55,6 +57,18 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml") -> Scenario:
     except ConfigError as error:
         raise InputError(path, str(error)) from None
     return scenario
+
+
+def _check_numbers(value: Any, place: str = "") -> None:
+    """Raise ConfigError, naming the field, for a number that is none: TOML knows nan."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            _check_numbers(part, f"{place}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            _check_numbers(part, f"{place}[{number}]")
+    elif isinstance(value, float) and math.isnan(value):
+        raise ConfigError(f"{place}: found nan, expected a number")
 
 
 def scenario_of(values: dict[str, Any]) -> Scenario:

@@ -35,8 +35,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     written directly. Raises InputError where the file cannot be written.
     """
     target = Path(os.path.realpath(path))
-    special = target.exists() and not target.is_file()
-    place = target if special else target.with_name(f".{target.name}.{os.getpid()}.part")
+    special = os.path.exists(path) and not os.path.isfile(path)  # a pipe's link leads to no name of a file
+    place = Path(path) if special else target.with_name(f".{target.name}.{os.getpid()}.part")
     with _explained(path):
         file = place.open("wb")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -9,6 +10,8 @@ from beasy_sched.model.durations import parse_duration
 from beasy_sched.units import j_to_kwh, w_to_kw
 
 _MOMENTS: Final = ("_at_s", "_by_s", "_until_s", "_end_s")
+_LATEST_S: Final = 1e11
+"""No run lasts 3000 years."""
 _CLOCK: Final = re.compile(r"(?:(\d+)\s*d\s*)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?")
 
 
@@ -28,11 +31,15 @@ def parse_moment(text: str) -> float:
     match = _CLOCK.fullmatch(text.strip())
     if match is not None:
         days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-        return days * 86_400 + hours * 3600 + minutes * 60 + seconds
-    try:
-        return parse_duration(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is no time of a run: seconds, or such as 1d6h, '1d 06:30:00'") from None
+        time_s = days * 86_400 + hours * 3600 + minutes * 60 + seconds
+    else:
+        try:
+            time_s = parse_duration(text)
+        except ValueError:
+            time_s = math.inf
+    if time_s > _LATEST_S:
+        raise ValueError(f"{text!r} is no time of a run: seconds, or such as 1d6h, '1d 06:30:00'")
+    return time_s
 
 
 def span(seconds: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from small_campaign import SMALL, scenario
 
@@ -177,3 +179,16 @@ def test_quick_is_a_day_with_fewer_jobs_tuples_and_seeds():
     assert small.tuples[0].workload.jobs == 300
     assert small.seeds == (1,)
     assert quick(scenario()).parsed_site().window_s == 3 * 3600
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ("run_median_s = 300", "run_median_s = nan", "workload.run_median_s"),
+        ("{ 1 = 3, 2 = 1 }", "{ 1 = 3, 2 = -nan }", "workload.host_shares.2"),
+        ("[1, 2]", "[1, nan]", "seeds[1]"),
+    ],
+)
+def test_nan_is_told_with_its_field(old: str, new: str, field: str) -> None:
+    with pytest.raises(InputError, match=re.escape(f"{field}: found nan, expected a number")):
+        parse_scenario(SMALL.replace(old, new))

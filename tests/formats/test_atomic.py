@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,3 +59,15 @@ def test_what_cannot_be_written(tmp_path: Path, name: str, reason: str) -> None:
 def test_a_device_is_written_directly() -> None:
     write_atomic("/dev/null", "x")
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="no /dev/fd here")
+def test_a_pipe_by_the_name_of_its_descriptor() -> None:
+    """As /dev/stdout is in 'beasy-sched report RUN -o /dev/stdout | less'."""
+    reading, writing = os.pipe()
+    try:
+        write_atomic(f"/dev/fd/{writing}", "all of it")
+        assert os.read(reading, 100) == b"all of it"
+    finally:
+        os.close(reading)
+        os.close(writing)
