@@ -64,19 +64,16 @@ def expected(tmp_path_factory):
 def test_killed_at_random_moments_it_comes_to_the_same_bytes(expected, tmp_path):
     folder = tmp_path / "out"
     moments = random.Random(5)
-    killed = 0
-    while killed < 4:
+    codes = []
+    for count in (0, 1, 4, 8):
         process = start(folder)
-        try:
-            process.wait(moments.uniform(0.2, 2.0))
-        except subprocess.TimeoutExpired:
-            process.kill()  # the campaign alone: its runs are left to themselves
-            killed += 1
-        process.wait()
+        if count:
+            wait_for_rows(folder, count, process)
+        time.sleep(moments.uniform(0.0, 0.1))
+        process.kill()  # the campaign alone: its runs are left to themselves
+        codes.append(process.wait())
         process.stderr.close()
-        if process.returncode == 0:
-            break
-    assert killed, "it was never killed"
+    assert codes[:2] == [-signal.SIGKILL] * 2
     done = rows(folder) if (folder / "rows").is_dir() else 0
     assert subprocess.run([*COMMAND, "resume", str(folder), "-q"], timeout=PATIENCE_S).returncode == 0
     assert rows(folder) == 12 >= done
