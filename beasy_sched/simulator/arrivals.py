@@ -2,25 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
-from heapq import merge
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob
+from beasy_sched.formats.json_numbers import as_batsim_reads
 from beasy_sched.model.events import JobRequest, JobSubmitted, Notify
 from beasy_sched.simulator.job import SimJob
+from beasy_sched.simulator.mailbox import Item
 from beasy_sched.simulator.modes import COMPUTING, IDLE, UNAVAILABLE
 from beasy_sched.simulator.rates import Rates
-from beasy_sched.simulator.world import World
+from beasy_sched.simulator.world import ARRIVAL, World
 
-NEVER = float("inf")
+
+class _Sender:
+    """One file's entries, sent in groups: those due by the clock that the sender has last seen.
+
+    Batsim's own comparison, so that a clock that is one rounding short of the time of several entries
+    divides them.
+    """
+
+    farewell = ""
+    """The NOTIFY that tells that nothing more comes."""
+
+    def __init__(self, arrivals: Arrivals, times_s: Sequence[float]) -> None:
+        self._arrivals = arrivals
+        self._times_s = times_s
+        self._seen_s = 0.0
+        self.next = 0
+        """Position of the first entry that has not been sent."""
+        self.over = False
+
+    def begin(self) -> None:
+        """Say hello, then send what is due at time 0, and wait for the rest."""
+        self._arrivals.world.mailbox.put(Item(None, self._go_on))
+
+    def woken(self) -> None:
+        """The time of the next entry has come: send what is due."""
+        world = self._arrivals.world
+        self._seen_s = world.now
+        times_s, first = self._times_s, self.next
+        after = first + 1
+        while after < len(times_s) and times_s[after] <= self._seen_s:
+            after += 1
+        self.next = after
+        world.mailbox.put(Item(self._group(first, after), self._go_on))
+
+    def _go_on(self) -> None:
+        """Wait for the next entry, or say goodbye."""
+        if self.next == len(self._times_s):
+            self._arrivals.world.mailbox.put(Item(self._goodbye))
+        elif (wait_s := self._times_s[self.next] - self._seen_s) > 0.0:
+            self._arrivals.world.clock.wait(ARRIVAL, self, wait_s)
+        else:
+            self.woken()
+
+    @property
+    def measures(self) -> bool:
+        """Whether energy is measured before the next group is sent, so that the group comes a little later."""
+        return False
+
+    def _group(self, first: int, after: int) -> Callable[[], None]:
+        """Return what the server does with the entries from ``first`` to before ``after``."""
+        raise NotImplementedError
+
+    def _goodbye(self) -> None:
+        """What the server does when this sender has nothing more."""
+        self.over = True
+        self._arrivals.say_goodbye(type(self))
+
+
+class _Submitter(_Sender):
+    """Submits the jobs of one workload."""
+
+    farewell = "no_more_static_job_to_submit"
+
+    def __init__(self, arrivals: Arrivals, workload: Workload) -> None:
+        self.jobs = workload.jobs
+        super().__init__(arrivals, [as_batsim_reads(job.subtime) for job in workload.jobs])
+
+    @property
+    def measures(self) -> bool:
+        return self.next == 0 and self._arrivals.world.energy
+
+    def _group(self, first: int, after: int) -> Callable[[], None]:
+        world = self._arrivals.world
+        if first == 0 and world.energy:
+            world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
+        return partial(self._submit, first, after)
+
+    def _submit(self, first: int, after: int) -> None:
+        submit = self._arrivals.submit
+        for position in range(first, after):
+            submit(self.jobs[position])
+
+
+class _Player(_Sender):
+    """Plays the external events."""
+
+    farewell = "no_more_external_event_to_occur"
+
+    def __init__(self, arrivals: Arrivals, events: Sequence[ExternalEvent]) -> None:
+        self._events = events
+        super().__init__(arrivals, [event.timestamp for event in events])
+
+    def _group(self, first: int, after: int) -> Callable[[], None]:
+        return partial(self._play, first, after)
+
+    def _play(self, first: int, after: int) -> None:
+        for event in self._events[first:after]:
+            self._arrivals.play(event)
 
 
 class Arrivals:
-    """Two sorted streams with a position each; none of them needs the event heap."""
+    """The senders, one for each workload and one for the events, and what the server does with their items."""
 
     def __init__(
         self,
@@ -30,77 +128,50 @@ class Arrivals:
         events: Sequence[ExternalEvent] | None,
     ) -> None:
         """``events`` is None where no events file was given: its end is not announced then."""
-        self._world = world
+        self.world = world
         self._rates = rates
-        self._workloads = {workload.name: workload for workload in workloads}
         self._raw = {w.name: w.raw_profiles for w in workloads} if world.options.forward_profiles else {}
-        self._jobs: list[WorkloadJob] = (
-            workloads[0].jobs
-            if len(workloads) == 1
-            else list(merge(*(w.jobs for w in workloads), key=lambda job: (job.subtime, job.id)))
-        )
-        self._next_job = 0
-        self._events = list(events or ())
-        self._next_event = 0
-        self._jobs_announced = not workloads
-        self._events_announced = events is None
-        self.next_s = 0.0
-        """When something comes next (in the past: at once)."""
-        self._find_next()
+        self._submitters = [_Submitter(self, workload) for workload in workloads]
+        self._players = [] if events is None else [_Player(self, events)]
+
+    def begin(self) -> None:
+        """Set the senders going."""
+        for sender in (*self._submitters, *self._players):
+            sender.begin()
 
     @property
     def over(self) -> bool:
         """Whether nothing more will come, and the scheduler has been told."""
-        return self._jobs_announced and self._events_announced
+        return all(sender.over for sender in (*self._submitters, *self._players))
 
     @property
     def submitted(self) -> int:
         """How many jobs have been submitted."""
-        return self._next_job
+        return sum(submitter.next for submitter in self._submitters)
 
     @property
     def total(self) -> int:
         """How many jobs there are."""
-        return len(self._jobs)
+        return sum(len(submitter.jobs) for submitter in self._submitters)
 
-    def _find_next(self) -> None:
-        """Note when something comes next; the announcement of an end is due at once."""
-        at = NEVER
-        if self._next_job < len(self._jobs):
-            at = float(self._jobs[self._next_job].subtime)
-        elif not self._jobs_announced:
-            at = 0.0
-        if self._next_event < len(self._events):
-            at = min(at, self._events[self._next_event].timestamp)
-        elif not self._events_announced:
-            at = 0.0
-        self.next_s = at
-
-    def play(self, until: float) -> None:
-        """Let everything up to ``until`` come. Raises InputError where Batsim aborts."""
-        if self._events:
-            self._play_events(until)
-        self._submit_until(until)
-        if not self._events_announced and self._next_event >= len(self._events):
-            self._events_announced = True
-            self._notify("no_more_external_event_to_occur")
-        self._find_next()
-
-    def _play_events(self, until: float) -> None:
-        world = self._world
-        while self._next_event < len(self._events) and self._events[self._next_event].timestamp <= until:
-            event = self._events[self._next_event]
-            self._next_event += 1
-            if event.hosts is None:
-                world.outbox.append(Notify(world.stamp, event.kind, event.data))
-            else:
-                self._change_availability(event)
+    def say_goodbye(self, kind: type[_Sender]) -> None:
+        """Announce that nothing more comes, once that is true of all senders of a kind."""
+        senders: Sequence[_Sender] = self._submitters if kind is _Submitter else self._players
+        if all(sender.over for sender in senders):
+            self._notify(kind.farewell)
 
     def _notify(self, kind: str, **data: Any) -> None:
-        self._world.outbox.append(Notify(self._world.stamp, kind, {"type": kind, **data}))
+        self.world.outbox.append(Notify(self.world.stamp, kind, {"type": kind, **data}))
+
+    def play(self, event: ExternalEvent) -> None:
+        """Forward an external event, or let it act on machines. Raises InputError where Batsim aborts."""
+        if event.hosts is None:
+            self.world.outbox.append(Notify(self.world.stamp, event.kind, event.data))
+        else:
+            self._change_availability(event)
 
     def _change_availability(self, event: ExternalEvent) -> None:
-        world, machines = self._world, self._world.machines
+        world, machines = self.world, self.world.machines
         assert event.hosts is not None
         ids = event.hosts.ids
         if ids.item(-1) >= machines.size:
@@ -123,22 +194,9 @@ class Arrivals:
             machines.change_state(ids[~busy], IDLE, world.now)
         self._notify(f"event_{event.kind}", resources=str(event.hosts))
 
-    def _submit_until(self, until: float) -> None:
-        """Submit jobs; after the last one, say so."""
-        world, jobs = self._world, self._jobs
-        position, last = self._next_job, len(jobs)
-        if position == 0 and last and jobs[0].subtime <= until and world.options.energy:
-            world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
-        while position < last and jobs[position].subtime <= until:
-            self._submit(jobs[position])
-            position += 1
-        self._next_job = position
-        if position == last and not self._jobs_announced:
-            self._jobs_announced = True
-            self._notify("no_more_static_job_to_submit")
-
-    def _submit(self, job: WorkloadJob) -> None:
-        world = self._world
+    def submit(self, job: WorkloadJob) -> None:
+        """Submit a job."""
+        world = self.world
         workload = job.id.partition("!")[0]
         subtime, walltime = job.subtime, job.walltime
         if subtime.__class__ is float:
@@ -153,12 +211,16 @@ class Arrivals:
     # --- for refusals ---
 
     @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {job.id: index for index, job in enumerate(self._jobs)}
+    def _positions(self) -> dict[str, tuple[_Submitter, int]]:
+        return {
+            job.id: (submitter, position)
+            for submitter in self._submitters
+            for position, job in enumerate(submitter.jobs)
+        }
 
     def knows(self, job_id: str) -> bool:
         """Whether a workload has this job, submitted or not."""
-        return job_id in self._ids
+        return job_id in self._positions
 
     def explain_absence(self, job_id: str) -> str:
         """Say in Batsim's words why a job is not among the submitted ones."""
@@ -168,8 +230,9 @@ class Arrivals:
                 f"Invalid string job identifier '{job_id}': should be formatted as two '!'-separated parts,"
                 " the second one being any string without '!'. Example: 'some_text!42'."
             )
-        if workload not in self._world.profiles:
+        if workload not in self.world.profiles:
             return f"Cannot get job '{job_id}': there is no workload '{workload}'"
-        if self._ids.get(job_id, -1) >= self._next_job:
+        found = self._positions.get(job_id)
+        if found is not None and found[1] >= found[0].next:
             return f"Cannot execute job '{job_id}': its state (NOT_SUBMITTED) is not JOB_STATE_SUBMITTED."
         return f"Cannot get job '{job_id}': it does not exist"

@@ -1,32 +1,31 @@
-"""The clockwork: instants in order, decisions at their times, and what the scheduler is told."""
+"""The clockwork: steps of the clock, decisions at their times, and what the scheduler is told when."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from heapq import heappop
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import Workload
-from beasy_sched.model.decisions import Decision
+from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Event, RequestedCall
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.simulator.arrivals import NEVER, Arrivals
+from beasy_sched.simulator.arrivals import Arrivals
+from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.execution import Execution
-from beasy_sched.simulator.instant import SAME_INSTANT_S
-from beasy_sched.simulator.job import SimJob
-from beasy_sched.simulator.modes import IntArray
+from beasy_sched.simulator.mailbox import Item
 from beasy_sched.simulator.options import SimulationOptions
 from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.power_states import PowerStates
 from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.requests import Requests
-from beasy_sched.simulator.world import LEAF_END, SWITCH, World
+from beasy_sched.simulator.world import ARRIVAL, CALL, LEAF, REPLY, SWITCH, World
 
 
 class Engine:
-    """A simulation without its scheduler: `advance` it, `apply` decisions, `take` what happened."""
+    """A simulation without its scheduler: `begin`, then `answer` and `listen` in turn."""
 
     def __init__(
         self,
@@ -46,76 +45,133 @@ class Engine:
         self._power_states = PowerStates(self.world, rates)
         self.arrivals = Arrivals(self.world, rates, workloads, events)
         self._requests = Requests(self.world, rates, self._execution, self._power_states, self.arrivals)
+        self._ready = False
+        """Whether the scheduler has answered the last message, and the answer has been carried out."""
+        self._reply_now = 0.0
+        self._decisions: Iterator[Decision] = iter(())
 
     @property
     def now(self) -> float:
         """The clock, s; not rounded."""
         return self.world.now
 
-    def next_time(self) -> float:
-        """Return when the next thing happens (infinity: never)."""
+    def begin(self) -> None:
+        """Set everything going at time 0, while the scheduler is told that the simulation begins."""
+        self.arrivals.begin()
+        self.world.mailbox.turn()
+
+    def answer(self, reply: Reply) -> None:
+        """Take the scheduler's reply to the last message; `listen` carries it out.
+
+        Each decision waits for its timestamp, if that is later than the clock, and the end of the reply for
+        the time of the reply.
+        """
+        self._reply_now = reply.now
+        self._decisions = iter(reply.decisions)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Put the reply's next decision, or its end, into the mailbox as soon as its time has come."""
+        decision = next(self._decisions, None)
+        at = self._reply_now
+        if decision is not None:
+            at = decision.timestamp
+            if at > self._reply_now:
+                raise DecisionRefused(
+                    f"timestamp {at:g} should be lower than or equal to now={self._reply_now:g}."
+                )
         world = self.world
-        heap = world.heap
-        while heap and heap[0][2] == LEAF_END and heap[0][4] != heap[0][3].version:
-            heappop(heap)
-        at = self.arrivals.next_s
-        if heap and heap[0][0] < at:
-            return heap[0][0]
-        return at if at > world.now else world.now
+        if at > world.now:
+            world.clock.wait(REPLY, decision, at - world.now)
+        else:
+            self._put(decision)
 
-    def advance(self, until: float) -> None:
-        """Let everything happen that is due up to ``until``; the clock stops at the last of it."""
-        while (at := self.next_time()) <= until and at != NEVER:
-            self.instant(at)
+    def _put(self, decision: Decision | None) -> None:
+        if decision is None:
+            self.world.mailbox.put(Item(self._be_ready))
+        else:
+            handle = self._requests.apply[type(decision)]
+            self.world.mailbox.put(Item(partial(handle, decision), self._go_on))
 
-    def instant(self, at: float) -> None:
-        """Let everything of one instant happen; ``at`` is what `next_time` gave."""
-        world = self.world
-        world.set_clock(at)
-        until = world.now + SAME_INSTANT_S
-        heap = world.heap
-        ended: list[tuple[SimJob, int]] = []
-        arrived: list[tuple[IntArray, int]] = []
-        while heap and heap[0][0] <= until:
-            _, _, what, subject, detail = heappop(heap)
-            if what == LEAF_END:
-                ended.append((subject, detail))
-            elif what == SWITCH:
-                arrived.append((subject, detail))
-            else:
-                world.calls -= 1
-                world.outbox.append(RequestedCall(world.stamp))
-        for hosts, pstate in arrived:
-            self._power_states.arrived(hosts, pstate)
-        if self.arrivals.next_s <= until:
-            self.arrivals.play(until)
-        for job, version in ended:
-            if job.version == version:
-                self._execution.leaf_ended(job)
-        for hosts, pstate in arrived:
-            self._power_states.tell(hosts, pstate)
+    def _be_ready(self) -> None:
+        self._ready = True
 
-    def apply(self, decision: Decision, reply_now: float) -> None:
-        """Carry out a decision at its timestamp, or now if that is past.
+    def listen(self) -> list[Event]:
+        """Go on to the next message and return its events, or none where nothing is left to happen.
 
         Raises DecisionRefused where Batsim would abort.
         """
-        at = decision.timestamp
-        if at > reply_now:
-            raise DecisionRefused(f"timestamp {at:g} should be lower than or equal to now={reply_now:g}.")
-        if at > self.world.now:
-            self.advance(at)
-            self.world.set_clock(at)
-        self._requests.apply[type(decision)](decision)
+        world = self.world
+        mailbox = world.mailbox
+        while True:
+            if mailbox:
+                if mailbox.take(self._may_send, self._woken):
+                    self._ready = False
+                    return self._told()
+            elif ended := world.clock.step():
+                self._wave(ended)
+            else:
+                return []
 
-    def take(self) -> list[Event]:
-        """Return what is to be told to the scheduler, and forget the jobs whose ends that tells."""
+    def _may_send(self) -> bool:
+        return self._ready and bool(self.world.outbox)
+
+    def _told(self) -> list[Event]:
+        """Return what is told to the scheduler, and forget the jobs whose ends that tells."""
         world = self.world
         events, world.outbox = world.outbox, []
         for job in world.untold:
             del world.jobs[job.request.id]
         world.untold.clear()
         return events
+
+    def _wave(self, ended: list[Action]) -> None:
+        """Let happen what ends in one step of the clock.
+
+        Those whose energy is measured when they end come later: transitions, and after them jobs.
+        """
+        world = self.world
+        world.now = now = world.clock.now
+        world.stamp = round(now, 6)
+        if len(ended) > 1:
+            if world.energy:
+                ended.sort(key=_rank)
+            for action in ended:
+                if action.kind == SWITCH:
+                    self._power_states.arrived(*action.subject)
+            for action in ended:
+                self._woken(action, arrived=True)
+        else:
+            self._woken(ended[0])
+        world.mailbox.put_rest()
+
+    def _woken(self, action: Action, *, arrived: bool = False) -> None:
+        """Let happen what an action's end brings."""
+        world = self.world
+        kind, subject = action.kind, action.subject
+        if kind == LEAF:
+            if action is subject.run or action is subject.limit:
+                self._leaf_ended(action)
+        elif kind == ARRIVAL:
+            subject.woken()
+        elif kind == CALL:
+            world.calls -= 1
+            world.mailbox.put(Item(partial(self._tell, RequestedCall(world.stamp))))
+        elif kind == SWITCH:
+            if not arrived:
+                self._power_states.arrived(*subject)
+            self._power_states.tell(*subject)
+        else:
+            self._put(subject)
+
+    def _tell(self, event: Event) -> None:
+        self.world.outbox.append(event)
+
+    def _leaf_ended(self, action: Action) -> None:
+        world, job = self.world, action.subject
+        if self._execution.leaf_ended(job, action):
+            put = world.mailbox.put_late if world.energy else world.mailbox.put
+            put(Item(partial(world.tell_end, job)))
 
     @property
     def finished(self) -> bool:
@@ -129,6 +185,14 @@ class Engine:
             and not world.outbox
             and not self._requests.dynamic_open
         )
+
+
+def _rank(action: Action) -> int:
+    """Put transitions behind what is not measured, and jobs behind them; else the order stays."""
+    kind: int = action.kind
+    if kind == ARRIVAL and action.subject.measures:
+        return 1
+    return kind if kind >= SWITCH else 0
 
 
 def _initial_pstates(world: World, tracer: Tracer) -> None:

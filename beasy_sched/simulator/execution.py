@@ -10,13 +10,13 @@ from typing import Any
 from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_profiles import Composed, Delay, Parallel, Profile
 from beasy_sched.model.decisions import ExecuteJob
-from beasy_sched.model.events import JobCompleted, JobEnd
-from beasy_sched.simulator.instant import SAME_INSTANT_S
+from beasy_sched.model.events import JobEnd
+from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.job import ENDED, RUNNING, SimJob
 from beasy_sched.simulator.modes import COMPUTING, IDLE, IntArray
 from beasy_sched.simulator.rates import Rates
-from beasy_sched.simulator.tasks import powers, start_task, used_flops
-from beasy_sched.simulator.world import LEAF_END, World
+from beasy_sched.simulator.tasks import NEVER, powers, start_task, used_flops
+from beasy_sched.simulator.world import LEAF, World
 
 _SHORTEST_S = 1e-5
 """Batsim's execution time of a job that took none."""
@@ -92,8 +92,7 @@ class Execution:
         lasts = leaf.delay_s
         if 0 <= job.wall_left <= lasts:
             lasts = job.wall_left
-        job.version += 1
-        world.schedule(world.now + lasts, LEAF_END, job, job.version)
+        job.run = world.clock.wait(LEAF, job, lasts)
         if self._sharing:
             self._rates.share()
 
@@ -105,9 +104,17 @@ class Execution:
                     f"Job {job.request.id!r}: the number of executors ({executors}) differs from the number"
                     f" that profile {leaf.name!r} describes ({len(leaf.flops)})"
                 )
-        job.task = start_task(job, leaf, self._world.now)
+        task = job.task = start_task(job, leaf)
         before_w = job.power_w
+        job.run = None
         self._rates.change(job)
+        clock = self._world.clock
+        if task.rate == NEVER:
+            job.run = clock.work(LEAF, job, 1.0, left=0.0)
+        else:
+            job.run = clock.work(LEAF, job, task.rate)
+        if job.wall_left >= 0.0:
+            job.limit = clock.wait(LEAF, job, job.wall_left)
         if job.stack is not None and job.power_w != before_w and not self._sharing:
             self._charge_late_metering(job)
 
@@ -131,38 +138,47 @@ class Execution:
 
     def _leave(self, job: SimJob) -> None:
         """Stop the present leaf: its hosts idle, though still the job's."""
+        self._stop_clock(job)
         if job.task is not None:
             job.task = None
             job.owned_metering = self._world.now
             self._rates.change(job)
 
+    def _stop_clock(self, job: SimJob) -> None:
+        clock = self._world.clock
+        if job.run is not None:
+            clock.cancel(job.run)
+            job.run = None
+        if job.limit is not None:
+            clock.cancel(job.limit)
+            job.limit = None
+
     # --- ends ---
 
-    def leaf_ended(self, job: SimJob) -> None:
-        """A leaf's end, or the walltime's, has come."""
+    def leaf_ended(self, job: SimJob, action: Action) -> bool:
+        """A leaf's end, or the walltime's, has come; return whether the job has ended."""
         world = self._world
-        task, leaf = job.task, job.leaf
+        leaf = job.leaf
         spent = world.now - job.leaf_start
-        if task is None:
-            assert isinstance(leaf, Delay)
-            in_time = not 0 <= job.wall_left <= leaf.delay_s
-        else:
-            in_time = task.end() <= world.now + SAME_INSTANT_S
+        in_time = action is job.run and not (isinstance(leaf, Delay) and 0 <= job.wall_left <= leaf.delay_s)
         if not in_time:
             self._finish(job, JobEnd.WALLTIME_REACHED, OUT_OF_TIME)
-            return
-        if job.wall_left > 0:
-            job.wall_left = max(0.0, job.wall_left - (leaf.delay_s if isinstance(leaf, Delay) else spent))
+            return True
+        if not isinstance(leaf, Delay):
+            job.wall_left -= spent
+        elif job.wall_left > 0:
+            job.wall_left -= leaf.delay_s
         if job.stack is None or leaf.return_code:
             self._finish(job, JobEnd.FAILED if leaf.return_code > 0 else JobEnd.SUCCESS, leaf.return_code)
-            return
+            return True
         self._leave(job)
         following = self._next_profile(job)
         if following is None:
             code = job.profile.return_code
             self._finish(job, JobEnd.FAILED if code > 0 else JobEnd.SUCCESS, code)
-        else:
-            self._enter(job, following)
+            return True
+        self._enter(job, following)
+        return False
 
     def _next_profile(self, job: SimJob) -> Profile | None:
         stack: list[list[Any]] = job.stack or []
@@ -181,7 +197,7 @@ class Execution:
             world.meter.meter_all(now)
             job.accrue(now)
         job.end, job.return_code, job.state = end, code, ENDED
-        job.version += 1
+        self._stop_clock(job)
         job.task = None
         ids = job.alloc.ids
         world.slots[job.slot] = None
@@ -205,8 +221,6 @@ class Execution:
         world.tally.add(job.subtime, job.start, runtime, end)
         if world.tracer is not None:
             world.tracer.job(job, runtime)
-        world.untold.append(job)
-        world.outbox.append(JobCompleted(world.stamp, job.request.id, end, job.alloc, code))
 
     def _release_moved(self, ids: IntArray) -> None:
         """Free hosts of which some may be unavailable; those stay so."""
@@ -244,9 +258,8 @@ class Execution:
         if isinstance(leaf, Delay):
             done = min(1.0, (self._world.now - job.leaf_start) / leaf.delay_s)
         else:
-            assert job.task is not None
-            job.task.advance(self._world.now)
-            done = 1.0 - job.task.left
+            assert job.run is not None
+            done = 1.0 - self._world.clock.settle(job.run)
         told: dict[str, Any] = {"profile_name": leaf.name, "progress": round(done, 6)}
         for profile, index in reversed(job.stack or []):
             assert isinstance(profile, Composed)

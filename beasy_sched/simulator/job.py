@@ -9,10 +9,12 @@ import numpy.typing as npt
 
 from beasy_sched.formats.batsim_profiles import Profile
 from beasy_sched.formats.batsim_workload import WorkloadJob
+from beasy_sched.formats.json_numbers import as_batsim_reads
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import HostSet
 
 if TYPE_CHECKING:
+    from beasy_sched.simulator.clock import Action
     from beasy_sched.simulator.tasks import Task
 
 NOT_SUBMITTED, SUBMITTED, RUNNING, BY_HAND, ENDED = range(5)
@@ -47,8 +49,10 @@ class SimJob:
     leaf_start = 0.0
     task: Task | None = None
     """The present leaf's computation, or None in a delay."""
-    version = 0
-    """Counts changes of the expected end, so that an outdated one can be told."""
+    run: Action | None = None
+    """The present leaf on the clock."""
+    limit: Action | None = None
+    """The walltime of the present leaf, if that is a task."""
     size = 0
     """Number of hosts."""
     slot = -1
@@ -68,8 +72,8 @@ class SimJob:
         self.workload = workload
         self.request = request
         self.profile = profile
-        self.subtime = float(exact.subtime)
-        self.walltime = -1.0 if exact.walltime is None else float(exact.walltime)
+        self.subtime = as_batsim_reads(exact.subtime)
+        self.walltime = -1.0 if exact.walltime is None else as_batsim_reads(exact.walltime)
 
     def accrue(self, now: float) -> None:
         """Charge the job for the time since its power last changed."""

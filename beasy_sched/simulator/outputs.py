@@ -9,7 +9,7 @@ from pathlib import Path
 from beasy_sched.errors import InputError
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.simulator.instant import SAME_INSTANT_S
+from beasy_sched.simulator.clock import TIMING_PRECISION_S
 from beasy_sched.simulator.job import SimJob
 
 JOBS = (
@@ -109,7 +109,7 @@ class Tracer:
     def energy(self, now: float, energy_j: float, kind: str, wattmin_w: float) -> None:
         """Write an energy row: ``s`` a job's start, ``e`` its end, ``p`` a P-state change."""
         lasted_s = now - self._last_s
-        power = f"{(energy_j - self._last_j) / lasted_s:.6f}" if lasted_s > SAME_INSTANT_S else "NA"
+        power = f"{(energy_j - self._last_j) / lasted_s:.6f}" if lasted_s > TIMING_PRECISION_S else "NA"
         if wattmin_w != self._wattmin[0]:
             self._wattmin = (wattmin_w, f"{wattmin_w:.6f}")
         self._energy.append(f"{now:.6f},{energy_j:.6f},{kind},{self._wattmin[1]},{power}\n")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from beasy_sched.errors import DecisionRefused
 from beasy_sched.model.events import ResourceStateChanged
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.simulator.mailbox import Item
 from beasy_sched.simulator.modes import (
     COMPUTATION,
     IDLE,
@@ -97,7 +100,7 @@ class PowerStates:
         self._change_pstate(ids, through)
         mode = int(world.machines.mode[ids[0]])
         world.switching += len(ids)
-        world.schedule(world.now + 1.0 / world.table.speed_of[mode], SWITCH, ids, target)
+        world.clock.work(SWITCH, (ids, target), world.table.speed_of[mode])
 
     def _change_pstate(self, ids: IntArray, pstate: int) -> None:
         world = self._world
@@ -121,7 +124,13 @@ class PowerStates:
         self._rates.hosts_changed(ids, before_w)
 
     def tell(self, ids: IntArray, pstate: int) -> None:
-        """Answer the requests that hosts' arrival completes."""
+        """Let each host of those arrived report to the server; the last one answers what that completes."""
+        mailbox = self._world.mailbox
+        for _ in range(len(ids) - 1):
+            mailbox.put(Item())
+        mailbox.put(Item(partial(self._complete, ids, pstate)))
+
+    def _complete(self, ids: IntArray, pstate: int) -> None:
         finished = self._switches.done(ids, pstate)
         if finished:
             self._answer(finished)

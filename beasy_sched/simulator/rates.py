@@ -6,7 +6,7 @@ from beasy_sched.simulator.job import SimJob
 from beasy_sched.simulator.modes import IntArray, common_mode
 from beasy_sched.simulator.sharing import share
 from beasy_sched.simulator.tasks import NEVER, alone
-from beasy_sched.simulator.world import LEAF_END, World
+from beasy_sched.simulator.world import World
 
 
 class Rates:
@@ -41,27 +41,21 @@ class Rates:
         power_w = job.idle_w
         task = job.task
         if task is not None:
-            if task.updated_at < world.now:
-                task.advance(world.now)
             uniform, table = job.uniform_mode, world.table
             if uniform >= 0 and task.amount > 0.0:
                 task.rate = table.speed_of[uniform] / task.amount
                 power_w = table.one_core_of[uniform] * job.size
             else:
                 task.rate, power_w = alone(task, table, world.machines.mode[job.alloc.ids])
-            self._schedule_end(job)
+            self._pace(job)
         if power_w != job.power_w:
             world.meter.power_w += power_w - job.power_w
             job.power_w = power_w
 
-    def _schedule_end(self, job: SimJob) -> None:
-        assert job.task is not None
-        end = job.task.end()
-        if job.wall_left >= 0:
-            end = min(end, job.leaf_start + job.wall_left)
-        job.version += 1
-        if end != NEVER:
-            self._world.schedule(end, LEAF_END, job, job.version)
+    def _pace(self, job: SimJob) -> None:
+        """Tell the clock how fast a job's task goes."""
+        if job.run is not None and job.task is not None and job.task.rate != NEVER:
+            self._world.clock.change_rate(job.run, job.task.rate)
 
     def share(self) -> None:
         """Find rates, powers and ends of all running jobs anew: hosts are shared."""
@@ -71,14 +65,11 @@ class Rates:
         for job in jobs:
             if self._energy:
                 job.accrue(world.now)
-            if job.task is not None:
-                job.task.advance(world.now)
         host_w = share(world.machines, jobs)
         world.meter.power_w = float(host_w.sum())
         for job in jobs:
             job.power_w = float(host_w[job.alloc.ids].sum())
-            if job.task is not None:
-                self._schedule_end(job)
+            self._pace(job)
 
     def hosts_changed(self, ids: IntArray, resting_before_w: float) -> None:
         """Take note of hosts' new P-states; ``resting_before_w``: what they drew before, but for jobs."""

@@ -6,6 +6,7 @@ The texts of refusals say what Batsim says.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ import numpy as np
 from beasy_sched.errors import DecisionRefused, InputError
 from beasy_sched.formats.batsim_profiles import Homogeneous, ProfileError, check_sequences, parse_profile
 from beasy_sched.formats.batsim_workload import parse_job
-from beasy_sched.formats.json_numbers import rounded
+from beasy_sched.formats.json_numbers import as_batsim_reads, rounded
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import EnergyAnswer, JobRequest, JobsKilled, JobSubmitted
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.job import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
+from beasy_sched.simulator.mailbox import Item
 from beasy_sched.simulator.modes import COMPUTATION, COMPUTING, IDLE, IntArray, common_mode
 from beasy_sched.simulator.power_states import PowerStates
 from beasy_sched.simulator.rates import Rates
@@ -148,6 +150,7 @@ class Requests:
     def _kill(self, decision: d.KillJobs) -> None:
         world = self._world
         killed: list[str] = []
+        ended: list[SimJob] = []
         progress: dict[str, Any] = {}
         for job_id in decision.job_ids:
             job = world.jobs.get(job_id)
@@ -162,8 +165,14 @@ class Requests:
                 killed.append(job_id)
                 if job.state == RUNNING:
                     progress[job_id] = self._execution.kill(job)
+                    ended.append(job)
         if killed:
-            world.outbox.append(JobsKilled(world.stamp, tuple(killed), progress))
+            world.mailbox.put_late(Item(partial(self._tell_kills, tuple(killed), ended, progress)))
+
+    def _tell_kills(self, killed: tuple[str, ...], ended: list[SimJob], progress: dict[str, Any]) -> None:
+        for job in ended:
+            self._world.tell_end(job)
+        self._world.outbox.append(JobsKilled(self._world.stamp, killed, progress))
 
     def _metadata(self, decision: d.SetJobMetadata) -> None:
         self._job(decision.job_id).metadata = decision.metadata
@@ -198,7 +207,7 @@ class Requests:
                 f"You asked to be awaken in the past! (you ask: {decision.at:.6f}, it is: {world.now:.6f})"
             )
         world.calls += 1
-        world.schedule(max(decision.at, world.now + _SHORTEST_CALL_S), CALL, None, None)
+        world.clock.wait(CALL, None, max(as_batsim_reads(decision.at) - world.now, _SHORTEST_CALL_S))
 
     def _query(self, decision: d.QueryEnergy) -> None:
         world = self._world

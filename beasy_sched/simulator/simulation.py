@@ -14,7 +14,6 @@ from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message, Resource, SimulationBegins, SimulationEnds
-from beasy_sched.simulator.arrivals import NEVER
 from beasy_sched.simulator.engine import Engine
 from beasy_sched.simulator.options import SimulationOptions
 from beasy_sched.simulator.outputs import Tracer
@@ -100,24 +99,16 @@ class Simulation:
     def _run(self, decide: Decide, progress: Callable[[float], None] | None) -> Ending:
         engine = self.engine
         events: list[Any] = [self.begins()]
-        while True:
-            if events:
-                reply = self._tell(decide, events)
-                for decision in reply.decisions:
-                    engine.apply(decision, reply.now)
-                if reply.now > engine.world.now:
-                    engine.advance(reply.now)
-                    engine.world.set_clock(reply.now)
-                if progress is not None and self._messages % 256 == 0:
-                    progress(engine.arrivals.submitted / max(1, engine.arrivals.total))
-            elif (at := engine.next_time()) != NEVER:
-                engine.instant(at)
-            elif engine.finished:
-                self._tell(decide, [SimulationEnds(engine.world.stamp)])
-                return Ending.FINISHED
-            else:
-                return Ending.DEADLOCK
-            events = engine.take()
+        engine.begin()
+        while events:
+            engine.answer(self._tell(decide, events))
+            if progress is not None and self._messages % 256 == 0:
+                progress(engine.arrivals.submitted / max(1, engine.arrivals.total))
+            events = engine.listen()
+        if not engine.finished:
+            return Ending.DEADLOCK
+        self._tell(decide, [SimulationEnds(engine.world.stamp)])
+        return Ending.FINISHED
 
     def _tell(self, decide: Decide, events: list[Any]) -> Reply:
         self._messages += 1

@@ -19,54 +19,44 @@ NEVER = float("inf")
 class Task:
     """A parallel task in execution."""
 
-    __slots__ = ("amount", "flops", "largest", "left", "rate", "updated_at")
+    __slots__ = ("amount", "flops", "largest", "rate", "sharers")
 
     def __init__(
-        self, amount: float, flops: FloatArray | None, largest: FloatArray | None, now: float
+        self,
+        amount: float,
+        flops: FloatArray | None = None,
+        largest: FloatArray | None = None,
+        sharers: FloatArray | None = None,
     ) -> None:
-        """``amount`` of flops on each host, or else (``amount`` 0) the sums and largest executors a host."""
+        """``amount`` of flops on each host, or else (``amount`` 0) the sums and largest executors per host."""
         self.amount = amount
         self.flops = flops
         self.largest = largest
-        self.left = 1.0
-        """Fraction still to do."""
+        self.sharers = sharers
+        """How many executors are on each host, where all have the same amount of flops."""
         self.rate = 0.0
-        """Fraction a second; infinite for a task without flops."""
-        self.updated_at = now
-
-    def advance(self, now: float) -> None:
-        """Do the work since the last change of rate."""
-        if self.rate == NEVER:
-            self.left = 0.0
-        else:
-            self.left = max(0.0, self.left - self.rate * (now - self.updated_at))
-        self.updated_at = now
-
-    def end(self) -> float:
-        """Return when the task ends at the present rate, s."""
-        if self.rate == NEVER or self.left <= 0.0:
-            return self.updated_at
-        return self.updated_at + self.left / self.rate if self.rate > 0 else NEVER
+        """Fraction per second; infinite for a task without flops."""
 
 
-def start_task(job: SimJob, leaf: Profile, now: float) -> Task:
+def start_task(job: SimJob, leaf: Profile) -> Task:
     """Lay a leaf's flops out over the job's hosts."""
     size = job.size
     if isinstance(leaf, Homogeneous):
         executors = size if job.executors is None else len(job.executors)
         amount = leaf.flops / executors if leaf.total else leaf.flops
         if job.executors is None:
-            return Task(amount, None, None, now)
+            return Task(amount)
         each = np.full(executors, amount)
     else:
         assert isinstance(leaf, Parallel)
         each = np.array(leaf.flops)
         if job.executors is None:
-            return Task(0.0, each, each, now)
+            return Task(0.0, each, each)
     flops, largest = np.zeros(size), np.zeros(size)
     np.add.at(flops, job.executors, each)
     np.maximum.at(largest, job.executors, each)
-    return Task(0.0, flops, largest, now)
+    sharers = np.bincount(job.executors, minlength=size) if isinstance(leaf, Homogeneous) else None
+    return Task(0.0, flops, largest, sharers)
 
 
 def alone(task: Task, table: ModeTable, modes: IntArray) -> tuple[float, float]:
@@ -85,7 +75,11 @@ def speed_limit(task: Task, table: ModeTable, modes: IntArray) -> float:
         return NEVER
     speeds = speeds[busy]
     one_core = (speeds / task.largest[busy]).min()
-    all_cores = (speeds * table.cores[modes][busy] / task.flops[busy]).min()
+    capacity = speeds * table.cores[modes][busy]
+    if task.sharers is None:
+        all_cores = (capacity / task.flops[busy]).min()
+    else:  # in this order of operations, as SimGrid has it
+        all_cores = (capacity / task.sharers[busy] / task.largest[busy]).min()
     return float(min(one_core, all_cores))
 
 

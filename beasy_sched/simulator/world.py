@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from heapq import heappush
-from typing import Any
-
 from beasy_sched.formats.batsim_profiles import Profile
-from beasy_sched.model.events import Event
+from beasy_sched.model.events import Event, JobCompleted
 from beasy_sched.model.platform import Platform
+from beasy_sched.simulator.clock import StepClock
 from beasy_sched.simulator.job import SimJob
 from beasy_sched.simulator.machines import Machines
+from beasy_sched.simulator.mailbox import Mailbox
 from beasy_sched.simulator.meter import Meter
 from beasy_sched.simulator.modes import ModeTable
 from beasy_sched.simulator.options import SimulationOptions
@@ -17,8 +16,9 @@ from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.settling import first_settlement
 from beasy_sched.simulator.tally import Tally
 
-LEAF_END, CALL, SWITCH = range(3)
-"""What a timed entry is about: the end of a job's leaf, a requested call, a transition's end."""
+CALL, ARRIVAL, REPLY, SWITCH, LEAF = range(5)
+"""What an action of the clock is: a requested call, the wait of a file's sender or of the scheduler's reply,
+a transition, a job's leaf or its walltime."""
 
 
 class World:
@@ -26,17 +26,17 @@ class World:
 
     __slots__ = (
         "calls",
+        "clock",
         "energy",
-        "heap",
         "jobs",
         "machines",
+        "mailbox",
         "meter",
         "now",
         "options",
         "outbox",
         "profiles",
         "running",
-        "sequence",
         "slots",
         "stamp",
         "switching",
@@ -69,30 +69,20 @@ class World:
             float(self.table.idle_w[modes].sum()), float(self.table.epsilon_w[modes].sum()), settle
         )
         self.tally = Tally()
+        self.clock = StepClock()
+        self.mailbox = Mailbox(self.clock)
         self.now = 0.0
         self.stamp = 0.0
         """The clock as Batsim prints it."""
         self.jobs: dict[str, SimJob] = {}
         """Jobs that have been submitted, and whose end has not been told."""
         self.untold: list[SimJob] = []
-        """Jobs that have ended since the last message."""
+        """Jobs whose ends are in the outbox."""
         self.outbox: list[Event] = []
-        self.heap: list[tuple[float, int, int, Any, Any]] = []
-        self.sequence = 0
+        """What the next message will tell."""
         self.running = 0
         self.switching = 0
         self.calls = 0
-
-    def schedule(self, at: float, what: int, subject: Any, detail: Any) -> None:
-        """Enter something that will happen at ``at``."""
-        self.sequence += 1
-        heappush(self.heap, (at, self.sequence, what, subject, detail))
-
-    def set_clock(self, now: float) -> None:
-        """Move the clock forward (never back)."""
-        if now > self.now:
-            self.now = now
-            self.stamp = round(now, 6)
 
     def meter_row(self, kind: str) -> None:
         """Meter all hosts, and write a row of the energy file."""
@@ -109,3 +99,9 @@ class World:
         """Write a row of the machine-states file."""
         if self.tracer is not None:
             self.tracer.machine_states(self.now, self.machines.counts)
+
+    def tell_end(self, job: SimJob) -> None:
+        """Tell the scheduler that a job has ended."""
+        assert job.end is not None
+        self.untold.append(job)
+        self.outbox.append(JobCompleted(self.stamp, job.request.id, job.end, job.alloc, job.return_code))
