@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.json_numbers import rounded
+from beasy_sched.formats.json_numbers import as_batsim_reads, rounded
 from beasy_sched.model.hosts import HostSet
 
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
@@ -85,7 +85,7 @@ def _event(
             line=number,
         )
     hosts = _hosts(path, number, data) if kind in _ORDER else None
-    return ExternalEvent(float(timestamp), kind, rounded(data), hosts, f"{os.fspath(path)}:{number}")
+    return ExternalEvent(as_batsim_reads(timestamp), kind, rounded(data), hosts, f"{os.fspath(path)}:{number}")
 
 
 def _hosts(path: str | os.PathLike[str], number: int, data: dict[str, Any]) -> HostSet:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from beasy_sched.formats.json_numbers import as_batsim_reads
+
 _OTHERS = {
     "smpi": "needs the replay of MPI traces",
     "usage_trace": "needs the replay of usage traces",
@@ -120,7 +122,7 @@ def _number(name: str, raw: Mapping[str, Any], field: str, *, positive: bool = F
     if value < 0 or (positive and value == 0):
         wanted = "a strictly positive number" if positive else "0 or more"
         raise ProfileError(f"profile {name!r}: {field!r} is {value:g}, expected {wanted}")
-    return float(value)
+    return as_batsim_reads(value)
 
 
 def _refuse_communication(name: str) -> ProfileNotModelled:
@@ -158,7 +160,7 @@ def _parallel(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
         )
     if any(vectors["com"]):
         raise _refuse_communication(name)
-    return Parallel(name, code, tuple(map(float, vectors["cpu"])))
+    return Parallel(name, code, tuple(map(as_batsim_reads, vectors["cpu"])))
 
 
 def _composed(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
