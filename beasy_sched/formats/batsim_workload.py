@@ -15,6 +15,7 @@ from msgspec import Struct
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_profiles import (
     Composed,
+    Parallel,
     Profile,
     ProfileError,
     ProfileNotModelled,
@@ -47,7 +48,7 @@ class Workload:
     name: str
     """Batsim's name for it: w0, w1, ..."""
     path: str
-    nb_res: int | None
+    nb_res: int
     jobs: list[WorkloadJob]
     """Sorted by submission time, then by id as text: the order in which Batsim submits them."""
     profiles: dict[str, Profile]
@@ -65,15 +66,15 @@ class _FileJob(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _File(Struct):
+    nb_res: int
     jobs: list[_FileJob]
     profiles: dict[str, dict[str, Any]]
-    nb_res: int | None = None
 
 
 class _RawFile(Struct):
+    nb_res: int
     jobs: list[msgspec.Raw]
     profiles: dict[str, dict[str, Any]]
-    nb_res: int | None = None
 
 
 _KNOWN = frozenset(("id", "subtime", "res", "profile", "walltime"))
@@ -92,6 +93,8 @@ def read_workload(path: str | os.PathLike[str], name: str = "w0") -> Workload:
     with _collector_paused():
         jobs, raw_profiles, nb_res = _decode(path, name, data)
         del data
+        if nb_res < 1:
+            raise InputError(path, f"'nb_res' is {nb_res}, expected the number of hosts, 1 or more")
         profiles = _profiles(path, raw_profiles, jobs)
         jobs.sort(key=lambda job: (job.subtime, job.id))
         used = {key: rounded(raw_profiles[key]) for key in raw_profiles if key in profiles}
@@ -113,7 +116,7 @@ def _collector_paused() -> Iterator[None]:
 
 def _decode(
     path: str | os.PathLike[str], name: str, data: bytes
-) -> tuple[list[WorkloadJob], dict[str, dict[str, Any]], int | None]:
+) -> tuple[list[WorkloadJob], dict[str, dict[str, Any]], int]:
     """Decode in one typed pass; only a file whose jobs have further members needs a second."""
     seen: set[str] = set()
     try:
@@ -233,6 +236,13 @@ def _profiles(
         job.profile = names[name]
         if name not in used:
             _use(path, name, parsed, later, used)
+        profile = used[name]
+        if isinstance(profile, Parallel) and len(profile.flops) != job.res:
+            raise InputError(
+                path,
+                f"job {job.id!r}: 'res' is {job.res}, but 'cpu' of its profile {name!r} has"
+                f" {len(profile.flops)} values: expected one for each host",
+            )
     return used
 
 
