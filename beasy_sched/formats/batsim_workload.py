@@ -24,6 +24,8 @@ from beasy_sched.formats.batsim_profiles import (
 )
 from beasy_sched.formats.json_numbers import rounded
 
+LARGEST_INT = 2**31 - 1
+"""Largest integer that Batsim reads where it wants one: in ``res`` and ``nb_res``."""
 NO_WALLTIME = -1
 """How a file may say that a job has no time limit."""
 
@@ -93,8 +95,8 @@ def read_workload(path: str | os.PathLike[str], name: str = "w0") -> Workload:
     with _collector_paused():
         jobs, raw_profiles, nb_res = _decode(path, name, data)
         del data
-        if nb_res < 1:
-            raise InputError(path, f"'nb_res' is {nb_res}, expected the number of hosts, 1 or more")
+        if not 1 <= nb_res <= LARGEST_INT:
+            raise InputError(path, f"'nb_res' is {nb_res}, expected the number of hosts, 1 to {LARGEST_INT}")
         profiles = _profiles(path, raw_profiles, jobs)
         jobs.sort(key=lambda job: (job.subtime, job.id))
         used = {key: rounded(raw_profiles[key]) for key in raw_profiles if key in profiles}
@@ -177,8 +179,8 @@ def _checked(
     subtime, walltime = job.subtime, job.walltime
     if subtime < 0:
         raise InputError(path, f"job {job_id!r}: 'subtime' is {subtime:g}, expected 0 or more")
-    if job.res < 1:
-        raise InputError(path, f"job {job_id!r}: 'res' is {job.res}, expected 1 or more")
+    if not 1 <= job.res <= LARGEST_INT:
+        raise InputError(path, f"job {job_id!r}: 'res' is {job.res}, expected 1 to {LARGEST_INT}")
     if walltime <= 0 and walltime != NO_WALLTIME:
         raise InputError(
             path,

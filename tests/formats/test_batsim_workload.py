@@ -78,6 +78,7 @@ def test_a_profile_that_is_not_simulated_may_be_there_unused(tmp_path):
         ({"subtime": -1}, "'subtime' is -1"),
         ({"subtime": "soon"}, r"jobs\[0\]: Expected .*, got `str` - at `\$.subtime`"),
         ({"res": 0}, "'res' is 0"),
+        ({"res": 2**31}, "'res' is 2147483648, expected 1 to 2147483647"),
         ({"res": 1.5}, "Expected `int`"),
         ({"profile": "q"}, "the profile 'q' does not exist"),
         ({"id": "x!y"}, "Invalid string job identifier 'x!y'"),
