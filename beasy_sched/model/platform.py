@@ -227,8 +227,8 @@ def parse_wattages(text: str) -> Powers:
 def _old_powers(text: str, cores: int) -> Powers:
     """Read ``watt_per_state``: ``idle:full`` or ``idle:one core:full`` a P-state, in W.
 
-    Epsilon is what SimGrid 3.26, which knew both names, made of it: on one core any load draws the full
-    power; on more, the line from one core to all of them goes on to no load.
+    Epsilon is what the SimGrid that knew both names (before 3.28) made of it: on one core any load draws
+    the full power; on more, the line from all cores to one goes on to no load.
     """
     rows = []
     for watts in _watts(OLD_POWERS_PROPERTY, text, "idle:one_core:full"):

@@ -182,7 +182,7 @@ def test_the_command_for_power_from_every_source(tmp_path: Path, monkeypatch: py
         "--synthetic --seed 1 --pv-kw 0.001 --days 1 --case between",
         "--synthetic --seed 1 --wind-kw 1e6 --days 1 --case worst",
         "--pv plant.csv --pv-capacity-kw 2 --pv-kw 10 --start 2019-06-01 --days 1 --case best",
-        "--pv ninja_pv.csv --wind ninja_wind.csv --route weather --pv-kw 3 --wind-kw 2 --start 2019-06-01 --days 1",
+        "--wind ninja_wind.csv --route weather --wind-kw 2 --start 2019-06-01 --days 1",
         "--pv ninja_pv.csv --route electricity --pv-kw 3 --start 2019-06-02 --days 1",
     ):
         cli(["generate", "power", *source.split(), "-o", "power.txt", "-q"], standalone_mode=False)
