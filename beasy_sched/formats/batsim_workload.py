@@ -229,6 +229,10 @@ def _profiles(
             later[name] = error
         except ProfileError as error:
             raise InputError(path, str(error)) from None
+    for name, profile in parsed.items():
+        for part in profile.sequence if isinstance(profile, Composed) else ():
+            if part not in raw:
+                raise InputError(path, f"profile {name!r}: 'seq' names {part!r}, which does not exist")
     used: dict[str, Profile] = {}
     names = {name: name for name in raw}
     for job in jobs:

@@ -79,3 +79,6 @@ def test_powers_that_batsim_4_2_would_not_find_are_told_once(
     found = capsys.readouterr()
     assert found.err.count("has its powers under the name of Batsim 4.0 alone") == 1
     assert found.out == usual.out  # full hosts draw the same under both names
+    # without metering nobody but the daemon, which has them from the messages, needs the powers
+    assert exit_code("simulate", "-p", str(platform), *files, "--no-metering") == 0
+    assert capsys.readouterr().err.count("has its powers under the name of Batsim 4.0 alone") == 1
