@@ -88,12 +88,17 @@ def _simulate(given: dict[str, Any], timeout: float | None, say: Callable[[str],
         role_map(given["add_role_to_hosts"]),
         given["mmax"],
         given["mmax_workload"],
+        strict=True,
     )
     with _interruptible():
         scheduler = ZmqScheduler(given["socket_endpoint"], timeout_s=timeout)
         try:
             simulation = simulation_from_files(
-                inputs, options, given["export"], machine_states=not given["disable_machine_state_tracing"]
+                inputs,
+                options,
+                given["export"],
+                machine_states=not given["disable_machine_state_tracing"],
+                note=lambda text: say(f"note: {text}"),
             )
             with progress_bar("jobs submitted", quiet=given["quiet"]) as report:
                 result = simulation.run(scheduler, report)

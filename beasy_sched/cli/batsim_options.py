@@ -36,7 +36,11 @@ _OPTIONS: list[Option] = [
     _files("--events", help="The files of external events to simulate."),
     # Most common
     _value(
-        "-m", "--master-host", metavar="NAME", default="master_host", help="The host that no job runs on."
+        "-m",
+        "--master-host",
+        metavar="NAME",
+        default="master_host",
+        help="The host that no job runs on; 'none' if the platform file itself gives a host that role.",
     ),
     _files(
         "-r",
@@ -124,15 +128,14 @@ def refuse_unsupported(given: dict[str, Any]) -> None:
 
 
 def role_map(given: Sequence[str]) -> dict[str, str]:
-    """Read ``host1,host2:role`` options. Raises ConfigError."""
+    """Read ``host1,host2:role`` options; the last one for a host counts. Raises ConfigError."""
     roles: dict[str, str] = {}
     for text in given:
-        hosts, colon, role = text.rpartition(":")
+        hosts, _, role = text.partition(":")
         names = [name for name in hosts.split(",") if name]
-        if not colon or not names or not role:
+        if text.count(":") != 1 or not names or not role:
             raise ConfigError(f"-r {text!r}: expected HOSTS:ROLE, for example host1,host2:storage")
-        for name in names:
-            roles[name] = f"{roles[name]},{role}" if name in roles else role
+        roles.update(dict.fromkeys(names, role))
     return roles
 
 

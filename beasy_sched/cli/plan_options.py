@@ -130,7 +130,7 @@ _OPTIONS = (
         default="master_host",
         show_default=True,
         metavar="NAME",
-        help="Host that no job runs on, unless one has the role 'master'.",
+        help="Host that no job runs on ('none' if the platform file itself gives a host that role).",
     ),
 )
 

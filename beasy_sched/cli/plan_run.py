@@ -35,7 +35,10 @@ def make_plans(options: PlanOptions, *, quiet: bool = False) -> PlanStore:
     site_name = options.site or DEFAULT_SITE
     site_text = read_site_text(site_name)
     site = parse_site(site_text, site_name)
-    platform = read_simgrid_platform(options.platform, master=options.master_host).platform
+    described = read_simgrid_platform(options.platform, master=options.master_host)
+    platform = described.platform
+    for note in described.notes:
+        click.echo(f"warning: {note}", err=True)
     if not (platform.has_powers and platform.has_speeds):
         raise ConfigError(
             f"{options.platform}: planning needs the speeds and powers of every host; generate the platform "

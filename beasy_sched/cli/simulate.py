@@ -46,7 +46,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     default="master_host",
     show_default=True,
     metavar="NAME",
-    help="Host that no job runs on, unless one has the role 'master'.",
+    help="Host that no job runs on ('none' if the platform file itself gives a host that role).",
 )
 @click.option(
     "-E/--no-metering",

@@ -15,6 +15,7 @@ from msgspec import Struct
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_profiles import (
     Composed,
+    Parallel,
     Profile,
     ProfileError,
     ProfileNotModelled,
@@ -23,6 +24,8 @@ from beasy_sched.formats.batsim_profiles import (
 )
 from beasy_sched.formats.json_numbers import rounded
 
+LARGEST_INT = 2**31 - 1
+"""Largest integer that Batsim reads where it wants one: in ``res`` and ``nb_res``."""
 NO_WALLTIME = -1
 """How a file may say that a job has no time limit."""
 
@@ -47,7 +50,7 @@ class Workload:
     name: str
     """Batsim's name for it: w0, w1, ..."""
     path: str
-    nb_res: int | None
+    nb_res: int
     jobs: list[WorkloadJob]
     """Sorted by submission time, then by id as text: the order in which Batsim submits them."""
     profiles: dict[str, Profile]
@@ -65,15 +68,15 @@ class _FileJob(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _File(Struct):
+    nb_res: int
     jobs: list[_FileJob]
     profiles: dict[str, dict[str, Any]]
-    nb_res: int | None = None
 
 
 class _RawFile(Struct):
+    nb_res: int
     jobs: list[msgspec.Raw]
     profiles: dict[str, dict[str, Any]]
-    nb_res: int | None = None
 
 
 _KNOWN = frozenset(("id", "subtime", "res", "profile", "walltime"))
@@ -92,6 +95,8 @@ def read_workload(path: str | os.PathLike[str], name: str = "w0") -> Workload:
     with _collector_paused():
         jobs, raw_profiles, nb_res = _decode(path, name, data)
         del data
+        if not 1 <= nb_res <= LARGEST_INT:
+            raise InputError(path, f"'nb_res' is {nb_res}, expected the number of hosts, 1 to {LARGEST_INT}")
         profiles = _profiles(path, raw_profiles, jobs)
         jobs.sort(key=lambda job: (job.subtime, job.id))
         used = {key: rounded(raw_profiles[key]) for key in raw_profiles if key in profiles}
@@ -113,7 +118,7 @@ def _collector_paused() -> Iterator[None]:
 
 def _decode(
     path: str | os.PathLike[str], name: str, data: bytes
-) -> tuple[list[WorkloadJob], dict[str, dict[str, Any]], int | None]:
+) -> tuple[list[WorkloadJob], dict[str, dict[str, Any]], int]:
     """Decode in one typed pass; only a file whose jobs have further members needs a second."""
     seen: set[str] = set()
     try:
@@ -174,8 +179,8 @@ def _checked(
     subtime, walltime = job.subtime, job.walltime
     if subtime < 0:
         raise InputError(path, f"job {job_id!r}: 'subtime' is {subtime:g}, expected 0 or more")
-    if job.res < 1:
-        raise InputError(path, f"job {job_id!r}: 'res' is {job.res}, expected 1 or more")
+    if not 1 <= job.res <= LARGEST_INT:
+        raise InputError(path, f"job {job_id!r}: 'res' is {job.res}, expected 1 to {LARGEST_INT}")
     if walltime <= 0 and walltime != NO_WALLTIME:
         raise InputError(
             path,
@@ -224,6 +229,10 @@ def _profiles(
             later[name] = error
         except ProfileError as error:
             raise InputError(path, str(error)) from None
+    for name, profile in parsed.items():
+        for part in profile.sequence if isinstance(profile, Composed) else ():
+            if part not in raw:
+                raise InputError(path, f"profile {name!r}: 'seq' names {part!r}, which does not exist")
     used: dict[str, Profile] = {}
     names = {name: name for name in raw}
     for job in jobs:
@@ -233,6 +242,13 @@ def _profiles(
         job.profile = names[name]
         if name not in used:
             _use(path, name, parsed, later, used)
+        profile = used[name]
+        if isinstance(profile, Parallel) and len(profile.flops) != job.res:
+            raise InputError(
+                path,
+                f"job {job.id!r}: 'res' is {job.res}, but 'cpu' of its profile {name!r} has"
+                f" {len(profile.flops)} values: expected one for each host",
+            )
     return used
 
 

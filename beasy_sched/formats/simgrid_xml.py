@@ -16,12 +16,27 @@ import numpy as np
 
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.simgrid_units import parse_speed
-from beasy_sched.model.platform import Platform, ServerKind, parse_sleep_states, parse_wattages
+from beasy_sched.model.platform import (
+    OFF_PROPERTY,
+    OLD_OFF_PROPERTY,
+    OLD_POWERS_PROPERTY,
+    POWERS_PROPERTY,
+    Platform,
+    Powers,
+    ServerKind,
+    host_powers,
+    old_name_note,
+    parse_sleep_states,
+)
 
 ROLES = ("compute_node", "storage", "master")
 """Roles that a host can have; no role means compute_node."""
 
+NO_MASTER_HOST = "none"
+"""What to give as the master host, where the platform file itself says which host it is."""
+
 _LARGEST_CLUSTER = 10_000_000
+_POWER_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, OFF_PROPERTY, OLD_OFF_PROPERTY)
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,8 @@ class SimGridPlatform:
     """Storage hosts: name, properties, zone properties."""
     has_network: bool = False
     """Whether the file describes links, so that a real Batsim's own messages would take time."""
+    notes: tuple[str, ...] = ()
+    """Where Batsim 4.2 would take the file otherwise: to be told to the user."""
 
 
 @dataclass
@@ -56,19 +73,24 @@ def read_simgrid_platform(
     roles: Mapping[str, str] | None = None,
     limit: int = 0,
     energy: bool = True,
+    strict: bool = False,
 ) -> SimGridPlatform:
     """Read a platform file.
 
-    ``master`` names the master host unless a host has that role; ``roles`` gives hosts further roles;
-    ``limit`` keeps only the first so many compute hosts (0: all). Without ``energy`` powers and sleep
-    states are ignored, and not checked, as Batsim does without ``-E``. Raises InputError.
+    ``master`` is given the role of master host (no host is called ``none``, Batsim's way to leave that to
+    the file); ``roles`` gives hosts further roles, and goes before ``master``; ``limit`` keeps only the
+    first so many compute hosts (0: all). Without ``energy`` powers and sleep states are ignored, and not
+    checked, as Batsim does without ``-E``. A master host that the file calls so, too, is an error if
+    ``strict``, as it is for Batsim, and otherwise a note: older files of ours are so. Raises InputError.
     """
     reader = _Reader(path)
     hosts = reader.read()
+    _check_names(path, hosts)
+    notes: list[str] = []
     wanted = {master: "master", **(roles or {})}
     by_role: dict[str, list[_Host]] = {role: [] for role in ROLES}
     for host in hosts:
-        by_role[_role(path, host, wanted.get(host.name))].append(host)
+        by_role[_role(path, host, wanted.get(host.name), None if strict else notes)].append(host)
     if len(by_role["master"]) != 1:
         raise InputError(path, _master_message(by_role["master"], master))
     compute = sorted(by_role["compute_node"], key=lambda host: host.name)
@@ -76,94 +98,179 @@ def read_simgrid_platform(
         raise InputError(path, "no compute host: nothing could run")
     if limit > len(compute):
         raise InputError(path, f"cannot use {limit} machines: only {len(compute)} are described")
-    platform = _build(path, compute[:limit] if limit else compute, energy)
+    kinds = _Kinds(path, energy)
+    for host in (*by_role["master"], *by_role["storage"]):
+        kinds.check(host)
+    platform = _build(path, compute, kinds, limit or len(compute))
+    if kinds.note is not None:
+        notes.append(kinds.note)
     storage = tuple((h.name, h.properties, h.zone_properties) for h in by_role["storage"])
-    return SimGridPlatform(platform, by_role["master"][0].name, storage, reader.has_network)
+    return SimGridPlatform(
+        platform, by_role["master"][0].name, storage, reader.has_network, tuple(dict.fromkeys(notes))
+    )
+
+
+def _check_names(path: str | os.PathLike[str], hosts: Sequence[_Host]) -> None:
+    names: set[str] = set()
+    for host in hosts:
+        if host.name in names:
+            raise InputError(path, f"two hosts have the name {host.name!r}", line=host.line)
+        names.add(host.name)
 
 
 def _master_message(masters: Sequence[_Host], name: str) -> str:
     if masters:
         return "several master hosts: " + ", ".join(sorted(host.name for host in masters))
     return (
-        f"no master host: expected a host named {name!r}, or one with <prop id='role' value='master'/>;"
-        " name it with -m/--master-host"
+        f"no master host: expected a host named {name!r}; name it with -m/--master-host (or give a host"
+        f" <prop id='role' value='master'/>, and -m {NO_MASTER_HOST})"
     )
 
 
-def _role(path: str | os.PathLike[str], host: _Host, given: str | None) -> str:
-    words = [host.properties.get("role", ""), given or ""]
-    text = ",".join(filter(None, words))
-    host.properties = {"role": text} | {k: v for k, v in host.properties.items() if k != "role"}
-    named = {word.strip() for word in text.split(",") if word.strip()} or {"compute_node"}
-    if len(named) > 1 or not named.issubset(ROLES):
-        raise InputError(
-            path,
-            f"host {host.name!r} has the role {text!r}: expected one of {', '.join(ROLES)}",
-            line=host.line,
+def _role(path: str | os.PathLike[str], host: _Host, given: str | None, notes: list[str] | None) -> str:
+    """Join the role in the file and the one given, as Batsim does; only a single role can be read then."""
+    own = host.properties.get("role", "")
+    text = ",".join(filter(None, (own, given or "")))
+    repeated = own == given == "master"
+    if repeated and notes is not None:
+        text = "master"
+        notes.append(
+            f"host {host.name!r} has the property role=master and is the master host (-m) as well: Batsim 4.2"
+            f" aborts on such a file; remove the property, or give Batsim -m {NO_MASTER_HOST}"
         )
-    return named.pop()
+    host.properties = {"role": text} | {k: v for k, v in host.properties.items() if k != "role"}
+    if text in ROLES or not text:
+        return text or "compute_node"
+    if not own or not given:
+        message = f"host {host.name!r} has the role {text!r}: expected one of {', '.join(ROLES)}"
+    else:
+        message = (
+            f"host {host.name!r} has the property role={own!r}, and is given the role {given!r} as well"
+            f" ({'-m' if given == 'master' else '-r'}): Batsim cannot read {text!r}; remove the property"
+            " from the file" + (f", or give -m {NO_MASTER_HOST}" if repeated else ", or do not give the role")
+        )
+    raise InputError(path, message, line=host.line)
 
 
-def _build(path: str | os.PathLike[str], hosts: Sequence[_Host], energy: bool) -> Platform:
-    kinds: dict[tuple[str, str, str, str], int] = {}
-    built: list[ServerKind] = []
-    kind_of = np.empty(len(hosts), dtype=np.intp)
-    initial = np.empty(len(hosts), dtype=np.intp)
+def _build(path: str | os.PathLike[str], hosts: Sequence[_Host], kinds: _Kinds, limit: int) -> Platform:
+    """Check all compute hosts, and put together the first ``limit`` of them."""
+    kind_of = np.array([kinds.index(host) for host in hosts], dtype=np.intp)
+    initial = np.array(
+        [
+            _initial_pstate(path, host, kinds.built[kind].speeds_flops)
+            for host, kind in zip(hosts, kind_of, strict=True)
+        ],
+        dtype=np.intp,
+    )
     shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
-    properties, zones = [], []
-    for index, host in enumerate(hosts):
-        if index and host.name == hosts[index - 1].name:
-            raise InputError(path, f"two hosts have the name {host.name!r}", line=host.line)
-        wattages = host.properties.get("wattage_per_state", "") if energy else ""
-        sleeps = host.properties.get("sleep_pstates", "") if energy else ""
-        key = (host.speed, host.cores, wattages, sleeps)
-        if key not in kinds:
-            kinds[key] = len(built)
-            built.append(_kind(path, host, f"kind{len(built)}", wattages, sleeps))
-        kind_of[index] = kinds[key]
-        initial[index] = _initial_pstate(path, host, built[kinds[key]])
-        properties.append(shared.setdefault(tuple(host.properties.items()), host.properties))
-        zones.append(shared.setdefault(tuple(host.zone_properties.items()), host.zone_properties))
-    names = tuple(host.name for host in hosts)
-    return Platform(tuple(built), kind_of, names, initial, tuple(properties), tuple(zones))
+    used = hosts[:limit]
+    present, kind_of = np.unique(kind_of[:limit], return_inverse=True)
+    return Platform(
+        tuple(kinds.built[kind] for kind in present),
+        kind_of,
+        tuple(host.name for host in used),
+        initial[:limit],
+        tuple(shared.setdefault(tuple(host.properties.items()), host.properties) for host in used),
+        tuple(shared.setdefault(tuple(host.zone_properties.items()), host.zone_properties) for host in used),
+    )
 
 
-def _kind(path: str | os.PathLike[str], host: _Host, name: str, wattages: str, sleeps: str) -> ServerKind:
-    try:
-        speeds = tuple(parse_speed(part) for part in host.speed.split(","))
-        cores = int(host.cores)
-        idle, epsilon, full = _powers(wattages, cores)
-        states = parse_sleep_states(sleeps)
-    except (ConfigError, ValueError) as error:
-        raise InputError(path, f"host {host.name!r}: {error}", line=host.line) from None
-    kind = ServerKind(name, speeds, idle, epsilon, full, states, cores)
-    problem = _kind_problem(kind)
-    if problem:
-        raise InputError(path, f"host {host.name!r}: {problem}", line=host.line)
-    return kind
+class _Kinds:
+    """The kinds of hosts in a file: each is read and checked once."""
+
+    def __init__(self, path: str | os.PathLike[str], energy: bool) -> None:
+        self._path = path
+        self._energy = energy
+        self._known: dict[tuple[str, ...], int] = {}
+        self.built: list[ServerKind] = []
+        """The kinds of compute hosts, in the order of their first hosts."""
+        self.note: str | None = None
+        """What to tell of the first compute host whose powers Batsim 4.2 would not find."""
+
+    def index(self, host: _Host) -> int:
+        """Return the number of a compute host's kind. Raises InputError."""
+        key = (host.speed, host.cores, *(host.properties.get(name, "") for name in self._properties))
+        index = self._known.get(key)
+        if index is None:
+            kind = self.check(host)
+            problem = _computing_problem(kind)
+            if problem:
+                raise InputError(self._path, f"host {host.name!r}: {problem}", line=host.line)
+            self.note = self.note or (old_name_note(host.name, host.properties) if self._energy else None)
+            self._known[key] = index = len(self.built)
+            self.built.append(kind)
+        return index
+
+    @property
+    def _properties(self) -> tuple[str, ...]:
+        return (*_POWER_PROPERTIES, "sleep_pstates") if self._energy else ()
+
+    def check(self, host: _Host) -> ServerKind:
+        """Read a host of any role. Raises InputError where Batsim aborts whatever the host is for."""
+        properties = {name: host.properties.get(name, "") for name in self._properties}
+        try:
+            speeds = tuple(parse_speed(part) for part in host.speed.split(","))
+            cores = int(host.cores)
+            if cores < 1:
+                raise ValueError(f"core={cores}: expected 1 or more")
+            _check_off_powers(properties)
+            idle, epsilon, full = _powers(properties, cores)
+            states = parse_sleep_states(properties.get("sleep_pstates", ""))
+            kind = ServerKind(f"kind{len(self.built)}", speeds, idle, epsilon, full, states, cores)
+            _check_pstates(kind)
+        except (ConfigError, ValueError) as error:
+            raise InputError(self._path, f"host {host.name!r}: {error}", line=host.line) from None
+        return kind
 
 
-def _powers(text: str, cores: int) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+def _powers(properties: Mapping[str, str], cores: int) -> Powers:
+    text = properties.get(POWERS_PROPERTY, "")
     if cores > 1 and any(part.count(":") < 2 for part in text.split(",") if part.strip()):
         raise ValueError(
-            f"wattage_per_state {text!r} gives two powers for a host of {cores} cores: SimGrid wants"
+            f"{POWERS_PROPERTY} {text!r} gives two powers for a host of {cores} cores: SimGrid wants"
             " 'idle:epsilon:all_cores' there"
         )
-    return parse_wattages(text)
+    return host_powers(properties, cores)
 
 
-def _kind_problem(kind: ServerKind) -> str | None:
+def _check_off_powers(properties: Mapping[str, str]) -> None:
+    """Raise ValueError for a power of hosts that are off which is no number, or differs from its twin."""
+    found: dict[str, float] = {}
+    for name in (OFF_PROPERTY, OLD_OFF_PROPERTY):
+        text = properties.get(name, "")
+        if text.strip():
+            try:
+                found[name] = float(text)
+            except ValueError:
+                raise ValueError(f"{name}: {text!r} is not a power in watts") from None
+    if len(set(found.values())) > 1:
+        raise ValueError(
+            " and ".join(f"{name} {properties[name]!r}" for name in found)
+            + " differ: remove one, or make them the same"
+        )
+
+
+def _check_pstates(kind: ServerKind) -> None:
+    """Raise ValueError where speeds, powers and sleep states do not fit together."""
     count = len(kind.speeds_flops)
-    if kind.cores < 1:
-        return f"core={kind.cores}: expected 1 or more"
     if kind.idle_w and len(kind.idle_w) != count:
-        return f"{count} speeds but {len(kind.idle_w)} entries in wattage_per_state: expected one a P-state"
+        raise ValueError(
+            f"{count} speeds but {len(kind.idle_w)} entries in {POWERS_PROPERTY}: expected one a P-state"
+        )
     for state in kind.sleeps:
         for pstate in (state.pstate, state.off_pstate, state.on_pstate):
             if not 0 <= pstate < count:
-                return f"sleep_pstates names P-state {pstate}, but there are only {count} (0 to {count - 1})"
+                raise ValueError(
+                    f"sleep_pstates names P-state {pstate}, but there are only {count} (0 to {count - 1})"
+                )
         if len({state.pstate, state.off_pstate, state.on_pstate}) < 3:
-            return "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
+            raise ValueError(
+                "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
+            )
+
+
+def _computing_problem(kind: ServerKind) -> str | None:
+    for state in kind.sleeps:
         if min(kind.speeds_flops[state.off_pstate], kind.speeds_flops[state.on_pstate]) <= 0:
             return "the speeds of transition P-states must be positive: a transition runs 1 flop"
     if not kind.computing:
@@ -173,16 +280,15 @@ def _kind_problem(kind: ServerKind) -> str | None:
     return None
 
 
-def _initial_pstate(path: str | os.PathLike[str], host: _Host, kind: ServerKind) -> int:
+def _initial_pstate(path: str | os.PathLike[str], host: _Host, speeds: Sequence[float]) -> int:
     try:
         pstate = int(host.pstate)
     except ValueError:
         pstate = -1
-    if not 0 <= pstate < len(kind.speeds_flops):
+    if not 0 <= pstate < len(speeds):
         raise InputError(
             path,
-            f"host {host.name!r} starts in pstate={host.pstate!r},"
-            f" expected 0 to {len(kind.speeds_flops) - 1}",
+            f"host {host.name!r} starts in pstate={host.pstate!r}, expected 0 to {len(speeds) - 1}",
             line=host.line,
         )
     return pstate

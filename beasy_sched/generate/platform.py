@@ -17,7 +17,15 @@ import numpy as np
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.generate.server_spec import ServerSpec, load_server
-from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
+from beasy_sched.model.platform import (
+    OFF_PROPERTY,
+    OLD_OFF_PROPERTY,
+    OLD_POWERS_PROPERTY,
+    POWERS_PROPERTY,
+    SPEEDS_PROPERTY,
+    Platform,
+    ServerKind,
+)
 
 MASTER_HOST: Final = "master_host"
 """Name of the host on which Batsim itself runs; it is no machine of the scheduler."""
@@ -73,15 +81,26 @@ def preset_platform(servers: Mapping[str, int], *, one_pstate: bool = False) -> 
 def host_properties(kind: ServerKind) -> dict[str, str]:
     """Return the properties of a host of this kind, as the platform file has them."""
     powers = zip(kind.idle_w, kind.full_w, strict=True)
-    properties = {"wattage_per_state": ", ".join(f"{number(idle)}:{number(full)}" for idle, full in powers)}
     lowest = kind.idle_w[kind.sleep.pstate] if kind.sleep else 0.0
-    properties["wattage_off"] = number(lowest)
+    properties = _power_properties(
+        ", ".join(f"{number(idle)}:{number(full)}" for idle, full in powers), number(lowest)
+    )
     if kind.sleeps:
         properties["sleep_pstates"] = ", ".join(
             f"{s.pstate}:{s.off_pstate}:{s.on_pstate}" for s in kind.sleeps
         )
     properties[SPEEDS_PROPERTY] = ", ".join(number(speed) for speed in kind.speeds_flops)
     return properties
+
+
+def _power_properties(by_pstate: str, off: str) -> dict[str, str]:
+    """Give the powers under both of their names: Batsim 4.2 reads the first of each, 4.0 the second."""
+    return {
+        POWERS_PROPERTY: by_pstate,
+        OLD_POWERS_PROPERTY: by_pstate,
+        OFF_PROPERTY: off,
+        OLD_OFF_PROPERTY: off,
+    }
 
 
 def platform_xml(platform: Platform) -> Iterator[str]:
@@ -92,7 +111,7 @@ def platform_xml(platform: Platform) -> Iterator[str]:
     """
     if not (platform.has_speeds and platform.has_powers):
         raise ConfigError("a platform file needs the speed and the power of every P-state")
-    yield _HEAD.format(master=MASTER_HOST, contents=_contents(platform))
+    yield _HEAD.format(master=MASTER_HOST, contents=_contents(platform), powers=_MASTER_POWERS)
     initial = platform.initial_pstates
     pstates: Sequence[int] = [0] * platform.size if initial is None else initial.tolist()
     bodies = [_host_body(kind) for kind in platform.kinds]
@@ -122,13 +141,12 @@ _HEAD: Final = """\
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <!-- Made by beasy-sched generate platform: {contents}.
      P-states are numbered from 0: computing (fastest first), sleep, switching off, switching on.
-     The power of {master} counts in no figure of Batsim. -->
+     The powers are there under their names of Batsim 4.2 (wattage_...) and of 4.0 (watt_...).
+     {master} is Batsim's default for -m, which gives it its role; its power counts in no figure. -->
 <platform version="4.1">
   <zone id="AS0" routing="Vivaldi">
     <host id="{master}" coordinates="0 0 0" speed="1000000000f">
-      <prop id="role" value="master"/>
-      <prop id="wattage_per_state" value="100:100:200"/>
-      <prop id="wattage_off" value="10"/>
+{powers}
     </host>
 """
 
@@ -140,6 +158,11 @@ def _contents(platform: Platform) -> str:
 
 def _host_body(kind: ServerKind) -> str:
     speeds = ", ".join(f"{number(speed)}f" for speed in kind.speeds_flops)
-    lines = [f'coordinates="0 0 0" speed="{speeds}">']
-    lines += [f'      <prop id="{key}" value="{value}"/>' for key, value in host_properties(kind).items()]
-    return "\n".join([*lines, "    </host>", ""])
+    return f'coordinates="0 0 0" speed="{speeds}">\n{_property_lines(host_properties(kind))}\n    </host>\n'
+
+
+def _property_lines(properties: Mapping[str, str]) -> str:
+    return "\n".join(f'      <prop id="{key}" value="{value}"/>' for key, value in properties.items())
+
+
+_MASTER_POWERS: Final = _property_lines(_power_properties("100:200", "10"))

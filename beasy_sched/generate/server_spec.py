@@ -81,7 +81,9 @@ class ServerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for key, seconds in durations.items():
             if not 0 < seconds < float("inf"):
                 return f"{key}: {seconds!r} is not a duration in seconds (above 0)"
-        if not 0 < min(speeds) <= max(speeds) < float("inf"):
+            if not 0 < 1 / seconds < float("inf"):
+                return f"{key}: {seconds!r} is too short, or too long, for a platform file"
+        if not 0 < min(speeds) <= gflops_to_flops(max(speeds)) < float("inf"):
             return "pstates: speed_gflops must be above 0"
         if any(slow >= fast for fast, slow in itertools.pairwise(speeds)):
             return "pstates: list them from the fastest to the slowest, each speed once"

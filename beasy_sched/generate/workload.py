@@ -16,7 +16,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.batsim_workload import LARGEST_INT
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -90,11 +92,15 @@ class GeneratedWorkload:
         return int(np.count_nonzero(late))
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the workload file, whole or not at all. Raises InputError."""
+        """Write the workload file, whole or not at all. Raises InputError, and ConfigError as below."""
         write_atomic(path, self.json_pieces())
 
     def json_pieces(self) -> Iterator[bytes]:
-        """Make the JSON text, one job a line; jobs of the same run time share a profile."""
+        """Make the JSON text, one job a line; jobs of the same run time share a profile.
+
+        Raises ConfigError for numbers that Batsim could not read.
+        """
+        self._check_numbers()
         encode = msgspec.json.Encoder().encode
         run_times, profile_of = np.unique(self.run_s, return_inverse=True)
         names = [f"p{run}" for run in plain_numbers(run_times)]
@@ -105,6 +111,24 @@ class GeneratedWorkload:
         profiles = zip(names, plain_numbers(run_times), self._flops(run_times), strict=True)
         lines = (b"%s:%s" % (encode(name), encode(self._profile(run, cpu))) for name, run, cpu in profiles)
         yield b'\n],"profiles":{\n' + b",\n".join(lines) + b"\n}}\n"
+
+    def _check_numbers(self) -> None:
+        largest = max(self.nb_res, int(self.hosts.max(initial=0)))
+        if largest > LARGEST_INT:
+            raise ConfigError(f"{largest} hosts: Batsim reads numbers of hosts up to {LARGEST_INT}")
+        with np.errstate(over="ignore"):
+            columns = {
+                "submission time": self.submit_s,
+                "number of flops": self.run_s * self.reference_speed_flops,
+                "walltime": np.nan_to_num(self.walltime_s, nan=0.0, posinf=np.inf),
+            }
+        for name, values in columns.items():
+            wrong = np.flatnonzero(~np.isfinite(values))
+            if len(wrong):
+                raise ConfigError(
+                    f"job {self.ids[wrong[0]]}: the {name} is {values[wrong[0]]:g}, expected a finite number;"
+                    f" its run time is {self.run_s[wrong[0]]:g} s at {self.reference_speed_flops:g} flops/s"
+                )
 
     def _jobs(self, part: slice, names: list[str], profile_of: IntArray) -> Iterator[dict[str, Any]]:
         extras = {key: values[part] for key, values in self.extras.items()}

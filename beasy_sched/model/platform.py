@@ -18,6 +18,12 @@ from beasy_sched.errors import ConfigError
 
 SPEEDS_PROPERTY = "speed_per_state"
 """Host property that carries the speeds (flops/s, comma separated): Batsim sends properties only."""
+POWERS_PROPERTY = "wattage_per_state"
+"""Host property with the powers of each P-state, W; the name that Batsim 4.2 reads."""
+OLD_POWERS_PROPERTY = "watt_per_state"
+"""Its name in Batsim 4.0 and before; Batsim 4.2 passes it on, but meters 0 W."""
+OFF_PROPERTY, OLD_OFF_PROPERTY = "wattage_off", "watt_off"
+"""Host property with the power of a host that is off, W; and its name in Batsim 4.0 and before."""
 
 IntArray = npt.NDArray[np.intp]
 FloatArray = npt.NDArray[np.float64]
@@ -98,7 +104,7 @@ class ServerKind:
         Raises ConfigError when a property is there but cannot be read or does not fit the others.
         """
         try:
-            idle, epsilon, full = parse_wattages(properties.get("wattage_per_state", ""))
+            idle, epsilon, full = host_powers(properties)
             kind = cls(
                 name=name,
                 speeds_flops=_parse_speeds(properties.get(SPEEDS_PROPERTY, "")),
@@ -117,7 +123,7 @@ class ServerKind:
         speeds, powers = len(self.speeds_flops), len(self.idle_w)
         if speeds and powers and speeds != powers:
             raise ConfigError(
-                f"{speeds} speeds but {powers} entries in wattage_per_state: expected one a P-state"
+                f"{speeds} speeds but {powers} entries in {POWERS_PROPERTY}: expected one a P-state"
             )
         named = [p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)]
         known = max(speeds, powers)
@@ -170,23 +176,87 @@ class Platform:
         return all(k.idle_w for k in self.kinds)
 
 
-def parse_wattages(text: str) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+def old_name_note(host: str, properties: Mapping[str, str]) -> str | None:
+    """Tell what Batsim 4.2 makes of a host that has its powers under their older name alone, else None."""
+    if properties.get(POWERS_PROPERTY, "").strip() or not properties.get(OLD_POWERS_PROPERTY, "").strip():
+        return None
+    return (
+        f"host {host!r} has its powers under the name of Batsim 4.0 alone, {OLD_POWERS_PROPERTY}: they are"
+        f" read, but Batsim 4.2 would meter 0 W; add {POWERS_PROPERTY} to such hosts"
+    )
+
+
+Powers = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+"""Idle, epsilon and full power of each P-state, W."""
+
+
+def host_powers(properties: Mapping[str, str], cores: int = 1) -> Powers:
+    """Read a host's powers under either name, ``wattage_per_state`` or the older ``watt_per_state``.
+
+    Where both are there, the newer one counts, and idle and full powers must be the same in both. Raises
+    ConfigError.
+    """
+    new, old = properties.get(POWERS_PROPERTY, ""), properties.get(OLD_POWERS_PROPERTY, "")
+    if not old.strip():
+        return parse_wattages(new)
+    before = _old_powers(old, cores)
+    if not new.strip():
+        return before
+    powers = parse_wattages(new)
+    if (powers[0], powers[2]) != (before[0], before[2]):
+        raise ConfigError(
+            f"{POWERS_PROPERTY} {new!r} and {OLD_POWERS_PROPERTY} {old!r} give different powers: remove one, "
+            "or make them the same"
+        )
+    return powers
+
+
+def parse_wattages(text: str) -> Powers:
     """Read ``wattage_per_state``: ``idle:full`` or ``idle:epsilon:full`` a P-state, in W.
 
-    Returns the idle, epsilon and full powers. With two values on one core, epsilon is the idle power
-    (SimGrid's host_energy plugin). Raises ConfigError.
+    Returns the idle, epsilon and full powers. With two values, epsilon is the idle power (SimGrid's
+    host_energy plugin). Raises ConfigError.
     """
-    rows: list[tuple[float, float, float]] = []
-    for entry in filter(None, (part.strip() for part in text.split(","))):
+    rows = [
+        (watts[0], watts[0] if len(watts) < 3 else watts[1], watts[-1])
+        for watts in _watts(POWERS_PROPERTY, text, "idle:epsilon:full")
+    ]
+    return _columns(rows)
+
+
+def _old_powers(text: str, cores: int) -> Powers:
+    """Read ``watt_per_state``: ``idle:full`` or ``idle:one core:full`` a P-state, in W.
+
+    Epsilon is what the SimGrid that knew both names (before 3.28) made of it: on one core any load draws
+    the full power; on more, the line from all cores to one goes on to no load.
+    """
+    rows = []
+    for watts in _watts(OLD_POWERS_PROPERTY, text, "idle:one_core:full"):
+        idle, full = watts[0], watts[-1]
+        if cores == 1:
+            epsilon = full
+        elif len(watts) == 2:
+            epsilon = idle
+        else:
+            epsilon = watts[1] - (full - watts[1]) / (cores - 1)
+        rows.append((idle, epsilon, full))
+    return _columns(rows)
+
+
+def _watts(name: str, text: str, three: str) -> list[list[float]]:
+    rows = []
+    for entry in (part.strip() for part in text.split(",")) if text.strip() else ():
         try:
             watts = [float(value) for value in entry.split(":")]
         except ValueError:
             watts = []
-        if len(watts) not in (1, 2, 3) or not all(0.0 <= watt < math.inf for watt in watts):
-            raise ConfigError(
-                f"wattage_per_state: {entry!r} is not 'idle:full' or 'idle:epsilon:full' in watts"
-            )
-        rows.append((watts[0], watts[0] if len(watts) < 3 else watts[1], watts[-1]))
+        if len(watts) not in (2, 3) or not all(0.0 <= watt < math.inf for watt in watts):
+            raise ConfigError(f"{name}: {entry!r} is not 'idle:full' or {three!r} in watts")
+        rows.append(watts)
+    return rows
+
+
+def _columns(rows: list[tuple[float, float, float]]) -> Powers:
     if not rows:
         return (), (), ()
     idle, epsilon, full = zip(*rows, strict=True)

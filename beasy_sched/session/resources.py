@@ -6,7 +6,13 @@ import numpy as np
 
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.events import Resource, SimulationBegins
-from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
+from beasy_sched.model.platform import (
+    OLD_POWERS_PROPERTY,
+    POWERS_PROPERTY,
+    SPEEDS_PROPERTY,
+    Platform,
+    ServerKind,
+)
 
 
 def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Platform:
@@ -37,7 +43,7 @@ def _kind_key(resource: Resource) -> tuple[str, ...]:
     return tuple(resource.properties.get(name, "") for name in _KIND_PROPERTIES)
 
 
-_KIND_PROPERTIES = ("wattage_per_state", "sleep_pstates", SPEEDS_PROPERTY)
+_KIND_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, "sleep_pstates", SPEEDS_PROPERTY)
 
 
 def _by_name(names: tuple[str, ...], known: Platform) -> Platform:

@@ -13,6 +13,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.job import ENDS, Job, JobState
+from beasy_sched.model.platform import old_name_note
 from beasy_sched.policies.actions import (
     NO_FACTS,
     Action,
@@ -114,6 +115,9 @@ class Session:
             raise PeerError("a second SIMULATION_BEGINS came in the middle of a simulation")
         options = self.options
         self.cluster = Cluster(platform_of(event, options.platform))
+        notes = (old_name_note(resource.name, resource.properties) for resource in event.resources)
+        if note := next(filter(None, notes), None):
+            self._warn(note)
         self.commander = Commander(self.cluster)
         self._diary = Diary(self._log, self.cluster)
         self.view = View(self.cluster)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
@@ -32,6 +32,8 @@ class Inputs:
     """Use only the first so many hosts (0: all)."""
     limit_by_workload: bool = False
     """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
+    strict: bool = False
+    """Refuse whatever Batsim aborts on, also where what is meant is clear."""
 
     def read(
         self, options: SimulationOptions
@@ -46,6 +48,7 @@ class Inputs:
             roles=self.roles,
             limit=self._limit(workloads),
             energy=options.energy,
+            strict=self.strict,
         )
         events = merge_events(
             read_external_events(path, forward_unknown=options.forward_unknown_events) for path in self.events
@@ -53,7 +56,7 @@ class Inputs:
         return platform, workloads, events if self.events else None
 
     def _limit(self, workloads: Sequence[Workload]) -> int:
-        wanted = max((w.nb_res or 0 for w in workloads), default=0) if self.limit_by_workload else 0
+        wanted = max((w.nb_res for w in workloads), default=0) if self.limit_by_workload else 0
         return min(filter(None, (self.limit, wanted)), default=0)
 
 
@@ -63,9 +66,16 @@ def simulation_from_files(
     prefix: Path | None = None,
     *,
     machine_states: bool = True,
+    note: Callable[[str], None] | None = None,
 ) -> Simulation:
-    """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there. Raises InputError."""
+    """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
+
+    ``note`` is told what the user should know of the files. Raises InputError.
+    """
     platform, workloads, events = inputs.read(options)
+    if note is not None:
+        for text in platform.notes:
+            note(text)
     tracer = None
     if prefix is not None:
         tracer = Tracer(prefix, energy=options.energy, machine_states=machine_states)

@@ -151,3 +151,15 @@ def test_nothing_given() -> None:
 def test_show_something_else(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("hello")
     assert "is not a beasy-sched plan" in str(run("show", tmp_path / "x").exception)
+
+
+def test_a_platform_of_an_older_version_is_read_with_a_warning(inputs: Path) -> None:
+    text = (inputs / "platform.xml").read_text()
+    master = '<host id="master_host" coordinates="0 0 0" speed="1000000000f">'
+    assert master in text
+    (inputs / "old.xml").write_text(text.replace(master, master + '<prop id="role" value="master"/>'))
+    old = run(*files(inputs, platform=f"{inputs}/old.xml"), "--windows", "2", "-q")
+    assert old.exit_code == 0, old.output
+    assert old.stderr.count("warning: host 'master_host' has the property role=master") == 1
+    new = run(*files(inputs), "--windows", "2", "-q")
+    assert (new.exit_code, new.stderr) == (0, "")

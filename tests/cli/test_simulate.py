@@ -42,3 +42,43 @@ def test_a_site_needs_the_daemons_own_account(place: Path, capsys: pytest.Captur
 def test_a_budget_is_measured(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate(place, "--policy", "energybud", "--budget", "60%", "--period", "0:1d") == 2
     assert "leave out --no-power-actions and --no-metering" in capsys.readouterr().err
+
+
+def changed(place: Path, name: str, old: str, new: str) -> Path:
+    text = (place / "p.xml").read_text()
+    assert old in text
+    (place / name).write_text(text.replace(old, new))
+    return place / name
+
+
+ROLE = '<prop id="role" value="master"/>'
+MASTER = '<host id="master_host" coordinates="0 0 0" speed="1000000000f">'
+
+
+def test_a_platform_of_an_older_version_is_read_with_a_warning(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform = str(changed(place, "old.xml", MASTER, MASTER + ROLE))
+    files = ("-p", platform, "-w", str(place / "w.json"))
+    assert exit_code("simulate", *files, "--policy", "fcfs") == 0
+    told = capsys.readouterr().err
+    assert told.count("warning: host 'master_host' has the property role=master and is the master host") == 1
+    assert exit_code("simulate", *files, "--policy", "fcfs", "-m", "none") == 0
+    assert "role" not in capsys.readouterr().err
+
+
+def test_powers_that_batsim_4_2_would_not_find_are_told_once(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform = changed(place, "before.xml", 'id="wattage_', 'id="unknown_')
+    files = ("-w", str(place / "w.json"), "--policy", "workload-reactive")
+    assert exit_code("simulate", "-p", str(place / "p.xml"), *files) == 0
+    usual = capsys.readouterr()
+    assert "warning" not in usual.err
+    assert exit_code("simulate", "-p", str(platform), *files) == 0
+    found = capsys.readouterr()
+    assert found.err.count("has its powers under the name of Batsim 4.0 alone") == 1
+    assert found.out == usual.out  # full hosts draw the same under both names
+    # without metering nobody but the daemon, which has them from the messages, needs the powers
+    assert exit_code("simulate", "-p", str(platform), *files, "--no-metering") == 0
+    assert capsys.readouterr().err.count("has its powers under the name of Batsim 4.0 alone") == 1

@@ -68,6 +68,8 @@ def test_a_profile_that_is_not_simulated_may_be_there_unused(tmp_path):
     assert list(one(tmp_path, {"p": DELAY, "s": smpi}).profiles) == ["p"]
     with pytest.raises(InputError, match="profile 's' has type 'smpi', which needs the replay of MPI traces"):
         one(tmp_path, {"p": {"type": "composed", "seq": ["s"]}, "s": smpi})
+    with pytest.raises(InputError, match="profile 'c': 'seq' names 'q', which does not exist"):
+        one(tmp_path, {"p": DELAY, "c": {"type": "composed", "seq": ["p", "q"]}})
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,7 @@ def test_a_profile_that_is_not_simulated_may_be_there_unused(tmp_path):
         ({"subtime": -1}, "'subtime' is -1"),
         ({"subtime": "soon"}, r"jobs\[0\]: Expected .*, got `str` - at `\$.subtime`"),
         ({"res": 0}, "'res' is 0"),
+        ({"res": 2**31}, "'res' is 2147483648, expected 1 to 2147483647"),
         ({"res": 1.5}, "Expected `int`"),
         ({"profile": "q"}, "the profile 'q' does not exist"),
         ({"id": "x!y"}, "Invalid string job identifier 'x!y'"),
@@ -101,6 +104,10 @@ def test_wrong_jobs(tmp_path, job, message):
         ({"type": "parallel_homogeneous", "cpu": True, "com": 0}, "expected a number"),
         ({"type": "parallel", "cpu": [1, 2], "com": [0]}, "expected 4"),
         ({"type": "parallel", "cpu": [1], "com": [1]}, "the network is not simulated"),
+        (
+            {"type": "parallel", "cpu": [1, 2], "com": [0] * 4},
+            "'res' is 1, but 'cpu' of its profile 'p' has 2",
+        ),
         ({"type": "parallel", "cpu": 1, "com": []}, "'cpu' is not an array"),
         ({"type": "composed", "seq": ["p"]}, "contains itself"),
         ({"type": "composed", "seq": ["none"]}, "which does not exist"),
@@ -125,11 +132,17 @@ def test_wrong_profiles(tmp_path, profile, message):
         ('{"jobs": [', "not valid JSON"),
         ('{"jobs": [{"id": 1, "subtime": NaN}]}', "not valid JSON"),
         ("[1]", "not a Batsim workload"),
-        ({"profiles": {}}, "missing required field `jobs`"),
-        ({"jobs": []}, "missing required field `profiles`"),
-        ({"jobs": [], "profiles": []}, "Expected `object`"),
-        ({"jobs": [3], "profiles": {}}, "jobs"),
-        ({"jobs": [JOB, JOB], "profiles": {"p": DELAY}}, r"jobs\[1\]: the id 'w0!a' occurs twice"),
+        ({"jobs": [], "profiles": {}}, "missing required field `nb_res`"),
+        ({"nb_res": 0, "jobs": [], "profiles": {}}, "'nb_res' is 0, expected the number of hosts"),
+        ({"nb_res": 1.5, "jobs": [], "profiles": {}}, "Expected `int`"),
+        ({"nb_res": 4, "profiles": {}}, "missing required field `jobs`"),
+        ({"nb_res": 4, "jobs": []}, "missing required field `profiles`"),
+        ({"nb_res": 4, "jobs": [], "profiles": []}, "Expected `object`"),
+        ({"nb_res": 4, "jobs": [3], "profiles": {}}, "jobs"),
+        (
+            {"nb_res": 4, "jobs": [JOB, JOB], "profiles": {"p": DELAY}},
+            r"jobs\[1\]: the id 'w0!a' occurs twice",
+        ),
         ("[" * 100_000, "workload.json: "),
     ],
 )

@@ -76,6 +76,104 @@ def test_roles_and_limits(tmp_path):
     assert [name for name, _, _ in found.storage] == ["n3"]
 
 
+def master_with(role):
+    return (
+        f'<host id="master_host" speed="1Gf"><prop id="role" value="{role}"/></host><host id="n" speed="1f"/>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("role", "options", "message"),
+    [
+        ("master", {}, "property role='master', and is given the role 'master' as well .*or give -m none"),
+        ("compute_node", {}, "cannot read 'compute_node,master'; remove the property from the file"),
+        ("storage", {"roles": {"master_host": "storage"}}, r"\(-r\): Batsim cannot read 'storage,storage'"),
+        ("compute_node,storage", {"master": "none"}, "has the role 'compute_node,storage': expected one of"),
+        (" master", {"master": "none"}, "has the role ' master': expected one of"),
+        ("", {"master": "none"}, "no master host: expected a host named 'none'"),
+    ],
+)
+def test_roles_that_batsim_cannot_read(tmp_path, role, options, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read(tmp_path, master_with(role), strict=True, **options)
+    assert "'master_host'" in str(caught.value) or "no master host" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("role", "options"),
+    [("", {}), ("master", {"master": "none"}), ("", {"master": "none", "roles": {"master_host": "master"}})],
+)
+def test_a_role_is_told_once(tmp_path, role, options):
+    found = read(tmp_path, master_with(role), strict=True, **options)
+    assert (found.master, found.platform.names, found.notes) == ("master_host", ("n",), ())
+
+
+def test_older_platforms_of_ours_are_read_with_a_note(tmp_path):
+    found = read(tmp_path, master_with("master"))
+    assert (found.master, found.platform.names) == ("master_host", ("n",))
+    assert len(found.notes) == 1
+    assert "Batsim 4.2 aborts on such a file; remove the property, or give Batsim -m none" in found.notes[0]
+
+
+def with_properties(cores=1, **properties):
+    lines = "".join(f'<prop id="{name}" value="{value}"/>' for name, value in properties.items())
+    return f'{MASTER}<host id="n" speed="2f, 1f" core="{cores}">{lines}</host>'
+
+
+@pytest.mark.parametrize(
+    ("properties", "powers", "notes"),
+    [
+        ({"wattage_per_state": "1:3, 1:2"}, ((1, 1), (1, 1), (3, 2)), 0),
+        ({"watt_per_state": "1:3, 1:2"}, ((1, 1), (3, 2), (3, 2)), 1),
+        ({"watt_per_state": "1:3, 1:2", "cores": 4}, ((1, 1), (1, 1), (3, 2)), 1),
+        ({"watt_per_state": "1:3:6, 1:1:1", "cores": 4}, ((1, 1), (2, 1), (6, 1)), 1),
+        ({"wattage_per_state": "1:3, 1:2", "watt_per_state": "1:3,1.0:2"}, ((1, 1), (1, 1), (3, 2)), 0),
+        ({"wattage_per_state": "1:2:3, 1:1:2", "watt_per_state": "1:3, 1:2"}, ((1, 1), (2, 1), (3, 2)), 0),
+        ({"wattage_off": "5", "watt_off": "5.0"}, ((), (), ()), 0),
+        ({"watt_off": "5"}, ((), (), ()), 0),
+    ],
+)
+def test_both_names_of_the_powers(tmp_path, properties, powers, notes):
+    found = read(tmp_path, with_properties(**properties), strict=True)
+    kind = found.platform.kinds[0]
+    assert (kind.idle_w, kind.epsilon_w, kind.full_w) == powers
+    assert ["Batsim 4.2 would meter 0 W; add wattage_per_state" in note for note in found.notes] == [
+        True
+    ] * notes
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            {"wattage_per_state": "1:3, 1:2", "watt_per_state": "1:3, 1:1"},
+            "wattage_per_state '1:3, 1:2' and watt_per_state '1:3, 1:1' give different powers",
+        ),
+        ({"wattage_off": "5", "watt_off": "6"}, "wattage_off '5' and watt_off '6' differ"),
+        ({"wattage_off": "much"}, "wattage_off: 'much' is not a power"),
+        ({"watt_per_state": "1, 1"}, "watt_per_state: '1' is not 'idle:full' or 'idle:one_core:full'"),
+        ({"wattage_per_state": "1, 1"}, "wattage_per_state: '1' is not 'idle:full'"),
+        ({"wattage_per_state": "1:2, 1:2,"}, "wattage_per_state: '' is not 'idle:full'"),
+    ],
+)
+def test_powers_that_cannot_be_read(tmp_path, properties, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read(tmp_path, with_properties(**properties))
+    assert "host 'n'" in str(caught.value)
+    assert read(tmp_path, with_properties(**properties), energy=False).notes == ()
+
+
+def test_hosts_that_no_job_runs_on_are_checked_as_well(tmp_path):
+    bad = '<prop id="wattage_per_state" value="1:2, 3:4"/></host>'
+    host = '<host id="n" speed="1f"/>'
+    with pytest.raises(InputError, match="host 'master_host': 1 speeds but 2 entries"):
+        read(tmp_path, f'<host id="master_host" speed="1f">{bad}{host}')
+    with pytest.raises(InputError, match="host 'o': 1 speeds but 2 entries"):
+        read(tmp_path, f'{MASTER}{host}<host id="o" speed="1f">{bad}', limit=1)
+    with pytest.raises(InputError, match="two hosts have the name 'master_host'"):
+        read(tmp_path, f'{MASTER}{host}<host id="master_host" speed="1f"/>')
+
+
 SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"/></host>'
 
 

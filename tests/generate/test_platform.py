@@ -56,14 +56,17 @@ def test_the_file_of_a_small_server(tmp_path: Path) -> None:
         '<platform version="4.1">\n'
         '  <zone id="AS0" routing="Vivaldi">\n'
         '    <host id="master_host" coordinates="0 0 0" speed="1000000000f">\n'
-        '      <prop id="role" value="master"/>\n'
-        '      <prop id="wattage_per_state" value="100:100:200"/>\n'
+        '      <prop id="wattage_per_state" value="100:200"/>\n'
+        '      <prop id="watt_per_state" value="100:200"/>\n'
         '      <prop id="wattage_off" value="10"/>\n'
+        '      <prop id="watt_off" value="10"/>\n'
         "    </host>\n"
         '    <host id="my-1" pstate="0" coordinates="0 0 0" '
         'speed="2500000000f, 1100000000f, 0.001f, 0.5f, 0.125f">\n'
         '      <prop id="wattage_per_state" value="50:100, 40:70.5, 5:5, 60:60, 90:90"/>\n'
+        '      <prop id="watt_per_state" value="50:100, 40:70.5, 5:5, 60:60, 90:90"/>\n'
         '      <prop id="wattage_off" value="5"/>\n'
+        '      <prop id="watt_off" value="5"/>\n'
         '      <prop id="sleep_pstates" value="2:3:4"/>\n'
         '      <prop id="speed_per_state" value="2500000000, 1100000000, 0.001, 0.5, 0.125"/>\n'
         "    </host>\n"
@@ -164,7 +167,8 @@ def test_kinds_come_back_from_the_file(specs: list[ServerSpec], data: st.DataObj
 def test_the_reader_of_the_simulator_agrees(tmp_path: Path) -> None:
     written = preset_platform({"taurus": 2, "gros": 11, "parasilo": 1})
     write_platform(written, tmp_path / "p.xml")
-    found = read_simgrid_platform(tmp_path / "p.xml", master="none")
+    found = read_simgrid_platform(tmp_path / "p.xml", strict=True)
+    assert found.notes == ()
     assert found.master == "master_host"
     assert not found.has_network
     read = found.platform

@@ -8,7 +8,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import ServerKind, SleepState
 
 PROPERTIES = {
-    "wattage_per_state": "100:100:200, 90:150, 10, 110:110:110, 130:130:130",
+    "wattage_per_state": "100:100:200, 90:150, 10:10, 110:110:110, 130:130:130",
     "sleep_pstates": "2:3:4",
     "speed_per_state": "1e8, 5e7, 1e-9, 0.5, 0.2",
 }
@@ -54,6 +54,9 @@ def test_the_median_speed_is_the_faster_of_two_middle_ones() -> None:
     [
         ({"wattage_per_state": "a:b"}, "'a:b' is not"),
         ({"wattage_per_state": "1:2:3:4"}, "is not"),
+        ({"wattage_per_state": "100"}, "'100' is not 'idle:full'"),
+        ({"watt_per_state": "1:2"}, "wattage_per_state '.*' and watt_per_state '1:2' give different powers"),
+        ({"wattage_per_state": "", "watt_per_state": "1:x"}, "watt_per_state: '1:x' is not"),
         ({"wattage_per_state": "nan:1"}, "is not"),
         ({"wattage_per_state": "-1:1"}, "is not"),
         ({"wattage_per_state": "1:inf"}, "is not"),

@@ -85,3 +85,12 @@ def test_the_guide_names_variables_and_services_that_exist():
         assert "docker/compose.yaml" in words
         if "up" in words:
             assert set(words[words.index("up") + 1 :]) - {"--build"} <= set(SERVICES)
+
+
+def test_the_default_image_is_one_that_the_guide_says_is_known():
+    image = re.fullmatch(r"\$\{BATSIM_IMAGE:-(.*)\}", SERVICES["batsim"]["image"])
+    guide = (ROOT / "docs/docker.md").read_text()
+    assert image is not None
+    assert f"The default image is `{image[1]}`." in guide
+    tag = image[1].rpartition(":")[2]
+    assert f"`{tag}`" in guide.partition("public repositories use the tags")[2].partition(":")[0]

@@ -160,6 +160,7 @@ def test_signals_end_it_cleanly(tmp_path, number):
         (["--WS", "x.xml", "3"], 2, "--WS is not supported"),
         (["--no-sched"], 2, "--no-sched is not supported"),
         (["-r", "n001"], 2, "expected HOSTS:ROLE"),
+        (["-r", "n001:storage:master"], 2, "expected HOSTS:ROLE"),
         (["-r", "n001:boss"], 2, "has the role 'boss'"),
         (["--mmax", "9"], 2, "only 4 are described"),
         (["--nonsense"], 2, "No such option"),
@@ -179,6 +180,37 @@ def test_usage(tmp_path, arguments, code, text):
     assert text in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert written(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("role", "arguments", "code", "text"),
+    [
+        ("master", [], 2, "role='master', and is given the role 'master' as well"),
+        ("master", ["-m", "none"], 1, "no reply from"),
+        ("", [], 1, "no reply from"),
+        ("storage", ["-r", "master_host:compute_node"], 2, "cannot read 'storage,compute_node'"),
+        ("", ["-m", "none", "-r", "master_host:storage", "-r", "master_host:master"], 1, "no reply from"),
+    ],
+)
+def test_the_master_host_is_told_once(tmp_path, role, arguments, code, text):
+    write_files(tmp_path, [job("a")])
+    platform = tmp_path / "platform.xml"
+    master = '<host id="master_host" coordinates="0 0 0" speed="1Gf"'
+    platform.write_text(
+        platform.read_text().replace(f"{master}/>", f'{master}><prop id="role" value="{role}"/></host>')
+    )
+    done = run(tmp_path, "--timeout", "0.3", *arguments)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+    assert text in done.stderr
+
+
+def test_powers_that_batsim_would_not_find_are_told(tmp_path):
+    write_files(tmp_path, [job("a")])
+    platform = tmp_path / "platform.xml"
+    platform.write_text(platform.read_text().replace("wattage_per_state", "watt_per_state"))
+    done = run(tmp_path, "-E", "--timeout", "0.3")
+    assert done.stderr.count("note: host 'n000' has its powers under the name of Batsim 4.0 alone") == 1
+    assert "note:" not in run(tmp_path, "--timeout", "0.3").stderr
 
 
 def test_the_execution_context(tmp_path):
