@@ -21,6 +21,8 @@ from beasy_sched.protocol import batsim4
 
 _TICK_MS = 200
 _SEND_TIMEOUT_S = 10.0
+_FIRST_WORD_S = 10.0
+_LONGEST_SILENCE_S = 3600.0
 _LARGEST_MESSAGE_BYTES = 1 << 31
 _LARGEST_PORT = 65535
 _EXAMPLE = "expected something like tcp://*:28000"
@@ -45,6 +47,9 @@ class Server(Protocol):
         ...
 
 
+Waiting = Callable[[str, float], None]
+"""Told the endpoint, and for how long (s) nobody has been connected to it."""
+
 Recorder = Callable[[bytes, bytes], None]
 
 
@@ -55,8 +60,18 @@ class Daemon:
     stops at once.
     """
 
-    def __init__(self, endpoint: str, *, timeout_s: float | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        timeout_s: float | None = None,
+        waiting: Waiting | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Bind ``endpoint`` (port 0 takes any free one); wait ``timeout_s`` for a first message.
+
+        ``waiting`` is called now and then, at growing intervals, as long as nobody is connected; ``clock``
+        tells the time by which that is measured, s.
 
         Raises ConfigError for an endpoint that cannot be bound or reached.
         """
@@ -76,7 +91,10 @@ class Daemon:
         self._socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST_MESSAGE_BYTES)
         for option, value in {zmq.TCP_KEEPALIVE: 1, **_KEEPALIVE_S}.items():
             self._socket.setsockopt(option, value)
-        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        self._waiting, self._clock = waiting, clock
+        self._connections: set[int] = set()
+        """Those that there are (file descriptors)."""
         self._peer: int | None = None
         """The connection (a file descriptor) that the simulation under way came by."""
         self._stop: str | None = None
@@ -132,21 +150,36 @@ class Daemon:
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._monitor, zmq.POLLIN)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        since_s = self._clock()
+        word_s = _FIRST_WORD_S
         while True:
             left_s = math.inf if deadline is None else max(deadline - time.monotonic(), 0.0)
             ready = dict(poller.poll(_TICK_MS if left_s > _TICK_MS / 1000 else math.ceil(1000 * left_s)))
             if self._stop is not None:
                 raise Interrupted(f"stopped by {self._stop}")
             if self._monitor in ready:  # first: a new connection may have the number of an old one
-                gone = int(recv_monitor_message(self._monitor)["value"])
-                if self.messages and self._peer in (gone, None):
-                    raise PeerError("the simulator has gone away in the middle of the simulation")
+                self._note_connection()
             elif self._socket in ready:
                 message = self._take()
                 if message is not None:
                     return message
+            waited_s = self._clock() - since_s
+            if self._waiting is not None and waited_s >= word_s and not (self.messages or self._connections):
+                self._waiting(self.endpoint, waited_s)
+                word_s = waited_s + min(5 * word_s, _LONGEST_SILENCE_S)
             if deadline is not None and time.monotonic() >= deadline:
                 raise PeerError(f"no simulator has sent a first message within {timeout_s:g} s")
+
+    def _note_connection(self) -> None:
+        """Take in that someone has connected or left."""
+        event = recv_monitor_message(self._monitor)
+        connection = int(event["value"])
+        if event["event"] == zmq.EVENT_ACCEPTED:
+            self._connections.add(connection)
+            return
+        self._connections.discard(connection)
+        if self.messages and self._peer in (connection, None):
+            raise PeerError("the simulator has gone away in the middle of the simulation")
 
     def _take(self) -> bytes | None:
         """Take what has come; None where it came from another than the simulator that is served."""

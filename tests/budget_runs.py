@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,14 +51,17 @@ def world_of(hosts: int, *jobs: tuple[float, int, float, float]) -> World:
     return World(hosts, 0, tuple(WorldJob(*job) for job in jobs), ())
 
 
-def run_budget(world: World, policy: str, **options: Any) -> BudgetRun:
-    """Run without a site."""
+def run_budget(
+    world: World, policy: str, *, heard: Callable[[Message], Sequence[Message]] | None = None, **options: Any
+) -> BudgetRun:
+    """Run without a site; ``heard`` makes of a message of the simulator's what the session gets."""
     session = Session(make_policy(policy, options))
     simulation = world.simulation()
     done = BudgetRun(session, None)  # type: ignore[arg-type]
 
     def decide(message: Message) -> Reply:
-        reply = session.step(message)
+        replies = [session.step(each) for each in (heard(message) if heard else [message])]
+        reply = Reply(replies[-1].now, [decision for each in replies for decision in each.decisions])
         done.decisions.extend(reply.decisions)
         starts = sum(isinstance(x, ExecuteJob) for x in reply.decisions)
         if starts and session.cluster is not None:

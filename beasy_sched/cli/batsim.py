@@ -106,7 +106,7 @@ def _simulate(given: dict[str, Any], timeout: float | None, say: Callable[[str],
             raise DecisionRefused(f"{error}\nBatsim aborts here; no output file was written") from None
         finally:
             scheduler.close()
-    for note in result.notes:
+    for note in (*result.notes, *scheduler.notices):
         say(f"note: {note}")
     if result.ending is Ending.DEADLOCK:
         why = (

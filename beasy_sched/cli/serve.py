@@ -59,7 +59,8 @@ def serve(
     settings = settings_of(**shared)
     build_session(settings)  # bad settings are told before anything listens
     known = _read_platform(platform)
-    with Daemon(socket_endpoint, timeout_s=timeout) as daemon:
+    waiting = None if verbosity in ("quiet", "silent") else say_waiting
+    with Daemon(socket_endpoint, timeout_s=timeout, waiting=waiting) as daemon:
         for run in itertools.count(1):
             files = RunFiles(
                 _numbered(prefix, run), settings, decisions=decisions, record=_numbered_file(record, run)
@@ -70,6 +71,16 @@ def serve(
                 _serve_one(daemon, settings, known, files, verbosity, idle_is_fine=run > 1)
             if not keep_serving:
                 return
+
+
+def say_waiting(endpoint: str, waited_s: float) -> None:
+    """Tell that nobody has come, and what to do; nothing where nobody can read it."""
+    with contextlib.suppress(OSError, ValueError):  # stderr was closed: no reason to stop serving
+        click.echo(
+            f"no simulator has connected to {_reachable(endpoint)} for {waited_s:.0f} s; still waiting:"
+            f" start Batsim with '-s {_reachable(endpoint)}'",
+            err=True,
+        )
 
 
 def _serve_one(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -10,7 +12,26 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import FloatArray
 
-ENERGY_TOLERANCE_J = 1e-6
+ENERGY_TOLERANCE: Final = 1e-9
+"""Energies that differ by this share of the largest of them are the same.
+
+Measured energies have last digits that mean nothing: Batsim prints six decimals, adds host by host and
+interval by interval, and its clock is up to half a microsecond from the times that it prints. In a week
+that is 1e-13 of the energy used since time 0, or 1e-3 J of an energy that was reckoned from printed times.
+Decisions at the limit are common and must not hang on them: a budget that is used up exactly, a supply that
+is the demand.
+"""
+_LEAST_TOLERANCE_J: Final = 1e-6
+"""What Batsim's six decimals cannot tell apart, however small the energies are."""
+
+
+def energy_tolerance_j(*energies_j: float) -> float:
+    """Return how far apart energies may be that are the same (J), where those in play are ``energies_j``.
+
+    Infinite ones do not count.
+    """
+    largest_j = max((abs(energy_j) for energy_j in energies_j if math.isfinite(energy_j)), default=0.0)
+    return ENERGY_TOLERANCE * largest_j + _LEAST_TOLERANCE_J
 
 
 @dataclass
@@ -50,11 +71,15 @@ class StepBudget:
         total_j = np.cumsum(self.wake_cost_j(hosts, pstate))
         count = len(hosts)
         if self.veto:
-            fits = total_j <= self.headroom_j + ENERGY_TOLERANCE_J
+            fits = total_j <= self.headroom_j + self._tolerance_j
             count = len(hosts) if fits.all() else int(fits.argmin())
         if count:
             self.headroom_j -= float(total_j[count - 1])
         return count
+
+    @property
+    def _tolerance_j(self) -> float:
+        return energy_tolerance_j(self.supply_j)
 
     def start_cost_j(self, hosts: HostIds) -> float:
         """Energy that a job on idle ``hosts`` adds until the end of the step at most, J."""
@@ -75,7 +100,7 @@ class StepBudget:
         self.headroom_j += job_w * self.remaining_s
 
     def _take(self, cost_j: float) -> bool:
-        if self.veto and cost_j > self.headroom_j + ENERGY_TOLERANCE_J:
+        if self.veto and cost_j > self.headroom_j + self._tolerance_j:
             return False
         self.headroom_j -= cost_j
         return True

@@ -16,7 +16,7 @@ from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.job import Job
 from beasy_sched.model.power import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.policies.actions import Action, Facts, Kill, SetPState
-from beasy_sched.policies.budget import ENERGY_TOLERANCE_J
+from beasy_sched.policies.budget import energy_tolerance_j
 
 NO_ENERGY = "guard: no energy for it"
 
@@ -115,6 +115,7 @@ class Guard:
         """The P-state in which each host sleeps, -1 where it cannot."""
         self._facts: dict[str, float | int | str] = {}
         """What the present step has, and what its servers need."""
+        self._tolerance_j = energy_tolerance_j()
 
     def shed(
         self,
@@ -132,17 +133,18 @@ class Guard:
         energy_j = committed_energy_j(self.cluster, wish, now, dt_s)
         needed_j = float(energy_j.sum())
         missing_j = needed_j - supply_j
+        self._tolerance_j = energy_tolerance_j(supply_j, needed_j)
         self._facts = {"supply_j": supply_j, "needed_j": needed_j, "missing_j": missing_j}
         if soc_pct is not None:
             self._facts["soc_pct"] = soc_pct
         actions: list[Action] = []
-        if missing_j > ENERGY_TOLERANCE_J:
+        if missing_j > self._tolerance_j:
             missing_j -= self._cancel_wakes(actions, wish, energy_j, now, dt_s)
-        if missing_j > ENERGY_TOLERANCE_J:
+        if missing_j > self._tolerance_j:
             unused = (self.cluster.state == IDLE) | self.cluster.leaving
             idle = np.flatnonzero(unused & ~self.cluster.held)
             missing_j -= self._put_to_sleep(actions, idle, energy_j, missing_j, dt_s)
-        if missing_j > ENERGY_TOLERANCE_J:
+        if missing_j > self._tolerance_j:
             missing_j -= self._kill(actions, energy_j, missing_j, now, dt_s)
         return actions, -missing_j
 
@@ -180,7 +182,7 @@ class Guard:
         order = np.lexsort((-idle, -saves_j))
         order = order[saves_j[order] > 0]
         total_j = np.cumsum(saves_j[order])
-        enough = int(np.searchsorted(total_j, missing_j - ENERGY_TOLERANCE_J)) + 1
+        enough = int(np.searchsorted(total_j, missing_j - self._tolerance_j)) + 1
         chosen = order[:enough]
         saved_j = float(saves_j[chosen].sum())
         self._sleep_actions(actions, idle[chosen], NO_ENERGY, {**self._facts, "saves_j": saved_j})
@@ -201,7 +203,7 @@ class Guard:
         saves_j = [self._kill_saves_j(job, energy_j, dt_s) for _, job in victims]
         chosen = list(range(len(victims)))
         if self.settings.mode is GuardMode.SHED:
-            chosen = _fewest(saves_j, missing_j - ENERGY_TOLERANCE_J)
+            chosen = _fewest(saves_j, missing_j - self._tolerance_j)
         known = {**self._facts, "mode": self.settings.mode.value}
         if missing_j != known["missing_j"]:
             known["still_missing_j"] = missing_j

@@ -134,8 +134,7 @@ class Engine:
         world.now = now = world.clock.now
         world.stamp = round(now, 6)
         if len(ended) > 1:
-            if world.energy:
-                ended.sort(key=_rank)
+            ended.sort(key=_rank if world.energy else _rank_without_energy)
             for action in ended:
                 if action.kind == SWITCH:
                     self._power_states.arrived(*action.subject)
@@ -193,6 +192,10 @@ def _rank(action: Action) -> int:
     if kind == ARRIVAL and action.subject.measures:
         return 1
     return kind if kind >= SWITCH else 0
+
+
+def _rank_without_energy(action: Action) -> int:
+    return int(action.kind == REPLY)
 
 
 def _initial_pstates(world: World, tracer: Tracer) -> None:

@@ -16,9 +16,9 @@ from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.settling import first_settlement
 from beasy_sched.simulator.tally import Tally
 
-CALL, ARRIVAL, REPLY, SWITCH, LEAF = range(5)
-"""What an action of the clock is: a requested call, the wait of a file's sender or of the scheduler's reply,
-a transition, a job's leaf or its walltime."""
+CALL, ARRIVAL, SWITCH, LEAF, REPLY = range(5)
+"""What an action of the clock is: a requested call, the wait of a file's sender, a transition, a job's leaf
+or its walltime, the wait of the scheduler's reply."""
 
 
 class World:

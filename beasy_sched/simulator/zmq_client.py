@@ -9,10 +9,12 @@ from zmq.utils.monitor import recv_monitor_message
 
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.decisions import Reply
-from beasy_sched.model.events import Message
+from beasy_sched.model.events import Message, SimulationEnds
 from beasy_sched.protocol import batsim4
 
 _TICK_MS = 500
+_GRACE_MS = 500
+"""How long a reply is still awaited from a scheduler that has closed its connection."""
 
 
 class ZmqScheduler:
@@ -28,8 +30,14 @@ class ZmqScheduler:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.REQ)
         self._socket.setsockopt(zmq.LINGER, 0)
-        events = zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED
+        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         self._monitor = self._socket.get_monitor_socket(events)
+        self._is_connected = False
+        self._has_left = False
+        """Whether the scheduler spoken to has closed its connection; one that listens later is another."""
+        self._has_answered = False
+        self.notices: list[str] = []
+        """What the user should know of the scheduler."""
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._monitor, zmq.POLLIN)
@@ -44,25 +52,57 @@ class ZmqScheduler:
     def __call__(self, message: Message) -> Reply:
         """Send a message and wait for the reply.
 
+        A reply counts however soon the scheduler leaves after it. The reply to SIMULATION_ENDS is not needed:
+        where none comes, an empty one is returned, and `notices` tells why.
+
         Raises PeerError when the scheduler vanishes or exceeds the time limit, ProtocolError when its
         reply cannot be read.
         """
-        self._socket.send(batsim4.encode_message(message))
+        try:
+            raw = self._ask(batsim4.encode_message(message))
+        except PeerError:
+            if not any(isinstance(event, SimulationEnds) for event in message.events):
+                raise
+            self.notices.append(
+                f"the scheduler at {self.endpoint} did not answer SIMULATION_ENDS:"
+                " its own outputs may be missing"
+            )
+            return Reply(message.now, [])
+        return batsim4.decode_reply(raw)
+
+    def _ask(self, message: bytes) -> bytes:
+        if self._sees_it_leave() and self._has_answered:
+            raise self._gone()
+        self._has_left = False  # where one came and went before it was told anything, another one will do
+        self._socket.send(message)
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
-        while True:
-            ready = dict(self._poller.poll(_TICK_MS))
-            if self._socket in ready:
-                return batsim4.decode_reply(self._socket.recv())
-            if self._monitor in ready:
-                event = recv_monitor_message(self._monitor)["event"]
-                if event == zmq.EVENT_DISCONNECTED:
-                    raise PeerError(
-                        f"the scheduler at {self.endpoint} has gone away in the middle of the simulation"
-                    )
+        while self._socket not in dict(self._poller.poll(_TICK_MS)):
+            if self._sees_it_leave():
+                # The end of the connection may be seen before a reply that came ahead of it.
+                if self._socket.poll(_GRACE_MS):
+                    break
+                raise self._gone()
             if deadline is not None and time.monotonic() > deadline:
                 raise PeerError(
                     f"no reply from {self.endpoint} within {self._timeout_s:g} s: does a scheduler run there?"
                 )
+        self._has_answered = True
+        return self._socket.recv()
+
+    def _sees_it_leave(self) -> bool:
+        """Take in what has happened to the connection; tell whether the scheduler has closed it.
+
+        A connection that ends before its handshake was never told anything: the message waits for the next.
+        """
+        while self._monitor.poll(0):
+            event = recv_monitor_message(self._monitor)["event"]
+            if event == zmq.EVENT_DISCONNECTED and self._is_connected:
+                self._has_left = True
+            self._is_connected = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
+        return self._has_left
+
+    def _gone(self) -> PeerError:
+        return PeerError(f"the scheduler at {self.endpoint} has gone away in the middle of the simulation")
 
     def close(self) -> None:
         """Close the connection."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import signal
 import socket
@@ -10,13 +12,18 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zmq
 from daemon.serving import BEGIN, END, Peer, job, raw, serving
 
+from beasy_sched.cli.serve import say_waiting
+from beasy_sched.daemon import Daemon, Interrupted
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.recording import open_recording
+from beasy_sched.policies.registry import make_policy
+from beasy_sched.session import Session
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -213,3 +220,69 @@ def test_a_fault_of_ours_leaves_the_outputs(tmp_path: Path, options: list[str]) 
     assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"][options == ["--no-decisions"] :]
     assert daemon.summary()["error"] == "internal error: ZeroDivisionError('division by zero')"
     assert len(list(open_recording(tmp_path / "a.rec").exchanges())) == 1
+
+
+class Nobody:
+    """Clock of a daemon that nobody speaks to: a look at it is 7 s of waiting; stops after a day."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.daemon: Daemon | None = None
+
+    def __call__(self) -> float:
+        self.now_s += 7.0
+        if self.now_s > 86_400 and self.daemon is not None:
+            self.daemon._stop = "the test"
+        return self.now_s
+
+
+def wait_a_day(monkeypatch: pytest.MonkeyPatch, *, connect: bool = False) -> list[tuple[str, float]]:
+    said: list[tuple[str, float]] = []
+    clock = Nobody()
+    monkeypatch.setattr("beasy_sched.daemon._TICK_MS", 0)
+    with (
+        Daemon("tcp://127.0.0.1:0", waiting=lambda *what: said.append(what), clock=clock) as daemon,
+        contextlib.ExitStack() as peers,
+    ):
+        clock.daemon = daemon
+        if connect:
+            peers.enter_context(Peer(daemon.endpoint))
+            assert daemon._monitor.poll(30_000)
+        with pytest.raises(Interrupted):
+            daemon.serve(Session(make_policy("easy")))
+        assert all(endpoint == daemon.endpoint for endpoint, _ in said)
+    return said
+
+
+def test_a_daemon_that_nobody_connects_to_says_so_less_and_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited_s = [waited_s for _, waited_s in wait_a_day(monkeypatch)]
+    gaps_s = np.diff([0.0, *waited_s])
+    assert 10 <= gaps_s[0] < 20
+    assert 50 <= gaps_s[1] < 120
+    assert (np.diff(gaps_s[:4]) > 0).all()
+    assert (gaps_s[4:] >= 3600).all()
+    assert 20 < len(gaps_s) < 30
+
+
+def test_it_says_nothing_to_one_that_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wait_a_day(monkeypatch, connect=True) == []
+
+
+def test_what_a_daemon_that_waits_says(capfd: pytest.CaptureFixture[str]) -> None:
+    say_waiting("tcp://0.0.0.0:28000", 61.2)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == (
+        "no simulator has connected to tcp://127.0.0.1:28000 for 61 s; still waiting: start Batsim with"
+        " '-s tcp://127.0.0.1:28000'\n"
+    )
+
+
+@pytest.mark.parametrize("stderr", ["closed", "gone"])
+def test_a_closed_terminal_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch, stderr: str) -> None:
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr("sys.stderr", stream if stderr == "closed" else None)
+    say_waiting("tcp://0.0.0.0:28000", 10.0)

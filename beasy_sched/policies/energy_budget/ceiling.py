@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from beasy_sched.model.platform import FloatArray
+from beasy_sched.policies.budget import ENERGY_TOLERANCE
 from beasy_sched.policies.energy_budget.commitments import Commitments
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
 from beasy_sched.policies.energy_budget.projection import BoolArray, Passing
@@ -25,7 +26,7 @@ class Ceiling:
         """``rest_w``: power of all hosts without their jobs."""
         self._passing = passing
         self._start_s, self._end_s = max(now, period.start_s), period.end_s
-        self._limit_w = limit_w * (1 + 1e-12)
+        self._limit_w = limit_w * (1 + ENERGY_TOLERANCE)
         first = int(jobs.end_s.searchsorted(self._start_s, side="right"))
         ends_s, extra_w = jobs.end_s[first:], jobs.extra_w[first:]
         inside = int(ends_s.searchsorted(self._end_s))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from beasy_sched.policies.budget import energy_tolerance_j
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -35,8 +36,14 @@ class EnergyCounter:
         """When the next measurement is due; infinite after the last."""
         self._now_s = 0.0
         self._at_start_j = 0.0
+        self._last_j = 0.0
         if period.start_s == 0:
             self.measured(0.0, 0.0)
+
+    @property
+    def tolerance_j(self) -> float:
+        """How far from zero a balance is still zero, by the budget and by all the energy measured, J."""
+        return energy_tolerance_j(self.budget_j, self._last_j)
 
     def advance(self, now: float, draw_w: float) -> None:
         """Let time pass to ``now`` (s) at an estimated power."""
@@ -57,6 +64,7 @@ class EnergyCounter:
             return
         if self.used_j is None:
             self._at_start_j = energy_j
+        self._last_j = energy_j
         self.stages += 1
         self.used_j = energy_j - self._at_start_j
         passed_s = min(at_s, period.end_s) - period.start_s
@@ -64,7 +72,7 @@ class EnergyCounter:
         self.available_j = self.rate_w * passed_s - self.used_j if passed_s else 0.0
         if math.isfinite(self.budget_j):
             self.overestimated_j += self.available_j - estimated_j
-        if self.available_j < -1e-9 * self.budget_j:
+        if self.available_j < -self.tolerance_j:
             self.stages_in_debt += 1
             self.largest_debt_j = max(self.largest_debt_j, -self.available_j)
         self._set_due(at_s)

@@ -102,7 +102,8 @@ class Ledger:
             idle_j += float((self._off_again_j * self._counts[:, BUSY]).sum())
         available_j -= float(settling_j.sum()) - float(settling_j[:, IDLE].sum())
         passing = Passing(idle_j, self._idle)
-        return Projection(self.period, self.counter.rate_w, now, available_j, rest_w, self._jobs, passing)
+        rate_w, tolerance_j = self.counter.rate_w, self.counter.tolerance_j
+        return Projection(self.period, rate_w, now, available_j, rest_w, self._jobs, passing, tolerance_j)
 
     def ceiling(self, now: float) -> Ceiling:
         """Return the power to come, under the limit."""

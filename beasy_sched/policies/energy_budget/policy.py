@@ -80,6 +80,7 @@ class BudgetedEasy(Policy):
         self._fleet = Fleet(view, self._switches)
         self._jobs = Commitments()
         self._seen_openings = -1
+        self._acted_s = -np.inf
         self._again_s = np.inf
         self._tested = self._outage = False
         self._test: EnergyTest | None = None
@@ -117,7 +118,7 @@ class BudgetedEasy(Policy):
         elif view.has_site and view.queue:
             taken = int(np.count_nonzero(self._fleet.taken))
             self._actions += wake_for_queue(view, hosts_wanted(view, taken), view.free_count - taken)
-        self._seen_openings = view.openings
+        self._remember_openings(view)
         if ledger is not None:
             self._look_again(view, ledger)
         return self._actions
@@ -129,6 +130,17 @@ class BudgetedEasy(Policy):
             self._outage = not view.all_available
             for job in view.running.values():
                 self._jobs.recount(job.id, view.usable_hosts(job))
+
+    def _remember_openings(self, view: View) -> None:
+        """Take note of what has been looked at: not of what this decision changes, which is news later.
+
+        An instant can come in several messages: only one that lies ahead is later.
+        """
+        acts = any(not isinstance(action, Postpone) for action in self._actions)
+        if acts or view.now > self._acted_s + TIME_TOLERANCE_S:
+            self._seen_openings = view.openings
+        if acts:
+            self._acted_s = view.now
 
     # --- starting ---------------------------------------------------------------------------------------
 

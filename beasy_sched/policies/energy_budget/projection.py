@@ -79,12 +79,16 @@ class Projection:
         rest_w: float,
         jobs: Commitments,
         passing: Passing,
+        tolerance_j: float,
     ) -> None:
-        """``available_j``: the counter; ``rest_w``: power of all hosts without their jobs."""
+        """``available_j``: the counter; ``rest_w``: power of all hosts without their jobs.
+
+        ``tolerance_j``: a balance that is below zero by no more is none.
+        """
         self._passing = passing
         self._start_s = max(now, period.start_s)
         self._end_s = period.end_s
-        self._tolerance_j = 1e-12 * rate_w * period.length_s + 1e-6
+        self._tolerance_j = tolerance_j
         first = int(jobs.end_s.searchsorted(self._start_s, side="right"))
         ends_s, extra_w = jobs.end_s[first:], jobs.extra_w[first:]
         inside = int(ends_s.searchsorted(self._end_s))

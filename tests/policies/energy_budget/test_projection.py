@@ -15,6 +15,7 @@ from beasy_sched.policies.energy_budget.projection import Passing, Projection
 
 START, END = 100.0, 200.0
 PERIOD = BudgetPeriod(START, END, 10.0, 1.0, True)
+TOLERANCE_J = 1e-6
 NEAR = 1e-3
 """Balances (J) nearer to zero than this are not judged: rounding may decide."""
 
@@ -40,7 +41,7 @@ def test_a_job_is_admitted_exactly_if_no_point_of_the_balance_is_below_zero(
     now, available, rate, floor, running = case
     known, kept = commitments(running, now)
     start_j = float(available) if now >= START else 0.0
-    test = Projection(PERIOD, rate, now, start_j, floor, known, Passing(float(passing), 2))
+    test = Projection(PERIOD, rate, now, start_j, floor, known, Passing(float(passing), 2), TOLERANCE_J)
     end = float(now + lasts)
     lowest = lowest_balance_j(now, start_j - passing, rate, (START, END), floor, [*kept, (end, extra)])
     expected = lowest >= 0 or end <= START
@@ -63,7 +64,7 @@ def test_after_starts_as_if_they_had_been_running(
     now, available, rate, floor, running = case
     known, kept = commitments(running, now)
     start_j = float(available) if now >= START else 0.0
-    test = Projection(PERIOD, rate, now, start_j, floor, known, Passing(0.0, 0))
+    test = Projection(PERIOD, rate, now, start_j, floor, known, Passing(0.0, 0), TOLERANCE_J)
     for end, power in more:
         if end > now:
             test.start(float(power), float(end), 0)
@@ -88,7 +89,7 @@ def test_a_promise_is_kept(
     now, available, rate, floor, running = case
     known, _ = commitments(running, now)
     start_j = float(available) if now >= START else 0.0
-    test = Projection(PERIOD, rate, now, start_j, floor, known, Passing(0.0, 0))
+    test = Projection(PERIOD, rate, now, start_j, floor, known, Passing(0.0, 0), TOLERANCE_J)
     when = test.earliest(float(now), float(extra), float(lasts))
     assert when <= max(now, END)
     need_j = test.promise(when, float(extra), float(lasts))
@@ -96,7 +97,7 @@ def test_a_promise_is_kept(
     end = float(now + others_lasts)
     if not test.admits(np.array([float(other)]), np.array([end]), np.array([1.0]))[0] or end <= START:
         return
-    again = Projection(PERIOD, rate, now, start_j, floor, known, Passing(0.0, 0))
+    again = Projection(PERIOD, rate, now, start_j, floor, known, Passing(0.0, 0), TOLERANCE_J)
     again.start(float(other), end, 0)
     if when < END:
         assert again.earliest(when, float(extra), float(lasts)) <= when + 1e-6
@@ -106,7 +107,7 @@ def test_a_dip_in_the_middle_counts() -> None:
     """100 J are there; a running job takes 9 W more than comes until 110, then 50 W are saved."""
     known = Commitments()
     known.add("running", 110.0, 59.0, 1)
-    test = Projection(PERIOD, 100.0, 100.0, 100.0, 50.0, known, Passing(0.0, 0))
+    test = Projection(PERIOD, 100.0, 100.0, 100.0, 50.0, known, Passing(0.0, 0), TOLERANCE_J)
     power = np.array([1.0, 1.1, 49.0, 51.0])
     end, hosts = np.full(4, 190.0), np.ones(4)
     assert test.admits(power, end, hosts).tolist() == [True, False, False, False]
@@ -114,7 +115,7 @@ def test_a_dip_in_the_middle_counts() -> None:
 
 def test_the_need_is_what_the_counter_must_hold() -> None:
     """40 W more than there is, for 50 s."""
-    test = Projection(PERIOD, 100.0, 100.0, 0.0, 60.0, Commitments(), Passing(0.0, 0))
+    test = Projection(PERIOD, 100.0, 100.0, 0.0, 60.0, Commitments(), Passing(0.0, 0), TOLERANCE_J)
     when = test.earliest(100.0, 80.0, 50.0)
     assert when == pytest.approx(150.0, abs=0.11)
     assert test.promise(when, 80.0, 50.0) == pytest.approx(2000.0, abs=5)

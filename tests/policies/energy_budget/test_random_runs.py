@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from budget_runs import HIGH, BudgetRun, lowest_balance_j, run_budget
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import FAST, SLOW, World, WorldJob
 
-from beasy_sched.model.decisions import ExecuteJob
+from beasy_sched.model.decisions import CallMeLater, ExecuteJob
+from beasy_sched.model.events import EnergyAnswer, Message, SimulationEnds
 from beasy_sched.simulator import Ending
 
 POLICIES = ["energybud", "reducepc", "powercap"]
@@ -148,3 +150,75 @@ def test_the_counter_is_the_simulators_energy(seed: int, policy: str) -> None:
     counter = policy_run.session.policy.ledger.counter
     assert counter.stages == 2
     assert counter.overestimated_j == pytest.approx(0.0, abs=1e-6 * counter.used_j)
+
+
+def decided(done: BudgetRun) -> list[tuple[Any, ...]]:
+    """Every decision but for its times, in order."""
+    found = []
+    for decision in done.decisions:
+        fields = msgspec.structs.asdict(decision)
+        told = [str(value) for name, value in fields.items() if name not in ("timestamp", "at")]
+        found.append((type(decision).__name__, *told))
+    return found
+
+
+def times(done: BudgetRun) -> list[float]:
+    """When each decision was taken, and for when it asks."""
+    return [at for x in done.decisions for at in (x.timestamp, x.at if isinstance(x, CallMeLater) else 0.0)]
+
+
+def case_of(seed: int, shutdown: str, allocation: str) -> tuple[World, dict[str, Any]]:
+    world, options = random_case(np.random.default_rng([3, seed]), most_jobs=40)
+    return world, options | {"shutdown": shutdown, "allocation": allocation}
+
+
+def same_decisions(found: BudgetRun, expected: BudgetRun) -> None:
+    assert decided(found) == decided(expected)
+    assert times(found) == pytest.approx(times(expected), abs=1e-3, rel=0)
+
+
+@pytest.mark.parametrize("allocation", ["any", "contiguous"])
+@pytest.mark.parametrize("shutdown", ["none", "opportunistic"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_decision_hangs_on_the_last_digit_of_a_measurement(
+    policy: str, shutdown: str, allocation: str
+) -> None:
+    """Shares and times are round numbers here: balances that are exactly zero come often."""
+    for seed in range(20):
+        world, options = case_of(seed, shutdown, allocation)
+        exact = run_budget(world, policy, **options)
+        signs = np.random.default_rng(seed)
+
+        def noisy(message: Message, signs: np.random.Generator = signs) -> list[Message]:
+            events = [_noisy(x, signs) if isinstance(x, EnergyAnswer) else x for x in message.events]
+            return [Message(message.now, events)]
+
+        same_decisions(run_budget(world, policy, heard=noisy, **options), exact)
+
+
+def _noisy(answer: EnergyAnswer, signs: np.random.Generator) -> EnergyAnswer:
+    error_j = 1e-12 * answer.consumed_energy_j + 1e-6
+    return EnergyAnswer(answer.timestamp, answer.consumed_energy_j + signs.choice([-1, 1]) * error_j)
+
+
+@pytest.mark.parametrize("allocation", ["any", "contiguous"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_decision_hangs_on_how_an_instant_is_divided(policy: str, allocation: str) -> None:
+    for seed in range(20):
+        world, options = case_of(seed, "none", allocation)
+        exact = run_budget(world, policy, **options)
+        same_decisions(run_budget(world, policy, heard=divided, **options), exact)
+
+
+@pytest.mark.parametrize("seed", [0, 4, 8, 12, 14, 16])
+def test_hosts_that_switch_are_looked_at_when_time_has_passed(seed: int) -> None:
+    """And not only by an empty message of the same instant, if one comes."""
+    world, options = case_of(seed, "opportunistic", "contiguous")
+    exact = run_budget(world, "energybud", **options)
+    same_decisions(run_budget(world, "energybud", heard=divided, **options), exact)
+
+
+def divided(message: Message) -> list[Message]:
+    """Let an empty message follow, at the same time."""
+    ends = any(isinstance(event, SimulationEnds) for event in message.events)
+    return [message] if ends else [message, Message(message.now, [])]
