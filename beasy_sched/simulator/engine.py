@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from beasy_sched.errors import DecisionRefused
@@ -105,7 +105,7 @@ class Engine:
         mailbox = world.mailbox
         while True:
             if mailbox:
-                if mailbox.take(self._may_send, self._woken):
+                if mailbox.take(self._may_send, self._woken_by_zero_step):
                     self._ready = False
                     return self._told()
             elif ended := world.clock.step():
@@ -138,39 +138,38 @@ class Engine:
             for action in ended:
                 if action.kind == SWITCH:
                     self._power_states.arrived(*action.subject)
-            for action in ended:
-                self._woken(action, arrived=True)
-        else:
-            self._woken(ended[0])
-        world.mailbox.put_rest()
+        elif ended[0].kind == SWITCH:
+            self._power_states.arrived(*ended[0].subject)
+        for action in ended:
+            self._woken(action, world.mailbox.put)
 
-    def _woken(self, action: Action, *, arrived: bool = False) -> None:
+    def _woken_by_zero_step(self, action: Action) -> None:
+        """Let happen what the end of an action without any length brings."""
+        mailbox = self.world.mailbox
+        late = action.kind == LEAF and self.world.energy
+        self._woken(action, mailbox.put_late if late else mailbox.put)
+
+    def _woken(self, action: Action, put: Callable[[Item], None]) -> None:
         """Let happen what an action's end brings."""
         world = self.world
         kind, subject = action.kind, action.subject
         if kind == LEAF:
-            if action is subject.run or action is subject.limit:
-                self._leaf_ended(action)
+            if (action is subject.run or action is subject.limit) and self._execution.leaf_ended(
+                subject, action
+            ):
+                put(Item(partial(world.tell_end, subject)))
         elif kind == ARRIVAL:
             subject.woken()
         elif kind == CALL:
             world.calls -= 1
-            world.mailbox.put(Item(partial(self._tell, RequestedCall(world.stamp))))
+            put(Item(partial(self._tell, RequestedCall(world.stamp))))
         elif kind == SWITCH:
-            if not arrived:
-                self._power_states.arrived(*subject)
             self._power_states.tell(*subject)
         else:
             self._put(subject)
 
     def _tell(self, event: Event) -> None:
         self.world.outbox.append(event)
-
-    def _leaf_ended(self, action: Action) -> None:
-        world, job = self.world, action.subject
-        if self._execution.leaf_ended(job, action):
-            put = world.mailbox.put_late if world.energy else world.mailbox.put
-            put(Item(partial(world.tell_end, job)))
 
     @property
     def finished(self) -> bool:
