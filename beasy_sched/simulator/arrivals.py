@@ -62,7 +62,7 @@ class _Sender:
 
     @property
     def measures(self) -> bool:
-        """Whether energy is measured before the next group is sent, so that the group comes a little later."""
+        """Whether energy is measured before the next group is sent, so that it comes a little later."""
         return False
 
     def _group(self, first: int, after: int) -> Callable[[], None]:
@@ -118,7 +118,7 @@ class _Player(_Sender):
 
 
 class Arrivals:
-    """The senders, one for each workload and one for the events, and what the server does with their items."""
+    """The senders: one for each workload, one for the events; and what the server does with their items."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ next step has the steps that it has missed applied to its rest, one by one, in o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
 from heapq import heappop, heappush
 from typing import Any, Final
 
@@ -64,7 +64,7 @@ class Action:
 class StepClock:
     """The clock and everything that runs on it."""
 
-    __slots__ = ("_drift", "_heap", "_lengths", "_numbers", "_scratch", "_short", "_steps", "_view", "now")
+    __slots__ = ("_drift", "_heap", "_lengths", "_numbers", "_short", "now")
 
     def __init__(self) -> None:
         """Start at time 0."""
@@ -72,11 +72,8 @@ class StepClock:
         """Seconds."""
         self._drift = 0.0
         """What rounding has taken from the clock, s: estimates are made without it."""
-        self._steps = 0
-        self._lengths = np.empty(4096)
-        self._view = memoryview(self._lengths)
-        """The steps so far, s; and the same for single numbers."""
-        self._scratch = np.empty(4097)
+        self._lengths = array("d")
+        """The steps so far, s."""
         self._heap: list[tuple[float, int, Action]] = []
         """Earliest ends; an entry counts only while its action has that ticket."""
         self._short: list[Action] = []
@@ -90,12 +87,14 @@ class StepClock:
 
     def work(self, kind: int, subject: Any, rate: float, left: float = 1.0) -> Action:
         """Begin work that is done at ``rate`` (a fraction per second)."""
-        return self._begin(Action(kind, subject, left, rate, WORK_PRECISION, self.number(), self._steps))
+        return self._begin(
+            Action(kind, subject, left, rate, WORK_PRECISION, self.number(), len(self._lengths))
+        )
 
     def wait(self, kind: int, subject: Any, lasts_s: float) -> Action:
         """Begin to wait."""
         return self._begin(
-            Action(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S, self.number(), self._steps)
+            Action(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S, self.number(), len(self._lengths))
         )
 
     def _begin(self, action: Action) -> Action:
@@ -125,19 +124,19 @@ class StepClock:
 
     def settle(self, action: Action) -> float:
         """Apply to an action the steps that it has missed; return what is left of it."""
-        first, last = action._since, self._steps
+        first, last = action._since, len(self._lengths)
         missed = last - first
         if missed:
             action._since = last
             left, rate = action.left, action.rate
             if missed <= _FEW_STEPS:
-                for length in self._view[first:last].tolist():
+                for length in self._lengths[first:]:
                     left -= rate * length
             else:
-                done = self._scratch[: missed + 1]
-                np.multiply(self._lengths[first:last], rate, out=done[1:])
-                done[0] = left
-                left = float(np.subtract.reduce(done))
+                rests = np.empty(missed + 1)
+                rests[0] = left
+                np.multiply(np.frombuffer(self._lengths, offset=8 * first), rate, out=rests[1:])
+                left = float(np.subtract.reduce(rests))
             action.left = left
         return action.left
 
@@ -159,7 +158,7 @@ class StepClock:
         self._advance(length)
         ended: list[Action] = []
         for action in near:
-            action._since = self._steps
+            action._since = len(self._lengths)
             action.left -= action.rate * length
             if action.left < action._precision:
                 action._ticket = _OVER
@@ -176,16 +175,13 @@ class StepClock:
         self.now = now = before + length
         moved = now - before
         self._drift += (before - (now - moved)) + (length - moved)
-        steps = self._steps
-        if steps == len(self._lengths):
-            self._lengths = np.concatenate((self._lengths, np.empty(steps)))
-            self._view = memoryview(self._lengths)
-            self._scratch = np.empty(2 * steps + 1)
-        self._view[steps] = length
-        self._steps = steps + 1
+        self._lengths.append(length)
 
-    def zero_step(self) -> Iterable[Action]:
-        """End the actions that were made with nothing to do; the clock stands still. Return them by number."""
+    def zero_step(self) -> list[Action]:
+        """End the actions that were made with nothing to do, and return them by number.
+
+        The clock stands still.
+        """
         short, self._short = self._short, []
         ended = [action for action in short if action._ticket != _OVER]
         for action in ended:

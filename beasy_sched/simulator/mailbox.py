@@ -1,9 +1,8 @@
 """What reaches Batsim's server process within one instant, and so which events go into one message.
 
-The server takes one item from its mailbox in each *zero step* of SimGrid (the clock stands still). Each time
-it has taken one, it looks: if the scheduler is ready and no other item waits, all that was gathered goes out
-as one message. What others put into the mailbox in that zero step comes after this look. `docs/conformance.md`
-tells more.
+The server takes one item from its mailbox in each *zero step* of SimGrid, in which the clock stands still.
+After each it looks: if the scheduler is ready and no other item waits, all that was gathered goes out as one
+message. What others put into the mailbox in that zero step comes after this look.
 """
 
 from __future__ import annotations
@@ -19,7 +18,9 @@ class Item:
 
     __slots__ = ("handle", "met", "number", "then")
 
-    def __init__(self, handle: Callable[[], None] | None = None, then: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, handle: Callable[[], None] | None = None, then: Callable[[], None] | None = None
+    ) -> None:
         """``handle`` is what the server does with it; ``then`` what its sender does once it is taken."""
         self.handle = handle
         self.then = then

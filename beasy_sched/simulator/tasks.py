@@ -28,7 +28,7 @@ class Task:
         largest: FloatArray | None = None,
         sharers: FloatArray | None = None,
     ) -> None:
-        """``amount`` of flops on each host, or else (``amount`` 0) the sums and largest executors per host."""
+        """``amount`` of flops on each host, or else (``amount`` 0) the sums and largest executors on each."""
         self.amount = amount
         self.flops = flops
         self.largest = largest
@@ -55,8 +55,9 @@ def start_task(job: SimJob, leaf: Profile) -> Task:
     flops, largest = np.zeros(size), np.zeros(size)
     np.add.at(flops, job.executors, each)
     np.maximum.at(largest, job.executors, each)
-    sharers = np.bincount(job.executors, minlength=size) if isinstance(leaf, Homogeneous) else None
-    return Task(0.0, flops, largest, sharers)
+    sharers = np.zeros(size)
+    np.add.at(sharers, job.executors, 1.0)
+    return Task(0.0, flops, largest, sharers if isinstance(leaf, Homogeneous) else None)
 
 
 def alone(task: Task, table: ModeTable, modes: IntArray) -> tuple[float, float]:
