@@ -64,7 +64,7 @@ class Action:
 class StepClock:
     """The clock and everything that runs on it."""
 
-    __slots__ = ("_drift", "_heap", "_lengths", "_numbers", "_short", "now")
+    __slots__ = ("_drift", "_heap", "_lengths", "_numbers", "now", "short")
 
     def __init__(self) -> None:
         """Start at time 0."""
@@ -76,7 +76,7 @@ class StepClock:
         """The steps so far, s."""
         self._heap: list[tuple[float, int, Action]] = []
         """Earliest ends; an entry counts only while its action has that ticket."""
-        self._short: list[Action] = []
+        self.short: list[Action] = []
         """Actions made with nothing to do: a zero step ends them."""
         self._numbers = 0
 
@@ -99,7 +99,7 @@ class StepClock:
 
     def _begin(self, action: Action) -> Action:
         if action.left < action._precision:
-            self._short.append(action)
+            self.short.append(action)
         self._enter(action)
         return action
 
@@ -182,7 +182,7 @@ class StepClock:
 
         The clock stands still.
         """
-        short, self._short = self._short, []
+        short, self.short = self.short, []
         ended = [action for action in short if action._ticket != _OVER]
         for action in ended:
             action._ticket = _OVER
