@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 from recordings.archive import recordings
-from recordings.replay import compare_csv, compare_events, on_the_wire, recorded_events, replay
+from recordings.replay import compare_csv, compare_messages, recorded_messages, replay
 from recordings.verdicts import OUT_OF_SCOPE, REFUSALS, judge
+
+from beasy_sched.model.events import Message
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
 
@@ -33,12 +35,22 @@ def test_the_table_in_the_docs_is_up_to_date():
         assert f"| {word} |" in row
 
 
-def test_the_comparison_notices_a_shifted_event():
+def test_the_comparison_notices_messages_that_are_joined_or_shifted_or_missing():
     recording = recordings()["dvfs_mid_slow"]
-    told = on_the_wire(replay(recording).told)
-    shifted = [type(told[-1])(told[-1].timestamp + 1e-5)]
-    assert compare_events(told[:-1] + shifted, recorded_events(recording))
-    assert compare_events(told[:-2], recorded_events(recording))
+    told, recorded = replay(recording).told, recorded_messages(recording)
+    assert compare_messages(told, recorded) == []
+    joined = [*told[:-2], Message(told[-2].now, told[-2].events + told[-1].events)]
+    swapped = [*told[:-2], told[-1], told[-2]]
+    shifted = [*told[:-1], Message(told[-1].now + 1e-6, told[-1].events)]
+    for wrong in (joined, swapped, shifted, told[:-1]):
+        assert compare_messages(wrong, recorded)
+
+
+def test_the_comparison_notices_the_order_of_events():
+    recording = recordings()["kill_two"]
+    told, recorded = replay(recording).told, recorded_messages(recording)
+    turned = [Message(message.now, message.events[::-1]) for message in told]
+    assert compare_messages(turned, recorded)
 
 
 def test_the_comparison_notices_a_wrong_figure():

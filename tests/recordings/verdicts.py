@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recordings.archive import Recording, recordings
-from recordings.replay import compare_csv, compare_events, on_the_wire, recorded_events, replay
+from recordings.replay import compare_csv, compare_messages, recorded_messages, replay
 
 OUT_OF_SCOPE = {
     "cluster_order": "the platform has a network: Batsim's own messages take 0.6 ms each",
@@ -82,7 +82,7 @@ class Verdict:
     word: str
     faults: tuple[str, ...]
     why: str = ""
-    events: int = 0
+    messages: int = 0
 
 
 def judge(recording: Recording) -> Verdict:
@@ -90,8 +90,8 @@ def judge(recording: Recording) -> Verdict:
     if recording.name in OUT_OF_SCOPE:
         return Verdict(OUT, (), OUT_OF_SCOPE[recording.name])
     outcome = replay(recording)
-    recorded = recorded_events(recording)
-    faults = compare_events(on_the_wire(outcome.told), recorded)
+    recorded = recorded_messages(recording)
+    faults = compare_messages(outcome.told, recorded)
     if recording.aborted:
         wanted = REFUSALS[recording.name]
         if wanted not in outcome.refusal:
