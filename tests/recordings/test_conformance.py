@@ -1,11 +1,13 @@
 """The embedded simulator against every recorded run of a real Batsim 4.2.1."""
 
+import re
 from pathlib import Path
 
 import pytest
 from recordings.archive import recordings
 from recordings.replay import compare_csv, compare_messages, recorded_messages, replay
 from recordings.verdicts import OUT_OF_SCOPE, REFUSALS, judge
+from recordings.whole_runs import names
 
 from beasy_sched.model.events import Message
 
@@ -26,13 +28,16 @@ def test_no_recording_is_left_out():
     assert sum(name.startswith("soak_") for name in runs) == 10
 
 
-def test_the_table_in_the_docs_is_up_to_date():
-    rows = [line for line in DOCS.read_text().splitlines() if line.startswith("| `")]
-    assert [row.split("`")[1] for row in rows] == sorted(recordings())
-    for row in rows:
-        name = row.split("`")[1]
-        word = "out of scope" if name in OUT_OF_SCOPE else "refused alike" if name in REFUSALS else "match"
-        assert f"| {word} |" in row
+def test_the_lists_in_the_docs_are_up_to_date():
+    text = DOCS.read_text()
+    found = {
+        word: text.partition(f"**{word}**: ")[2].partition("\n")[0] for word in ("Match", "Refused alike")
+    }
+    assert re.findall("`(.+?)`", found["Refused alike"]) == sorted(REFUSALS)
+    matched = sorted(set(recordings()) - set(REFUSALS) - set(OUT_OF_SCOPE))
+    assert re.findall("`(.+?)`", found["Match"]) == matched
+    assert "DIFFERS" not in text
+    assert [row.split("`")[1] for row in text.splitlines() if row.startswith("| `")] == names()
 
 
 def test_the_comparison_notices_messages_that_are_joined_or_shifted_or_missing():

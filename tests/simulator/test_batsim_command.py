@@ -108,7 +108,7 @@ def test_a_refused_decision_exits_with_1_and_leaves_no_file(tmp_path):
 
 def test_a_deadlock_is_said_and_exits_with_0(tmp_path):
     write_files(tmp_path, [job("a")])
-    with Serving(Scripted(), messages=2) as serving:
+    with Serving(Scripted(), messages=3) as serving:
         done = run(tmp_path, port=serving.port)
     assert done.returncode == 0
     assert "Deadlock detected" in done.stderr

@@ -89,8 +89,8 @@ def test_killing_a_job_whose_end_has_not_been_told_is_answered(tmp_path):
     scheduler = Scripted([], [d.ExecuteJob(0, "w0!a", HostSet.of([0]))], late)
     simulation(tmp_path, [job("a"), job("b", 5)]).run(scheduler)
     told = [x for m in scheduler.messages if m.now == 15 for x in m.events]
-    assert [type(x).__name__ for x in told] == ["JobCompleted", "JobsKilled"]
-    assert told[0].end is e.JobEnd.SUCCESS
+    assert [type(x).__name__ for x in told] == ["Notify", "JobCompleted", "JobsKilled"]
+    assert told[1].end is e.JobEnd.SUCCESS
 
 
 def test_a_lost_request_is_answered_in_place_of_a_later_one(tmp_path):
