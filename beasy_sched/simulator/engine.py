@@ -69,12 +69,12 @@ class Engine:
         self._reply_now = reply.now
         self._decisions = iter(reply.decisions)
         mailbox = self.world.mailbox
-        if reply.now <= self.world.now and mailbox.quiet:
+        if reply.now <= self.world.now and mailbox.is_quiet():
             apply = self._requests.apply
             for decision in self._decisions:
                 self._check(decision)
                 apply[type(decision)](decision)
-                if not mailbox.quiet:
+                if not mailbox.is_quiet():
                     break
             else:
                 self._ready = True
@@ -166,7 +166,7 @@ class Engine:
         That is the usual case, and cheaper than the way through the mailbox. Returns whether it was so.
         """
         kind, subject = action.kind, action.subject
-        if not self.world.mailbox.quiet:
+        if not self.world.mailbox.is_quiet():
             return False
         if kind == LEAF:
             if self._execution.leaf_ended(subject, action):

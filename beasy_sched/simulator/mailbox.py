@@ -47,9 +47,8 @@ class Mailbox:
         """Whether an item waits."""
         return bool(self._items)
 
-    @property
-    def quiet(self) -> bool:
-        """Whether nothing is under way, so that the server would take an item at once."""
+    def is_quiet(self) -> bool:
+        """Return whether nothing is under way, so that the server would take an item at once."""
         return not (self._items or self._late or self._clock.short)
 
     def put(self, item: Item) -> None:
