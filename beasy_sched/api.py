@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,8 @@ def generate_power(
     """Write power events, one a step of 300 s, from ``start`` (UTC; default: where the files begin).
 
     ``pv`` and ``wind`` are exports of Renewables.ninja, NASA POWER or CSV files, scaled to ``pv_kw`` and
-    ``wind_kw``; without files the weather is synthetic (``weather``: fields of `SyntheticWeather`).
+    ``wind_kw``; without files the weather is synthetic (``weather``: fields of `SyntheticWeather`). Warns
+    (UserWarning) of what is odd about a file.
     """
     import numpy as np
 
@@ -98,6 +100,9 @@ def generate_power(
         series = read_weather_file(file) if file is not None else sky
         if series is not None and size_kw > 0:
             plants.append(make(series, installed_w=kw_to_w(size_kw)))
+    for plant in plants:
+        for finding in plant.findings:
+            warnings.warn(f"{plant.series.path}: {finding.text}", stacklevel=2)
     start_s = shared_start(plants) if start_s is None else start_s
     window = Window(round(days * SECONDS_PER_DAY / _STEP_S), _STEP_S, start_s)
     total_w = np.sum([np.zeros(window.steps), *(step_power(plant, window) for plant in plants)], axis=0)
