@@ -124,7 +124,8 @@ def simulate(
     """Run a policy on the embedded simulator and return its results.
 
     ``site`` is a site file, or ``"default"``; ``export`` the prefix of the files written (default: in a
-    new temporary folder). Raises ConfigError and InputError, and whatever ends the run early.
+    new temporary folder). Warns (UserWarning) of what is odd about the inputs, and of a run that is not
+    complete. Raises ConfigError and InputError, and whatever ends the run early.
     """
     from beasy_sched.energy.site import read_site_text
     from beasy_sched.outputs.files import RunFiles
@@ -138,5 +139,9 @@ def simulate(
     )
     prefix = os.fspath(export) if export is not None else os.path.join(tempfile.mkdtemp("beasy-sched"), "run")
     inputs = Inputs(platform, [workload], [] if events is None else [events])
-    run_in_process(inputs, RunFiles(prefix, settings))
+    summary = run_in_process(inputs, RunFiles(prefix, settings))
+    for text in summary["warnings"]:
+        warnings.warn(text, stacklevel=2)
+    if not summary["complete"]:
+        warnings.warn(f"the run is not complete: {summary['error'] or 'it ended early'}", stacklevel=2)
     return read_run(prefix)
