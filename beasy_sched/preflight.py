@@ -275,8 +275,8 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
         wanted = max(math.ceil((float(submit_s.max()) + 1) / inputs.site.window_s), 1)
         yield odd(
             "jobs-late",
-            f"{late:,} of {_count(len(submit_s), 'job')} come when the run is over, at {_hours(end_s)}, and are"
-            f" postponed: is --windows {wanted} meant?",
+            f"{late:,} of {_count(len(submit_s), 'job')} come when the run is over, at {_hours(end_s)}, and"
+            f" are postponed: is --windows {wanted} meant?",
         )
     if jobs is None or platform is None:
         return
@@ -284,8 +284,8 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
     if large:
         yield odd(
             "jobs-large",
-            f"{large:,} of {_count(len(jobs.hosts), 'job')} ask for more than {_count(platform.size, 'host')},"
-            " all that there are, and are rejected",
+            f"{large:,} of {_count(len(jobs.hosts), 'job')} ask for more than the {_count(platform.size, 'host')}"
+            " that there are, and are rejected",
         )
     speed = f"{reference_speed_flops(platform) / 1e9:.4g} Gflop/s"
     share = jobs.median_share
