@@ -284,8 +284,8 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
     if large:
         yield odd(
             "jobs-large",
-            f"{large:,} of {_count(len(jobs.hosts), 'job')} ask for more than the {_count(platform.size, 'host')}"
-            " that there are, and are rejected",
+            f"{large:,} of {_count(len(jobs.hosts), 'job')} ask for more than the"
+            f" {_count(platform.size, 'host')} that there are, and are rejected",
         )
     speed = f"{reference_speed_flops(platform) / 1e9:.4g} Gflop/s"
     share = jobs.median_share
