@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,8 @@ def generate_power(
     """Write power events, one a step of 300 s, from ``start`` (UTC; default: where the files begin).
 
     ``pv`` and ``wind`` are exports of Renewables.ninja, NASA POWER or CSV files, scaled to ``pv_kw`` and
-    ``wind_kw``; without files the weather is synthetic (``weather``: fields of `SyntheticWeather`).
+    ``wind_kw``; without files the weather is synthetic (``weather``: fields of `SyntheticWeather`). Warns
+    (UserWarning) of what is odd about a file.
     """
     import numpy as np
 
@@ -98,6 +100,9 @@ def generate_power(
         series = read_weather_file(file) if file is not None else sky
         if series is not None and size_kw > 0:
             plants.append(make(series, installed_w=kw_to_w(size_kw)))
+    for plant in plants:
+        for finding in plant.findings:
+            warnings.warn(f"{plant.series.path}: {finding.text}", stacklevel=2)
     start_s = shared_start(plants) if start_s is None else start_s
     window = Window(round(days * SECONDS_PER_DAY / _STEP_S), _STEP_S, start_s)
     total_w = np.sum([np.zeros(window.steps), *(step_power(plant, window) for plant in plants)], axis=0)
@@ -119,7 +124,8 @@ def simulate(
     """Run a policy on the embedded simulator and return its results.
 
     ``site`` is a site file, or ``"default"``; ``export`` the prefix of the files written (default: in a
-    new temporary folder). Raises ConfigError and InputError, and whatever ends the run early.
+    new temporary folder). Warns (UserWarning) of what is odd about the inputs, and of a run that is not
+    complete. Raises ConfigError and InputError, and whatever ends the run early.
     """
     from beasy_sched.energy.site import read_site_text
     from beasy_sched.outputs.files import RunFiles
@@ -133,5 +139,9 @@ def simulate(
     )
     prefix = os.fspath(export) if export is not None else os.path.join(tempfile.mkdtemp("beasy-sched"), "run")
     inputs = Inputs(platform, [workload], [] if events is None else [events])
-    run_in_process(inputs, RunFiles(prefix, settings))
+    summary = run_in_process(inputs, RunFiles(prefix, settings))
+    for text in summary["warnings"]:
+        warnings.warn(text, stacklevel=2)
+    if not summary["complete"]:
+        warnings.warn(f"the run is not complete: {summary['error'] or 'it ended early'}", stacklevel=2)
     return read_run(prefix)

@@ -60,6 +60,10 @@ class DecisionRefused(BeasyError):
     """The simulator cannot carry out a decision: a real Batsim would abort here."""
 
 
+class RunIncomplete(BeasyError):
+    """A simulation ended before all that was to come had come: a deadlock, or an early end."""
+
+
 class MachineError(BeasyError):
     """Disk, memory or open files of the machine are used up: no fault of what was run."""
 

@@ -22,17 +22,33 @@ def run_in_process(
     progress: Callable[[float], None] | None = None,
     *,
     metering: bool = True,
+    warn: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Run to the end and return the summary; what there is, is written even when the run fails.
 
     ``progress`` is told the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy, allow
-    P-state changes. Raises InputError and ConfigError, and whatever ends the run early; the summary then
+    P-state changes; ``warn`` is told at once what is odd about the inputs, which the summary's warnings
+    hold, too. Raises InputError and ConfigError, and whatever ends the run early; the summary then
     says so. A simulation that ends in a deadlock raises nothing, and says so, too.
     """
     with files:
-        session = build_session(files.settings, log=files.log)
+        session = build_session(files.settings, log=files.log, inputs_checked=True)
         options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
-        simulation = simulation_from_files(inputs, options, files.prefix, note=session.warnings.append)
+
+        def note(text: str) -> None:
+            session.warnings.append(text)
+            if warn is not None:
+                warn(text)
+
+        simulation = simulation_from_files(
+            inputs,
+            options,
+            files.prefix,
+            note=note,
+            site=session.options.site,
+            plans=session.options.plans,
+            windows=session.options.windows,
+        )
         try:
             result = simulation.run(_decide(session, files), progress)
         except BaseException as error:

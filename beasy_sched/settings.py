@@ -32,9 +32,16 @@ class RunSettings(Struct, frozen=True):
 
 
 def build_session(
-    settings: RunSettings, *, platform: Platform | None = None, log: DecisionLog | None = None
+    settings: RunSettings,
+    *,
+    platform: Platform | None = None,
+    log: DecisionLog | None = None,
+    inputs_checked: bool = False,
 ) -> Session:
-    """Make the session that ``settings`` describe. Raises ConfigError and InputError."""
+    """Make the session that ``settings`` describe; the rest is as in `SessionOptions`.
+
+    Raises ConfigError and InputError.
+    """
     policy = make_policy(settings.policy, settings.options)
     if policy.needs_power and settings.site is None:
         raise ConfigError(f"policy {settings.policy!r} lives on a site's power: name one with --site")
@@ -57,5 +64,6 @@ def build_session(
         energy=settings.energy,
         power_actions=settings.power_actions,
         platform=platform,
+        inputs_checked=inputs_checked,
     )
     return Session(policy, options, log)

@@ -13,7 +13,15 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from run_inputs import FORECAST_NAMES, INPUT_NAMES, PLAN_NAMES, make_inputs, make_plan, scenario
+from run_inputs import (
+    FORECAST_NAMES,
+    INPUT_NAMES,
+    PLAN_NAMES,
+    check_inputs,
+    make_inputs,
+    make_plan,
+    scenario,
+)
 from run_options import parse_arguments
 from run_policies import check_policies, folder_name, run_one, run_several
 from two_processes import RunFailed, Stopped
@@ -30,6 +38,7 @@ def run(chosen: argparse.Namespace) -> int:
     check_policies(chosen)
     inputs = make_inputs(chosen)
     plan = make_plan(chosen, inputs)
+    check_inputs(inputs, plan)
     if len(chosen.policies) == 1 and not chosen.markdown:
         run_one(chosen, inputs, plan)  # the scheduler prints what it came to
         print_text(f"The days: {scenario(chosen)}")

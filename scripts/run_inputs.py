@@ -117,6 +117,16 @@ def make_plan(chosen: argparse.Namespace, inputs: Inputs) -> str | None:
     return None if done.returncode else plan
 
 
+def check_inputs(inputs: Inputs, plan: str | None) -> None:
+    """Print what is odd about what the runs will read. Raises Stopped."""
+    arguments = ["check", "-p", inputs.platform, "-w", inputs.workload, "--events", inputs.power]
+    arguments += ["--site", inputs.site, *(["--plan", plan] if plan else []), "-q"]
+    show(arguments)
+    done = subprocess.run([*PROGRAM, *arguments], stdin=subprocess.DEVNULL, check=False)
+    if done.returncode < 0:
+        raise Stopped(-done.returncode)
+
+
 def generate(*arguments: str) -> None:
     """Run `beasy-sched generate`. Raises RunFailed."""
     show(["generate", *arguments])

@@ -18,6 +18,7 @@ _COMMANDS = {
     "simulate": "beasy_sched.cli.simulate:simulate",
     "batsim": "beasy_sched.cli.batsim:batsim",
     "plan": "beasy_sched.cli.plan:plan",
+    "check": "beasy_sched.cli.check:check",
     "campaign": "beasy_sched.cli.campaign:campaign",
     "policies": "beasy_sched.cli.policies:policies",
     "explain": "beasy_sched.cli.explain:explain",

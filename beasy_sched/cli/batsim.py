@@ -13,9 +13,9 @@ import click
 
 from beasy_sched._version import __version__
 from beasy_sched.cli.batsim_options import batsim_options, execution_context, refuse_unsupported, role_map
-from beasy_sched.errors import BeasyError, ConfigError, DecisionRefused
+from beasy_sched.errors import BeasyError, ConfigError, DecisionRefused, RunIncomplete
 
-_DEADLOCK = "Oops! Deadlock detected: nothing is left to happen, but {why}"
+_DEADLOCK = "Deadlock detected: nothing is left to happen, but {why}"
 
 
 def _told(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -49,8 +49,9 @@ def _told(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., 
 def batsim(timeout: float | None, **given: Any) -> None:
     """Simulate a platform for a scheduler over ZeroMQ, as Batsim 4.2.1 does.
 
-    Files, messages and exit codes are Batsim's; the network, MPI replay and storage are not simulated
-    (profiles that need them are refused by name). Start the scheduler first, or within --timeout.
+    Files and messages are Batsim's; a deadlock ends with exit code 1. The network, MPI replay and storage
+    are not simulated (profiles that need them are refused by name). Start the scheduler first, or within
+    --timeout.
 
     \b
     beasy-sched batsim -p platform.xml -w workload.json -e out/run -E \\
@@ -108,16 +109,16 @@ def _simulate(given: dict[str, Any], timeout: float | None, say: Callable[[str],
             scheduler.close()
     for note in (*result.notes, *scheduler.notices):
         say(f"note: {note}")
-    if result.ending is Ending.DEADLOCK:
-        why = (
-            f"jobs wait: {', '.join(result.waiting[:5])}"
-            if result.waiting
-            else "registration was never finished"
-        )
-        click.echo(_DEADLOCK.format(why=why), err=True)
     say(f"jobs={result.jobs}, success={result.succeeded}, makespan={result.makespan_s:.6f}")
     for file in result.files:
         say(f"wrote {file}")
+    if result.ending is not Ending.FINISHED:
+        why = (
+            f"jobs wait: {', '.join(result.waiting[:5])}{' ...' if len(result.waiting) > 5 else ''}"
+            if result.waiting
+            else "registration was never finished"
+        )
+        raise RunIncomplete(_DEADLOCK.format(why=why))
 
 
 def _sched_config(given: dict[str, Any]) -> str:

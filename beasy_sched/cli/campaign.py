@@ -187,6 +187,8 @@ def _tell(outcome: Outcome, quiet: bool) -> None:
     from beasy_sched.experiments.status import result_lines
 
     if not quiet:
+        for text, count in outcome.warnings.items():
+            click.echo(f"warning: {count} of {outcome.executed} runs: {text}", err=True)
         for line in result_lines(outcome.folder):
             click.echo(line)
     if outcome.failed:

@@ -85,6 +85,8 @@ def power(**values: Any) -> None:
     for production, window in zip(productions, windows, strict=True):
         for note in _notes(production, window):
             click.echo(f"note: {production.series.path}: {note}", err=True)
+        for finding in production.findings:
+            click.echo(f"warning: {production.series.path}: {finding.text}", err=True)
     if not options.quiet:
         for line in _summary(options, productions, windows, powers, total):
             click.echo(line, err=True)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from beasy_sched.cli.run_options import run_options, settings_of
+from beasy_sched.errors import RunIncomplete
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -88,10 +89,21 @@ def simulate(
     inputs = Inputs(platform, workloads, events, master_host)
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
+    told: list[str] = []
+
+    def warn(text: str) -> None:
+        if not quiet and text not in told:
+            click.echo(f"warning: {text}", err=True)
+            told.append(text)
+
     with progress_bar("jobs submitted", quiet=quiet) as report:
-        summary = run_in_process(inputs, files, report, metering=metering)
+        summary = run_in_process(inputs, files, report, metering=metering, warn=warn)
+    for text in summary["warnings"]:
+        warn(text)
     if not quiet:
         _tell(summary, files.written)
+    if not summary["complete"]:
+        raise RunIncomplete(f"the run is not complete: {summary['error'] or 'it ended early'}")
 
 
 def _without_metering(shared: dict[str, Any]) -> dict[str, Any]:
@@ -104,8 +116,6 @@ def _without_metering(shared: dict[str, Any]) -> dict[str, Any]:
 def _tell(summary: dict[str, Any], written: list[Path]) -> None:
     from beasy_sched.outputs.table import print_summary
 
-    for warning in summary["warnings"]:
-        click.echo(f"warning: {warning}", err=True)
     print_summary(summary)
     for path in written:
         click.echo(f"wrote {path}", err=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,9 @@ class Outcome:
     executed: int
     """Runs executed by this call; the others had ended before."""
     failed: int
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    """What the runs of this call have warned of, and how many of each: warnings that differ in numbers only
+    are one, in the words of the first."""
 
 
 def begin(
@@ -93,6 +98,9 @@ class _Work:
     provenance: dict[str, dict[str, str]] = field(default_factory=dict)
     """Hashes of the runs under way."""
     executed: int = 0
+    warnings: Counter[str] = field(default_factory=Counter)
+    first_words: dict[str, str] = field(default_factory=dict)
+    """The first warning of each sort."""
 
     def __post_init__(self) -> None:
         self.prepared = Preparation(self.folder)
@@ -106,7 +114,7 @@ class _Work:
         work_through(self.executor, self._plans(), self._plan_done)
         work_through(self.executor, self._runs(), self._run_done)
         failed = write_tables(self.folder, self.specs)
-        return Outcome(self.folder.path, len(self.specs), self.executed, failed)
+        return Outcome(self.folder.path, len(self.specs), self.executed, failed, self._warnings())
 
     def _plans(self) -> Iterator[Task]:
         """The plans that pending runs need and that are not there, each once."""
@@ -153,10 +161,19 @@ class _Work:
             result = RunResult(None, result.error)
         elif result.summary is not None and result.summary["version"] != __version__:
             result = RunResult(None, f"a worker with beasy-sched {result.summary['version']} executed it")
+        self._note(result.summary["warnings"] if result.summary is not None else ())
         row = row_of(spec, self.provenance.pop(spec.key), result.summary, result.error)
         self.folder.add(spec.key, row, result, self.keep)
         self.executed += 1
         self._tell()
+
+    def _note(self, warnings: Sequence[str]) -> None:
+        for sort, text in {re.sub(r"\d[\d.,e+-]*", "#", text): text for text in warnings}.items():
+            self.warnings[sort] += 1
+            self.first_words.setdefault(sort, text)
+
+    def _warnings(self) -> dict[str, int]:
+        return {self.first_words[sort]: count for sort, count in self.warnings.items()}
 
     def _tell(self) -> None:
         if self.progress is not None:

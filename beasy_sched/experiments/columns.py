@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from beasy_sched.experiments.expansion import RunSpec
+from beasy_sched.outputs.summary import job_share_pct
 
 ColumnType = Literal["text", "integer", "number", "flag"]
 
@@ -52,7 +53,7 @@ _PROVENANCE: Final = (
     _known("plan_sha256", "text", "hash of the plan; empty without one"),
 )
 _OUTCOMES: Final = (
-    ("finished", "finished by themselves"),
+    ("finished", "finished by themselves, without an error code"),
     ("failed", "ended by themselves with an error code"),
     ("reached_walltime", "reached their walltime"),
     ("killed", "killed by guard or policy"),
@@ -205,13 +206,9 @@ def row_of(
     for column in COLUMNS:
         if column.place:
             row[column.name] = _found(summary, column.place)
-    submitted = row["jobs_submitted"]
+    jobs = {name.removeprefix("jobs_"): count for name, count in row.items() if name.startswith("jobs_")}
     for column in _PERCENT:
-        name = column.name.removesuffix("_pct")
-        count = row[f"jobs_{name}"]
-        if count is not None and name == "finished":
-            count += row["jobs_failed"]
-        row[column.name] = 100.0 * count / submitted if submitted else None
+        row[column.name] = job_share_pct(jobs, column.name.removesuffix("_pct"))
     return {column.name: row[column.name] for column in COLUMNS}
 
 

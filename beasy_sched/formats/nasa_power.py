@@ -60,6 +60,8 @@ def parse_nasa_power(path: str | os.PathLike[str], text: str, wind_column: str |
     assert series.start_s is not None
     series = replace(series, start_s=series.start_s - shift_h * 3600)
     speeds = [name for name in columns if name in _WIND_COLUMNS or name == wind_column]
+    if speeds and (height := re.fullmatch(r"WS(\d+)M", speeds[0])):
+        series = replace(series, wind_height_m=float(height[1]))
     notes = [note] if note else []
     return with_notes(series, *notes, *(f"wind speed is {name}" for name in speeds))
 

@@ -9,6 +9,8 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+POWER_FIELD = "power_available"
+"""Field of an event (and of the NOTIFY that forwards it) that tells the production, W."""
 EVENT_TYPE = "user_specific_type"
 """The type of the thesis's example; Batsim 4 forwards any type it does not know."""
 
@@ -36,9 +38,9 @@ def power_event_lines(
     for step, power in enumerate(powers.tolist()):
         moment = round(step * step_s, 6)
         if events_format is EventsFormat.BATSIM5:
-            data = json.dumps({"power_available": power})
+            data = json.dumps({POWER_FIELD: power})
             yield json.dumps({"type": "generic", "timestamp": float(moment), "data": data}) + "\n"
             continue
         timestamp = int(moment) if moment == int(moment) else moment
-        event = {"type": EVENT_TYPE, "timestamp": timestamp, "power_available": power}
+        event = {"type": EVENT_TYPE, "timestamp": timestamp, POWER_FIELD: power}
         yield json.dumps(event) + "\n"

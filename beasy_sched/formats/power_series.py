@@ -12,11 +12,10 @@ from beasy_sched.energy.resample import Interpolation, resample
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import read_external_events
 from beasy_sched.formats.power_csv import parse_power_csv
+from beasy_sched.formats.power_events import POWER_FIELD
 from beasy_sched.formats.time_series import POWER
 
 FloatArray = npt.NDArray[np.float64]
-
-_FIELD = "power_available"
 
 
 def read_power_series(
@@ -45,15 +44,17 @@ def read_power_series(
 
 
 def _from_events(path: str | os.PathLike[str], steps: int, step_s: float) -> FloatArray:
-    events = [e for e in read_external_events(path, forward_unknown=True) if _FIELD in e.data]
+    events = [e for e in read_external_events(path, forward_unknown=True) if POWER_FIELD in e.data]
     if not events:
-        raise InputError(path, f"has no event with the field {_FIELD!r}: is it a file of powers?")
+        raise InputError(path, f"has no event with the field {POWER_FIELD!r}: is it a file of powers?")
     for event in events:
-        value = event.data[_FIELD]
+        value = event.data[POWER_FIELD]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
-            raise InputError(None, f"{event.where}: {_FIELD} is {value!r}, expected a power in W, 0 or more")
+            raise InputError(
+                None, f"{event.where}: {POWER_FIELD} is {value!r}, expected a power in W, 0 or more"
+            )
     times = np.array([event.timestamp for event in events])
-    powers = np.array([float(event.data[_FIELD]) for event in events])
+    powers = np.array([float(event.data[POWER_FIELD]) for event in events])
     if times[0] > 0.0:
         raise InputError(path, f"the first power is for {times[0]:g} s: expected one for time 0")
     lasting_s = float(np.median(np.diff(times))) if len(times) > 1 else step_s

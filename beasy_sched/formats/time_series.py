@@ -45,6 +45,8 @@ class TimeSeries:
     """``"pv"``, ``"wind"``, ``"weather"``, or None where the file does not tell."""
     notes: tuple[str, ...] = ()
     """What the reader repaired or assumed, for the user to see."""
+    wind_height_m: float | None = None
+    """Height above the ground of the wind speed, where the file states it."""
 
     def __len__(self) -> int:
         return len(self.lines)

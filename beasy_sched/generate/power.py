@@ -14,6 +14,7 @@ from beasy_sched.energy.resample import Interpolation, resample
 from beasy_sched.energy.sources import PvPlant, WindTurbine
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
+from beasy_sched.preflight import Finding, low_wind, peak_far_below
 from beasy_sched.units import j_to_kwh, w_to_kw
 
 FloatArray = npt.NDArray[np.float64]
@@ -63,6 +64,8 @@ class Production:
     installed_w: float
     ceiling_w: float | None = None
     """Power (W) that no step may exceed, where there is such a bound."""
+    findings: tuple[Finding, ...] = ()
+    """What is odd about the series for such a plant."""
 
 
 def pv_production(
@@ -104,7 +107,8 @@ def wind_production(
         return _from_electricity("wind", series, installed_w, stated_w)
     turbine = WindTurbine(_needed(installed_w, "wind"), cut_in_m_s, rated_m_s, cut_out_m_s)
     power = turbine.power_w(series.columns[WIND_SPEED])
-    return Production("wind", series, power, turbine.rated_w, ceiling_w=turbine.rated_w)
+    found = low_wind(series)
+    return Production("wind", series, power, turbine.rated_w, turbine.rated_w, (found,) if found else ())
 
 
 def shared_start(productions: Sequence[Production]) -> int | None:
@@ -225,7 +229,9 @@ def _from_electricity(
     if installed_w is None and series.capacity_w == 1.0 and stated_w is None:
         raise InputError(series.path, f"is per unit of capacity: give the plant's size with --{name}-kw")
     target_w = capacity_w if installed_w is None else installed_w
-    return Production(name, series, power * (target_w / capacity_w), target_w, ceiling_w=target_w)
+    found = peak_far_below(series, capacity_w)
+    scaled = power * (target_w / capacity_w)
+    return Production(name, series, scaled, target_w, target_w, (found,) if found else ())
 
 
 def _offset_s(series: TimeSeries, window: Window) -> float:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from beasy_sched.outputs.summary import job_share_pct
+
 Summary = dict[str, Any]
 """A run's summary, as `summary.json` holds it."""
 
@@ -40,12 +42,7 @@ class Column:
 
 def _share(state: str) -> Callable[[Summary], float | None]:
     """Percent of the submitted jobs that ended in ``state``."""
-
-    def value(summary: Summary) -> float | None:
-        jobs = summary["jobs"]
-        return 100.0 * jobs[state] / jobs["submitted"] if jobs["submitted"] else None
-
-    return value
+    return lambda summary: job_share_pct(summary["jobs"], state)
 
 
 def _figure(part: str, name: str) -> Callable[[Summary], float | None]:
@@ -63,7 +60,7 @@ COLUMNS = (
     Column("not_completely_finished_pct", ("not", "done"), "not completely finished", "%",
            _share("not_completely_finished")),
     Column("killed_pct", ("", "killed"), "killed", "%", _share("killed")),
-    Column("failed_pct", ("", "failed"), "failed", "%", _share("failed"), where_any=True),
+    Column("failed_pct", ("of it", "failed"), "failed", "%", _share("failed"), where_any=True),
     Column("rejected_pct", ("re-", "jected"), "rejected", "%", _share("rejected"), where_any=True),
     Column("soc_final_pct", ("final", "SoC"), "final SoC", "%", _figure("site", "soc_final_pct")),
     Column("soc_distance_points", ("off", "target"), "final SoC less target", "points",

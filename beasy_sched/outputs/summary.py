@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def summarize(session: Session, settings: RunSettings, error: str | None = None)
         "killed_as_in_paper": sum(counts[state.value] for state in _LOST),
         "windows": [*session.windows],
         "quality": _quality_part(session),
-        "warnings": [*session.warnings, *(session.power.warnings if session.power else ())],
+        "warnings": [*dict.fromkeys((*session.warnings, *(session.power.warnings if session.power else ())))],
     }
     if session.power is not None:
         summary["site"] = _site_part(session.power)
@@ -55,6 +56,18 @@ def summarize(session: Session, settings: RunSettings, error: str | None = None)
     if session.cluster is not None:
         summary |= session.policy.results()
     return summary
+
+
+def job_share_pct(jobs: Mapping[str, Any], outcome: str) -> float | None:
+    """Percent of the submitted jobs with an outcome; None where no job was submitted.
+
+    ``jobs`` is the summary's part of that name. ``finished`` counts the jobs that ended by themselves, with
+    an error code or without, wherever percentages are shown; ``failed`` those of them with one.
+    """
+    if not jobs["submitted"]:
+        return None
+    count = jobs[outcome] + (jobs["failed"] if outcome == "finished" else 0)
+    return float(100.0 * count / jobs["submitted"])
 
 
 def _quality_part(session: Session) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from beasy_sched.outputs.summary import job_share_pct
 from beasy_sched.units import JOULES_PER_KWH
 
 Row = tuple[str, str]
@@ -73,12 +74,13 @@ def _planned_rows(planned: dict[str, Any], site: dict[str, Any], energy_kwh: dic
 
 
 def _job_rows(jobs: dict[str, int]) -> list[Row]:
-    submitted = jobs["submitted"]
-    rows = [("jobs submitted", f"{submitted:,}")]
+    rows = [("jobs submitted", f"{jobs['submitted']:,}")]
     for name, count in jobs.items():
         if name != "submitted" and (count or name in ("finished", "postponed", "killed")):
-            share = f" ({100 * count / submitted:.2f} %)" if submitted else ""
-            rows.append((f"  {name.replace('_', ' ')}", f"{count:,}{share}"))
+            shown = count + jobs["failed"] if name == "finished" else count
+            pct = job_share_pct(jobs, name)
+            label = "  of these, with an error code" if name == "failed" else name.replace("_", " ")
+            rows.append((f"  {label}", f"{shown:,}" + ("" if pct is None else f" ({pct:.2f} %)")))
     return rows
 
 

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from beasy_sched.errors import PeerError
+from beasy_sched.formats.power_events import POWER_FIELD
 from beasy_sched.model.events import JobSubmitted
 from beasy_sched.model.hosts import HostSet
-
-POWER_FIELD = "power_available"
-"""Field of a NOTIFY that tells the production, W."""
 
 
 def hosts_of(data: Mapping[str, Any], size: int) -> HostSet:

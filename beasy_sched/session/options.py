@@ -29,3 +29,6 @@ class SessionOptions:
     """
     platform: Platform | None = None
     """Speeds and powers by host name, where the simulator's properties do not tell them."""
+    inputs_checked: bool = False
+    """Whether all inputs were looked at before the run (`preflight`); otherwise the session looks at what it
+    gets to see of them, and warns."""

@@ -69,6 +69,13 @@ class Outcomes:
             "state": np.array([state.value for state in _STATES])[np.array(self._state, dtype=np.intp)],
         }
 
+    def median_run_share(self) -> float | None:
+        """Median of run time over walltime, of the jobs that finished; None where there is none."""
+        columns = self.columns()
+        chosen = (columns["state"] == JobState.FINISHED.value) & np.isfinite(columns["walltime_s"])
+        run_s = (columns["end_s"] - columns["start_s"])[chosen]
+        return float(np.median(run_s / columns["walltime_s"][chosen])) if len(run_s) else None
+
     def metrics(self) -> dict[str, float | int | None]:
         """Mean and quantiles of waiting time and bounded slowdown, over the jobs that started."""
         columns = self.columns()

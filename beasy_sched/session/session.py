@@ -9,6 +9,7 @@ from typing import Any
 
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
+from beasy_sched.formats.power_events import POWER_FIELD
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
@@ -30,12 +31,13 @@ from beasy_sched.policies.actions import (
 from beasy_sched.policies.base import Policy
 from beasy_sched.policies.budget import StepBudget
 from beasy_sched.policies.view import Measurement, View
+from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_power, short_runs
 from beasy_sched.session.asking import PolicyCaller
 from beasy_sched.session.calls import Calls
 from beasy_sched.session.commands import Commander
 from beasy_sched.session.diary import DecisionLog, Diary
 from beasy_sched.session.kills import Kills
-from beasy_sched.session.notices import POWER_FIELD, computes, hosts_of, power_of
+from beasy_sched.session.notices import computes, hosts_of, power_of
 from beasy_sched.session.options import SessionOptions
 from beasy_sched.session.outcomes import Outcomes
 from beasy_sched.session.power import EnergySource, Phase, PowerSide
@@ -72,6 +74,8 @@ class Session:
         self._queries: deque[bool] = deque()
         """Energy queries without an answer yet: whether the power side waits for it."""
         self._over = False
+        self._announced: tuple[float, float, float] | None = None
+        """When production was announced last, how long after the time before, and how much (s, s, W)."""
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
             e.SimulationEnds: self._on_ends,
@@ -146,6 +150,10 @@ class Session:
                 options.plans.check_fits(self._cluster.platform, site)
             except ConfigError as error:
                 raise ConfigError(f"the plan does not fit this run: {error}") from None
+        if options.plans is not None and not options.inputs_checked:
+            finding = plan_length(options.plans, site, options.windows)
+            if finding is not None:
+                self._warn(finding.text)
         return PowerSide(
             site,
             self._cluster,
@@ -158,10 +166,26 @@ class Session:
 
     def _on_ends(self, event: e.SimulationEnds) -> None:
         self.ended = True
+        if not self.options.inputs_checked:
+            self._look_back()
         for job in [*self._cluster.running.values()]:
             self.outcomes.add(self._cluster.end(job.id, JobState.UNFINISHED, self.now))
         for job in [*self._cluster.queue]:
             self._drop(job, JobState.POSTPONED)
+
+    def _look_back(self) -> None:
+        """Warn of what the inputs must have been, where nobody could look at them before the run."""
+        if self._announced is not None and self.power is not None and self.power.phase is Phase.OVER:
+            last_s, lasting_s, power_w = self._announced
+            short = short_power(last_s + lasting_s, self.power.end_s, power_w)
+            if short is not None:
+                self._warn(short.text)
+        profiles = (profile for some in self._profiles.values() for profile in some.values())
+        if any(profile.get("type") == "delay" for profile in profiles):
+            return  # they run as long on any hosts
+        share = self.outcomes.median_run_share()
+        if share is not None and share < SHORT_RUN_SHARE:
+            self._warn(short_runs(share, "do the workload's flops belong to this platform?").text)
 
     def _on_submitted(self, event: e.JobSubmitted) -> None:
         request = event.job
@@ -207,7 +231,12 @@ class Session:
             hosts = hosts_of(event.data, self._cluster.size)
             self._cluster.set_available(hosts.ids, event.kind == "event_machine_available")
         elif POWER_FIELD in event.data and self.power is not None:
-            self.power.set_production(power_of(event.data), event.timestamp)
+            power_w = power_of(event.data)
+            self.power.set_production(power_w, event.timestamp)
+            before_s, lasting_s, _ = self._announced or (event.timestamp, 0.0, 0.0)
+            if event.timestamp > before_s:
+                lasting_s = event.timestamp - before_s
+            self._announced = event.timestamp, lasting_s, power_w
 
     def _on_call(self, event: e.RequestedCall) -> None:
         self._calls.arrived(event.timestamp)
@@ -306,6 +335,8 @@ class Session:
                 f"policy {self._policy.name!r} measures the energy used, which needs Batsim's -E:"
                 " run both without switching power actions off"
             )
+        if not self._cluster.platform.has_powers and (found := missing_powers(self._cluster.platform)):
+            self._warn(found.text)
         self._query(for_power_side=False)
 
     def _query(self, *, for_power_side: bool) -> None:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
+from beasy_sched.energy.site import Site
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
 from beasy_sched.formats.batsim_workload import Workload, read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
+from beasy_sched.plan.store import PlanStore
+from beasy_sched.preflight import RunInputs, look_at
 from beasy_sched.simulator.options import SimulationOptions
 from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.simulation import Simulation
@@ -67,15 +70,22 @@ def simulation_from_files(
     *,
     machine_states: bool = True,
     note: Callable[[str], None] | None = None,
+    site: Site | None = None,
+    plans: PlanStore | None = None,
+    windows: int = 1,
 ) -> Simulation:
     """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
 
-    ``note`` is told what the user should know of the files. Raises InputError.
+    ``note`` is told what the user should know of the files; what they are looked at together with are the
+    ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
     """
     platform, workloads, events = inputs.read(options)
     if note is not None:
         for text in platform.notes:
             note(text)
+        given = RunInputs(platform.platform, workloads, events, options.energy, site, plans, windows)
+        for finding in look_at(given):
+            note(finding.text)
     tracer = None
     if prefix is not None:
         tracer = Tracer(prefix, energy=options.energy, machine_states=machine_states)

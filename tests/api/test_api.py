@@ -75,3 +75,12 @@ def test_missing_results_are_told_apart(tmp_path: Path) -> None:
 def test_a_bad_date_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="start: found 'soon'"):
         bs.generate_power(tmp_path / "power.txt", pv_kw=1, start="soon")
+
+
+def test_what_is_odd_is_warned_of(tmp_path: Path) -> None:
+    platform = bs.generate_platform({"gros": 4}, tmp_path / "platform.xml")
+    workload = bs.generate_workload(tmp_path / "workload.json", seed=1, jobs=10, hosts=4)
+    power = bs.generate_power(tmp_path / "power.txt", pv_kw=2, seed=1)
+    with pytest.warns(UserWarning, match="the power covers 72 h, the run needs 144 h"):
+        run = bs.simulate(platform, workload, power, site="default", windows=2)
+    assert len(run.summary["warnings"]) == 1

@@ -159,3 +159,33 @@ def test_mistakes_are_told_in_a_line_and_write_nothing(arguments, message, plant
 
 def test_the_plant_of_these_tests_is_read(plant):
     assert len(parse_power_csv(plant, plant.read_text())) == 96
+
+
+def test_power_far_below_the_capacity_is_said(tmp_path, capfd):
+    rows = [f"{(h % 24 >= 12) * 0.18:g}" for h in range(200 * 24)]
+    (tmp_path / "pv.csv").write_text("pv\n" + "\n".join(rows) + "\n")
+    arguments = (
+        "--pv",
+        tmp_path / "pv.csv",
+        "--unit",
+        "kW",
+        "--interval",
+        3600,
+        "-o",
+        tmp_path / "o.txt",
+        "-q",
+    )
+    code, _, err = run(capfd, *arguments, "--pv-capacity-kw", 1)
+    assert code == 0
+    assert err.count("warning") == 1
+    assert "in 200 days its power never exceeds 18 % of its capacity of 1 kW" in err
+    assert "warning" not in run(capfd, *arguments, "--pv-capacity-kw", 0.3)[2]
+
+
+@pytest.mark.parametrize(("column", "warned"), [("WS2M", True), ("WS10M", False)])
+def test_wind_near_the_ground_is_said(column, warned, tmp_path, capfd):
+    rows = [f"2020,6,{1 + h // 24},{h % 24},5.0" for h in range(72)]
+    (tmp_path / "nasa.csv").write_text(f"YEAR,MO,DY,HR,{column}\n" + "\n".join(rows) + "\n")
+    code, _, err = run(capfd, "--wind", tmp_path / "nasa.csv", "--wind-kw", 1, "-o", tmp_path / "o.txt", "-q")
+    assert code == 0
+    assert ("warning" in err and "2 m above the ground" in err) is warned

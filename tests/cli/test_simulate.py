@@ -82,3 +82,20 @@ def test_powers_that_batsim_4_2_would_not_find_are_told_once(
     # without metering nobody but the daemon, which has them from the messages, needs the powers
     assert exit_code("simulate", "-p", str(platform), *files, "--no-metering") == 0
     assert capsys.readouterr().err.count("has its powers under the name of Batsim 4.0 alone") == 1
+
+
+def test_a_run_that_does_not_reach_its_end_is_no_success(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "idle.py").write_text(
+        "from beasy_sched.policies.base import Policy\n"
+        "class Idle(Policy):\n"
+        "    def schedule(self, view):\n"
+        "        return ()\n"
+    )
+    monkeypatch.syspath_prepend(str(place))
+    assert simulate(place, "--policy", "idle:Idle") == 1
+    told = capsys.readouterr().err
+    assert told.splitlines()[-1].startswith("beasy-sched: the run is not complete: deadlock")
+    assert not json.loads((place / "run_summary.json").read_text())["complete"]
+    assert (place / "run_jobs.csv").exists()

@@ -47,6 +47,18 @@ def test_the_table_has_a_row_a_run_and_the_columns_it_should(done):
     assert (runs.wasted_kwh < runs.consumed_kwh).all()
 
 
+def test_what_runs_warn_of_is_told_once(tmp_path, capsys):
+    """300 jobs in three hours are more than four hosts can do; each seed's load is another number."""
+    text = SMALL.replace("jobs = 30", "jobs = 300").replace(
+        '"easy", "follow-plan", "workload-reactive"', '"easy"'
+    )
+    (tmp_path / "busy.toml").write_text(text)
+    assert exit_code("campaign", "run", str(tmp_path / "busy.toml"), "-o", str(tmp_path / "out")) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    (told,) = [line for line in warnings if "the load is" in line]
+    assert told.startswith("warning: 4 of 4 runs: the load is ")
+
+
 def test_policies_of_a_seed_read_the_same(done):
     runs = read_campaign(done).runs
     for name in ("platform", "workload", "power", "plan"):

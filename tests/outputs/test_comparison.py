@@ -6,7 +6,11 @@ import re
 from typing import Any
 
 import pytest
+from small_campaign import scenario
 
+from beasy_sched.experiments.columns import COLUMNS as CAMPAIGN_COLUMNS
+from beasy_sched.experiments.columns import row_of
+from beasy_sched.experiments.expansion import expand
 from beasy_sched.outputs.comparison import (
     COLUMNS,
     Contender,
@@ -14,6 +18,7 @@ from beasy_sched.outputs.comparison import (
     comparison_markdown,
     conditions,
 )
+from beasy_sched.outputs.table import summary_rows
 
 JOBS = dict.fromkeys(
     ("finished", "failed", "reached_walltime", "killed", "not_completely_finished", "postponed", "rejected"),
@@ -61,7 +66,25 @@ def test_a_row_holds_the_figures_of_the_summary():
 def test_every_state_has_its_own_column():
     numbers = dict(zip(JOBS, (100, 8, 16, 24, 32, 40, 48), strict=True))
     values = {column.name: column.value(summary(**numbers)) for column in COLUMNS}
-    assert {name: values[f"{name}_pct"] for name in JOBS} == {name: n / 8 for name, n in numbers.items()}
+    shares = {name: n / 8 for name, n in numbers.items()} | {"finished": (100 + 8) / 8}
+    assert {name: values[f"{name}_pct"] for name in JOBS} == shares
+
+
+def test_finished_means_the_same_in_every_table():
+    """Jobs that ended by themselves, with an error code or without."""
+    given = summary(finished=500, failed=100, killed=200) | {"killed_as_in_paper": 200}
+    (column,) = [column for column in COLUMNS if column.name == "finished_pct"]
+    assert column.value(given) == 75.0
+    hashes = {
+        column.name: "" for column in CAMPAIGN_COLUMNS if "sha256" in column.name or "version" in column.name
+    }
+    row = row_of(expand([scenario()])[0], hashes, given, None)
+    assert (row["finished_pct"], row["jobs_finished"], row["jobs_failed"]) == (75.0, 500, 100)
+    given |= {"settings": {"policy": "easy"}, "quality": {"waiting_s_mean": None, "utilization": None}}
+    del given["site"]
+    rows = dict(summary_rows(given))
+    assert rows["  finished"] == "600 (75.00 %)"
+    assert rows["    of these, with an error code"] == "100 (12.50 %)"
 
 
 @pytest.mark.parametrize("state", ["failed", "rejected"])

@@ -106,13 +106,12 @@ def test_a_refused_decision_exits_with_1_and_leaves_no_file(tmp_path):
     assert written(tmp_path) == []
 
 
-def test_a_deadlock_is_said_and_exits_with_0(tmp_path):
+def test_a_deadlock_is_said_and_exits_with_1(tmp_path):
     write_files(tmp_path, [job("a")])
     with Serving(Scripted(), messages=3) as serving:
         done = run(tmp_path, port=serving.port)
-    assert done.returncode == 0
-    assert "Deadlock detected" in done.stderr
-    assert "w0!a" in done.stderr
+    assert done.returncode == 1
+    assert "beasy-sched: Deadlock detected: nothing is left to happen, but jobs wait: w0!a\n" in done.stderr
     assert "out_schedule.csv" in written(tmp_path)
 
 

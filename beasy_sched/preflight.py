@@ -1,0 +1,545 @@
+"""Looks at a run's inputs together before anything runs: what is odd about them, and what would fail.
+
+Everything here takes what has been read already and returns findings; it opens no file and prints nothing.
+`beasy-sched check`, the simulator, the daemon, campaigns and `generate power` all ask here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+
+from beasy_sched.energy.site import Site
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.batsim_events import ExternalEvent
+from beasy_sched.formats.batsim_profiles import Composed, Delay, Profile
+from beasy_sched.formats.batsim_workload import Workload
+from beasy_sched.formats.expected_runs import profile_run_s
+from beasy_sched.formats.power_events import POWER_FIELD
+from beasy_sched.formats.time_series import POWER, TimeSeries
+from beasy_sched.model.platform import POWERS_PROPERTY, FloatArray, Platform
+from beasy_sched.plan.demand import full_draw_w, reference_speed_flops
+from beasy_sched.plan.store import PlanStore
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
+
+SHORT_RUN_SHARE = 0.02
+"""Jobs whose median run time is a smaller share of their walltime do not belong to the platform's speed."""
+_LOW_PEAK_SHARE, _LOW_PEAK_S = 0.5, 180 * SECONDS_PER_DAY
+"""A plant comes near its capacity once in half a year at least: this share of it."""
+_TINY_PEAK_SHARE, _TINY_PEAK_S = 0.02, 7 * SECONDS_PER_DAY
+"""And in any week to more than this: less of it is a unit misread."""
+_LOW_WIND_M = 5.0
+"""Wind measured below this height (m) is far weaker than at a turbine's hub."""
+_HOLE = 10.0
+"""So many times the usual time between two announcements of power is a hole in the file."""
+_TOO_MUCH_POWER = 100.0
+"""So many times what all hosts draw at most is a power in another unit."""
+
+
+class Level(str, Enum):
+    """How bad a finding is."""
+
+    ODD = "odd"
+    """The run goes on, but its results may not be what was meant."""
+    FAILS = "fails"
+    """The run, or that of a real Batsim, would end with an error."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be."""
+
+    level: Level
+    code: str
+    """A name that stays the same from version to version, such as ``power-short``."""
+    text: str
+    """What was found, and what to do about it."""
+
+
+def odd(code: str, text: str) -> Finding:
+    """Return something odd."""
+    return Finding(Level.ODD, code, text)
+
+
+def fails(code: str, text: str) -> Finding:
+    """Return something that ends a run."""
+    return Finding(Level.FAILS, code, text)
+
+
+@dataclass(frozen=True)
+class Powers:
+    """The production that an events file announces: each value holds until the next one."""
+
+    times_s: FloatArray
+    values_w: FloatArray
+
+    @classmethod
+    def of(cls, events: Sequence[ExternalEvent]) -> Powers:
+        """Take the powers out of ``events``; those that are not powers are left out (see `bad_power`)."""
+        found = [e for e in events if POWER_FIELD in e.data and not bad_power(e)]
+        return cls(
+            np.array([e.timestamp for e in found], dtype=np.float64),
+            np.array([float(e.data[POWER_FIELD]) for e in found], dtype=np.float64),
+        )
+
+    @cached_property
+    def lasting_s(self) -> float:
+        """How long a value holds as a rule, s: the median; 0 where there is one value only."""
+        moments = np.unique(self.times_s)
+        return float(np.median(np.diff(moments))) if len(moments) > 1 else 0.0
+
+    @property
+    def covered_s(self) -> float:
+        """Until when the file tells the power, s; the last value counts for as long as the others."""
+        return float(self.times_s[-1]) + self.lasting_s if len(self.times_s) else 0.0
+
+    def energy_j(self, end_s: float) -> float:
+        """Energy from the first announcement to ``end_s``, J; the last value holds to the end."""
+        if not len(self.times_s):
+            return 0.0
+        edges = np.clip(np.append(self.times_s, max(end_s, self.times_s[-1])), 0.0, end_s)
+        return float(np.sum(self.values_w * np.diff(edges)))
+
+
+def bad_power(event: ExternalEvent) -> bool:
+    """Tell whether an event announces a power that cannot be: no number, negative, infinite."""
+    value = event.data.get(POWER_FIELD, 0.0)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return True
+    return not 0 <= value < math.inf
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """What a run has been given, as far as it is known; None for what is not."""
+
+    platform: Platform | None = None
+    workloads: Sequence[Workload] = ()
+    events: Sequence[ExternalEvent] | None = None
+    energy: bool = True
+    """Whether energy is metered (Batsim's ``-E``); without, the platform was read without its powers."""
+    site: Site | None = None
+    plans: PlanStore | None = None
+    windows: int = 1
+
+    @cached_property
+    def powers(self) -> Powers:
+        """The production announced."""
+        return Powers.of(self.events or ())
+
+    @property
+    def end_s(self) -> float | None:
+        """When the run ends, s; None without a site: it then ends with the last job."""
+        return None if self.site is None else self.site.window_s * self.windows
+
+    @property
+    def mean_power_w(self) -> float | None:
+        """Mean of the production while it is announced, W, in the run at most; None without any."""
+        until_s = self.powers.covered_s if self.end_s is None else min(self.powers.covered_s, self.end_s)
+        return self.powers.energy_j(until_s) / until_s if until_s > 0 else None
+
+    @property
+    def capacity_factor(self) -> float | None:
+        """Mean over peak of the production: what events tell of a capacity factor."""
+        peak_w = float(self.powers.values_w.max()) if len(self.powers.values_w) else 0.0
+        return None if self.mean_power_w is None or not peak_w else self.mean_power_w / peak_w
+
+    @cached_property
+    def jobs(self) -> Jobs | None:
+        """The jobs of all workloads on the platform; None where either is not known, or has none."""
+        if self.platform is None or not self.platform.has_speeds or not any(w.jobs for w in self.workloads):
+            return None
+        return Jobs.of(self.workloads, self.platform)
+
+    @property
+    def load(self) -> float | None:
+        """Host-seconds asked for by the jobs that come in the run, over those that the hosts offer.
+
+        The run is the site's windows; without a site, the time in which all jobs could be done on hosts
+        without number. None where there are no jobs, or no such time.
+        """
+        jobs = self.jobs
+        if jobs is None or self.platform is None:
+            return None
+        end_s = self.end_s if self.end_s is not None else float(np.max(jobs.submit_s + jobs.limited_run_s))
+        asked = float(np.sum((jobs.limited_run_s * jobs.hosts)[jobs.submit_s < end_s]))
+        return asked / (self.platform.size * end_s) if end_s > 0 else None
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs of a run, an entry each."""
+
+    submit_s: FloatArray
+    run_s: FloatArray
+    """At full speed, without regard to the walltime."""
+    walltime_s: FloatArray
+    """Infinite without one."""
+    hosts: FloatArray
+    computes: FloatArray
+    """1 where the run time hangs on the hosts' speed, 0 where it does not."""
+
+    @classmethod
+    def of(cls, workloads: Sequence[Workload], platform: Platform) -> Jobs:
+        """Count on the median host's highest speed."""
+        speed_flops = reference_speed_flops(platform)
+        columns: list[tuple[float, float, float, float, float]] = []
+        for workload in workloads:
+            profiles = workload.profiles
+            known: dict[tuple[str, int], tuple[float, float]] = {}
+            for job in workload.jobs:
+                key = (job.profile, job.res)
+                if key not in known:
+                    run_s = profile_run_s(job.profile, profiles, job.res, speed_flops)
+                    known[key] = run_s, float(_computes(profiles[job.profile], profiles))
+                walltime_s = math.inf if job.walltime is None else float(job.walltime)
+                columns.append((float(job.subtime), known[key][0], walltime_s, job.res, known[key][1]))
+        return cls(*np.array(columns, dtype=np.float64).reshape(-1, 5).T)
+
+    @property
+    def limited_run_s(self) -> FloatArray:
+        """Run times, the walltime at most, s."""
+        return np.minimum(self.run_s, self.walltime_s)
+
+    @cached_property
+    def median_share(self) -> float | None:
+        """Median of run time over walltime, of the jobs that compute; None where no walltime tells."""
+        chosen = (self.computes > 0) & np.isfinite(self.walltime_s)
+        return float(np.median((self.run_s / self.walltime_s)[chosen])) if chosen.any() else None
+
+
+def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
+    if isinstance(profile, Composed):
+        return any(_computes(profiles[part], profiles) for part in profile.sequence)
+    return not isinstance(profile, Delay)
+
+
+def look_at(inputs: RunInputs) -> list[Finding]:
+    """Return all that is odd about ``inputs`` or would end a run, what fails first."""
+    found = [
+        *_platform(inputs),
+        *_machines(inputs),
+        *_workload(inputs),
+        *_production(inputs),
+        *_plan(inputs),
+    ]
+    return sorted(found, key=lambda finding: finding.level is Level.ODD)
+
+
+def _platform(inputs: RunInputs) -> Iterator[Finding]:
+    finding = missing_powers(inputs.platform) if inputs.platform is not None and inputs.energy else None
+    if finding is not None and inputs.site is not None:
+        yield fails(finding.code, f"{finding.text}; a site needs them")
+    elif finding is not None:
+        yield finding
+
+
+def missing_powers(platform: Platform) -> Finding | None:
+    """Return what to say of a platform some of whose hosts have no powers, else None."""
+    without = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if not kind.idle_w])
+    count = int(without.sum())
+    if not count:
+        return None
+    name = platform.names[int(np.argmax(without))]
+    which = f"the {count} hosts have" if count == platform.size else f"{count} of {platform.size} hosts have"
+    which = which if platform.size > 1 else "the host has"
+    return odd(
+        "no-powers",
+        f"{which} no powers (host {name!r} lacks {POWERS_PROPERTY}): the energy of such hosts is 0 J",
+    )
+
+
+def _machines(inputs: RunInputs) -> Iterator[Finding]:
+    """Events that Batsim aborts on when they come."""
+    for event in inputs.events or ():
+        if inputs.platform is not None and event.hosts is not None:
+            last = int(event.hosts.ids[-1])
+            if last >= inputs.platform.size:
+                largest = inputs.platform.size - 1
+                yield fails(
+                    "machine-unknown", f"{event.where}: machine {last} does not exist: ids go up to {largest}"
+                )
+                return
+
+
+def _workload(inputs: RunInputs) -> Iterator[Finding]:
+    jobs, platform, end_s = inputs.jobs, inputs.platform, inputs.end_s
+    submit_s = np.array([float(job.subtime) for workload in inputs.workloads for job in workload.jobs])
+    late = int(np.count_nonzero(submit_s >= end_s)) if end_s is not None else 0
+    if late and end_s is not None and inputs.site is not None:
+        wanted = max(math.ceil((float(submit_s.max()) + 1) / inputs.site.window_s), 1)
+        yield odd(
+            "jobs-late",
+            f"{late:,} of {_count(len(submit_s), 'job')} come when the run is over, at {_hours(end_s)}, and"
+            f" are postponed: is --windows {wanted} meant?",
+        )
+    if jobs is None or platform is None:
+        return
+    large = int(np.count_nonzero(jobs.hosts > platform.size))
+    if large:
+        yield odd(
+            "jobs-large",
+            f"{large:,} of {_count(len(jobs.hosts), 'job')} ask for more than the"
+            f" {_count(platform.size, 'host')} that there are, and are rejected",
+        )
+    speed = f"{reference_speed_flops(platform) / 1e9:.4g} Gflop/s"
+    share = jobs.median_share
+    if share is not None and share < SHORT_RUN_SHARE:
+        yield short_runs(share, f"do the workload's flops belong to hosts of {speed}?")
+    elif share is not None and share > 1:
+        yield odd(
+            "flops-many",
+            f"more than half of the jobs reach their walltime (median run time {share:.3g} times as long):"
+            f" do the workload's flops belong to hosts of {speed}?",
+        )
+    load = inputs.load
+    if load is not None and load > 1:
+        until = "by the time the last could end" if end_s is None else f"in the run's {_hours(end_s)}"
+        yield odd(
+            "overload",
+            f"the load is {100 * load:.4g} %: the jobs ask for more than {_count(platform.size, 'host')}"
+            f" can do {until}",
+        )
+
+
+def short_runs(share: float, question: str) -> Finding:
+    """Return what to say of jobs that run for ``share`` of their walltimes only."""
+    return odd("flops-few", f"the median job runs for {100 * share:.2g} % of its walltime: {question}")
+
+
+def _production(inputs: RunInputs) -> Iterator[Finding]:
+    bad = next((event for event in inputs.events or () if bad_power(event)), None)
+    if bad is not None:
+        yield fails(
+            "power-bad",
+            f"{bad.where}: {POWER_FIELD} is {bad.data[POWER_FIELD]!r}, expected watts, 0 or more",
+        )
+    if inputs.events is not None and not len(inputs.powers.times_s) and bad is None and inputs.site:
+        yield odd("power-none", f"no event has the field {POWER_FIELD!r}: the site's production is 0 W")
+    powers, end_s = inputs.powers, inputs.end_s
+    if not len(powers.times_s):
+        return
+    if powers.times_s[0] > TIME_TOLERANCE_S:
+        until = _hours(float(powers.times_s[0]))
+        yield odd("power-late", f"the first power is announced at {until}: it is taken as 0 W until then")
+    if end_s is not None:
+        short = short_power(powers.covered_s, end_s, float(powers.values_w[-1]))
+        if short is not None:
+            yield short
+    gaps_s = np.diff(powers.times_s)
+    if len(gaps_s) and gaps_s.max() > _HOLE * powers.lasting_s > 0:
+        at = int(np.argmax(gaps_s))
+        begin, end = (_hours(float(powers.times_s[n])) for n in (at, at + 1))
+        held = _kw(float(powers.values_w[at]))
+        yield odd("power-hole", f"no power is announced between {begin} and {end}: {held} is kept")
+    if inputs.platform is not None and inputs.platform.has_powers:
+        yield from _unit(powers, inputs.platform)
+
+
+def short_power(covered_s: float, needed_s: float, last_w: float) -> Finding | None:
+    """Return what to say of power that is announced for less than the run, else None."""
+    if covered_s >= needed_s - TIME_TOLERANCE_S:
+        return None
+    return odd(
+        "power-short",
+        f"the power covers {_hours(covered_s)}, the run needs {_hours(needed_s)}: its last value,"
+        f" {_kw(last_w)}, is kept from then on; make a longer file, or run fewer --windows",
+    )
+
+
+def _unit(powers: Powers, platform: Platform) -> Iterator[Finding]:
+    peak_w, most_w = float(powers.values_w.max()), full_draw_w(platform)
+    least_w = min(min(kind.idle_w[p] for p in kind.computing) for kind in platform.kinds)
+    if peak_w > _TOO_MUCH_POWER * most_w > 0:
+        yield odd(
+            "power-large",
+            f"the power reaches {_kw(peak_w)}, but all hosts together draw at most {_kw(most_w)}: is it in"
+            " W?",
+        )
+    elif 0 < peak_w < least_w:
+        yield odd(
+            "power-small",
+            f"the power reaches {peak_w:.3g} W, less than one idle host draws ({least_w:.3g} W): is it in W?",
+        )
+
+
+def _plan(inputs: RunInputs) -> Iterator[Finding]:
+    plans, site = inputs.plans, inputs.site
+    if plans is None or site is None:
+        return
+    if inputs.platform is not None and inputs.energy:
+        try:
+            plans.check_fits(inputs.platform, site)
+        except ConfigError as error:
+            yield fails("plan-other", f"the plan does not fit this run: {error}")
+            return
+    finding = plan_length(plans, site, inputs.windows)
+    if finding is not None:
+        yield finding
+
+
+def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:
+    """Return what to say of a plan that ends before or after the run, else None."""
+    planned_s, run_s = plans.end_s - plans.start_s, site.window_s * windows
+    if abs(planned_s - run_s) <= TIME_TOLERANCE_S:
+        return None
+    what = f"the plan covers {_hours(planned_s)} ({_windows(len(plans))}), the run {_hours(run_s)}"
+    if planned_s < run_s:
+        return odd("plan-short", f"{what}: nothing is planned for what comes after")
+    return odd("plan-long", f"{what}: the rest of the plan is not used; is --windows {len(plans)} meant?")
+
+
+def peak_far_below(series: TimeSeries, capacity_w: float) -> Finding | None:
+    """Return what to say of a file whose electricity stays far below the capacity (W) that it is for."""
+    values = series.columns[POWER]
+    if not capacity_w or not np.isfinite(values).any():
+        return None
+    share, length_s = float(np.nanmax(values)) / capacity_w, len(series) * series.interval_s
+    low = share < _LOW_PEAK_SHARE and length_s >= _LOW_PEAK_S
+    if not low and not (share < _TINY_PEAK_SHARE and length_s >= _TINY_PEAK_S):
+        return None
+    of = "its capacity" if capacity_w == 1 else f"its capacity of {w_to_kw(capacity_w):g} kW"
+    return odd(
+        "capacity-far",
+        f"in {length_s / SECONDS_PER_DAY:.3g} days its power never exceeds {100 * share:.2g} % of {of}: is"
+        " that the right one? (--pv-capacity-kw and --wind-capacity-kw say another)",
+    )
+
+
+def low_wind(series: TimeSeries) -> Finding | None:
+    """Return what to say of wind that was taken near the ground."""
+    height_m = series.wind_height_m
+    if height_m is None or height_m >= _LOW_WIND_M:
+        return None
+    return odd(
+        "wind-low",
+        f"its wind is taken at {height_m:g} m above the ground, where it is far weaker than at a turbine's"
+        " hub: export one from higher up, such as WS50M",
+    )
+
+
+def figures(inputs: RunInputs) -> dict[str, float | int | None]:
+    """Return what `facts` tells as numbers, in SI units; None for what is not known."""
+    platform, jobs, powers = inputs.platform, inputs.jobs, inputs.powers
+    known = len(powers.times_s) > 0
+    told = platform is not None and platform.has_powers
+    return {
+        "hosts": platform.size if platform else None,
+        "full_draw_w": full_draw_w(platform) if platform and told else None,
+        "jobs": sum(len(workload.jobs) for workload in inputs.workloads) if inputs.workloads else None,
+        "median_run_s": float(np.median(jobs.limited_run_s)) if jobs else None,
+        "median_share_of_walltime": jobs.median_share if jobs else None,
+        "load": inputs.load,
+        "run_s": inputs.end_s,
+        "power_covered_s": powers.covered_s if inputs.events is not None else None,
+        "power_step_s": powers.lasting_s if known else None,
+        "power_peak_w": float(powers.values_w.max()) if known else None,
+        "power_mean_w": inputs.mean_power_w if known else None,
+        "capacity_factor": inputs.capacity_factor if known else None,
+        "planned_s": inputs.plans.end_s - inputs.plans.start_s if inputs.plans else None,
+    }
+
+
+def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
+    """Say in a few rows what ``inputs`` are: a name and a text each."""
+    platform, jobs = inputs.platform, inputs.jobs
+    if platform is not None:
+        yield "hosts", _hosts(platform)
+        yield "powers", _host_powers(platform)
+        yield "sleep states", _sleeps(platform)
+    if inputs.workloads:
+        yield "jobs", _jobs(inputs.workloads)
+    if jobs is not None:
+        yield "run time, median", f"{float(np.median(jobs.limited_run_s)):,.0f} s{_share(jobs)}"
+    if inputs.load is not None:
+        over = "of the time to the last job's end" if inputs.end_s is None else f"over {_hours(inputs.end_s)}"
+        yield "load", f"{100 * inputs.load:.1f} % {over}"
+    if inputs.site is not None:
+        battery, windows = inputs.site.storage.battery, _windows(inputs.windows)
+        yield "site", f"battery {j_to_kwh(battery.capacity_j):g} kWh, {windows}, {_hours(inputs.end_s)}"
+    if inputs.events is not None:
+        yield from _power_facts(inputs, inputs.powers)
+    if inputs.plans is not None:
+        plans = inputs.plans
+        yield "plan", f"{_windows(len(plans))}, {_hours(plans.end_s - plans.start_s)}"
+    forwards = any(event.hosts is None for event in inputs.events or ())
+    options = [*["-E"] * (inputs.site is not None), *["--forward-unknown-events"] * forwards]
+    if options:
+        yield "Batsim needs", " ".join(options)
+
+
+def _power_facts(inputs: RunInputs, powers: Powers) -> Iterator[tuple[str, str]]:
+    if not len(powers.times_s):
+        yield "power", "none announced"
+        return
+    steps = f"in steps of {powers.lasting_s:g} s" if powers.lasting_s else "announced once"
+    yield "power", f"{_hours(powers.covered_s)}, {steps}"
+    factor, mean_w = inputs.capacity_factor, inputs.mean_power_w
+    yield "  peak", _kw(float(powers.values_w.max()))
+    if mean_w is not None:
+        share = "" if factor is None else f" (capacity factor {100 * factor:.1f} % of the peak)"
+        yield "  mean", f"{_kw(mean_w)}{share}"
+
+
+def _hosts(platform: Platform) -> str:
+    if not platform.has_speeds:
+        return f"{platform.size:,}"
+    speeds = sorted({kind.speeds_flops[kind.fastest] / 1e9 for kind in platform.kinds})
+    return f"{platform.size:,}, {_between(speeds)} Gflop/s"
+
+
+def _host_powers(platform: Platform) -> str:
+    known = [kind for kind in platform.kinds if kind.idle_w]
+    if not known:
+        return "none"
+    idle = sorted({kind.idle_w[kind.fastest] for kind in known})
+    full = sorted({kind.full_w[kind.fastest] for kind in known})
+    text = f"{_between(idle)} W idle, {_between(full)} W computing"
+    return text if platform.has_powers else f"{text}; some hosts have none"
+
+
+def _sleeps(platform: Platform) -> str:
+    can = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if kind.sleeps])
+    count = int(can.sum())
+    return "all hosts" if count == platform.size else f"{count:,} hosts" if count else "none"
+
+
+def _jobs(workloads: Sequence[Workload]) -> str:
+    jobs = [job for workload in workloads for job in workload.jobs]
+    if not jobs:
+        return "0"
+    unlimited = sum(job.walltime is None for job in jobs)
+    limits = f", {unlimited:,} without walltime" if unlimited else ""
+    last_s = max(float(job.subtime) for job in jobs)
+    return f"{len(jobs):,}, the last at {_hours(last_s)}{limits}"
+
+
+def _share(jobs: Jobs) -> str:
+    share = jobs.median_share
+    return "" if share is None else f"; {100 * share:.3g} % of the walltime"
+
+
+def _between(values: Sequence[float]) -> str:
+    first, last = f"{values[0]:.4g}", f"{values[-1]:.4g}"
+    return first if first == last else f"{first} to {last}"
+
+
+def _hours(time_s: float | None) -> str:
+    return f"{(time_s or 0.0) / SECONDS_PER_HOUR:.4g} h"
+
+
+def _kw(power_w: float) -> str:
+    return f"{w_to_kw(power_w):.4g} kW"
+
+
+def _windows(count: int) -> str:
+    return _count(count, "window")
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -1,0 +1,220 @@
+"""``beasy-sched check``, and that what runs warns of the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import exit_code
+
+HOUR_S = 3600
+
+
+def workload(path: Path, jobs: list[dict[str, Any]], **profiles: Any) -> Path:
+    path.write_text(json.dumps({"nb_res": 4, "jobs": jobs, "profiles": profiles}))
+    return path
+
+
+def job(
+    number: int, subtime: float, walltime: float = 100, res: int = 1, profile: str = "run"
+) -> dict[str, Any]:
+    return {"id": str(number), "subtime": subtime, "walltime": walltime, "res": res, "profile": profile}
+
+
+def run_for(seconds: float) -> dict[str, Any]:
+    return {"type": "parallel_homogeneous", "cpu": seconds * 35.2e9, "com": 0}  # gros: 35.2 Gflop/s
+
+
+def power(path: Path, hours: int, *, value_w: Any = 1000.0, skip: range = range(0)) -> Path:
+    lines = [
+        json.dumps({"type": "sun", "timestamp": HOUR_S * hour, "power_available": value_w})
+        for hour in range(hours)
+        if hour not in skip
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A platform, a workload, three days of power, a plan of two windows of a day and its site."""
+    made = tmp_path_factory.mktemp("check")
+    assert exit_code("generate", "platform", "-n", "gros:4", "-o", str(made / "p.xml"), "-q") == 0
+    site = (
+        "[battery]\ncapacity_kwh = 10\ncharge_limit_kw = 5\ndischarge_limit_kw = 5\n[time]\nwindow_h = 24\n"
+    )
+    (made / "site.toml").write_text(site + "step_s = 3600\n")
+    power(made / "power.txt", 72)
+    workload(made / "w.json", [job(n, n * 1000) for n in range(20)], run=run_for(50))
+    plan = ("plan", "-p", made / "p.xml", "-w", made / "w.json", "--production", made / "power.txt")
+    rest = ("--site", made / "site.toml", "--windows", "2", "-o", made / "plan.msgpack", "-q")
+    assert exit_code(*map(str, (*plan, *rest))) == 0
+    return made
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "own")
+    return tmp_path / "own"
+
+
+def check(place: Path, *arguments: str, **files: str) -> int:
+    """Check the files of ``place``; others by option, an empty name for none."""
+    given = {"p": "p.xml", "w": "w.json", "events": "power.txt", "site": "site.toml"} | files
+    options = [
+        (f"{'-' * (1 + (len(name) > 1))}{name}", str(place / file)) for name, file in given.items() if file
+    ]
+    return exit_code("check", *(part for option in options for part in option), *arguments)
+
+
+def codes(place: Path, capsys: pytest.CaptureFixture[str], *arguments: str, **files: str) -> list[str]:
+    capsys.readouterr()
+    code = check(place, "--json", *arguments, **files)
+    report = json.loads(capsys.readouterr().out)
+    levels = {finding["level"] for finding in report["findings"]}
+    assert code == (2 if "fails" in levels else 1 if levels else 0)
+    assert report["verdict"] == ("fine", "odd", "would fail")[code]
+    return [finding["code"] for finding in report["findings"]]
+
+
+def test_all_is_fine(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert codes(place, capsys, "--windows", "2", plan="plan.msgpack") == []
+    assert check(place, "--windows", "2", plan="plan.msgpack") == 0
+    out = capsys.readouterr().out
+    rows = dict(line.split("  ", 1) for line in out.splitlines() if "  " in line.strip())
+    assert rows["hosts"].strip() == "4, 35.2 Gflop/s"
+    assert rows["jobs"].strip() == "20, the last at 5.278 h"
+    assert "50 % of the walltime" in rows["run time, median"]
+    assert rows["plan"].strip() == "2 windows, 48 h"
+    assert out.endswith("fine\n")
+    assert "\x1b" not in out
+
+
+def test_figures_are_in_si_units(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert check(place, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["figures"]
+    assert (found["hosts"], found["jobs"], found["run_s"]) == (4, 20, 86_400)
+    assert found["load"] == pytest.approx(20 * 50 / (4 * 86_400))
+    assert (found["power_covered_s"], found["power_mean_w"], found["capacity_factor"]) == (259_200, 1000, 1)
+
+
+def test_power_that_ends_before_the_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert codes(place, capsys, "--windows", "3") == []
+    assert codes(place, capsys, "--windows", "4") == ["power-short"]
+    assert check(place, "--windows", "4") == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "the power covers 72 h, the run needs 96 h: its last value, 1 kW, is kept" in out
+
+
+def test_power_that_is_odd(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    power(place / "power.txt", 72, skip=range(1))
+    assert codes(place, capsys) == ["power-late"]
+    power(place / "power.txt", 72, skip=range(20, 35))
+    assert codes(place, capsys) == ["power-hole"]
+    power(place / "power.txt", 72, value_w=0.9)
+    assert codes(place, capsys) == ["power-small"]
+    power(place / "power.txt", 72, value_w=1e6)
+    assert codes(place, capsys) == ["power-large"]
+    power(place / "power.txt", 72, value_w="much")
+    assert codes(place, capsys) == ["power-bad"]
+    (place / "power.txt").write_text('{"type": "generic", "timestamp": 0, "data": "{}"}\n')
+    assert codes(place, capsys) == ["power-none"]
+
+
+def test_a_plan_of_another_length_and_of_another_place(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert codes(place, capsys, plan="plan.msgpack") == ["plan-long"]
+    assert codes(place, capsys, "--windows", "3", plan="plan.msgpack") == ["plan-short"]
+    assert exit_code("generate", "platform", "-n", "gros:5", "-o", str(place / "p.xml"), "-q") == 0
+    assert codes(place, capsys, "--windows", "2", plan="plan.msgpack") == ["plan-other"]
+
+
+def test_windows_that_were_forgotten(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workload(place / "w.json", [job(n, n * 8 * HOUR_S) for n in range(9)], run=run_for(50))
+    assert codes(place, capsys, "--windows", "3") == []
+    assert codes(place, capsys) == ["jobs-late"]
+    assert check(place) == 1
+    assert "6 of 9 jobs come when the run is over, at 24 h" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(1, ["flops-few"]), (3, []), (99, []), (200, ["flops-many"])])
+def test_flops_of_another_platform(
+    seconds: float, found: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload(place / "w.json", [job(n, n * 1000) for n in range(9)], run=run_for(seconds))
+    assert codes(place, capsys) == found
+    waits = {"type": "delay", "delay": seconds}  # takes as long on any host
+    workload(place / "w.json", [job(n, n * 1000) for n in range(9)], run=waits)
+    assert codes(place, capsys) == []
+
+
+def test_more_jobs_than_the_hosts_can_do(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = [job(n, n, walltime=2 * HOUR_S) for n in range(100)]
+    workload(place / "w.json", jobs, run=run_for(HOUR_S))
+    assert codes(place, capsys) == ["overload"]  # 100 h on 4 hosts in a day
+    assert codes(place, capsys, site="") == ["overload"]
+    assert codes(place, capsys, "--windows", "2") == []
+    workload(place / "w.json", [job(1, 0, res=5)], run=run_for(50))
+    assert codes(place, capsys) == ["jobs-large"]
+
+
+def test_hosts_without_powers(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (place / "p.xml").read_text().replace('id="wattage_', 'id="none_').replace('id="watt_', 'id="no_')
+    (place / "p.xml").write_text(text)
+    assert codes(place, capsys) == ["no-powers"]
+    assert check(place) == 2  # a site needs them
+    assert codes(place, capsys, site="") == ["no-powers"]
+    assert check(place, site="") == 1
+    assert check(place, "--no-metering", site="") == 0
+
+
+def test_what_batsim_aborts_on(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (place / "power.txt").open("a") as file:
+        file.write('{"type": "machine_unavailable", "timestamp": 9, "resources": "2-4"}\n')
+    assert codes(place, capsys) == ["machine-unknown"]
+    host = '<host id="master_host" coordinates="0 0 0" speed="1000000000f">'
+    text = (place / "p.xml").read_text()
+    assert host in text
+    (place / "p.xml").write_text(text.replace(host, host + '<prop id="role" value="master"/>'))
+    assert codes(place, capsys, events="") == ["platform-batsim"]
+
+
+def test_files_that_cannot_be_read_are_all_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("w.json", "site.toml"):
+        (place / name).write_text("{")
+    assert codes(place, capsys, p="nowhere.xml") == ["platform-bad", "workload-bad", "site-bad"]
+    assert check(place, "-q", p="nowhere.xml") == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert [line.partition(":")[0] for line in told.err.splitlines()] == ["would fail"] * 3
+
+
+def test_nothing_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("check") == 2
+    assert "nothing to look at" in capsys.readouterr().err
+
+
+def test_the_table_fits_80_columns(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = place / ("deep" * 30)
+    assert check(place, "--windows", "4", "--plan", str(name)) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any(line.endswith(" ") for line in lines)
+    assert "".join(line.strip() for line in lines).count("deep" * 30) == 1  # folded, not cut
+
+
+def test_simulate_warns_of_the_same(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ("-p", place / "p.xml", "-w", place / "w.json", "--events", place / "power.txt")
+    rest = ("--site", place / "site.toml", "--windows", "4", "-e", place / "run")
+    assert check(place, "-q", "--windows", "4") == 1
+    expected = capsys.readouterr().err
+    assert expected.startswith("warning: the power covers 72 h")
+    assert exit_code("simulate", *map(str, (*files, *rest))) == 0
+    assert [line for line in capsys.readouterr().err.splitlines() if "warning" in line] == [expected.strip()]
+    summary = json.loads((place / "run_summary.json").read_text())
+    assert [f"warning: {text}" for text in summary["warnings"]] == [expected.strip()]
