@@ -16,7 +16,9 @@ starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,al
 """
 DECISIONS = [
     {"time": 10.0, "action": "start", "job": "w!1", "hosts": "0 2", "rule": "head of the queue"},
+    {"time": 50.0, "action": "start", "job": "w!2", "hosts": "1", "rule": "backfilled"},
     {"time": 200.0, "action": "kill", "job": "w!2", "hosts": "1", "rule": "guard: no energy for it"},
+    {"time": 300.0, "action": "start", "job": "w!4", "hosts": "1", "rule": "head of the queue"},
     {"time": 400.0, "action": "kill", "job": "w!4", "hosts": "1", "rule": "the run is over"},
     {"time": 400.0, "action": "reject", "job": "w!3", "rule": "the run is over"},
 ]

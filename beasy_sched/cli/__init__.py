@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.errors import BeasyError
+from beasy_sched.errors import BeasyError, Interrupted
+from beasy_sched.formats.atomic import ENDING_SIGNALS, discard_unfinished
 
 _COMMANDS = {
     "generate": "beasy_sched.cli.generate:generate",
@@ -59,9 +64,16 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; our own errors become one message and their exit code."""
+    """Run the command line; our own errors become one message and their exit code.
+
+    So do SIGINT, SIGTERM and SIGHUP; what is half-written is removed in any case.
+    """
     try:
-        cli.main(args=arguments, prog_name="beasy-sched")
+        with _stoppable():
+            try:
+                cli.main(args=arguments, prog_name="beasy-sched")
+            finally:
+                discard_unfinished()
     except BeasyError as error:
         click.echo(f"beasy-sched: {_printable(str(error))}", err=True)
         sys.exit(error.exit_code)
@@ -74,6 +86,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
         where = f"{_printable(str(error.filename))}: " if error.filename else "the output cannot be written: "
         click.echo(f"beasy-sched: {where}{error.strerror or error}", err=True)
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """Raise `Interrupted` on the first signal that asks to end; a further SIGINT stops at once.
+
+    Whatever comes after the first is ignored but for that: what there is shall be written. What is ignored
+    from the start, as SIGHUP is under ``nohup``, stays so, except SIGINT.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stopped = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            raise Interrupted(f"stopped by {signal.Signals(number).name}", number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+
+    before: dict[int, Any] = {}
+    try:
+        for number in ENDING_SIGNALS:
+            if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, stop)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _printable(text: str) -> str:

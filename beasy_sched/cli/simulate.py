@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ def simulate(
     """  # fmt: skip
     from beasy_sched.cli.progress import progress_bar
     from beasy_sched.outputs.files import RunFiles
+    from beasy_sched.outputs.table import print_summary
     from beasy_sched.runner import run_in_process
     from beasy_sched.simulator import Inputs
 
@@ -91,7 +93,7 @@ def simulate(
     with progress_bar("jobs submitted", quiet=quiet) as report:
         summary = run_in_process(inputs, files, report, metering=metering)
     if not quiet:
-        _tell(summary, files.written)
+        _tell(summary, files.written, print_summary)
 
 
 def _without_metering(shared: dict[str, Any]) -> dict[str, Any]:
@@ -101,9 +103,9 @@ def _without_metering(shared: dict[str, Any]) -> dict[str, Any]:
     return {**shared, "no_power_actions": True}
 
 
-def _tell(summary: dict[str, Any], written: list[Path]) -> None:
-    from beasy_sched.outputs.table import print_summary
-
+def _tell(
+    summary: dict[str, Any], written: list[Path], print_summary: Callable[[dict[str, Any]], None]
+) -> None:
     for warning in summary["warnings"]:
         click.echo(f"warning: {warning}", err=True)
     print_summary(summary)
