@@ -67,8 +67,10 @@ class MachineError(BeasyError):
     """Disk, memory or open files of the machine are used up: no fault of what was run."""
 
 
-class Interrupted(BeasyError):
-    """The user or the system asked the program to stop."""
+class Interrupted(BaseException):
+    """The user or the system asked the program to stop: no error, and nothing that guards against those."""
+
+    exit_code = 1
 
     def __init__(self, text: str, number: int = signal.SIGINT) -> None:
         """``number`` is that of the signal."""
@@ -81,14 +83,14 @@ class Failures:
 
     def __init__(self) -> None:
         """Nothing yet."""
-        self.all: list[Exception] = []
+        self.all: list[BaseException] = []
 
     @contextlib.contextmanager
     def noted(self, what: str) -> Iterator[None]:
         """Note an exception of the block, and go on; ``what`` says what failed, where the error cannot."""
         try:
             yield
-        except (BeasyError, MemoryError) as error:
+        except (BeasyError, MemoryError, Interrupted) as error:
             self.all.append(error)
         except Exception as error:
             told = BeasyError(f"{what}: {why(error)}")
@@ -126,4 +128,4 @@ def why(error: BaseException) -> str:
     """Say in a few words why a run ended early."""
     if isinstance(error, KeyboardInterrupt):
         return "stopped by the user"
-    return str(error) if isinstance(error, BeasyError) else f"internal error: {error!r}"
+    return str(error) if isinstance(error, BeasyError | Interrupted) else f"internal error: {error!r}"

@@ -22,6 +22,7 @@ DECISIONS = [
     {"time": 400.0, "action": "kill", "job": "w!4", "hosts": "1", "rule": "the run is over"},
     {"time": 400.0, "action": "reject", "job": "w!3", "rule": "the run is over"},
 ]
+STARTS = "".join(json.dumps(line) + "\n" for line in DECISIONS if line["action"] == "start")
 PSTATES = "time,machine_id,new_pstate\n0,0-3,0\n100,2-3,-2\n110,2-3,13\n150,1,4\n250,3,-1\n260,3,2\n"
 STATES = """\
 time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing

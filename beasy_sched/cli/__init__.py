@@ -31,6 +31,9 @@ _COMMANDS = {
 }
 
 
+_ONCE_MORE_S = 0.01
+
+
 class LazyGroup(click.Group):
     """A group whose commands live in modules of their own, imported on use."""
 
@@ -74,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 cli.main(args=arguments, prog_name="beasy-sched")
             finally:
                 discard_unfinished()
-    except BeasyError as error:
+    except (BeasyError, Interrupted) as error:
         click.echo(f"beasy-sched: {_printable(str(error))}", err=True)
         sys.exit(error.exit_code)
     except MemoryError as error:
@@ -108,7 +111,19 @@ def _stoppable() -> Iterator[None]:
         if number == signal.SIGINT:
             raise KeyboardInterrupt
 
+    def again(ignored: sys.UnraisableHookArgs) -> None:
+        """Python drops what is raised in some places, such as a finalizer: raise it once more, elsewhere."""
+        nonlocal stopped
+        error = ignored.exc_value
+        if isinstance(error, Interrupted) and hasattr(signal, "setitimer"):
+            stopped = False
+            signal.signal(signal.SIGALRM, lambda _, frame: stop(error.number, frame))
+            signal.setitimer(signal.ITIMER_REAL, _ONCE_MORE_S)
+        else:
+            told(ignored)
+
     before: dict[int, Any] = {}
+    told, sys.unraisablehook = sys.unraisablehook, again
     try:
         for number in ENDING_SIGNALS:
             if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
@@ -117,6 +132,7 @@ def _stoppable() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = told
 
 
 def _printable(text: str) -> str:
