@@ -67,6 +67,7 @@ def serve(
                 _numbered(prefix, run), settings, decisions=decisions, record=_numbered_file(record, run)
             )
             with files:
+                files.begin()
                 if run == 1 and verbosity != "silent":
                     click.echo(f"listening on {_reachable(daemon.endpoint)}", err=True)
                 _serve_one(daemon, settings, known, files, verbosity, idle_is_fine=run > 1)
@@ -100,7 +101,6 @@ def _serve_one(
     from beasy_sched.outputs import table  # now, when files can still be opened
 
     session = build_session(settings, platform=platform, log=files.log)
-    files.begin()
     try:
         daemon.serve(session, files.recording.add if files.recording else None)
     except BaseException as error:
