@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
+import os
 import signal
+import socket
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +18,8 @@ from typing import Any, Protocol
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from beasy_sched.errors import BeasyError, ConfigError, PeerError
+from beasy_sched.errors import ConfigError, Interrupted, PeerError
+from beasy_sched.formats.atomic import ENDING_SIGNALS
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.protocol import batsim4
@@ -28,13 +33,8 @@ _LARGEST_PORT = 65535
 _EXAMPLE = "expected something like tcp://*:28000"
 _KEEPALIVE_S = {zmq.TCP_KEEPALIVE_IDLE: 60, zmq.TCP_KEEPALIVE_INTVL: 15, zmq.TCP_KEEPALIVE_CNT: 4}
 """A machine that has vanished without a word is noticed within two minutes."""
-_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _BUSY = b'{"error":"this scheduler serves another simulation"}'
 """No reply that Batsim can read: a second simulator aborts, rather than wait for ever."""
-
-
-class Interrupted(BeasyError):
-    """The user or the system asked the daemon to stop."""
 
 
 class Server(Protocol):
@@ -108,7 +108,7 @@ class Daemon:
 
     def __enter__(self) -> Daemon:
         if threading.current_thread() is threading.main_thread():  # else whoever runs us handles signals
-            for number in _SIGNALS:
+            for number in ENDING_SIGNALS:
                 under_nohup = signal.getsignal(number) is signal.SIG_IGN and number != signal.SIGINT
                 if not under_nohup:
                     self._old_handlers[number] = signal.signal(number, self._on_signal)
@@ -222,8 +222,27 @@ def _check(endpoint: str) -> None:
     port = place.rpartition(":")[2]
     if transport == "tcp" and port.isdecimal() and int(port) > _LARGEST_PORT:
         raise ConfigError(f"cannot listen on {endpoint!r}: ports go up to {_LARGEST_PORT}")
+    if transport == "ipc" and not place.startswith(("@", "*")):
+        _check_socket_file(endpoint, place)
     if transport == "inproc":
         raise ConfigError(f"cannot listen on {endpoint!r}: no other process can reach it ({_EXAMPLE})")
+
+
+def _check_socket_file(endpoint: str, path: str) -> None:
+    """Refuse a file that is no socket, or another's: ZeroMQ would delete it. Raises ConfigError."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):  # there is none; or ZeroMQ tells what is wrong with the name
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise ConfigError(
+            f"cannot listen on {endpoint!r}: {path} exists and is no socket; choose a name that is free"
+        )
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        with contextlib.suppress(OSError):  # nobody listens: a killed process has left it
+            probe.connect(path)
+            raise ConfigError(f"cannot listen on {endpoint!r}: another program listens there")
 
 
 def _why_not(error: zmq.ZMQError | UnicodeError) -> str:

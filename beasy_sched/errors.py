@@ -6,8 +6,11 @@ traceback, and exits with ``exit_code`` (2 for usage and input, 1 for a failed r
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
+from collections.abc import Iterator
 
 
 class BeasyError(Exception):
@@ -68,6 +71,42 @@ class MachineError(BeasyError):
     """Disk, memory or open files of the machine are used up: no fault of what was run."""
 
 
+class Interrupted(BaseException):
+    """The user or the system asked the program to stop: no error, and nothing that guards against those."""
+
+    exit_code = 1
+
+    def __init__(self, text: str, number: int = signal.SIGINT) -> None:
+        """``number`` is that of the signal."""
+        super().__init__(text)
+        self.number = number
+
+
+class Failures:
+    """What goes wrong where everything is tried all the same; the first is raised in the end."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.all: list[BaseException] = []
+
+    @contextlib.contextmanager
+    def noted(self, what: str) -> Iterator[None]:
+        """Note an exception of the block, and go on; ``what`` says what failed, where the error cannot."""
+        try:
+            yield
+        except (BeasyError, MemoryError, Interrupted) as error:
+            self.all.append(error)
+        except Exception as error:
+            told = BeasyError(f"{what}: {why(error)}")
+            told.__cause__ = error
+            self.all.append(told)
+
+    def raise_first(self) -> None:
+        """Raise the first that was noted, if any."""
+        if self.all:
+            raise self.all[0]
+
+
 _USED_UP = {
     getattr(errno, name)
     for name in ("ENOSPC", "EFBIG", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM")
@@ -93,4 +132,4 @@ def why(error: BaseException) -> str:
     """Say in a few words why a run ended early."""
     if isinstance(error, KeyboardInterrupt):
         return "stopped by the user"
-    return str(error) if isinstance(error, BeasyError) else f"internal error: {error!r}"
+    return str(error) if isinstance(error, BeasyError | Interrupted) else f"internal error: {error!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -49,10 +50,12 @@ def run_in_process(
             plans=session.options.plans,
             windows=session.options.windows,
         )
+        files.begin()
         try:
             result = simulation.run(_decide(session, files), progress)
         except BaseException as error:
-            files.finish(session, why(error))
+            with contextlib.suppress(Exception):  # the first error is the one to tell
+                files.finish(session, why(error))
             raise
         files.written.extend(result.files)
         session.warnings.extend(result.notes)

@@ -16,10 +16,13 @@ starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,al
 """
 DECISIONS = [
     {"time": 10.0, "action": "start", "job": "w!1", "hosts": "0 2", "rule": "head of the queue"},
+    {"time": 50.0, "action": "start", "job": "w!2", "hosts": "1", "rule": "backfilled"},
     {"time": 200.0, "action": "kill", "job": "w!2", "hosts": "1", "rule": "guard: no energy for it"},
+    {"time": 300.0, "action": "start", "job": "w!4", "hosts": "1", "rule": "head of the queue"},
     {"time": 400.0, "action": "kill", "job": "w!4", "hosts": "1", "rule": "the run is over"},
     {"time": 400.0, "action": "reject", "job": "w!3", "rule": "the run is over"},
 ]
+STARTS = "".join(json.dumps(line) + "\n" for line in DECISIONS if line["action"] == "start")
 PSTATES = "time,machine_id,new_pstate\n0,0-3,0\n100,2-3,-2\n110,2-3,13\n150,1,4\n250,3,-1\n260,3,2\n"
 STATES = """\
 time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.errors import BeasyError
+from beasy_sched.errors import BeasyError, Interrupted
+from beasy_sched.formats.atomic import ENDING_SIGNALS, discard_unfinished
 
 _COMMANDS = {
     "generate": "beasy_sched.cli.generate:generate",
@@ -25,6 +30,9 @@ _COMMANDS = {
     "replay": "beasy_sched.cli.replay:replay",
     "report": "beasy_sched.cli.report:report",
 }
+
+
+_ONCE_MORE_S = 0.01
 
 
 class LazyGroup(click.Group):
@@ -60,10 +68,17 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; our own errors become one message and their exit code."""
+    """Run the command line; our own errors become one message and their exit code.
+
+    So do SIGINT, SIGTERM and SIGHUP; what is half-written is removed in any case.
+    """
     try:
-        cli.main(args=arguments, prog_name="beasy-sched")
-    except BeasyError as error:
+        with _stoppable():
+            try:
+                cli.main(args=arguments, prog_name="beasy-sched")
+            finally:
+                discard_unfinished()
+    except (BeasyError, Interrupted) as error:
         click.echo(f"beasy-sched: {_printable(str(error))}", err=True)
         sys.exit(error.exit_code)
     except MemoryError as error:
@@ -75,6 +90,50 @@ def main(arguments: Sequence[str] | None = None) -> None:
         where = f"{_printable(str(error.filename))}: " if error.filename else "the output cannot be written: "
         click.echo(f"beasy-sched: {where}{error.strerror or error}", err=True)
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """Raise `Interrupted` on the first signal that asks to end; a further SIGINT stops at once.
+
+    Whatever comes after the first is ignored but for that: what there is shall be written. What is ignored
+    from the start, as SIGHUP is under ``nohup``, stays so, except SIGINT.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stopped = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            raise Interrupted(f"stopped by {signal.Signals(number).name}", number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+
+    def again(ignored: sys.UnraisableHookArgs) -> None:
+        """Python drops what is raised in some places, such as a finalizer: raise it once more, elsewhere."""
+        nonlocal stopped
+        error = ignored.exc_value
+        if isinstance(error, Interrupted) and hasattr(signal, "setitimer"):
+            stopped = False
+            signal.signal(signal.SIGALRM, lambda _, frame: stop(error.number, frame))
+            signal.setitimer(signal.ITIMER_REAL, _ONCE_MORE_S)
+        else:
+            told(ignored)
+
+    before: dict[int, Any] = {}
+    told, sys.unraisablehook = sys.unraisablehook, again
+    try:
+        for number in ENDING_SIGNALS:
+            if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, stop)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = told
 
 
 def _printable(text: str) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import click
 
 from beasy_sched._version import __version__
 from beasy_sched.cli.batsim_options import batsim_options, execution_context, refuse_unsupported, role_map
-from beasy_sched.errors import BeasyError, ConfigError, DecisionRefused, RunIncomplete
+from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
 
 _DEADLOCK = "Deadlock detected: nothing is left to happen, but {why}"
 
@@ -91,22 +89,23 @@ def _simulate(given: dict[str, Any], timeout: float | None, say: Callable[[str],
         given["mmax_workload"],
         strict=True,
     )
-    with _interruptible():
-        scheduler = ZmqScheduler(given["socket_endpoint"], timeout_s=timeout)
-        try:
-            simulation = simulation_from_files(
-                inputs,
-                options,
-                given["export"],
-                machine_states=not given["disable_machine_state_tracing"],
-                note=lambda text: say(f"note: {text}"),
-            )
-            with progress_bar("jobs submitted", quiet=given["quiet"]) as report:
-                result = simulation.run(scheduler, report)
-        except DecisionRefused as error:
-            raise DecisionRefused(f"{error}\nBatsim aborts here; no output file was written") from None
-        finally:
-            scheduler.close()
+    scheduler = ZmqScheduler(given["socket_endpoint"], timeout_s=timeout)
+    try:
+        simulation = simulation_from_files(
+            inputs,
+            options,
+            given["export"],
+            machine_states=not given["disable_machine_state_tracing"],
+            note=lambda text: say(f"note: {text}"),
+        )
+        with progress_bar("jobs submitted", quiet=given["quiet"]) as report:
+            result = simulation.run(scheduler, report)
+    except DecisionRefused as error:
+        raise DecisionRefused(f"{error}\nBatsim aborts here; no output file was written") from None
+    except Interrupted as error:
+        raise Interrupted(f"{error}; no output file was written", error.number) from None
+    finally:
+        scheduler.close()
     for note in (*result.notes, *scheduler.notices):
         say(f"note: {note}")
     say(f"jobs={result.jobs}, success={result.succeeded}, makespan={result.makespan_s:.6f}")
@@ -132,22 +131,3 @@ def _sched_config(given: dict[str, Any]) -> str:
                 f"--sched-cfg-file {given['sched_cfg_file']}: cannot be read ({error})"
             ) from None
     return str(given["sched_cfg"] or "")
-
-
-class _Interrupted(BeasyError):
-    """The user or the system asked the simulation to stop."""
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into one clear message; nothing half-written is left."""
-
-    def stop(number: int, _: Any) -> None:
-        raise _Interrupted(f"stopped by {signal.Signals(number).name}; no output file was written")
-
-    old = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from beasy_sched.errors import BeasyError, machine_error
+from beasy_sched.errors import BeasyError, Interrupted, machine_error
 
 if TYPE_CHECKING:
     from beasy_sched.experiments.campaign import Outcome
@@ -138,7 +138,6 @@ def _go_on(
     from beasy_sched.cli.progress import progress_bar
     from beasy_sched.experiments.campaign import go_on
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         with progress_bar("runs", quiet=quiet) as report:
             outcome = go_on(
@@ -149,8 +148,8 @@ def _go_on(
             )
     except KeyboardInterrupt:
         _stopped(folder, 128 + signal.SIGINT)
-    except SystemExit as end:
-        _stopped(folder, end.code)
+    except Interrupted as stop:
+        _stopped(folder, 128 + stop.number)
     except (BeasyError, OSError, MemoryError) as error:
         if (lack := machine_error(error)) is None:
             raise

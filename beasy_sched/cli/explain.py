@@ -46,10 +46,11 @@ def explain(run: str, job: str | None, time_s: float | None, as_json: bool) -> N
     beasy-sched explain out/run --at 1d6h
     """  # fmt: skip
     from beasy_sched.report.explain_job import explain_job
-    from beasy_sched.report.explain_records import find_prefix
+    from beasy_sched.report.explain_records import check_same_run, find_prefix
     from beasy_sched.report.explain_time import explain_time
 
     prefix = find_prefix(run)
+    check_same_run(prefix)
     if job is not None and time_s is None:
         story = explain_job(prefix, job)
     elif time_s is not None and job is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from beasy_sched.cli.run_options import run_options, settings_of
-from beasy_sched.errors import InputError, why
+from beasy_sched.errors import why
 from beasy_sched.settings import RunSettings, build_session
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def serve(
                 _numbered(prefix, run), settings, decisions=decisions, record=_numbered_file(record, run)
             )
             with files:
+                files.begin()
                 if run == 1 and verbosity != "silent":
                     click.echo(f"listening on {_reachable(daemon.endpoint)}", err=True)
                 _serve_one(daemon, settings, known, files, verbosity, idle_is_fine=run > 1)
@@ -96,21 +98,28 @@ def _serve_one(
 
     ``idle_is_fine``: a daemon that has served before leaves nothing of a simulation that never came.
     """
+    from beasy_sched.outputs import table  # now, when files can still be opened
+
     session = build_session(settings, platform=platform, log=files.log)
     try:
         daemon.serve(session, files.recording.add if files.recording else None)
     except BaseException as error:
         if daemon.messages or not idle_is_fine:
-            with contextlib.suppress(InputError):  # the first error is the one to tell
-                _leave(daemon, session, files, why(error), verbosity)
+            with contextlib.suppress(Exception):  # the first error is the one to tell
+                _leave(daemon, session, files, why(error), verbosity, table.print_summary)
         raise
-    _leave(daemon, session, files, None, verbosity)
+    _leave(daemon, session, files, None, verbosity, table.print_summary)
 
 
-def _leave(daemon: Daemon, session: Session, files: RunFiles, error: str | None, verbosity: str) -> None:
+def _leave(
+    daemon: Daemon,
+    session: Session,
+    files: RunFiles,
+    error: str | None,
+    verbosity: str,
+    print_summary: Callable[[dict[str, Any]], None],
+) -> None:
     """Write the files and tell what there is to tell."""
-    from beasy_sched.outputs.table import print_summary
-
     session.warnings.extend(daemon.notices)
     summary = files.finish(session, error)
     if verbosity != "silent":

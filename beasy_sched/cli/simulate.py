@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def simulate(
     """  # fmt: skip
     from beasy_sched.cli.progress import progress_bar
     from beasy_sched.outputs.files import RunFiles
+    from beasy_sched.outputs.table import print_summary
     from beasy_sched.runner import run_in_process
     from beasy_sched.simulator import Inputs
 
@@ -101,7 +103,7 @@ def simulate(
     for text in summary["warnings"]:
         warn(text)
     if not quiet:
-        _tell(summary, files.written)
+        _tell(summary, files.written, print_summary)
     if not summary["complete"]:
         raise RunIncomplete(f"the run is not complete: {summary['error'] or 'it ended early'}")
 
@@ -113,9 +115,9 @@ def _without_metering(shared: dict[str, Any]) -> dict[str, Any]:
     return {**shared, "no_power_actions": True}
 
 
-def _tell(summary: dict[str, Any], written: list[Path]) -> None:
-    from beasy_sched.outputs.table import print_summary
-
+def _tell(
+    summary: dict[str, Any], written: list[Path], print_summary: Callable[[dict[str, Any]], None]
+) -> None:
     print_summary(summary)
     for path in written:
         click.echo(f"wrote {path}", err=True)

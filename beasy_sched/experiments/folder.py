@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ import msgspec
 
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.experiments.execute import TRACE, Keep, RunResult
-from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.atomic import remove_if_dead, write_atomic
 from beasy_sched.formats.plan_file import read_plans
 
 _ENDINGS = {"platform": "xml", "workload": "json", "power": "txt", "plan": "msgpack", "site": "toml"}
@@ -77,7 +78,8 @@ class Folder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other campaigns out; the lock goes with the process. Raises ConfigError."""
-        with (self.path / ".lock").open("w") as file:
+        no_link = getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | no_link, 0o666), "w") as file:
             if sys.platform != "win32":
                 import fcntl
 
@@ -86,7 +88,7 @@ class Folder:
                 except OSError:
                     raise ConfigError(f"another campaign is running in {self.path}") from None
             for left in self.path.rglob(".*.part"):  # by one that was killed
-                left.unlink(missing_ok=True)
+                remove_if_dead(left)
             for name in ("inputs", "rows"):
                 (self.path / name).mkdir(exist_ok=True)
             yield
@@ -135,6 +137,8 @@ class Folder:
         """Write what is kept of a run, then its row. Raises InputError."""
         if keep == "everything":
             (self.path / "runs" / run).mkdir(parents=True, exist_ok=True)
+            for left in (self.path / "runs" / run).iterdir():  # of the same run, when it failed
+                left.unlink()
             for name, content in result.files.items():
                 write_atomic(self.path / "runs" / run / name, content)
         elif keep == "trace" and TRACE in result.files:

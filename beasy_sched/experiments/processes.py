@@ -10,7 +10,9 @@ import contextlib
 import math
 import multiprocessing
 import os
+import shutil
 import signal
+import stat
 import sys
 import tempfile
 import threading
@@ -20,10 +22,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 from beasy_sched.errors import machine_error, why
 from beasy_sched.experiments.tasks import Failure
+from beasy_sched.formats.atomic import ENDING_SIGNALS
 from beasy_sched.policies.registry import OURS
 
 ONE_THREAD: Final = {
@@ -34,6 +38,8 @@ _PRELOADED: Final = (
     "beasy_sched.experiments.planning",
     *sorted({target.partition(":")[0] for target in OURS.values()}),
 )
+_SCRATCH: Final = "beasy-campaign-"
+_ALIVE: Final = ".alive"
 _PATIENCE_S: Final = 3.0
 _LONGEST_WAIT_S: Final = 86_400.0
 
@@ -58,7 +64,9 @@ class Processes:
         """
         self.slots = jobs
         self._limit_s = limit_s
-        self._scratch = tempfile.TemporaryDirectory(prefix="beasy-campaign-", ignore_cleanup_errors=True)
+        _remove_dead_scratch()
+        self._scratch = tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True)
+        self._alive = _mark_alive(self._scratch.name)
         self._running: dict[Connection, _Task] = {}
         self._context = _context()
 
@@ -126,6 +134,7 @@ class Processes:
             _see_off(task.process)
             connection.close()
         self._running.clear()
+        self._alive.close()
         self._scratch.cleanup()
 
 
@@ -148,15 +157,12 @@ def _context() -> BaseContext:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Let SIGINT and SIGTERM wait: a process that is told only half of its task ends in a traceback."""
+    """Let signals that end us wait: a process that is told only half of its task ends in a traceback."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     noted: list[int] = []
-    before = {
-        number: signal.signal(number, lambda came, _: noted.append(came))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    before = {number: signal.signal(number, lambda came, _: noted.append(came)) for number in ENDING_SIGNALS}
     try:
         yield
     finally:
@@ -183,8 +189,10 @@ def _one_thread_each() -> Iterator[None]:
 
 def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], argument: Any) -> None:
     """In the process: do the task and send its result, or a `Failure`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign stops us
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # the campaign stops us
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    alive = _mark_alive(scratch)
     tempfile.tempdir = scratch  # what a process that dies leaves behind goes in the end
     try:
         result = function(argument)
@@ -194,6 +202,34 @@ def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], 
     with contextlib.suppress(BrokenPipeError):
         connection.send(result)
     connection.close()
+    alive.close()
+
+
+def _mark_alive(scratch: str) -> BinaryIO:
+    """Hold a folder for temporary files: until what is returned is closed, or the process ends."""
+    mark = (Path(scratch) / _ALIVE).open("ab")
+    if sys.platform != "win32":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.flock(mark, fcntl.LOCK_SH)
+    return mark
+
+
+def _remove_dead_scratch() -> None:
+    """Remove our folders for temporary files that nobody holds: of campaigns that were killed."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        with contextlib.suppress(OSError):
+            found = folder.lstat()
+            if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+                continue
+            with (folder / _ALIVE).open("rb") as mark:
+                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _how(exitcode: int | None) -> str:

@@ -1,9 +1,18 @@
-"""Whole files or none: what is written appears under its name only when it is complete."""
+"""Whole files or none: what is written appears under its name only when it is complete.
+
+Until then it is beside that name as ``.NAME.part`` (``.NAME.1.part`` where several write the same file),
+locked for as long as its writer lives: what a killed process has left is told by that, and removed by
+whoever writes the file next.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import signal
+import stat
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -12,6 +21,13 @@ from beasy_sched.errors import InputError
 
 Content = str | bytes
 
+ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Signals that ask a program to end."""
+
+_MOST_WRITERS = 100
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_OLD_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
 
 def write_atomic(path: str | os.PathLike[str], content: Content | Iterable[Content]) -> None:
     """Write ``content`` (one text or many pieces; text as UTF-8) to ``path``, whole or not at all.
@@ -19,38 +35,219 @@ def write_atomic(path: str | os.PathLike[str], content: Content | Iterable[Conte
     Raises InputError, naming ``path``, where it cannot be written. A piece that fails to be made
     leaves an older file as it was.
     """
-    pieces = [content] if isinstance(content, (str, bytes)) else content
-    with atomic_file(path) as file:
-        for piece in pieces:
-            data = piece.encode() if isinstance(piece, str) else piece
-            with _explained(path):
-                file.write(data)
+    with PartFile(path) as file:
+        for piece in [content] if isinstance(content, (str, bytes)) else content:
+            file.write(piece)
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file that takes the name ``path`` when the block ends without an exception.
 
-    The bytes go to a temporary name in the same folder first. A device or a pipe (``/dev/stdout``) is
-    written directly. Raises InputError where the file cannot be written.
+    A device or a pipe (``/dev/stdout``) is written directly. Raises InputError where the file cannot be
+    written.
     """
-    target = Path(os.path.realpath(path))
-    special = os.path.exists(path) and not os.path.isfile(path)  # a pipe's link leads to no name of a file
-    place = Path(path) if special else target.with_name(f".{target.name}.{os.getpid()}.part")
-    with _explained(path):
-        file = place.open("wb")
-    try:
+    with PartFile(path) as part:
+        assert part.file is not None
+        yield part.file
+
+
+class PartFile:
+    """A file that is written bit by bit, and gets its name when it is finished.
+
+    Either `finish` or `discard` must be called in the end; as a context manager it does so itself.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open it under a temporary name. Raises InputError where that cannot be."""
+        self.path = Path(path)
+        self.file: BinaryIO | None = None
+        self._target = _target(path)
+        self._place: Path | None = None
+        """The temporary name; None for a device or a pipe."""
+        with _explained(self.path):
+            if self._target is None:
+                self.file = self.path.open("wb")  # may wait for whoever reads the pipe
+                return
+            with _signals_wait():
+                self._place, self.file = _open_part(self._target)
+                _unfinished[id(self)] = self
+
+    def write(self, data: str | bytes | bytearray) -> None:
+        """Add ``data``, text as UTF-8. Raises InputError where it cannot be written (a full disk)."""
+        assert self.file is not None
+        content = data.encode() if isinstance(data, str) else data
+        with _explained(self.path):
+            self.file.write(content)
+
+    def finish(self) -> Path:
+        """Give the file its name, and return that. Raises InputError, and leaves nothing then."""
+        if self.file is None:
+            return self.path
         try:
-            yield file
+            with _explained(self.path):
+                self.file.flush()
+                if self._place is None or self._target is None:
+                    self.file.close()
+                else:
+                    self._give_name(self.file, self._place, self._target)
         finally:
-            with _explained(path):
+            self.discard()
+        return self.path
+
+    def _give_name(self, file: BinaryIO, place: Path, target: Path) -> None:
+        with _signals_wait():
+            if sys.platform == "win32":  # no open file can be renamed there
                 file.close()
-        if not special:
-            with _explained(path):
-                os.replace(place, target)
+            os.replace(place, target)  # while it is locked: nobody takes it for a leftover
+            self._place = None
+            try:
+                file.close()
+            except OSError:  # some file systems tell only now that there was no room
+                _remove(target)
+                raise
+
+    def discard(self) -> None:
+        """Throw away what has been written, unless the file is finished."""
+        if self.file is None:
+            return
+        if self._place is None:
+            self._close(self.file)
+            self.file = None
+        with _signals_wait():
+            if self.file is not None and self._place is not None:
+                if sys.platform == "win32":
+                    self._close(self.file)
+                _remove(self._place)
+                self._close(self.file)
+                self.file = None
+            _unfinished.pop(id(self), None)
+
+    @staticmethod
+    def _close(file: BinaryIO) -> None:
+        with contextlib.suppress(OSError):  # what is thrown away need not fit on the disk
+            file.close()
+
+    def __enter__(self) -> PartFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.discard()
+
+
+_unfinished: dict[int, PartFile] = {}
+"""Files of this process that have neither been finished nor discarded."""
+
+
+def discard_unfinished() -> None:
+    """Discard every file that is still being written: for a program that ends, whatever the reason."""
+    for part in [*_unfinished.values()]:
+        part.discard()
+
+
+def remove_old(paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Remove an earlier run's files, and their leftovers, so that they do not mix with a new one's.
+
+    Devices and folders stay. Raises InputError where one cannot be removed.
+    """
+    for path in paths:
+        target = _target(path)
+        if target is None:
+            continue
+        _remove_dead_from(target, 0)
+        try:
+            target.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(
+                path, f"is of an earlier run, and cannot be removed: {error.strerror or error}"
+            ) from error
+
+
+def remove_if_dead(part: Path) -> None:
+    """Remove a temporary file, unless its writer still lives."""
+    if sys.platform == "win32":
+        _remove(part)  # refused where it is open
+        return
+    try:
+        descriptor = os.open(part, _OLD_FILE)
+    except OSError:  # there is none; or it is a link, and nothing of ours
+        return
+    try:
+        found = os.fstat(descriptor)
+        # Only who has the lock removes or renames a part: what has its name now is the file that is locked.
+        if stat.S_ISREG(found.st_mode) and _lock(descriptor) and os.path.samestat(found, os.lstat(part)):
+            os.unlink(part)
+    except OSError:
+        pass
     finally:
-        if not special:
-            place.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _target(path: str | os.PathLike[str]) -> Path | None:
+    """Where the file really goes; None for a device or pipe, whose link leads to no name of a file."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        return None
+    return Path(os.path.realpath(path))
+
+
+def _part(target: Path, number: int) -> Path:
+    return target.with_name(f".{target.name}.{number}.part" if number else f".{target.name}.part")
+
+
+def _open_part(target: Path) -> tuple[Path, BinaryIO]:
+    for number in range(_MOST_WRITERS):
+        place = _part(target, number)
+        remove_if_dead(place)
+        try:
+            descriptor = os.open(place, _NEW_FILE, 0o666)
+        except FileExistsError:  # somebody else is writing the file, or has put something here
+            continue
+        if _lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
+            _remove_dead_from(target, number + 1)
+            return place, os.fdopen(descriptor, "wb")
+        os.close(descriptor)  # another process takes it for a leftover in this very moment
+    raise FileExistsError(errno.EEXIST, "too many others write this file", str(target))
+
+
+def _remove_dead_from(target: Path, number: int) -> None:
+    while os.path.lexists(place := _part(target, number)) and number < _MOST_WRITERS:
+        remove_if_dead(place)
+        number += 1
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock an open file until it is closed; False where another writer has, None where nobody can."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    return True
+
+
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let signals that end the program wait: no file may be lost sight of between two lines."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

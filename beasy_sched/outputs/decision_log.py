@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from beasy_sched.errors import PolicyError
-from beasy_sched.outputs.growing import GrowingFile
+from beasy_sched.formats.atomic import PartFile
 from beasy_sched.policies.actions import NO_FACTS, Facts
 
 _CHUNK = 1 << 16
@@ -39,7 +39,7 @@ class DecisionLogFile:
 
     def __init__(self, path: Path) -> None:
         """Begin to write beside ``path``."""
-        self._file = GrowingFile(path)
+        self._file = PartFile(path)
         self._buffer = bytearray()
 
     def __call__(
@@ -64,7 +64,7 @@ class DecisionLogFile:
     def close(self) -> Path:
         """Finish the file, give it its name, and return that."""
         self._flush()
-        return self._file.close()
+        return self._file.finish()
 
     def discard(self) -> None:
         """Throw away what has been written, unless it is finished."""

@@ -11,7 +11,7 @@ import msgpack
 import msgspec
 
 from beasy_sched.errors import InputError
-from beasy_sched.outputs.growing import GrowingFile
+from beasy_sched.formats.atomic import PartFile
 from beasy_sched.settings import RunSettings
 
 FORMAT = "beasy-sched recording"
@@ -26,7 +26,7 @@ class RecordingWriter:
 
     def __init__(self, path: Path, settings: RunSettings) -> None:
         """Begin to write beside ``path``."""
-        self._file = GrowingFile(path)
+        self._file = PartFile(path)
         self._exchanges = 0
         header = {
             "format": FORMAT,
@@ -44,7 +44,7 @@ class RecordingWriter:
     def close(self) -> Path:
         """Finish the file, give it its name, and return that."""
         self._file.write(msgpack.packb({"exchanges": self._exchanges}))
-        return self._file.close()
+        return self._file.finish()
 
     def discard(self) -> None:
         """Throw away what has been written, unless it is finished."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
 
 from beasy_sched._version import __version__
+from beasy_sched.errors import BeasyError, Failures, PolicyError
 from beasy_sched.model.job import JobState
 from beasy_sched.model.power import USES
 from beasy_sched.plan.store import PlanStore
@@ -20,10 +22,18 @@ _LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
 """What the BEASY paper's tables call killed."""
 
 
-def summarize(session: Session, settings: RunSettings, error: str | None = None) -> dict[str, Any]:
-    """Return what a run came to; ``error`` says why it ended early, where it did."""
+def summarize(
+    session: Session, settings: RunSettings, error: str | None = None, failures: Failures | None = None
+) -> dict[str, Any]:
+    """Return what a run came to, as plain JSON values; ``error`` says why it ended early, where it did.
+
+    A section that cannot be made is empty, a number that is infinite null; ``failures`` is told, and the
+    summary's warnings.
+    """
+    failures = Failures() if failures is None else failures
+    known = len(failures.all)
     counts = session.outcomes.counts()
-    summary: dict[str, Any] = {
+    head: dict[str, Any] = {
         "version": __version__,
         "complete": error is None and session.ended,
         "error": error,
@@ -45,17 +55,74 @@ def summarize(session: Session, settings: RunSettings, error: str | None = None)
         },
         "killed_as_in_paper": sum(counts[state.value] for state in _LOST),
         "windows": [*session.windows],
-        "quality": _quality_part(session),
-        "warnings": [*dict.fromkeys((*session.warnings, *(session.power.warnings if session.power else ())))],
     }
-    if session.power is not None:
-        summary["site"] = _site_part(session.power)
-        summary["energy_kwh"] = _energy_part(session, session.power)
-        if session.power.plans is not None:
-            summary["planned"] = _planned_part(session.power, session.power.plans)
-    if session.cluster is not None:
-        summary |= session.policy.results()
-    return summary
+    summary = _section("settings and jobs", lambda: head, failures)
+    summary |= {name: _section(name, make, failures) for name, make in _sections(session).items()}
+    with failures.noted("the policy's results"):
+        summary |= _policy_part(session, failures, summary.keys() | {"warnings"})
+    told = [str(failure) for failure in failures.all[known:]]
+    warnings = [*session.warnings, *(session.power.warnings if session.power else ()), *told]
+    return {**summary, "warnings": [*dict.fromkeys(warnings)]}
+
+
+def _sections(session: Session) -> dict[str, Callable[[], dict[str, Any]]]:
+    sections: dict[str, Callable[[], dict[str, Any]]] = {"quality": lambda: _quality_part(session)}
+    power = session.power
+    if power is not None:
+        sections["site"] = lambda: _site_part(power)
+        sections["energy_kwh"] = lambda: _energy_part(session, power)
+        plans = power.plans
+        if plans is not None:
+            sections["planned"] = lambda: _planned_part(power, plans)
+    return sections
+
+
+def _section(name: str, make: Callable[[], dict[str, Any]], failures: Failures) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    with failures.noted(f"the summary's section {name!r}"), np.errstate(all="ignore"):
+        plain, wrong = _plain(make(), name)
+        if wrong:
+            raise BeasyError(f"the summary's section {name!r}: {wrong[0]}")
+    return plain
+
+
+def _policy_part(session: Session, failures: Failures, taken: AbstractSet[str]) -> dict[str, Any]:
+    """The sections that the policy adds."""
+    results = session.results()
+    if not isinstance(results, Mapping):
+        raise PolicyError(
+            f"results() of the policy: found {results!r:.80}, expected a dictionary of sections"
+        )
+    plain, wrong = _plain(results, "")
+    for name in taken & plain.keys():
+        wrong.append(f"found a section {name!r}, which is the summary's own: call it otherwise")
+    if wrong:
+        failures.all.append(PolicyError(f"results() of the policy: {wrong[0]}"))
+    return {name: value for name, value in plain.items() if name not in taken}
+
+
+_DEEPEST = 50
+
+
+def _plain(value: Any, place: str, depth: int = 0) -> tuple[Any, list[str]]:
+    """The value in JSON's own types, null for what JSON has not; and what that was, and where."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if value is None or isinstance(value, str | bool | int):
+        return value, []
+    if isinstance(value, float):
+        if np.isfinite(value):
+            return value, []
+        return None, [f"{place}: found {value}, expected a finite number"]
+    if isinstance(value, Mapping | Sequence) and not isinstance(value, bytes) and depth < _DEEPEST:
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        found = {
+            str(key): _plain(each, f"{place}.{key}" if place else str(key), depth + 1) for key, each in items
+        }
+        wrong = [text for _, texts in found.values() for text in texts]
+        plain = {key: each for key, (each, _) in found.items()}
+        return plain if isinstance(value, Mapping) else [*plain.values()], wrong
+    return None, [f"{place}: found {value!r:.80}, expected numbers, texts, lists and dictionaries"]
 
 
 def job_share_pct(jobs: Mapping[str, Any], outcome: str) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 try:
@@ -67,6 +67,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
             platform = known.read_platform()
             files = RunFiles(known.export, settings)
             self.session = build_session(settings, platform=platform, log=files.log)
+            files.begin()
             self._files = files
 
     @property
@@ -148,7 +149,8 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
         try:
             yield
         except BeasyError as error:
-            self._finish(str(error))
+            with suppress(Exception):  # the first error is the one to tell
+                self._finish(str(error))
             print(f"beasy-sched: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
 

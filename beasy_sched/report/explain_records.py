@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from beasy_sched.errors import InputError
 from beasy_sched.model.hosts import HostSet
 
 _DECISIONS = "_decisions.jsonl"
+_SAME_START_S = 10.0
+"""By how much the scheduler's and the simulator's word on a start may differ: by the latency of messages."""
 
 
 class Decision(msgspec.Struct, gc=False):
@@ -70,6 +72,50 @@ def find_prefix(run: str | os.PathLike[str]) -> str:
     below = [] if found else sorted(path.glob(f"*/*{_DECISIONS}"))
     example = str(below[0]).removesuffix(_DECISIONS) if below else path / (found or ["run"])[0]
     raise InputError(path, f"{what}; name one by its prefix, such as {example}")
+
+
+def check_same_run(prefix: str) -> None:
+    """Raise InputError where the decision log and ``jobs.csv`` are of different runs."""
+    rows = {row.id: row.start_s for row in read_jobs(prefix)}
+    if rows:
+        compare_starts(prefix, read_starts(prefix), rows)
+
+
+def compare_starts(prefix: str, logged: Mapping[str, float], rows: Mapping[str, float | None]) -> None:
+    """Raise InputError where a job of ``jobs.csv`` started at another time than the decision log says.
+
+    Both are times in s by job id; ``rows`` has None (or NaN) for a job that never started.
+    """
+    for job, start_s in rows.items():
+        if start_s is None or start_s != start_s:
+            continue
+        log_s = logged.get(job)
+        if log_s is None or abs(log_s - start_s) > _SAME_START_S:
+            says = f"does not start {job}" if log_s is None else f"starts {job} at {log_s:g} s"
+            raise InputError(
+                f"{prefix}_jobs.csv",
+                f"is of another run than {prefix}{_DECISIONS}, which {says}, while it started at"
+                f" {start_s:g} s here; run both sides again, or remove the files of the older run",
+            )
+
+
+def read_starts(prefix: str) -> dict[str, float]:
+    """When each job started as the decision log has it, s by job id. Raises InputError."""
+    path = Path(f"{prefix}{_DECISIONS}")
+    decode, number, starts = msgspec.json.Decoder(Decision).decode, 0, {}
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                number += 1
+                if b'"start"' in line:
+                    decision = decode(line)
+                    if decision.action == "start":
+                        starts[decision.job] = decision.time
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(path, f"is no decision: {error}", line=number) from None
+    return starts
 
 
 def read_decisions(prefix: str) -> Iterator[Decision]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from beasy_sched.errors import InputError
 from beasy_sched.model.job import JobState
+from beasy_sched.report.explain_records import compare_starts, read_starts
 from beasy_sched.results import Run
 
 FloatArray = npt.NDArray[np.float64]
@@ -105,10 +106,13 @@ class RunData:
 
 
 def read_run_data(name: str, prefix: str) -> RunData:
-    """Read what there is of a run. Raises InputError for a file that is there and cannot be read."""
+    """Read what there is of a run.
+
+    Raises InputError for a file that is there and cannot be read, and for files of different runs.
+    """
     run = Run(prefix)
     endings = _read_endings(Path(f"{prefix}_decisions.jsonl"))
-    return RunData(
+    data = RunData(
         name=name,
         prefix=prefix,
         summary=_summary(run),
@@ -118,6 +122,26 @@ def read_run_data(name: str, prefix: str) -> RunData:
         pstates=_frame(run, "pstate_changes", ("time", "machine_id", "new_pstate")),
         endings=endings,
     )
+    _check_same_run(data)
+    return data
+
+
+def _check_same_run(data: RunData) -> None:
+    """Raise InputError where what the scheduler and the simulator wrote is not of the same run."""
+    jobs, summary = data.jobs, data.summary
+    if jobs is None:
+        return
+    if data.endings is not None:
+        starts = read_starts(data.prefix)
+        compare_starts(data.prefix, starts, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
+    if summary is not None:
+        known, told = int(summary["jobs"].get("submitted", len(jobs.ids))), len(jobs.ids)
+        if told > known or (summary.get("complete") and told < known):
+            raise InputError(
+                f"{data.prefix}_jobs.csv",
+                f"is of another run than {data.prefix}_summary.json: it has {told} jobs, and the scheduler"
+                f" knew {known}; run both sides again, or remove the files of the older run",
+            )
 
 
 def _summary(run: Run) -> dict[str, Any] | None:

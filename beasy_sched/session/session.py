@@ -386,6 +386,12 @@ class Session:
         self._cluster.drop(job, state)
         self.outcomes.add(job)
 
+    def results(self) -> dict[str, Any]:
+        """The policy's own sections of the summary. Raises PolicyError where they cannot be made."""
+        if self.cluster is None:
+            return {}
+        return self._policy.call(lambda _: self.policy.results(), self.view)
+
     @property
     def submitted(self) -> int:
         """How many jobs have been submitted."""

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from beasy_sched.energy.site import Site
+from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
 from beasy_sched.formats.batsim_workload import Workload, read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.preflight import RunInputs, look_at
 from beasy_sched.simulator.options import SimulationOptions
-from beasy_sched.simulator.outputs import Tracer
+from beasy_sched.simulator.outputs import Tracer, is_formula
 from beasy_sched.simulator.simulation import Simulation
 
 Path = Union[str, "os.PathLike[str]"]
@@ -88,5 +89,20 @@ def simulation_from_files(
             note(finding.text)
     tracer = None
     if prefix is not None:
+        for workload in workloads:
+            _refuse_formulas(workload)
         tracer = Tracer(prefix, energy=options.energy, machine_states=machine_states)
     return Simulation(platform, workloads, events, options, tracer)
+
+
+def _refuse_formulas(workload: Workload) -> None:
+    """Refuse what a spreadsheet that opens ``jobs.csv`` would run. Raises InputError."""
+    names = {"job id": (job.id.partition("!")[2] for job in workload.jobs), "profile": workload.profiles}
+    for kind, texts in names.items():
+        for text in texts:
+            if is_formula(text):
+                raise InputError(
+                    workload.path,
+                    f"found the {kind} {text!r}, which a spreadsheet would run as a formula when it opens the"
+                    " CSV files: choose another name, or run without -e",
+                )

@@ -22,6 +22,7 @@ from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.job import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
 from beasy_sched.simulator.mailbox import Item
 from beasy_sched.simulator.modes import COMPUTATION, COMPUTING, IDLE, IntArray, common_mode
+from beasy_sched.simulator.outputs import is_formula
 from beasy_sched.simulator.power_states import PowerStates
 from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.world import CALL, World
@@ -259,6 +260,12 @@ class Requests:
             raise DecisionRefused(
                 f"Dynamically submitted job '{job_id}' has no profile: '{job.profile}' is not known."
             )
+        for text in (workload, local, job.profile):
+            if world.tracer is not None and is_formula(text):
+                raise DecisionRefused(
+                    f"Invalid job received from the scheduler: {text!r} in '{job_id}' would be run as a"
+                    " formula by a spreadsheet that opens the CSV files (Batsim itself would take it)"
+                )
         self._met.add(job_id)
         request = JobRequest(
             job_id, rounded(job.subtime), job.res, job.profile, rounded(job.walltime), job.extras

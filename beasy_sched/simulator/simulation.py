@@ -88,6 +88,8 @@ class Simulation:
         """
         started = time.perf_counter()
         try:
+            if self._tracer is not None:
+                self._tracer.begin()
             ending = self._run(decide, progress)
             elapsed_s = time.perf_counter() - started
             return self._result(ending, elapsed_s)

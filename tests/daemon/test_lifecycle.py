@@ -18,7 +18,8 @@ import zmq
 from daemon.serving import BEGIN, END, Peer, job, raw, serving
 
 from beasy_sched.cli.serve import say_waiting
-from beasy_sched.daemon import Daemon, Interrupted
+from beasy_sched.daemon import Daemon
+from beasy_sched.errors import ConfigError, Interrupted
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.recording import open_recording
@@ -286,3 +287,44 @@ def test_a_closed_terminal_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch,
     stream.close()
     monkeypatch.setattr("sys.stderr", stream if stderr == "closed" else None)
     say_waiting("tcp://0.0.0.0:28000", 10.0)
+
+
+def test_a_file_that_is_no_socket_is_not_deleted(tmp_path: Path) -> None:
+    """ZeroMQ deletes whatever has the name."""
+    file, link = tmp_path / "thesis.tex", tmp_path / "link"
+    file.write_text("precious")
+    link.symlink_to(file)
+    for path in (file, link, tmp_path):
+        with pytest.raises(ConfigError, match="exists and is no socket"):
+            Daemon(f"ipc://{path}")
+    assert file.read_text() == "precious"
+    assert link.is_symlink()
+
+
+def test_the_socket_of_another_daemon_is_not_taken(tmp_path: Path) -> None:
+    endpoint = f"ipc://{tmp_path}/socket"
+    with Daemon(endpoint) as first:
+        with pytest.raises(ConfigError, match="another program listens there"):
+            Daemon(endpoint)
+        assert first.endpoint == endpoint
+        assert (tmp_path / "socket").is_socket()
+    (tmp_path / "socket").unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(tmp_path / "socket"))
+    with Daemon(endpoint):  # what a killed one has left is in nobody's way
+        pass
+
+
+def test_a_daemon_removes_its_own_old_files_and_no_other(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for name in ("energy_trace.csv", "jobs.csv", "summary.json"):
+        (tmp_path / "out" / f"run_{name}").write_text("old")
+    with serving(tmp_path) as daemon:
+        assert daemon.endpoint
+        daemon.signal(signal.SIGKILL)
+        daemon.wait()
+    assert [name for name in daemon.files() if not name.startswith(".")] == ["run_jobs.csv"]
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
+        peer.run()
+        assert daemon.wait() == 0
+    assert daemon.files() == ["run_decisions.jsonl", "run_jobs.csv", "run_summary.json"]

@@ -186,3 +186,20 @@ def test_a_signal_waits_until_a_task_has_been_handed_over(monkeypatch):
         assert processes.next_done() == ("late", 1)
     finally:
         processes.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such locks")
+def test_what_a_killed_campaign_has_left_goes_with_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("beasy-campaign-dead", "another"):
+        (tmp_path / name / "beasy-run-x").mkdir(parents=True)
+        (tmp_path / name / ".alive").touch()
+    (tmp_path / "beasy-campaign-link").symlink_to(tmp_path / "another")
+    first = Processes(1)
+    assert len(list(tmp_path.glob("beasy-campaign-*"))) == 2  # its own, and the link
+    second = Processes(1)
+    assert len(list(tmp_path.glob("beasy-campaign-*"))) == 3  # the first is alive
+    second.close()
+    first.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["another", "beasy-campaign-link"]
+    assert (tmp_path / "another" / "beasy-run-x").is_dir()

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.atomic import atomic_file, write_atomic
+from beasy_sched.formats.atomic import (
+    PartFile,
+    atomic_file,
+    discard_unfinished,
+    remove_if_dead,
+    remove_old,
+    write_atomic,
+)
 
 
 def test_text_bytes_and_pieces(tmp_path: Path) -> None:
@@ -71,3 +78,66 @@ def test_a_pipe_by_the_name_of_its_descriptor() -> None:
     finally:
         os.close(reading)
         os.close(writing)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_a_killed_writer_has_left_goes_with_the_next_file(tmp_path: Path) -> None:
+    for number in ("", ".1", ".2"):
+        (tmp_path / f".a.txt{number}.part").write_text("half")
+    (tmp_path / ".other.part").write_text("half")
+    write_atomic(tmp_path / "a.txt", "whole")
+    assert names(tmp_path) == [".other.part", "a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "whole"
+
+
+def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    first, second = PartFile(tmp_path / "a"), PartFile(tmp_path / "a")
+    first.write("first")
+    second.write("second")
+    remove_old([tmp_path / "a"])
+    for part in tmp_path.iterdir():
+        remove_if_dead(part)
+    assert names(tmp_path) == [".a.1.part", ".a.part"]
+    second.finish()
+    first.finish()
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_text() == "first"
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / ".a.part").symlink_to(victim)
+    write_atomic(tmp_path / "a", "new")
+    assert victim.read_text() == "mine"
+    assert (tmp_path / "a").read_text() == "new"
+    assert not (tmp_path / "a").is_symlink()
+
+
+def test_what_is_not_finished_can_be_thrown_away_from_outside(tmp_path: Path) -> None:
+    part = PartFile(tmp_path / "a")
+    part.write("half")
+    discard_unfinished()
+    part.finish()  # too late: it has been discarded
+    assert names(tmp_path) == []
+
+
+def test_a_name_that_is_taken_at_the_end_leaves_nothing(tmp_path: Path) -> None:
+    part = PartFile(tmp_path / "a")
+    (tmp_path / "a").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        part.finish()
+    assert names(tmp_path) == ["a"]
+
+
+def test_old_files_are_removed_where_they_really_are(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "folder").mkdir()
+    remove_old([tmp_path / "link", tmp_path / "folder", tmp_path / "none", "/dev/null"])
+    assert names(tmp_path) == ["folder", "link"]
+    write_atomic(tmp_path / "link", "new")
+    assert (tmp_path / "real").read_text() == "new"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tiny import TinyJob, begins, request, resources
 
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import BeasyError, ConfigError, InputError, PolicyError
 from beasy_sched.model import events as e
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.table import print_summary, summary_rows
@@ -104,7 +106,7 @@ def test_nothing_is_written_without_a_prefix(tmp_path: Path, monkeypatch: pytest
 
 def test_files_left_unfinished_leave_nothing(tmp_path: Path) -> None:
     with RunFiles(str(tmp_path / "run"), PLAIN, record=tmp_path / "a.rec"):
-        assert len(list(tmp_path.iterdir())) == 2  # under temporary names
+        assert len(list(tmp_path.iterdir())) == 3  # under temporary names
     assert list(tmp_path.iterdir()) == []
 
 
@@ -114,13 +116,89 @@ def test_finished_files_stay(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"a.rec", "run_decisions.jsonl", "run_summary.json"}
 
 
-def test_older_files_are_replaced_only_at_the_end(tmp_path: Path) -> None:
-    (tmp_path / "run_decisions.jsonl").write_text("old")
+def test_older_files_go_when_the_run_begins(tmp_path: Path) -> None:
+    for name in ("decisions.jsonl", "energy_trace.csv", "jobs.csv"):
+        (tmp_path / f"run_{name}").write_text("old")
     with RunFiles(str(tmp_path / "run"), PLAIN) as files:
         session = fed(PLAIN, 3, files)
         assert (tmp_path / "run_decisions.jsonl").read_text() == "old"
+        files.begin()
+        assert [path.name for path in tmp_path.glob("run*")] == ["run_jobs.csv"]  # that one is Batsim's
         files.finish(session)
     assert "w0!0" in (tmp_path / "run_decisions.jsonl").read_text()
+    assert not (tmp_path / "run_energy_trace.csv").exists()
+
+
+def with_results(results: Any) -> Session:
+    """A session whose policy ends with ``results``: a value, or an exception to raise."""
+    session = fed(PLAIN, 5)
+
+    def told() -> Any:
+        if isinstance(results, Exception):
+            raise results
+        return results
+
+    session.policy.results = told  # type: ignore[method-assign]
+    return session
+
+
+@pytest.mark.parametrize(
+    ("results", "error", "kept"),
+    [
+        (ZeroDivisionError("oh"), "policy 'easy' failed at 302 s: ZeroDivisionError: oh", None),
+        (["a"], r"found \['a'\], expected a dictionary", None),
+        ({"mine": {"x": math.nan, "y": 1}}, "mine.x: found nan, expected a finite", {"x": None, "y": 1}),
+        ({"mine": {"x": {1, 2}}}, r"mine.x: found \{1, 2\}, expected numbers", {"x": None}),
+        ({"mine": {"x": [b"1"]}}, "mine.x.0: found b'1'", {"x": [None]}),
+        ({"jobs": {}, "mine": {"x": 1}}, "'jobs', which is the summary's own", {"x": 1}),
+    ],
+)
+def test_results_of_a_policy_that_cannot_be_written_cost_nothing_else(
+    tmp_path: Path, results: Any, error: str, kept: Any
+) -> None:
+    session = with_results(results)
+    with RunFiles(str(tmp_path / "run"), PLAIN) as files, pytest.raises(PolicyError, match=error):
+        files.finish(session)
+    summary = strict(tmp_path / "run_summary.json")
+    assert summary["jobs"]["submitted"] == 3
+    assert summary.get("mine") == kept
+    assert re.search(error, summary["warnings"][-1])
+    assert {path.name for path in tmp_path.iterdir()} == {"run_decisions.jsonl", "run_summary.json"}
+
+
+def test_results_may_have_the_numbers_of_numpy() -> None:
+    results = {"mine": {"a": np.float64(1.5), "b": np.arange(2), "c": {1: np.int64(3)}}}
+    summary = RunFiles(None, PLAIN).finish(with_results(results))
+    assert summary["mine"] == {"a": 1.5, "b": [0, 1], "c": {"1": 3}}
+
+
+def test_numbers_beyond_all_bounds_are_null(tmp_path: Path) -> None:
+    session = fed(ON_SITE, 5)
+    assert session.power is not None
+    session.power.account.energy_by_use_j[0] = 1e308
+    session.power.account.energy_by_use_j[1] = 1e308
+    with (
+        RunFiles(str(tmp_path / "run"), ON_SITE) as files,
+        pytest.raises(BeasyError, match=r"energy_kwh.consumed_by_own_account: found inf") as told,
+    ):
+        files.finish(session)
+    assert told.value.exit_code == 1
+    summary = strict(tmp_path / "run_summary.json")
+    assert summary["energy_kwh"]["consumed_by_own_account"] is None
+    assert summary["energy_kwh"]["production"] == 0
+    assert (tmp_path / "run_energy_trace.csv").exists()
+
+
+def test_a_trace_that_cannot_be_made_costs_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beasy_sched.outputs.files.trace_csv", lambda *_: 1 / 0)
+    with (
+        RunFiles(str(tmp_path / "run"), ON_SITE) as files,
+        pytest.raises(BeasyError, match="internal error: ZeroDivisionError"),
+    ):
+        files.finish(fed(ON_SITE, 5, files))
+    assert {path.name for path in tmp_path.iterdir()} == {"run_decisions.jsonl", "run_summary.json"}
 
 
 @pytest.mark.parametrize("decisions", [True, False])

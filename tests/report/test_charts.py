@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand_run import TRACE, summary, write_run
+from hand_run import STARTS, TRACE, summary, write_run
 from plan_cases import hand_plan
 
 from beasy_sched.energy.storage import Storage
@@ -152,7 +152,7 @@ def test_dangerous_steps_are_shaded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_rejected_job_waits_until_then(tmp_path: Path) -> None:
     rejected = json.dumps({"time": 120.0, "action": "reject", "job": "w!3", "rule": "never fits"}) + "\n"
-    run = read_run_data("a", write_run(tmp_path / "a", decisions=rejected))
+    run = read_run_data("a", write_run(tmp_path / "a", decisions=STARTS + rejected))
     times, jobs = curves(chart(job_charts(run, "r"), "queue"))["jobs"]
     assert (times, jobs) == ([0.0, 10.0, 20.0, 30.0, 50.0, 120.0, 300.0, 400.0], [1, 0, 1, 2, 1, 0, 0, 0])
 

@@ -11,6 +11,7 @@ from beasy_sched.errors import InputError
 from beasy_sched.report.explain_records import (
     Decision,
     JobRow,
+    check_same_run,
     find_prefix,
     read_decisions,
     read_jobs,
@@ -112,3 +113,14 @@ def test_broken_files(file: str, text: str, message: str, tmp_path: Path) -> Non
     Path(f"{prefix}_{file}").write_text(text)
     with pytest.raises(InputError, match=f"run_{file}{message}"):
         _ = [*read_decisions(prefix)], [*read_jobs(prefix)], [*read_trace(prefix)]
+
+
+def test_records_of_different_runs_are_refused(tmp_path: Path) -> None:
+    prefix = write_run(tmp_path)
+    check_same_run(prefix)
+    log = Path(f"{prefix}_decisions.jsonl")
+    log.write_text("".join(line for line in log.read_text().splitlines(True) if '"w0!b"' not in line))
+    with pytest.raises(InputError, match=r"jobs.csv: is of another run than .*which does not start w0!b"):
+        check_same_run(prefix)
+    Path(f"{prefix}_jobs.csv").unlink()
+    check_same_run(prefix)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hand_run import DECISIONS, JOBS, summary, write_run
+from hand_run import DECISIONS, JOBS, STARTS, summary, write_run
 
 from beasy_sched.report.html import MOST_DETAILED, report_html
 from beasy_sched.report.page import embedded_json
@@ -54,7 +54,9 @@ def test_hostile_names(tmp_path: Path) -> None:
     told = summary(warnings=[EVIL], error=EVIL)
     told["settings"]["policy"] = EVIL
     told["settings"]["options"] = {EVIL: EVIL}
-    decisions = json.dumps({**DECISIONS[1], "job": EVIL, "rule": EVIL}) + "\n"
+    kill = next(line for line in DECISIONS if line["action"] == "kill")
+    started = STARTS.replace('"w!1"', json.dumps(f"w!{EVIL}"))
+    decisions = started + json.dumps({**kill, "job": EVIL, "rule": EVIL}) + "\n"
     jobs = JOBS.replace("\n1,w,", '\n"' + EVIL.replace('"', '""') + '",w,')
     prefix = write_run(tmp_path / evil, jobs=jobs, summary=json.dumps(told), decisions=decisions)
     harmless, hostile = outline(page_of(write_run(tmp_path / "a"))), outline(page_of(prefix, title=EVIL))

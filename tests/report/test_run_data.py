@@ -78,3 +78,17 @@ def test_the_summary_counts_where_there_is_one(tmp_path: Path) -> None:
     told["jobs"]["finished"] = 17
     run = read_run_data("a", write_run(tmp_path / "a", summary=json.dumps(told)))
     assert run.outcome_counts()["finished"] == 17
+
+
+def test_files_of_different_runs_are_refused(tmp_path: Path) -> None:
+    later = JOBS.replace("COMPLETED_SUCCESSFULLY,10.0", "COMPLETED_SUCCESSFULLY,90.0")
+    one_less = "".join(line + "\n" for line in JOBS.splitlines() if not line.startswith("3,"))
+    with pytest.raises(InputError, match=r"a_jobs.csv: is of another run than .*which starts w!1 at 10 s"):
+        read_run_data("a", write_run(tmp_path / "a", jobs=later))
+    with pytest.raises(InputError, match=r"which does not start w!1, while it started at 10 s"):
+        read_run_data("b", write_run(tmp_path / "b", decisions=""))
+    for jobs in (one_less, JOBS + "9" + JOBS.splitlines()[3][1:] + "\n"):
+        with pytest.raises(InputError, match=r"another run than .*c_summary.json: it has \d jobs, .* knew 4"):
+            read_run_data("c", write_run(tmp_path / "c", jobs=jobs, decisions=None))
+    cut = json.dumps(summary(complete=False, error="stopped by SIGTERM"))
+    assert read_run_data("d", write_run(tmp_path / "d", jobs=one_less, summary=cut)).jobs is not None
