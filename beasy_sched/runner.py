@@ -32,7 +32,9 @@ def run_in_process(
     with files:
         session = build_session(files.settings, log=files.log)
         options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
-        simulation = simulation_from_files(inputs, options, files.prefix, note=session.warnings.append)
+        simulation = simulation_from_files(
+            inputs, options, files.prefix, tell_start=metering, note=session.warnings.append
+        )
         try:
             result = simulation.run(_decide(session, files), progress)
         except BaseException as error:

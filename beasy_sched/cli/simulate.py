@@ -9,6 +9,12 @@ from typing import Any
 import click
 
 from beasy_sched.cli.run_options import run_options, settings_of
+from beasy_sched.errors import BeasyError
+
+
+class EndedEarly(BeasyError):
+    """The simulation did not come to its end, though nothing broke."""
+
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -92,6 +98,8 @@ def simulate(
         summary = run_in_process(inputs, files, report, metering=metering)
     if not quiet:
         _tell(summary, files.written)
+    if summary["error"] is not None:
+        raise EndedEarly(summary["error"])
 
 
 def _without_metering(shared: dict[str, Any]) -> dict[str, Any]:
