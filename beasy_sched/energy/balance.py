@@ -172,10 +172,9 @@ def _discharge(
     """
     if deficit_w <= above_min_w:
         return deficit_w
-    below_w = min(deficit_w, floor_w) - above_min_w
-    if below_w <= 0.0:
+    if floor_w <= above_min_w:
         return above_min_w
-    return min(deficit_w, above_min_w + below_w, discharge_power_limit(battery, energy_j, dt_s, 0.0))
+    return min(deficit_w, floor_w, discharge_power_limit(battery, energy_j, dt_s, 0.0))
 
 
 def _advance(storage: Storage, state: StorageState, flows: _Flows, dt_s: float) -> StorageState:

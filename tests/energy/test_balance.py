@@ -268,7 +268,7 @@ def test_demand_within_the_headroom_is_served_above_soc_min(storage, renew, ez, 
 
 
 def test_what_is_not_served_is_never_negative():
-    """Part of the reserve from above SoC_min, part from below: together they were a rounding more than all."""
+    """Part of it from above SoC_min, part from below: together they were a rounding more than all."""
     draw = random.Random(1).uniform
     for _ in range(500):
         demand = draw(500, 1500)
