@@ -272,6 +272,6 @@ def test_what_is_not_served_is_never_negative():
     draw = random.Random(1).uniform
     for _ in range(500):
         demand = draw(500, 1500)
-        record, _ = settle(renew=draw(0, 400), demand=demand, soc=draw(20, 25), reserve=demand)
+        record, _ = settle(renew=draw(0, 400), demand=demand, soc=draw(20, 25), reserve=2 * demand)
         assert record.discharge_w > 0.0
         assert record.unserved_w == 0.0
