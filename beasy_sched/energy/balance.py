@@ -18,7 +18,7 @@ from beasy_sched.energy.battery import (
     discharge_power_limit,
     energy_after_step,
 )
-from beasy_sched.energy.hydrogen import electrolyzer_power, fuel_cell_power, level_after_step
+from beasy_sched.energy.hydrogen import Hold, electrolyzer_power, fuel_cell_power, level_after_step
 from beasy_sched.energy.record import StepRecord, deviations
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, Storage, StorageState
 
@@ -75,7 +75,7 @@ def settle_step(
         soc_after_pct=storage.battery.soc_pct(after.battery_j),
         hydrogen_before_kg=state.hydrogen_kg,
         hydrogen_after_kg=after.hydrogen_kg,
-        deviations=deviations(storage, planned, allowed, flows.electrolyzer_w),
+        deviations=deviations(storage, planned, allowed, flows.electrolyzer_w, flows.fuel_cell_w),
     )
     return record, after
 
@@ -93,13 +93,16 @@ def step_headroom_j(
 
     Production (W, known for the step) and the planned hydrogen, as far as the tank allows it, and what
     the battery gives down to ``floor_j`` (default: SoC_min) within its discharge limit. Never negative.
+    A planned electrolyzer takes its share, unless the site lets it be held.
     """
     _check(dt_s=dt_s, renew_w=renew_w)
     storage.check_plan(planned)
     floor = storage.battery.min_j if floor_j is None else floor_j
     hydrogen = _allowed_powers(storage, state, planned, dt_s)
     battery_w = discharge_power_limit(storage.battery, state.battery_j, dt_s, floor)
-    return max(0.0, renew_w + hydrogen.fuel_cell_w + battery_w - hydrogen.electrolyzer_w) * dt_s
+    held = storage.hydrogen is not None and storage.hydrogen.hold is not Hold.NEVER
+    electrolyzer_w = 0.0 if held else hydrogen.electrolyzer_w
+    return max(0.0, renew_w + hydrogen.fuel_cell_w + battery_w - electrolyzer_w) * dt_s
 
 
 def _allowed_powers(
@@ -126,14 +129,24 @@ def _share_out(
 ) -> _Flows:
     """Decide every power of the step; ``hydrogen`` is what tank and limits allow of the plan."""
     battery, energy_j = storage.battery, state.battery_j
-    arriving_w = renew_w + hydrogen.fuel_cell_w
+    hold = Hold.NEVER if storage.hydrogen is None else storage.hydrogen.hold
     above_min_w = discharge_power_limit(battery, energy_j, dt_s, battery.min_j)
-    left_for_electrolyzer_w = arriving_w + above_min_w - demand_w
-    electrolyzer_w = _lower(storage, hydrogen.electrolyzer_w, left_for_electrolyzer_w)
-    surplus_w = arriving_w - electrolyzer_w - demand_w
+    if hold is Hold.SURPLUS:
+        spare_w = renew_w - demand_w
+        fuel_cell_w = min(hydrogen.fuel_cell_w, max(-spare_w, 0.0))
+        electrolyzer_w = _lower(storage, hydrogen.electrolyzer_w, max(spare_w, 0.0))
+        arriving_w, surplus_w = renew_w + fuel_cell_w, spare_w + fuel_cell_w - electrolyzer_w
+    else:
+        fuel_cell_w = hydrogen.fuel_cell_w
+        arriving_w = renew_w + fuel_cell_w
+        left_for_electrolyzer_w = arriving_w + above_min_w - demand_w
+        electrolyzer_w = _lower(storage, hydrogen.electrolyzer_w, left_for_electrolyzer_w)
+        surplus_w = arriving_w - electrolyzer_w - demand_w
     if surplus_w >= 0.0:
         charge_w = min(surplus_w, charge_power_limit(battery, energy_j, dt_s))
         rest_w = surplus_w - charge_w
+        held_w = min(fuel_cell_w, rest_w) if hold is Hold.CURTAILMENT else 0.0
+        rest_w -= held_w
         raised_w = 0.0
         if hydrogen.electrolyzer_w > 0.0 and storage.hydrogen is not None:
             wanted_w = electrolyzer_w + rest_w
@@ -142,7 +155,7 @@ def _share_out(
         return _Flows(
             charge_w=charge_w,
             electrolyzer_w=electrolyzer_w + raised_w,
-            fuel_cell_w=hydrogen.fuel_cell_w,
+            fuel_cell_w=fuel_cell_w - held_w,
             curtailed_w=rest_w - raised_w,
         )
     deficit_w = -surplus_w
@@ -151,7 +164,7 @@ def _share_out(
     return _Flows(
         discharge_w=discharge_w,
         electrolyzer_w=electrolyzer_w,
-        fuel_cell_w=hydrogen.fuel_cell_w,
+        fuel_cell_w=fuel_cell_w,
         unserved_w=deficit_w - discharge_w,
     )
 

@@ -1,6 +1,8 @@
+import dataclasses
 import math
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,9 @@ from beasy_sched.energy.battery import BatterySpec, LossConvention
 from beasy_sched.energy.hydrogen import (
     HIGHER_HEATING_VALUE_J_PER_KG,
     LOWER_HEATING_VALUE_J_PER_KG,
+    Hold,
     HydrogenSpec,
+    planned_net_w,
 )
 from beasy_sched.energy.record import Deviation
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, Storage, StorageState
@@ -133,10 +137,51 @@ def test_quantities_that_cannot_be_are_refused(wrong):
         settle_step(STORAGE, STORAGE.start(), **values)
 
 
+def held(hold):
+    return Storage(BATTERY, dataclasses.replace(HYDROGEN, hold=hold))
+
+
+@pytest.mark.parametrize(
+    ("case", "never", "curtailment", "surplus"),
+    [
+        # enough without the fuel cell
+        ({"renew": 900, "demand": 500, "fc": 700},
+         {"charge": 1100, "fuel_cell": 700}, {"charge": 1100, "fuel_cell": 700}, {"charge": 400}),
+        ({"renew": 4000, "demand": 500, "fc": 700},
+         {"charge": 3000, "fuel_cell": 700, "curtailed": 1200}, {"charge": 3000, "curtailed": 500},
+         {"charge": 3000, "curtailed": 500}),
+        ({"renew": 3000, "demand": 500, "fc": 700},
+         {"charge": 3000, "fuel_cell": 700, "curtailed": 200}, {"charge": 3000, "fuel_cell": 500},
+         {"charge": 2500}),
+        ({"renew": 600, "demand": 500, "soc": 90, "fc": 700},
+         {"fuel_cell": 700, "curtailed": 800}, {"curtailed": 100}, {"curtailed": 100}),
+        # some of it is needed
+        ({"renew": 600, "demand": 900, "fc": 700},
+         {"charge": 400, "fuel_cell": 700}, {"charge": 400, "fuel_cell": 700}, {"fuel_cell": 300}),
+        ({"renew": 600, "demand": 1900, "fc": 700}, *[{"fuel_cell": 700, "discharge": 600}] * 3),
+        # energy is short, and the battery could feed the electrolyzer, or could not
+        ({"renew": 800, "demand": 900, "ez": 700},
+         *[{"electrolyzer": 700, "discharge": 800}] * 2, {"discharge": 100}),
+        ({"renew": 1500, "demand": 900, "ez": 700},
+         *[{"electrolyzer": 700, "discharge": 100}] * 2, {"electrolyzer": 600}),
+        ({"renew": 1300, "demand": 900, "ez": 700},
+         *[{"electrolyzer": 700, "discharge": 300}] * 2, {"charge": 400}),
+        ({"renew": 800, "demand": 900, "soc": 20, "ez": 700}, *[{"unserved": 100}] * 3),
+    ],
+)  # fmt: skip
+def test_what_is_held(case, never, curtailment, surplus):
+    for hold, expected in zip(Hold, (never, curtailment, surplus), strict=True):
+        record, _ = settle(storage=held(hold), **case)
+        assert powers(record) == expected, hold
+        less = record.fuel_cell_w < record.planned_fuel_cell_w
+        assert (Deviation.HELD in record.deviations) == less
+
+
 def headroom(**case):
+    storage = held(case.pop("hold")) if "hold" in case else STORAGE
     state = StorageState(BATTERY.energy_j(case.pop("soc", 50)), case.pop("level", 5))
     plan = HydrogenPlan(case.pop("ez", 0), case.pop("fc", 0))
-    return step_headroom_j(STORAGE, state, dt_s=HOUR, planned=plan, **case) / HOUR
+    return step_headroom_j(storage, state, dt_s=HOUR, planned=plan, **case) / HOUR
 
 
 @pytest.mark.parametrize(
@@ -146,8 +191,10 @@ def headroom(**case):
         ({"renew_w": 500, "soc": 20}, 500),
         ({"renew_w": 500, "soc": 10, "fc": 200}, 700),
         ({"renew_w": 500, "soc": 10, "fc": 200, "level": 0}, 500),
-        ({"renew_w": 500, "soc": 20, "ez": 600}, 0),
-        ({"renew_w": 700, "soc": 20, "ez": 600}, 100),
+        ({"renew_w": 500, "soc": 20, "ez": 600, "hold": Hold.NEVER}, 0),
+        ({"renew_w": 700, "soc": 20, "ez": 600, "hold": Hold.NEVER}, 100),
+        ({"renew_w": 700, "soc": 20, "ez": 600, "hold": Hold.CURTAILMENT}, 700),
+        ({"renew_w": 700, "soc": 20, "ez": 600, "fc": 200, "hold": Hold.SURPLUS}, 900),
         ({"renew_w": 0, "soc": 90}, 4000),
         ({"renew_w": 0, "soc": 10, "floor_j": 0.0}, 950),
     ],
@@ -169,7 +216,8 @@ specs = st.builds(
     self_discharge_per_day=st.floats(0, 0.5),
     loss=st.sampled_from(LossConvention),
 )
-storages = st.builds(Storage, specs, st.none() | st.just(HYDROGEN))
+chains = st.sampled_from([dataclasses.replace(HYDROGEN, hold=hold) for hold in Hold])
+storages = st.builds(Storage, specs, st.none() | chains)
 actions = st.lists(st.tuples(watts, watts, watts, watts, watts, st.sampled_from([1, 300, 3600])), max_size=12)
 
 
@@ -275,3 +323,42 @@ def test_what_is_not_served_is_never_negative():
         record, _ = settle(renew=draw(0, 400), demand=demand, soc=draw(20, 25), reserve=2 * demand)
         assert record.discharge_w > 0.0
         assert record.unserved_w == 0.0
+
+
+@given(specs, st.sampled_from(Hold), watts, watts, st.floats(0, 2000), st.floats(0, 1500))
+def test_projections_hold_the_hydrogen_as_settled_steps_do(battery, hold, renew, demand, ez, fc):
+    """The battery takes and gives the same, wherever it is projected: planned, and at the true demand."""
+    storage = Storage(battery, dataclasses.replace(HYDROGEN, hold=hold))
+    ez = ez if ez >= HYDROGEN.electrolyzer_min_w else 0.0
+    record, _ = settle_step(
+        storage,
+        storage.start(),
+        dt_s=1.0,
+        consumed_j=demand,
+        renew_w=renew,
+        planned=HydrogenPlan(ez, fc),
+    )
+    if Deviation.SURPLUS in record.deviations or record.unserved_w:
+        return  # the battery is full or empty, which projections find out from its level
+    net_w = renew - demand + float(planned_net_w(storage.hydrogen, np.array(renew - demand), ez, fc))
+    if Deviation.NO_POWER in record.deviations and hold is not Hold.SURPLUS:
+        return
+    wanted_w = min(net_w, battery.charge_limit_w) if net_w > 0 else net_w
+    given_w = record.charge_w - record.discharge_w
+    full = record.curtailed_w or (record.fuel_cell_w < fc and hold is Hold.CURTAILMENT)
+    assert given_w == pytest.approx(wanted_w, abs=1e-6) or (full and given_w < wanted_w)
+
+
+@given(storages, actions)
+def test_holding_for_curtailment_costs_nothing(storage, steps):
+    """The same battery, step by step, and never less hydrogen, as long as no electrolyzer runs."""
+    if storage.hydrogen is None:
+        return
+    steps = [(renew, demand, reserve, 0.0, fc, dt) for renew, demand, reserve, _, fc, dt in steps]
+    never, curtailment = (
+        list(run(Storage(storage.battery, dataclasses.replace(HYDROGEN, hold=hold)), steps))
+        for hold in (Hold.NEVER, Hold.CURTAILMENT)
+    )
+    for (_, follows), (_, holds) in zip(never, curtailment, strict=True):
+        assert holds.battery_j >= follows.battery_j * (1 - 1e-12)
+        assert holds.hydrogen_kg >= follows.hydrogen_kg * (1 - 1e-12)
