@@ -15,6 +15,7 @@ from typing import NamedTuple
 from beasy_sched.energy.battery import (
     BatterySpec,
     charge_power_limit,
+    charge_power_wanted,
     discharge_power_limit,
     energy_after_step,
 )
@@ -115,6 +116,7 @@ def _allowed_powers(
     return HydrogenPlan(
         electrolyzer_power(spec, level_kg, planned.electrolyzer_w, dt_s),
         fuel_cell_power(spec, level_kg, planned.fuel_cell_w, dt_s),
+        planned.battery_j,
     )
 
 
@@ -129,24 +131,20 @@ def _share_out(
 ) -> _Flows:
     """Decide every power of the step; ``hydrogen`` is what tank and limits allow of the plan."""
     battery, energy_j = storage.battery, state.battery_j
-    hold = Hold.NEVER if storage.hydrogen is None else storage.hydrogen.hold
     above_min_w = discharge_power_limit(battery, energy_j, dt_s, battery.min_j)
-    if hold is Hold.SURPLUS:
-        spare_w = renew_w - demand_w
-        fuel_cell_w = min(hydrogen.fuel_cell_w, max(-spare_w, 0.0))
-        electrolyzer_w = _lower(storage, hydrogen.electrolyzer_w, max(spare_w, 0.0))
-        arriving_w, surplus_w = renew_w + fuel_cell_w, spare_w + fuel_cell_w - electrolyzer_w
-    else:
-        fuel_cell_w = hydrogen.fuel_cell_w
-        arriving_w = renew_w + fuel_cell_w
-        left_for_electrolyzer_w = arriving_w + above_min_w - demand_w
-        electrolyzer_w = _lower(storage, hydrogen.electrolyzer_w, left_for_electrolyzer_w)
-        surplus_w = arriving_w - electrolyzer_w - demand_w
+    fuel_cell_w = hydrogen.fuel_cell_w
+    arriving_w = renew_w + fuel_cell_w
+    left_for_electrolyzer_w = arriving_w + above_min_w - demand_w
+    electrolyzer_w = _lower(storage, hydrogen.electrolyzer_w, left_for_electrolyzer_w)
+    surplus_w = arriving_w - electrolyzer_w - demand_w
+    most_w = _most_surplus(storage, energy_j, dt_s, hydrogen.battery_j)
+    if fuel_cell_w > 0.0 and surplus_w > most_w:
+        held_w = min(fuel_cell_w, surplus_w - most_w)
+        surplus_w = most_w if held_w < fuel_cell_w else surplus_w - held_w
+        fuel_cell_w, arriving_w = fuel_cell_w - held_w, arriving_w - held_w
     if surplus_w >= 0.0:
         charge_w = min(surplus_w, charge_power_limit(battery, energy_j, dt_s))
         rest_w = surplus_w - charge_w
-        held_w = min(fuel_cell_w, rest_w) if hold is Hold.CURTAILMENT else 0.0
-        rest_w -= held_w
         raised_w = 0.0
         if hydrogen.electrolyzer_w > 0.0 and storage.hydrogen is not None:
             wanted_w = electrolyzer_w + rest_w
@@ -155,7 +153,7 @@ def _share_out(
         return _Flows(
             charge_w=charge_w,
             electrolyzer_w=electrolyzer_w + raised_w,
-            fuel_cell_w=fuel_cell_w - held_w,
+            fuel_cell_w=fuel_cell_w,
             curtailed_w=rest_w - raised_w,
         )
     deficit_w = -surplus_w
@@ -167,6 +165,20 @@ def _share_out(
         fuel_cell_w=fuel_cell_w,
         unserved_w=deficit_w - discharge_w,
     )
+
+
+def _most_surplus(storage: Storage, energy_j: float, dt_s: float, planned_j: float) -> float:
+    """Surplus (W; below 0: a deficit) beyond which the fuel cell is held; infinite where it never is."""
+    battery, hydrogen = storage.battery, storage.hydrogen
+    if hydrogen is None or hydrogen.hold is Hold.NEVER:
+        return math.inf
+    most_w = charge_power_limit(battery, energy_j, dt_s)
+    if hydrogen.hold is Hold.CURTAILMENT:
+        return most_w
+    wanted_w = charge_power_wanted(battery, energy_j, dt_s, planned_j)
+    if wanted_w >= 0.0:
+        return min(most_w, wanted_w)
+    return -discharge_power_limit(battery, energy_j, dt_s, max(battery.min_j, planned_j))
 
 
 def _lower(storage: Storage, electrolyzer_w: float, available_w: float) -> float:

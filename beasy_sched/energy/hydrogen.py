@@ -6,13 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from beasy_sched.energy.checks import require, require_fraction, require_not_negative, require_positive
 from beasy_sched.units import JOULES_PER_KWH
-
-FloatArray = npt.NDArray[np.float64]
 
 HIGHER_HEATING_VALUE_J_PER_KG: Final = 39.4 * JOULES_PER_KWH
 """HHV: what the electrolyzer must put in, at efficiency 1."""
@@ -21,14 +16,14 @@ LOWER_HEATING_VALUE_J_PER_KG: Final = 33.3 * JOULES_PER_KWH
 
 
 class Hold(str, Enum):
-    """When the hydrogen is held below its plan, since the days are not those that were planned for."""
+    """When the planned hydrogen is held, since the days are not those that were planned for."""
 
     NEVER = "never"
     """It follows the plan, as far as the tank allows and the servers leave energy for the electrolyzer."""
     CURTAILMENT = "curtailment"
     """The fuel cell is lowered by what would be curtailed; servers may count on the electrolyzer's power."""
     SURPLUS = "surplus"
-    """The fuel cell gives what the servers lack at most, the electrolyzer takes what they leave at most."""
+    """The same, and as long as the battery is above its planned level, which is used up first."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ class HydrogenSpec:
     """The electrolyzer is off, or between this and ``electrolyzer_max_w``."""
     electrolyzer_efficiency: float = 0.65
     fuel_cell_efficiency: float = 0.5
-    hold: Hold = Hold.CURTAILMENT
+    hold: Hold = Hold.SURPLUS
     """When the plan's powers are held, against surplus and shortage."""
 
     def __post_init__(self) -> None:
@@ -74,24 +69,6 @@ def level_after_step(
 ) -> float:
     """LoH (kg) after a step, Eq. 2.7. Limits are not applied here."""
     return level_kg + hydrogen.produced_kg(electrolyzer_w, dt_s) - hydrogen.used_kg(fuel_cell_w, dt_s)
-
-
-def planned_net_w(
-    hydrogen: HydrogenSpec | None,
-    spare_w: FloatArray,
-    electrolyzer_w: FloatArray | float,
-    fuel_cell_w: FloatArray | float,
-) -> FloatArray:
-    """Power (W) that planned hydrogen gives, less what it takes; ``spare_w`` (W) is production less demand.
-
-    For projections: what a settled step makes of the plan, limits of the tank aside. What the fuel cell is
-    lowered by for `Hold.CURTAILMENT` does not show here, since the battery could not have taken it.
-    """
-    if hydrogen is None or hydrogen.hold is not Hold.SURPLUS:
-        return np.asarray(fuel_cell_w - electrolyzer_w)
-    takes_w = np.minimum(electrolyzer_w, np.maximum(spare_w, 0.0))
-    takes_w = np.where(takes_w >= hydrogen.electrolyzer_min_w, takes_w, 0.0)
-    return np.asarray(np.minimum(fuel_cell_w, np.maximum(-spare_w, 0.0)) - takes_w)
 
 
 def electrolyzer_power(hydrogen: HydrogenSpec, level_kg: float, wanted_w: float, dt_s: float) -> float:

@@ -106,6 +106,7 @@ def _site_part(power: PowerSide) -> dict[str, Any]:
     }
     hydrogen = power.site.storage.hydrogen
     if hydrogen is not None:
+        part["hydrogen_hold"] = hydrogen.hold.value
         part["hydrogen_final_kg"] = power.storage.hydrogen_kg
         part["hydrogen_distance_kg"] = power.storage.hydrogen_kg - hydrogen.level_target_kg
     return part

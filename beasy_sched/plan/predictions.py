@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.energy.battery import BatterySpec
-from beasy_sched.energy.hydrogen import HydrogenSpec, planned_net_w
 from beasy_sched.plan.forecast import Forecast
 from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.power_plan import FloatArray
@@ -55,19 +54,17 @@ def predict(
     production: Forecast,
     step_s: float,
     *,
-    hydrogen: HydrogenSpec | None = None,
     electrolyzer_w: FloatArray | float = 0.0,
     fuel_cell_w: FloatArray | float = 0.0,
 ) -> Predictions:
-    """Run the battery through the nine combinations (Eq. 1 to 3), with the planned hydrogen (W), held as due.
+    """Run the battery through the nine combinations (Eq. 1 to 3), with the planned hydrogen (W).
 
     Held within [0, SoC_max] and the limits of charging and discharging. ``start_j`` is the level at
     the start of the window.
     """
-    needs_w = np.stack([demand.low_w, demand.value_w, demand.high_w])
-    gives_w = np.stack([production.low_w, production.value_w, production.high_w])
-    spare_w = (gives_w[None, :, :] - needs_w[:, None, :]).reshape(len(CURVES), -1)
-    net_w = spare_w + planned_net_w(hydrogen, spare_w, electrolyzer_w, fuel_cell_w)
+    needs_w = np.stack([demand.low_w, demand.value_w, demand.high_w]) + electrolyzer_w
+    gives_w = np.stack([production.low_w, production.value_w, production.high_w]) + fuel_cell_w
+    net_w = (gives_w[None, :, :] - needs_w[:, None, :]).reshape(len(CURVES), -1)
     gains_j = step_s * (
         battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
         - battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
@@ -91,7 +88,6 @@ def predict_window(plan: Plan, start_j: float | None = None) -> Predictions:
         plan.demand,
         plan.production,
         plan.step_s,
-        hydrogen=plan.storage.hydrogen,
         electrolyzer_w=plan.power.electrolyzer_w,
         fuel_cell_w=plan.power.fuel_cell_w,
     )

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.energy.battery import BatterySpec
-from beasy_sched.energy.hydrogen import HydrogenSpec, planned_net_w
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import FloatArray
 from beasy_sched.policies.beasy_cells import BoolArray, StateArray
@@ -42,7 +41,7 @@ class Rest:
     dt_s: FloatArray
     """Length of each row, [L]."""
     supply_j: FloatArray
-    """Production of each row, [L]."""
+    """Production and hydrogen of each row, [L]."""
     demand_j: FloatArray
     """Planned energy of the servers in each row, [L]; kept up with the changes."""
     battery: BatterySpec
@@ -50,11 +49,6 @@ class Rest:
     """The true level of the battery now."""
     kept: BoolArray | None = None
     """More cells that may not be put to sleep, [L, N]."""
-    hydrogen: HydrogenSpec | None = None
-    electrolyzer_w: FloatArray | float = 0.0
-    """Planned for each row, [L]."""
-    fuel_cell_w: FloatArray | float = 0.0
-    """Planned for each row, [L]."""
 
     def levels_j(self, extra_j: FloatArray | float = 0.0) -> FloatArray:
         """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row.
@@ -63,7 +57,6 @@ class Rest:
         """
         battery, kept = self.battery, self.battery.kept_fraction(float(self.dt_s[-1]))
         net_w = (self.supply_j - self.demand_j - extra_j) / self.dt_s
-        net_w = net_w + planned_net_w(self.hydrogen, net_w, self.electrolyzer_w, self.fuel_cell_w)
         gains_j = self.dt_s * (
             battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
             - battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)

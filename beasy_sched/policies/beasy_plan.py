@@ -189,13 +189,10 @@ class LivePlan:
             now_asleep=np.asarray(view.pstate == plan.sleep),
             reserved_until=np.maximum(self.until - step, 0),
             dt_s=np.full(end - step, plan.step_s),
-            supply_j=plan.renew_w[rows] * plan.step_s,
+            supply_j=(plan.renew_w[rows] + plan.hydrogen_w[rows]) * plan.step_s,
             demand_j=plan.energy_j[rows].copy(),
             battery=plan.battery,
             start_j=view.storage_state.battery_j,
-            hydrogen=plan.hydrogen,
-            electrolyzer_w=plan.electrolyzer_w[rows],
-            fuel_cell_w=plan.fuel_cell_w[rows],
         )
 
     def adopt(self, step: int, rest: Rest) -> None:

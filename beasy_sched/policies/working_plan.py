@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.energy.battery import BatterySpec
-from beasy_sched.energy.hydrogen import planned_net_w
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import FloatArray, IntArray, Platform
@@ -85,9 +84,7 @@ class WorkingPlan:
         """P-state in which each server sleeps (N), -1 where it cannot."""
         self.on = self.states != self.sleep
         """Whether each server is planned on, of shape (T, N)."""
-        powers = _powers(plans)
-        self.load_w, self.renew_w, self.envelope_w, self.electrolyzer_w, self.fuel_cell_w = powers
-        self.hydrogen = plans[0].storage.hydrogen
+        self.load_w, self.renew_w, self.envelope_w, self.hydrogen_w = _powers(plans)
         self._power = PowerModel(platform)
         self._before = before.astype(np.int8)
         self.energy_j = server_plan_energy_j(platform, self.states, self.step_s, self._before)
@@ -253,9 +250,8 @@ class WorkingPlan:
         ``step`` itself draws ``more_j`` than planned.
         """
         battery = self.battery
-        net_w = self.renew_w[step:] - self.energy_j[step:] / self.step_s
+        net_w = self.renew_w[step:] + self.hydrogen_w[step:] - self.energy_j[step:] / self.step_s
         net_w[0] -= more_j / self.step_s
-        net_w += planned_net_w(self.hydrogen, net_w, self.electrolyzer_w[step:], self.fuel_cell_w[step:])
         stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
         drawn_w = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
         return np.asarray(self.step_s * (stored_w - drawn_w))
@@ -279,10 +275,9 @@ def project_levels_j(level_j: float, gains_j: FloatArray, kept: float, most_j: f
 
 
 def _powers(plans: PlanStore) -> Iterator[FloatArray]:
-    """P_load, P_renew, the envelope, P_ez and P_fc, W."""
+    """P_load, P_renew, the envelope and the hydrogen's net power (fuel cell less electrolyzer), W."""
     powers = [plan.power for plan in plans]
     yield np.concatenate([power.load_w for power in powers])
     yield np.concatenate([power.renew_w for power in powers])
     yield np.concatenate([power.envelope_w for power in powers])
-    yield np.concatenate([power.electrolyzer_w for power in powers])
-    yield np.concatenate([power.fuel_cell_w for power in powers])
+    yield np.concatenate([power.fuel_cell_w - power.electrolyzer_w for power in powers])

@@ -265,7 +265,11 @@ class PowerSide:
         if self.plans is None or place is None:
             return NO_HYDROGEN
         power = self.plans[place.window].power
-        return HydrogenPlan(float(power.electrolyzer_w[place.step]), float(power.fuel_cell_w[place.step]))
+        return HydrogenPlan(
+            float(power.electrolyzer_w[place.step]),
+            float(power.fuel_cell_w[place.step]),
+            float(power.battery_j[place.step + 1]),
+        )
 
     def _refresh_budget(self, now: float) -> None:
         """Production has changed in the middle of a step: what is left of it is worth more or less."""

@@ -37,7 +37,7 @@ def test_hydrogen_guard_and_time_are_read_in_si(tmp_path):
     assert site.storage.hydrogen is not None
     assert site.storage.hydrogen.electrolyzer_max_w == 5000
     assert site.storage.start().hydrogen_kg == 5
-    assert site.storage.hydrogen.hold is Hold.CURTAILMENT
+    assert site.storage.hydrogen.hold is Hold.SURPLUS
     assert site.guard.mode is GuardMode.KILL_ALL
     assert site.steps == 288
     assert as_dict(site)["guard"] == {"mode": "kill-all", "veto": True}
