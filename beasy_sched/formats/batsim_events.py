@@ -85,7 +85,9 @@ def _event(
             line=number,
         )
     hosts = _hosts(path, number, data) if kind in _ORDER else None
-    return ExternalEvent(as_batsim_reads(timestamp), kind, rounded(data), hosts, f"{os.fspath(path)}:{number}")
+    return ExternalEvent(
+        as_batsim_reads(timestamp), kind, rounded(data), hosts, f"{os.fspath(path)}:{number}"
+    )
 
 
 def _hosts(path: str | os.PathLike[str], number: int, data: dict[str, Any]) -> HostSet:

@@ -19,7 +19,9 @@ class Item:
 
     __slots__ = ("handle", "met", "number", "then")
 
-    def __init__(self, handle: Callable[[], None] | None = None, then: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, handle: Callable[[], None] | None = None, then: Callable[[], None] | None = None
+    ) -> None:
         """``handle`` is what the server does with it; ``then`` what its sender does once it is taken."""
         self.handle = handle
         self.then = then
