@@ -45,6 +45,7 @@ def run_in_process(
             inputs,
             options,
             files.prefix,
+            tell_start=metering,
             note=note,
             site=session.options.site,
             plans=session.options.plans,

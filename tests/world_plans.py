@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beasy_sched.energy.hydrogen import HydrogenSpec, electrolyzer_power, fuel_cell_power, level_after_step
+from beasy_sched.energy.hydrogen import (
+    Hold,
+    HydrogenSpec,
+    electrolyzer_power,
+    fuel_cell_power,
+    level_after_step,
+)
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.model.platform import Platform, ServerKind
@@ -133,4 +139,5 @@ def small_hydrogen(rng: np.random.Generator) -> HydrogenSpec:
         electrolyzer_max_w=150.0,
         fuel_cell_max_w=120.0,
         electrolyzer_min_w=float(rng.choice([0.0, 40.0])),
+        hold=Hold(rng.choice([hold.value for hold in Hold])),
     )

@@ -67,6 +67,14 @@ ONE = ServerKind(
     full_w=(90.0, 4.0, 50.0, 70.0),
     sleeps=(SleepState(1, 2, 3),),
 )
+SLEEP_FIRST = ServerKind(
+    "asleep in P-state 0",
+    speeds_flops=(1.0, 100.0, 50.0, 1 / 7, 1 / 20),
+    idle_w=(5.0, 50.0, 45.0, 60.0, 80.0),
+    epsilon_w=(5.0, 50.0, 45.0, 60.0, 80.0),
+    full_w=(5.0, 100.0, 70.0, 60.0, 80.0),
+    sleeps=(SleepState(0, 3, 4),),
+)
 PLAIN = ServerKind("never asleep", (70.0,), (20.0,), (20.0,), (60.0,))
 
 
@@ -98,6 +106,7 @@ class World:
     """Hosts out of service: (from s, to s or for ever, hosts)."""
     one: int = 0
     plain: int = 0
+    sleep_first: int = 0
     hydrogen: HydrogenSpec | None = None
     gusts: tuple[tuple[float, float], ...] = ()
     """Production that changes within a step: (s, W)."""
@@ -106,9 +115,17 @@ class World:
     unplanned_windows: int = 0
     """The last ones of the run for which there is no plan."""
 
+    start_pstates: tuple[int, ...] = ()
+    """Where each host starts; all in P-state 0 where this is empty."""
+
+    @property
+    def counts(self) -> list[int]:
+        """Hosts of each of the platform's kinds."""
+        return [self.fast, self.slow, self.one, self.plain, self.sleep_first]
+
     @property
     def hosts(self) -> int:
-        return self.fast + self.slow + self.one + self.plain
+        return sum(self.counts)
 
     @property
     def planned_windows(self) -> int:
@@ -129,16 +146,17 @@ class World:
 
     @property
     def platform(self) -> Platform:
-        kinds = (FAST, SLOW, ONE, PLAIN)
-        kind_of = np.repeat(np.arange(4), [self.fast, self.slow, self.one, self.plain])
-        return Platform(
+        kinds = (FAST, SLOW, ONE, PLAIN, SLEEP_FIRST)
+        kind_of = np.repeat(np.arange(len(kinds)), self.counts)
+        platform = Platform(
             kinds,
             kind_of,
             tuple(f"n{i:03}" for i in range(self.hosts)),
-            np.zeros(self.hosts, dtype=np.intp),
+            np.array(self.start_pstates or (0,) * self.hosts, dtype=np.intp),
             tuple({"role": "", **host_properties(kinds[kind])} for kind in kind_of),
             ({},) * self.hosts,
         )
+        return platform.telling_start()
 
     def simulation(self) -> Simulation:
         profiles = {

@@ -15,10 +15,11 @@ from typing import NamedTuple
 from beasy_sched.energy.battery import (
     BatterySpec,
     charge_power_limit,
+    charge_power_wanted,
     discharge_power_limit,
     energy_after_step,
 )
-from beasy_sched.energy.hydrogen import electrolyzer_power, fuel_cell_power, level_after_step
+from beasy_sched.energy.hydrogen import Hold, electrolyzer_power, fuel_cell_power, level_after_step
 from beasy_sched.energy.record import StepRecord, deviations
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, Storage, StorageState
 
@@ -75,7 +76,7 @@ def settle_step(
         soc_after_pct=storage.battery.soc_pct(after.battery_j),
         hydrogen_before_kg=state.hydrogen_kg,
         hydrogen_after_kg=after.hydrogen_kg,
-        deviations=deviations(storage, planned, allowed, flows.electrolyzer_w),
+        deviations=deviations(storage, planned, allowed, flows.electrolyzer_w, flows.fuel_cell_w),
     )
     return record, after
 
@@ -93,13 +94,16 @@ def step_headroom_j(
 
     Production (W, known for the step) and the planned hydrogen, as far as the tank allows it, and what
     the battery gives down to ``floor_j`` (default: SoC_min) within its discharge limit. Never negative.
+    A planned electrolyzer takes its share, unless the site lets it be held.
     """
     _check(dt_s=dt_s, renew_w=renew_w)
     storage.check_plan(planned)
     floor = storage.battery.min_j if floor_j is None else floor_j
     hydrogen = _allowed_powers(storage, state, planned, dt_s)
     battery_w = discharge_power_limit(storage.battery, state.battery_j, dt_s, floor)
-    return max(0.0, renew_w + hydrogen.fuel_cell_w + battery_w - hydrogen.electrolyzer_w) * dt_s
+    held = storage.hydrogen is not None and storage.hydrogen.hold is not Hold.NEVER
+    electrolyzer_w = 0.0 if held else hydrogen.electrolyzer_w
+    return max(0.0, renew_w + hydrogen.fuel_cell_w + battery_w - electrolyzer_w) * dt_s
 
 
 def _allowed_powers(
@@ -112,6 +116,7 @@ def _allowed_powers(
     return HydrogenPlan(
         electrolyzer_power(spec, level_kg, planned.electrolyzer_w, dt_s),
         fuel_cell_power(spec, level_kg, planned.fuel_cell_w, dt_s),
+        planned.battery_j,
     )
 
 
@@ -126,11 +131,17 @@ def _share_out(
 ) -> _Flows:
     """Decide every power of the step; ``hydrogen`` is what tank and limits allow of the plan."""
     battery, energy_j = storage.battery, state.battery_j
-    arriving_w = renew_w + hydrogen.fuel_cell_w
     above_min_w = discharge_power_limit(battery, energy_j, dt_s, battery.min_j)
+    fuel_cell_w = hydrogen.fuel_cell_w
+    arriving_w = renew_w + fuel_cell_w
     left_for_electrolyzer_w = arriving_w + above_min_w - demand_w
     electrolyzer_w = _lower(storage, hydrogen.electrolyzer_w, left_for_electrolyzer_w)
     surplus_w = arriving_w - electrolyzer_w - demand_w
+    most_w = _most_surplus(storage, energy_j, dt_s, hydrogen.battery_j)
+    if fuel_cell_w > 0.0 and surplus_w > most_w:
+        held_w = min(fuel_cell_w, surplus_w - most_w)
+        surplus_w = most_w if held_w < fuel_cell_w else surplus_w - held_w
+        fuel_cell_w, arriving_w = fuel_cell_w - held_w, arriving_w - held_w
     if surplus_w >= 0.0:
         charge_w = min(surplus_w, charge_power_limit(battery, energy_j, dt_s))
         rest_w = surplus_w - charge_w
@@ -142,7 +153,7 @@ def _share_out(
         return _Flows(
             charge_w=charge_w,
             electrolyzer_w=electrolyzer_w + raised_w,
-            fuel_cell_w=hydrogen.fuel_cell_w,
+            fuel_cell_w=fuel_cell_w,
             curtailed_w=rest_w - raised_w,
         )
     deficit_w = -surplus_w
@@ -151,9 +162,23 @@ def _share_out(
     return _Flows(
         discharge_w=discharge_w,
         electrolyzer_w=electrolyzer_w,
-        fuel_cell_w=hydrogen.fuel_cell_w,
+        fuel_cell_w=fuel_cell_w,
         unserved_w=deficit_w - discharge_w,
     )
+
+
+def _most_surplus(storage: Storage, energy_j: float, dt_s: float, planned_j: float) -> float:
+    """Surplus (W; below 0: a deficit) beyond which the fuel cell is held; infinite where it never is."""
+    battery, hydrogen = storage.battery, storage.hydrogen
+    if hydrogen is None or hydrogen.hold is Hold.NEVER:
+        return math.inf
+    most_w = charge_power_limit(battery, energy_j, dt_s)
+    if hydrogen.hold is Hold.CURTAILMENT:
+        return most_w
+    wanted_w = charge_power_wanted(battery, energy_j, dt_s, planned_j)
+    if wanted_w >= 0.0:
+        return min(most_w, wanted_w)
+    return -discharge_power_limit(battery, energy_j, dt_s, max(battery.min_j, planned_j))
 
 
 def _lower(storage: Storage, electrolyzer_w: float, available_w: float) -> float:
@@ -172,10 +197,9 @@ def _discharge(
     """
     if deficit_w <= above_min_w:
         return deficit_w
-    below_w = min(deficit_w, floor_w) - above_min_w
-    if below_w <= 0.0:
+    if floor_w <= above_min_w:
         return above_min_w
-    return min(above_min_w + below_w, discharge_power_limit(battery, energy_j, dt_s, 0.0))
+    return min(deficit_w, floor_w, discharge_power_limit(battery, energy_j, dt_s, 0.0))
 
 
 def _advance(storage: Storage, state: StorageState, flows: _Flows, dt_s: float) -> StorageState:

@@ -127,6 +127,11 @@ def charge_power_limit(battery: BatterySpec, energy_j: float, dt_s: float) -> fl
     return min(battery.charge_limit_w, max(0.0, room_j) / (battery.charge_efficiency * dt_s))
 
 
+def charge_power_wanted(battery: BatterySpec, energy_j: float, dt_s: float, level_j: float) -> float:
+    """Power (W) that brings the battery to ``level_j`` in a step; below 0 where it ends above it anyway."""
+    return (level_j - energy_j * battery.kept_fraction(dt_s)) / (battery.charge_efficiency * dt_s)
+
+
 def discharge_power_limit(battery: BatterySpec, energy_j: float, dt_s: float, floor_j: float) -> float:
     """Most power (W) that the battery can give through a whole step: its limit, or ``floor_j`` at the end.
 

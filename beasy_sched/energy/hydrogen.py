@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from beasy_sched.energy.checks import require, require_fraction, require_not_negative, require_positive
@@ -12,6 +13,17 @@ HIGHER_HEATING_VALUE_J_PER_KG: Final = 39.4 * JOULES_PER_KWH
 """HHV: what the electrolyzer must put in, at efficiency 1."""
 LOWER_HEATING_VALUE_J_PER_KG: Final = 33.3 * JOULES_PER_KWH
 """LHV: what the fuel cell gets out, at efficiency 1."""
+
+
+class Hold(str, Enum):
+    """When the planned hydrogen is held, since the days are not those that were planned for."""
+
+    NEVER = "never"
+    """It follows the plan, as far as the tank allows and the servers leave energy for the electrolyzer."""
+    CURTAILMENT = "curtailment"
+    """The fuel cell is lowered by what would be curtailed; servers may count on the electrolyzer's power."""
+    SURPLUS = "surplus"
+    """The same, and as long as the battery is above its planned level, which is used up first."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,8 @@ class HydrogenSpec:
     """The electrolyzer is off, or between this and ``electrolyzer_max_w``."""
     electrolyzer_efficiency: float = 0.65
     fuel_cell_efficiency: float = 0.5
+    hold: Hold = Hold.SURPLUS
+    """When the plan's powers are held, against surplus and shortage."""
 
     def __post_init__(self) -> None:
         require_positive("tank_kg", self.tank_kg)

@@ -16,6 +16,7 @@ class Deviation(str, Enum):
     TANK_FULL = "the tank is too full for the planned electrolyzer power"
     OUT_OF_LIMITS = "the planned hydrogen power is outside the limits of the site"
     NO_POWER = "the electrolyzer was held below its plan, to serve the servers first"
+    HELD = "the fuel cell was held below its plan, since there was enough without it"
     SURPLUS = "the electrolyzer took surplus production above its plan"
 
 
@@ -67,11 +68,16 @@ _TOLERANCE = 1e-9
 
 
 def deviations(
-    storage: Storage, planned: HydrogenPlan, allowed: HydrogenPlan, electrolyzer_w: float
+    storage: Storage,
+    planned: HydrogenPlan,
+    allowed: HydrogenPlan,
+    electrolyzer_w: float,
+    fuel_cell_w: float,
 ) -> tuple[Deviation, ...]:
     """Name each way in which the hydrogen left the plan.
 
-    ``allowed`` is what tank and limits let the plan have; ``electrolyzer_w`` (W) is what ran.
+    ``allowed`` is what tank and limits let the plan have; ``electrolyzer_w`` and ``fuel_cell_w`` (W)
+    are what ran.
     """
     spec = storage.hydrogen
     if spec is None:
@@ -87,6 +93,8 @@ def deviations(
         found.append(Deviation.TANK_FULL)
     if _less(electrolyzer_w, allowed.electrolyzer_w):
         found.append(Deviation.NO_POWER)
+    if _less(fuel_cell_w, allowed.fuel_cell_w):
+        found.append(Deviation.HELD)
     if _less(allowed.electrolyzer_w, electrolyzer_w):
         found.append(Deviation.SURPLUS)
     return tuple(found)

@@ -18,7 +18,7 @@ import msgspec
 
 from beasy_sched.energy.battery import BatterySpec, LossConvention
 from beasy_sched.energy.checks import FieldError, require
-from beasy_sched.energy.hydrogen import HydrogenSpec
+from beasy_sched.energy.hydrogen import Hold, HydrogenSpec
 from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import InputError
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w, kwh_to_j
@@ -89,6 +89,7 @@ class _Hydrogen(_Section, frozen=True, kw_only=True):
     electrolyzer_min_kw: float = 0.0
     electrolyzer_efficiency: float = 0.65
     fuel_cell_efficiency: float = 0.5
+    hold: Hold = HydrogenSpec.hold
 
 
 class _Time(_Section, frozen=True, kw_only=True):
@@ -231,6 +232,7 @@ def _hydrogen(section: _Hydrogen) -> HydrogenSpec:
         fuel_cell_max_w=kw_to_w(section.fuel_cell_max_kw),
         electrolyzer_efficiency=section.electrolyzer_efficiency,
         fuel_cell_efficiency=section.fuel_cell_efficiency,
+        hold=section.hold,
     )
 
 
@@ -244,7 +246,11 @@ def _check_time(section: _Time) -> None:
 
 
 _NAME = re.compile("`(.+?)`")
-_CHOICES: dict[str, type[Enum]] = {"battery.loss": LossConvention, "guard.mode": GuardMode}
+_CHOICES: dict[str, type[Enum]] = {
+    "battery.loss": LossConvention,
+    "hydrogen.hold": Hold,
+    "guard.mode": GuardMode,
+}
 _SECTIONS: dict[str, type[_Section]] = {
     "": _SiteFile,
     "battery": _Battery,

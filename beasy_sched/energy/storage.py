@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from beasy_sched.energy.battery import BatterySpec
@@ -15,6 +16,8 @@ class HydrogenPlan:
 
     electrolyzer_w: float = 0.0
     fuel_cell_w: float = 0.0
+    battery_j: float = math.inf
+    """Planned level of the battery at the end of the step, J; infinite where none is."""
 
 
 NO_HYDROGEN = HydrogenPlan()

@@ -93,8 +93,9 @@ class Cluster:
             return
         if initial is not None:
             self.pstate[:] = initial
-        sleep = np.array([kind.sleep.pstate if kind.sleep else -1 for kind in self.platform.kinds])
-        self.state[sleep[self.platform.kind_of] == self.pstate] = ASLEEP
+        for row, kind in enumerate(self.platform.kinds):
+            asleep = np.isin(self.pstate, list(kind.asleep_in)) & (self.platform.kind_of == row)
+            self.state[asleep] = ASLEEP
         np.add.at(self.state_counts, (self.platform.kind_of, self.state), 1)
         self._refresh_free(np.arange(self.size))
 

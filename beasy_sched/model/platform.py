@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,9 @@ OLD_POWERS_PROPERTY = "watt_per_state"
 """Its name in Batsim 4.0 and before; Batsim 4.2 passes it on, but meters 0 W."""
 OFF_PROPERTY, OLD_OFF_PROPERTY = "wattage_off", "watt_off"
 """Host property with the power of a host that is off, W; and its name in Batsim 4.0 and before."""
+
+START_PROPERTY = "initial_pstate"
+"""Host property with the P-state in which a host starts: Batsim does not send the ``pstate`` of its file."""
 
 IntArray = npt.NDArray[np.intp]
 FloatArray = npt.NDArray[np.float64]
@@ -70,6 +73,11 @@ class ServerKind:
         """The P-states in which jobs run, as numbered in the platform file."""
         other = {p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)}
         return tuple(p for p in range(self.pstates) if p not in other)
+
+    @cached_property
+    def asleep_in(self) -> frozenset[int]:
+        """The P-states of sleep."""
+        return frozenset(s.pstate for s in self.sleeps)
 
     @cached_property
     def sleep(self) -> SleepState | None:
@@ -135,12 +143,8 @@ class ServerKind:
             )
         if not self.computing:
             raise ConfigError("no P-state is left for computing")
-        if speeds and min(self.speeds_flops[p] for p in range(speeds) if p not in self._asleep) <= 0:
+        if speeds and min(self.speeds_flops[p] for p in range(speeds) if p not in self.asleep_in) <= 0:
             raise ConfigError("the speeds of computing and transition P-states must be above 0")
-
-    @cached_property
-    def _asleep(self) -> frozenset[int]:
-        return frozenset(s.pstate for s in self.sleeps)
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,23 @@ class Platform:
     def size(self) -> int:
         """Number of hosts."""
         return len(self.names)
+
+    def telling_start(self) -> Platform:
+        """Return the platform with `START_PROPERTY` on each host where it is not a computing P-state 0.
+
+        A scheduler is told of properties only. One that is there already is made to fit.
+        """
+        if self.initial_pstates is None or not self.properties:
+            return self
+        from_zero = [0 in kind.computing for kind in self.kinds]
+        rows = zip(self.properties, self.kind_of.tolist(), self.initial_pstates.tolist(), strict=True)
+        told = tuple(
+            properties
+            if not pstate and from_zero[kind] and START_PROPERTY not in properties
+            else {**properties, START_PROPERTY: str(pstate)}
+            for properties, kind, pstate in rows
+        )
+        return replace(self, properties=told)
 
     def kind(self, host: int) -> ServerKind:
         """The kind of one host."""

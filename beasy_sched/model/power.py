@@ -97,6 +97,7 @@ class PowerAccount:
         self.energy_by_use_j = np.zeros(len(USES))
         self._power_by_use_w = np.zeros(len(USES))
         self._use = state.copy()
+        self._hosts_by_use = np.bincount(state, minlength=len(USES))
         self._draw_w = np.zeros(size)
         self._since_s = np.zeros(size)
         self._job_j = np.zeros(size)
@@ -128,9 +129,18 @@ class PowerAccount:
         np.subtract.at(self._power_by_use_w, self._use[hosts], old_w)
         new_w = self.model.draw_w(hosts, state, pstate, load)
         np.add.at(self._power_by_use_w, state, new_w)
+        self._hosts_by_use += np.bincount(state, minlength=len(USES)) - np.bincount(
+            self._use[hosts], minlength=len(USES)
+        )
+        # What sums and differences leave behind is rounding: no power is below 0, nor that of no host above.
+        self._power_by_use_w[(self._power_by_use_w < 0.0) | (self._hosts_by_use == 0)] = 0.0
         self._draw_w[hosts] = new_w
         self._use[hosts] = state
         self._since_s[hosts] = now
+
+    def spent_j(self, now: float) -> FloatArray:
+        """Energy that each busy host has spent on its present job, J; means nothing of the others."""
+        return np.asarray(self._job_j + self._draw_w * (now - self._since_s))
 
     def job_spent_j(self, hosts: HostIds, now: float) -> float:
         """Energy that busy hosts have spent since their job started, J."""

@@ -44,8 +44,11 @@ def _window_rows(plan: Plan, totals: PlanSummary) -> Iterator[Row]:
         "state of charge: start, lowest, end",
         f"{totals.soc_start_pct:.2f}, {totals.soc_least_pct:.2f}, {totals.soc_end_pct:.2f} %",
     )
+    yield "  target", _target(totals.soc_end_pct, plan.storage.battery.soc_target_pct, 2, "%", "points")
     if plan.storage.hydrogen is not None:
         yield "hydrogen: start, end", f"{totals.hydrogen_start_kg:.3f}, {totals.hydrogen_end_kg:.3f} kg"
+        target_kg = plan.storage.hydrogen.level_target_kg
+        yield "  target", _target(totals.hydrogen_end_kg, target_kg, 3, "kg", "kg")
     if totals.servers:
         yield "servers on, mean", f"{totals.servers_on_mean:,.1f} of {totals.servers:,}"
         yield "  woken", f"{totals.wakeups:,} times"
@@ -53,6 +56,13 @@ def _window_rows(plan: Plan, totals: PlanSummary) -> Iterator[Row]:
     for solved in plan.provenance.solved:
         note = f"; {solved.message}" if solved.message else ""
         yield f"{solved.name}", f"{solved.status}, gap {100 * solved.gap:.3g} %{note}"
+
+
+def _target(end: float, target: float, digits: int, unit: str, apart_unit: str) -> str:
+    """Tell a target, and whether the plan ends at it or above."""
+    if end >= target - 0.5 * 10.0**-digits:
+        return f"{target:.{digits}f} {unit}, met"
+    return f"{target:.{digits}f} {unit}, missed by {target - end:.{digits}f} {apart_unit}"
 
 
 def _taken(energy_kwh: float) -> str:

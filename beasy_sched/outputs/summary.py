@@ -20,6 +20,10 @@ from beasy_sched.units import j_to_kwh
 
 _LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
 """What the BEASY paper's tables call killed."""
+_DONE = (JobState.FINISHED, JobState.FAILED)
+"""Jobs whose energy is not wasted."""
+_ACCOUNTS_APART = 0.01
+"""By how much of the metered energy the daemon's own account may differ before the summary warns of it."""
 
 
 def summarize(
@@ -61,7 +65,7 @@ def summarize(
     with failures.noted("the policy's results"):
         summary |= _policy_part(session, failures, summary.keys() | {"warnings"})
     told = [str(failure) for failure in failures.all[known:]]
-    warnings = [*session.warnings, *(session.power.warnings if session.power else ()), *told]
+    warnings = [*session.warnings, *(_power_warnings(session.power) if session.power else ()), *told]
     return {**summary, "warnings": [*dict.fromkeys(warnings)]}
 
 
@@ -137,10 +141,27 @@ def job_share_pct(jobs: Mapping[str, Any], outcome: str) -> float | None:
     return float(100.0 * count / jobs["submitted"])
 
 
+def _power_warnings(power: PowerSide) -> list[str]:
+    metered_j, own_j = sum(row.record.consumed_j for row in power.trace), power.settled.used_j
+    if abs(own_j - metered_j) <= _ACCOUNTS_APART * max(metered_j, own_j):
+        return power.warnings
+    apart = (
+        f"{100.0 * (own_j / metered_j - 1.0):+.2f} %" if metered_j > 0.0 else "the simulator meters nothing"
+    )
+    return [
+        *power.warnings,
+        f"the simulator metered {j_to_kwh(metered_j):.2f} kWh, the daemon's own account has"
+        f" {j_to_kwh(own_j):.2f} kWh ({apart}): what it believes of the hosts is wrong, and so are the"
+        " guard's decisions and all energies but 'consumed'; see that the powers and start states in"
+        " the platform file are those that Batsim has, and name that file with -p",
+    ]
+
+
 def _quality_part(session: Session) -> dict[str, Any]:
-    quality: dict[str, Any] = {**session.outcomes.metrics(), "utilization": None}
+    end_s = session.now if session.power is None else min(session.now, session.power.end_s)
+    quality: dict[str, Any] = {**session.outcomes.metrics(until_s=end_s), "utilization": None}
     if session.cluster is not None:
-        offered = session.cluster.size * session.now
+        offered = session.cluster.size * end_s
         quality["utilization"] = quality["host_seconds"] / offered if offered > 0 else None
         quality["server_switches"] = session.commander.switches
         quality["speed_changes"] = session.commander.speed_changes
@@ -165,6 +186,7 @@ def _site_part(power: PowerSide) -> dict[str, Any]:
     }
     hydrogen = power.site.storage.hydrogen
     if hydrogen is not None:
+        part["hydrogen_hold"] = hydrogen.hold.value
         part["hydrogen_final_kg"] = power.storage.hydrogen_kg
         part["hydrogen_distance_kg"] = power.storage.hydrogen_kg - hydrogen.level_target_kg
     return part
@@ -197,19 +219,25 @@ def _planned_part(power: PowerSide, plans: PlanStore) -> dict[str, Any]:
 
 def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
     records = [row.record for row in power.trace]
-    by_use = dict(zip(USES, power.account.energy_by_use_j.tolist(), strict=True))
-    finished_j = session.outcomes.energy_j(JobState.FINISHED, JobState.FAILED)
-    used_j = sum(by_use.values())
+    settled = power.settled
+    by_use = dict(zip(USES, settled.by_use_j.tolist(), strict=True))
+    finished_j, others_j = (
+        session.outcomes.energy_j(*states, until_s=settled.time_s, running_j=settled.running_j)
+        for states in (_DONE, tuple(set(JobState) - set(_DONE)))
+    )
+    assert session.cluster is not None
+    others_j += sum(settled.running_j.get(job_id, 0.0) for job_id in session.cluster.running)
+    switching_j = by_use["switching off"] + by_use["switching on"]
     parts_j = {
         "production": sum(r.renew_w * r.dt_s for r in records),
         "consumed": sum(r.consumed_j for r in records),
-        "consumed_by_own_account": used_j,
+        "consumed_by_own_account": settled.used_j,
         "finished_jobs": finished_j,
-        "other_jobs": by_use["computing"] - finished_j,
+        "other_jobs": others_j,
         "idle": by_use["idle"],
-        "transitions": by_use["switching off"] + by_use["switching on"],
+        "transitions": switching_j,
         "sleeping": by_use["sleeping"],
-        "wasted": used_j - finished_j,
+        "wasted": others_j + by_use["idle"] + switching_j + by_use["sleeping"],
         "charged": sum(r.charge_w * r.dt_s for r in records),
         "discharged": sum(r.discharge_w * r.dt_s for r in records),
         "electrolyzer": sum(r.electrolyzer_w * r.dt_s for r in records),

@@ -21,6 +21,8 @@ StateArray = npt.NDArray[np.int8]
 
 _LEVELS = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg")
 """What differs from window to window, and says nothing about the place."""
+_NOT_PLANNED = ("hold",)
+"""How a run uses the storage; a plan is the same with all of them."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ def _described(storage: Storage) -> dict[str, Any]:
             continue
         described[part] = "there"
         for name, value in msgspec.to_builtins(spec).items():
-            if name not in _LEVELS:
+            if name not in (*_LEVELS, *_NOT_PLANNED):
                 described[f"{part}.{name}"] = value
     return described
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,10 +54,19 @@ class Outcomes:
             if state not in (JobState.WAITING, JobState.RUNNING)
         }
 
-    def energy_j(self, *states: JobState) -> float:
-        """Energy of the jobs that ended in one of ``states``, where energy was counted, J."""
+    def energy_j(
+        self, *states: JobState, until_s: float = math.inf, running_j: Mapping[str, float] | None = None
+    ) -> float:
+        """Energy up to ``until_s`` of the jobs that ended in one of ``states``, where it was counted, J.
+
+        ``running_j`` is what each job that ran at ``until_s`` had spent by then.
+        """
         chosen = np.isin(np.array(self._state), [_CODES[state] for state in states])
-        return float(np.nansum(np.array(self._energy)[chosen]))
+        chosen &= np.array(self._start) < until_s  # false for those that never started
+        spent_j, known_j = np.array(self._energy), running_j or {}
+        for row in np.flatnonzero(chosen).tolist():
+            spent_j[row] = known_j.get(self.ids[row], spent_j[row])
+        return float(np.nansum(spent_j[chosen]))
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns as arrays; times in s, NaN for a job that never started."""
@@ -76,16 +87,20 @@ class Outcomes:
         run_s = (columns["end_s"] - columns["start_s"])[chosen]
         return float(np.median(run_s / columns["walltime_s"][chosen])) if len(run_s) else None
 
-    def metrics(self) -> dict[str, float | int | None]:
-        """Mean and quantiles of waiting time and bounded slowdown, over the jobs that started."""
+    def metrics(self, *, until_s: float = math.inf) -> dict[str, float | int | None]:
+        """Mean and quantiles of waiting time and bounded slowdown, over the jobs that started.
+
+        ``host_seconds`` are those in use up to ``until_s``, the end of the last window.
+        """
         columns = self.columns()
         started = np.isfinite(columns["start_s"]) & np.isfinite(columns["end_s"])
         wait_s = (columns["start_s"] - columns["subtime_s"])[started]
         run_s = (columns["end_s"] - columns["start_s"])[started]
+        used_s = np.minimum(columns["end_s"], until_s)[started] - columns["start_s"][started]
         slowdown = np.maximum((wait_s + run_s) / np.maximum(run_s, SLOWDOWN_FLOOR_S), 1.0)
         result: dict[str, float | int | None] = {
             "started": int(started.sum()),
-            "host_seconds": float((run_s * columns["res"][started]).sum()),
+            "host_seconds": float((used_s * columns["res"][started]).sum()),
         }
         for name, values in (("waiting_s", wait_s), ("bounded_slowdown", slowdown)):
             result[f"{name}_mean"] = float(values.mean()) if len(values) else None

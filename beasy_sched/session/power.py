@@ -16,6 +16,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.platform import FloatArray
 from beasy_sched.model.power import ASLEEP, SWITCHING_OFF, SWITCHING_ON, PowerAccount
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.actions import Action
@@ -49,6 +50,22 @@ class TraceRow:
     step: int
     start_s: float
     record: StepRecord
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The daemon's own account at the end of the last settled step."""
+
+    time_s: float
+    by_use_j: FloatArray
+    """Energy of every use since time 0, J."""
+    running_j: dict[str, float]
+    """What each job that ran then had spent, J."""
+
+    @property
+    def used_j(self) -> float:
+        """Energy of all uses together, J."""
+        return float(self.by_use_j.sum())
 
 
 class PowerSide:
@@ -96,6 +113,7 @@ class PowerSide:
         self._step_start_s = 0.0
         self._consumed_j = 0.0
         self._reserve_j = 0.0
+        self.settled = Settled(0.0, self.account.energy_by_use_j.copy(), {})
 
     # --- production ---------------------------------------------------------------------------------
 
@@ -192,7 +210,14 @@ class PowerSide:
         )
         self.trace.append(TraceRow(len(self.trace), self._step_start_s, record))
         self._consumed_j, self._reserve_j, self._renew_j = consumed_j, reserve_j, 0.0
+        self.settled = self._settled(now)
         self._step_start_s = now
+
+    def _settled(self, now: float) -> Settled:
+        spent_j = self.account.spent_j(now)
+        running = self.cluster.running.values()
+        jobs_j = {job.id: float(spent_j[job.hosts.ids].sum()) for job in running if job.hosts is not None}
+        return Settled(now, self.account.energy_by_use_j.copy(), jobs_j)
 
     def _open_step(self, now: float, begin_step: Callable[[StepBudget], None]) -> list[Action]:
         """Begin the step that ``now`` belongs to, or end the run after its last window."""
@@ -240,7 +265,11 @@ class PowerSide:
         if self.plans is None or place is None:
             return NO_HYDROGEN
         power = self.plans[place.window].power
-        return HydrogenPlan(float(power.electrolyzer_w[place.step]), float(power.fuel_cell_w[place.step]))
+        return HydrogenPlan(
+            float(power.electrolyzer_w[place.step]),
+            float(power.fuel_cell_w[place.step]),
+            float(power.battery_j[place.step + 1]),
+        )
 
     def _refresh_budget(self, now: float) -> None:
         """Production has changed in the middle of a step: what is left of it is worth more or less."""

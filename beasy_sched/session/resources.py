@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from beasy_sched.errors import ConfigError, PeerError
@@ -10,6 +12,8 @@ from beasy_sched.model.platform import (
     OLD_POWERS_PROPERTY,
     POWERS_PROPERTY,
     SPEEDS_PROPERTY,
+    START_PROPERTY,
+    IntArray,
     Platform,
     ServerKind,
 )
@@ -17,6 +21,8 @@ from beasy_sched.model.platform import (
 
 def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Platform:
     """Describe the simulator's hosts, by their properties or, by name, from ``known``.
+
+    So is the P-state in which each starts: it comes from ``known``, or from the property `START_PROPERTY`.
 
     Raises PeerError for host ids that are not 0, 1, 2, ..., and ConfigError for a host that ``known``
     does not have or for properties that cannot be read.
@@ -36,7 +42,47 @@ def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Plat
             kinds[key] = ServerKind.from_properties(resource.name, resource.properties)
             order[key] = len(order)
         rows.append(order[key])
-    return Platform(tuple(kinds.values()), np.array(rows, dtype=np.intp), names)
+    built, kind_of = tuple(kinds.values()), np.array(rows, dtype=np.intp)
+    return Platform(built, kind_of, names, _initial_pstates(resources, [built[row] for row in rows]))
+
+
+def start_note(begins: SimulationBegins, platform: Platform) -> str | None:
+    """Tell of the first host whose start state had to be guessed, else None. See `platform_of`."""
+    for resource in sorted(begins.resources, key=lambda resource: resource.id):
+        kind = platform.kind(resource.id)
+        if START_PROPERTY not in resource.properties and 0 not in kind.computing:
+            assert platform.initial_pstates is not None
+            pstate = int(platform.initial_pstates[resource.id])
+            state = "asleep" if pstate in kind.asleep_in else "on"
+            return (
+                f"the simulator does not tell in which P-state its hosts start, and P-state 0 of host"
+                f" {resource.name!r} is no computing one: such hosts are taken to start {state}, in P-state"
+                f" {pstate}; name the platform file with -p to be sure"
+            )
+    return None
+
+
+def _initial_pstates(resources: Sequence[Resource], kinds: Sequence[ServerKind]) -> IntArray:
+    """Return where each host starts: as its property says, else in 0 where that computes.
+
+    Where P-state 0 is one of sleep or transition, a host that is said to be idle is in its first computing
+    P-state. Batsim says so of all hosts, also of those that start asleep.
+    """
+    initial = np.zeros(len(resources), dtype=np.intp)
+    for resource, kind in zip(resources, kinds, strict=True):
+        told = resource.properties.get(START_PROPERTY, "")
+        if told:
+            if not (told.isascii() and told.isdigit() and int(told) < kind.pstates):
+                raise ConfigError(
+                    f"host {resource.name!r}: {START_PROPERTY} {told!r} is none of its P-states, expected 0"
+                    f" to {kind.pstates - 1}"
+                )
+            initial[resource.id] = int(told)
+        elif kind.sleep is not None and resource.state == "sleeping":
+            initial[resource.id] = kind.sleep.pstate
+        elif 0 not in kind.computing:
+            initial[resource.id] = kind.computing[0]
+    return initial
 
 
 def _kind_key(resource: Resource) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ from beasy_sched.session.notices import computes, hosts_of, power_of
 from beasy_sched.session.options import SessionOptions
 from beasy_sched.session.outcomes import Outcomes
 from beasy_sched.session.power import EnergySource, Phase, PowerSide
-from beasy_sched.session.resources import platform_of
+from beasy_sched.session.resources import platform_of, start_note
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
@@ -121,6 +121,8 @@ class Session:
         self.cluster = Cluster(platform_of(event, options.platform))
         notes = (old_name_note(resource.name, resource.properties) for resource in event.resources)
         if note := next(filter(None, notes), None):
+            self._warn(note)
+        if options.platform is None and (note := start_note(event, self.cluster.platform)):
             self._warn(note)
         self.commander = Commander(self.cluster)
         self._diary = Diary(self._log, self.cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Union
 
 from beasy_sched.energy.site import Site
@@ -70,6 +70,7 @@ def simulation_from_files(
     prefix: Path | None = None,
     *,
     machine_states: bool = True,
+    tell_start: bool = False,
     note: Callable[[str], None] | None = None,
     site: Site | None = None,
     plans: PlanStore | None = None,
@@ -77,10 +78,13 @@ def simulation_from_files(
 ) -> Simulation:
     """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
 
-    ``note`` is told what the user should know of the files; what they are looked at together with are the
-    ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
+    ``tell_start`` adds to the first message, as properties, in which P-state hosts start, which Batsim does
+    not tell. ``note`` is told what the user should know of the files; what they are looked at together with
+    are the ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
     """
     platform, workloads, events = inputs.read(options)
+    if tell_start:
+        platform = replace(platform, platform=platform.platform.telling_start())
     if note is not None:
         for text in platform.notes:
             note(text)

@@ -99,3 +99,45 @@ def test_a_run_that_does_not_reach_its_end_is_no_success(
     assert told.splitlines()[-1].startswith("beasy-sched: the run is not complete: deadlock")
     assert not json.loads((place / "run_summary.json").read_text())["complete"]
     assert (place / "run_jobs.csv").exists()
+
+
+# --- hosts that do not start in P-state 0 ---
+
+SITE = "[battery]\ncapacity_kwh = 6.0\ncharge_limit_kw = 3.0\ndischarge_limit_kw = 3.0\n"
+
+
+def starting_in(place: Path, *pstates: int) -> Path:
+    text = (place / "p.xml").read_text()
+    for number, pstate in enumerate(pstates, 1):
+        host = f'<host id="gros-{number}" pstate="'
+        assert host + '0"' in text
+        text = text.replace(host + '0"', f'{host}{pstate}"')
+    name = place / f"p-{'-'.join(map(str, pstates))}.xml"
+    name.write_text(text)
+    return name
+
+
+@pytest.mark.parametrize("pstates", [(12, 12, 12, 12), (0, 12, 13, 13), (13, 13, 13, 13)])
+def test_hosts_that_start_in_another_p_state(place: Path, pstates: tuple[int, ...]) -> None:
+    (place / "site.toml").write_text(SITE)
+    files = ["-p", str(starting_in(place, *pstates)), "-w", str(place / "w.json")]
+    files += ["--events", str(place / "power.txt"), "--site", str(place / "site.toml")]
+    record = str(place / "run.rec")
+    outputs = ["-e", str(place / "other"), "--record", record, "-q"]
+    assert exit_code("simulate", *files, *outputs, "--policy", "workload-reactive") == 0
+    summary = json.loads((place / "other_summary.json").read_text())
+    energy_kwh = summary["energy_kwh"]
+    assert summary["warnings"] == []
+    # SimGrid meters the first step of hosts that start asleep as if they were idle
+    most_kwh = pstates.count(13) * 300 * 100 / 3.6e6
+    assert energy_kwh["consumed_by_own_account"] <= energy_kwh["consumed"] * (1 + 1e-6)
+    assert energy_kwh["consumed_by_own_account"] >= energy_kwh["consumed"] * (1 - 1e-6) - most_kwh
+    assert exit_code("replay", record) == 0
+
+
+def test_a_deadlock_is_a_failed_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All hosts sleep, and the policy wakes none."""
+    files = ["-p", str(starting_in(place, 13, 13, 13, 13)), "-w", str(place / "w.json")]
+    assert exit_code("simulate", *files, "-e", str(place / "stuck"), "--policy", "easy", "-q") == 1
+    assert "deadlock: jobs wait, and nothing is left that could happen" in capsys.readouterr().err
+    assert not json.loads((place / "stuck_summary.json").read_text())["complete"]

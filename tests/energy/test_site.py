@@ -1,6 +1,7 @@
 import pytest
 
 from beasy_sched.energy.battery import LossConvention
+from beasy_sched.energy.hydrogen import Hold
 from beasy_sched.energy.site import GuardMode, as_dict, default_site, default_site_text, parse_site, read_site
 from beasy_sched.errors import InputError
 
@@ -36,9 +37,22 @@ def test_hydrogen_guard_and_time_are_read_in_si(tmp_path):
     assert site.storage.hydrogen is not None
     assert site.storage.hydrogen.electrolyzer_max_w == 5000
     assert site.storage.start().hydrogen_kg == 5
+    assert site.storage.hydrogen.hold is Hold.SURPLUS
     assert site.guard.mode is GuardMode.KILL_ALL
     assert site.steps == 288
     assert as_dict(site)["guard"] == {"mode": "kill-all", "veto": True}
+
+
+@pytest.mark.parametrize("hold", Hold)
+def test_when_the_hydrogen_is_held(hold):
+    site = parse_site(f'{default_site_text()}{HYDROGEN}hold = "{hold.value}"')
+    assert site.storage.hydrogen.hold is hold
+
+
+def test_a_way_of_holding_that_nobody_knows():
+    with pytest.raises(InputError) as told:
+        parse_site(f'{default_site_text()}{HYDROGEN}hold = "always"')
+    assert "hydrogen.hold: found 'always', expected one of never, curtailment, surplus" in str(told.value)
 
 
 @pytest.mark.parametrize(

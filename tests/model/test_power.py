@@ -65,3 +65,24 @@ def test_energy_of_a_job_and_of_the_time_around_it() -> None:
     account.advance(21.0)
     account.advance(20.0)
     assert account.energy_by_use_j.tolist() == [1500.0 + 2100.0, 1100.0, 0.0, 0.0, 0.0]
+
+
+def test_no_power_is_left_of_hosts_that_have_gone_to_another_use() -> None:
+    """Sums and differences of powers leave a rounding behind, which would add up to energy below zero."""
+    watts = (0.1, 0.2, 0.3, 0.7, 1.1)
+    kinds = tuple(ServerKind(f"k{w}", (1.0,), (w,), (w,), (2 * w,)) for w in watts)
+    count = len(kinds)
+    platform = Platform(kinds, np.arange(count), tuple(f"n{i}" for i in range(count)))
+    idle, pstate = np.zeros(count, dtype=np.int8), np.zeros(count, dtype=np.int16)
+    busy = np.array([HostState.BUSY], dtype=np.int8)
+    account = PowerAccount(PowerModel(platform), idle, pstate)
+    left = []
+    for seed in range(50):
+        order = np.random.default_rng(seed).permutation(count)
+        for now, host in enumerate(order, count * seed):
+            account.change(np.array([host]), busy, pstate[:1], float(now))
+        before_j = account.energy_by_use_j[HostState.IDLE]
+        account.advance(count * (seed + 1))
+        left.append(account.energy_by_use_j[HostState.IDLE] - before_j)
+        account.change(np.arange(count), idle, pstate, count * (seed + 1.0))
+    assert left == [0.0] * 50

@@ -175,8 +175,7 @@ def test_results_may_have_the_numbers_of_numpy() -> None:
 def test_numbers_beyond_all_bounds_are_null(tmp_path: Path) -> None:
     session = fed(ON_SITE, 5)
     assert session.power is not None
-    session.power.account.energy_by_use_j[0] = 1e308
-    session.power.account.energy_by_use_j[1] = 1e308
+    session.power.settled.by_use_j[:2] = 1e308
     with (
         RunFiles(str(tmp_path / "run"), ON_SITE) as files,
         pytest.raises(BeasyError, match=r"energy_kwh.consumed_by_own_account: found inf") as told,

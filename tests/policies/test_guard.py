@@ -20,7 +20,7 @@ from talk import (
 )
 from worlds import FAST, plans_of
 
-from beasy_sched.energy.hydrogen import HydrogenSpec
+from beasy_sched.energy.hydrogen import Hold, HydrogenSpec
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.energy.storage import Storage
 from beasy_sched.model import decisions as d
@@ -61,12 +61,18 @@ def test_no_more_than_the_discharge_limit_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("watts", "hydrogen_w", "asleep"),
-    [(100.0, 100.0, ""), (99.0, 100.0, "3"), (300.0, -100.0, ""), (299.0, -100.0, "3")],
+    ("hold", "watts", "hydrogen_w", "asleep"),
+    [
+        *((hold, watts, 100.0, asleep) for hold in Hold for watts, asleep in ((100.0, ""), (99.0, "3"))),
+        (Hold.NEVER, 300.0, -100.0, ""),
+        (Hold.NEVER, 299.0, -100.0, "3"),
+        *((hold, 200.0, -100.0, "") for hold in (Hold.CURTAILMENT, Hold.SURPLUS)),
+        *((hold, 199.0, -100.0, "3") for hold in (Hold.CURTAILMENT, Hold.SURPLUS)),
+    ],
 )
-def test_the_planned_hydrogen_is_counted(watts: float, hydrogen_w: float, asleep: str) -> None:
-    """Four idle servers take 200 W: production, more the fuel cell, less the electrolyzer."""
-    tank = HydrogenSpec(1e-2, 5e-3, 0.0, electrolyzer_max_w=150.0, fuel_cell_max_w=150.0)
+def test_the_planned_hydrogen_is_counted(hold: Hold, watts: float, hydrogen_w: float, asleep: str) -> None:
+    """Four idle servers take 200 W: production, more the fuel cell, less an electrolyzer that is not held."""
+    tank = HydrogenSpec(1e-2, 5e-3, 0.0, electrolyzer_max_w=150.0, fuel_cell_max_w=150.0, hold=hold)
     site = small_battery(soc_pct=20.0, charge_w=1e-9)
     site = dataclasses.replace(site, storage=Storage(site.storage.battery, tank))
     platform = Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from world_checks import check, check_energy, check_jobs
@@ -15,6 +16,7 @@ from beasy_sched.model.decisions import KillJobs, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.policies.registry import OURS
 from beasy_sched.protocol.batsim4 import encode_message, encode_reply
+from beasy_sched.session.power import EnergySource
 
 POLICIES = sorted(OURS)
 
@@ -97,3 +99,26 @@ def test_hosts_that_leave_in_the_middle(world: World, policy: str, start: int, l
     """Busy ones too: no switching here, so that none is in transition when it leaves."""
     outage = (float(start), float(start + length), f"0-{world.hosts // 2}")
     check_jobs(world, run(world.but(outages=(outage,)), policy, with_site=False))
+
+
+@st.composite
+def other_starts(draw: st.DrawFn) -> World:
+    """A world whose hosts start in slower P-states, and some of them asleep; with two layouts of P-states."""
+    world = draw(worlds)
+    first = draw(st.integers(0, 3))
+    starts = [draw(st.sampled_from([0, 1, 1, 2])) for _ in range(world.hosts)]  # 2 is sleep
+    starts += [draw(st.sampled_from([0, 1, 2, 2])) for _ in range(first)]  # 0 is sleep
+    return world.but(sleep_first=first, start_pstates=tuple(starts), energy=EnergySource.BATSIM)
+
+
+@settings(max_examples=60, deadline=None)
+@given(other_starts(), st.sampled_from(POLICIES))
+def test_hosts_that_start_in_other_p_states_are_known_to(world: World, policy: str) -> None:
+    """The own account is the meter's, but for the first step: SimGrid charges it as if all began in 0."""
+    done = run(world, policy)
+    check_jobs(world, done)
+    power = done.session.power
+    assert power is not None
+    metered_j = np.cumsum([row.record.consumed_j for row in power.trace])
+    own_j = np.array([uses_j.sum() for uses_j in done.uses_j])
+    assert own_j - own_j[0] == pytest.approx(metered_j - metered_j[0], rel=1e-6, abs=1e-3)

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 from talk import Scripted, Talk, completed, hosts, start, submitted
-from worlds import FAST, SLOW
+from worlds import FAST, SLEEP_FIRST, SLOW
 
 from beasy_sched.errors import BeasyError, ConfigError, PeerError, PolicyError
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.platform import Platform
+from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.policies.actions import Reject, Start
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.session import Session, SessionOptions
@@ -200,6 +200,40 @@ def test_a_platform_file_is_matched_by_name() -> None:
 def test_a_host_that_the_platform_file_lacks_is_named() -> None:
     with pytest.raises(ConfigError, match=r"lacks host 'x'.*\(1 of 2 hosts are missing\)"):
         platform_of(e.SimulationBegins(0.0, (e.Resource(0, "a"), e.Resource(1, "x"))), known())
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "told", "expected"),
+    [
+        (FAST, "idle", None, 0),
+        (FAST, "sleeping", None, 2),
+        (FAST, "idle", "1", 1),
+        (FAST, "idle", "2", 2),
+        (SLEEP_FIRST, "idle", None, 1),
+        (SLEEP_FIRST, "sleeping", None, 0),
+        (SLEEP_FIRST, "idle", "0", 0),
+        (SLEEP_FIRST, "idle", "2", 2),
+    ],
+)
+def test_where_a_host_starts(kind: ServerKind, state: str, told: str | None, expected: int) -> None:
+    properties = {**host_properties(kind), **({} if told is None else {"initial_pstate": told})}
+    session = Session(Scripted())
+    session.step(e.Message(0.0, [e.SimulationBegins(0.0, (e.Resource(0, "a", state, properties),))]))
+    asleep = kind.sleep is not None and expected == kind.sleep.pstate
+    assert session.cluster.pstate.tolist() == [expected]
+    assert session.view.free_count == (not asleep)
+    guessed = told is None and kind is SLEEP_FIRST
+    assert len(session.warnings) == guessed
+    if guessed:
+        assert "'a'" in session.warnings[0]
+        assert f"start {'asleep' if asleep else 'on'}, in P-state {expected}" in session.warnings[0]
+
+
+@pytest.mark.parametrize("told", ["5", "-1", "on", "1.0"])
+def test_a_start_that_is_no_p_state_is_refused(told: str) -> None:
+    given = e.Resource(0, "a", "idle", {**host_properties(FAST), "initial_pstate": told})
+    with pytest.raises(ConfigError, match=rf"'a': initial_pstate '{told}' .* expected 0 to 4"):
+        platform_of(e.SimulationBegins(0.0, (given,)))
 
 
 # --- what nobody knows ---
