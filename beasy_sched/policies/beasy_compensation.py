@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,8 @@ from beasy_sched.energy.battery import BatterySpec
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import FloatArray
 from beasy_sched.policies.beasy_cells import BoolArray, StateArray
+from beasy_sched.policies.budget import energy_tolerance_j
 from beasy_sched.policies.working_plan import project_levels_j
-
-ENERGY_TOLERANCE_J = 1e-6
 
 
 def compensation_j(battery: BatterySpec, diff_j: float) -> float:
@@ -49,6 +49,11 @@ class Rest:
     """The true level of the battery now."""
     kept: BoolArray | None = None
     """More cells that may not be put to sleep, [L, N]."""
+
+    @cached_property
+    def tolerance_j(self) -> float:
+        """How far levels that go back to a measured one may be apart and still be the same, J."""
+        return energy_tolerance_j(self.battery.capacity_j)
 
     def levels_j(self, extra_j: FloatArray | float = 0.0) -> FloatArray:
         """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row.

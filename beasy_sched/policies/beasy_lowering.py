@@ -17,7 +17,7 @@ import numpy.typing as npt
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import FloatArray, IntArray
 from beasy_sched.policies.beasy_cells import BoolArray, CellPowers, StateArray, idle_runs
-from beasy_sched.policies.beasy_compensation import ENERGY_TOLERANCE_J, JobTable, Rest, RunningJob
+from beasy_sched.policies.beasy_compensation import JobTable, Rest, RunningJob
 from beasy_sched.policies.beasy_speeds import Ladder
 
 _RUNS_A_PIECE: Final = 64
@@ -57,7 +57,7 @@ class Saving:
     @property
     def enough(self) -> bool:
         """Whether the projected level at the end has reached the target."""
-        return self.rest.diff_j >= -ENERGY_TOLERANCE_J
+        return self.rest.diff_j >= -self.rest.tolerance_j
 
     def lower(self, jobs: Sequence[RunningJob]) -> None:
         """Go through the four orders of the paper; at last, speeds below what walltimes ask for."""
@@ -111,7 +111,7 @@ class Saving:
     def take(self, actions: _Actions) -> bool:
         """Carry out as few of the first actions as reach the target, all of them if none do."""
         rest, low, high = self.rest, 0, actions.count
-        target_j = rest.battery.target_j - ENERGY_TOLERANCE_J
+        target_j = rest.battery.target_j - rest.tolerance_j
         reached = self._end_j(actions, high) >= target_j
         while reached and low < high:
             middle = (low + high) // 2

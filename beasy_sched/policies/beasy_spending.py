@@ -18,7 +18,6 @@ from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import FloatArray
 from beasy_sched.policies.beasy_cells import CellPowers, StateArray, shifted
 from beasy_sched.policies.beasy_compensation import (
-    ENERGY_TOLERANCE_J,
     JobTable,
     Rest,
     RunningJob,
@@ -62,10 +61,10 @@ class Spending:
             slack = np.where(table.left_s > 0.0, 1.0 - needed_s / table.left_s, -np.inf)
         prices_j = self._prices_j(table)
         for place in np.argsort(slack, kind="stable").tolist():
-            if self.left_j <= ENERGY_TOLERANCE_J:
+            if self.left_j <= self.rest.tolerance_j:
                 return
             if prices_j[place] <= self.left_j + _ROUNDING_J:
-                while self.left_j > ENERGY_TOLERANCE_J and self._raise(jobs[place]):
+                while self.left_j > self.rest.tolerance_j and self._raise(jobs[place]):
                     pass
 
     def _prices_j(self, table: JobTable) -> FloatArray:
@@ -134,7 +133,7 @@ class Spending:
         rest, rows = self.rest, slice(0, end + 1)
         extra_j = column_change_j(rest, self.cells, hosts, end, columns)
         cost_j = float(extra_j.sum())
-        if cost_j > self.left_j + ENERGY_TOLERANCE_J:
+        if cost_j > self.left_j + self.rest.tolerance_j:
             return False
         floor_j = self._floor_j - self._lost_a_joule * np.cumsum(np.maximum(extra_j, 0.0))
         if not self._suffices(floor_j):
@@ -150,8 +149,8 @@ class Spending:
     def _suffices(self, levels_j: FloatArray) -> bool:
         """Whether the target is reached, and SoC_min kept on the way."""
         battery = self.rest.battery
-        reached = levels_j[-1] >= battery.target_j - ENERGY_TOLERANCE_J
-        return bool(reached and levels_j.min() >= battery.min_j)
+        reached = levels_j[-1] >= battery.target_j - self.rest.tolerance_j
+        return bool(reached and levels_j.min() >= battery.min_j - self.rest.tolerance_j)
 
 
 def column_change_j(
