@@ -6,8 +6,13 @@ traceback, and exits with ``exit_code`` (2 for usage and input, 1 for a failed r
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import traceback
+from collections.abc import Iterator
+
+from beasy_sched.limits import LONGEST_ERROR, shortened
 
 
 class BeasyError(Exception):
@@ -64,6 +69,31 @@ class MachineError(BeasyError):
     """Disk, memory or open files of the machine are used up: no fault of what was run."""
 
 
+@contextlib.contextmanager
+def own_mistakes(what: str) -> Iterator[None]:
+    """Turn whatever a policy raises in the block into a PolicyError: ``what``, the error, and its place.
+
+    Our own errors pass, as does the user's Ctrl-C. A policy that calls ``sys.exit`` errs, too: it would
+    end the program as if all were well.
+    """
+    try:
+        yield
+    except (BeasyError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
+        raise PolicyError(f"{what}: {_told(error)}{place}") from error
+
+
+def _told(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # someone else's error, which cannot even say what it is
+        text = "(it cannot be shown)"
+    return f"{type(error).__name__}: {shortened(text, 1000)}"
+
+
 _USED_UP = {
     getattr(errno, name)
     for name in ("ENOSPC", "EFBIG", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM")
@@ -89,4 +119,5 @@ def why(error: BaseException) -> str:
     """Say in a few words why a run ended early."""
     if isinstance(error, KeyboardInterrupt):
         return "stopped by the user"
-    return str(error) if isinstance(error, BeasyError) else f"internal error: {error!r}"
+    text = str(error) if isinstance(error, BeasyError) else f"internal error: {error!r}"
+    return shortened(text, LONGEST_ERROR)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +14,7 @@ import click
 
 from beasy_sched._version import __version__
 from beasy_sched.errors import BeasyError
+from beasy_sched.limits import LONGEST_ERROR, shortened
 
 _COMMANDS = {
     "generate": "beasy_sched.cli.generate:generate",
@@ -60,10 +64,11 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; our own errors become one message and their exit code."""
+    _replace_closed_streams()
     try:
         cli.main(args=arguments, prog_name="beasy-sched")
     except BeasyError as error:
-        click.echo(f"beasy-sched: {_printable(str(error))}", err=True)
+        click.echo(f"beasy-sched: {_printable(shortened(str(error), LONGEST_ERROR))}", err=True)
         sys.exit(error.exit_code)
     except MemoryError as error:
         click.echo(
@@ -74,6 +79,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
         where = f"{_printable(str(error.filename))}: " if error.filename else "the output cannot be written: "
         click.echo(f"beasy-sched: {where}{error.strerror or error}", err=True)
         sys.exit(1)
+
+
+def _replace_closed_streams() -> None:
+    """Where the shell has closed a stream (``>&-``), put another in its place.
+
+    The null device takes its number, which the next file to be opened would get. Writing to the output then
+    fails, as to a full disk; what goes to a closed standard error is lost.
+    """
+    if sys.stdout is None:
+        os.open(os.devnull, os.O_WRONLY)
+        sys.stdout = _ClosedOutput()
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+
+
+class _ClosedOutput(io.TextIOBase):
+    """A standard output that was closed before we began."""
+
+    @property
+    def buffer(self) -> Any:
+        return self
+
+    def write(self, text: Any) -> int:
+        raise OSError(errno.EBADF, "it is closed")
 
 
 def _printable(text: str) -> str:
