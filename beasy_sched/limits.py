@@ -29,6 +29,9 @@ LONGEST_ERROR: Final = 4000
 MOST_ACTIONS: Final = 10_000_000
 """Actions that a policy may return at once."""
 
+MOST_RESTLESS: Final = 20_000
+"""Times that a policy may ask to be called at once, or measure, within a simulated minute of no news."""
+
 
 def shortened(text: str, longest: int = LONGEST_NAME) -> str:
     """Return ``text``, cut to ``longest`` characters and marked where it was longer."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError, InputError, PolicyError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.outputs.decision_log import DecisionLogFile
 from beasy_sched.outputs.energy_trace import trace_csv
@@ -53,10 +53,15 @@ class RunFiles:
     def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
         """Write what there is, whole or partial, and return the summary.
 
-        Raises InputError for the first file that cannot be written, once all have been tried.
+        Raises InputError for the first file that cannot be written, once all have been tried, and PolicyError
+        where the policy's own results cannot be had; the summary then says so.
         """
-        summary = summarize(session, self.settings, error)
-        failed: InputError | None = None
+        failed: InputError | PolicyError | None = None
+        try:
+            summary = summarize(session, self.settings, error)
+        except PolicyError as found:
+            failed = found
+            summary = summarize(session, self.settings, error or str(found), results=False)
         for write in self._writers(session, summary):
             try:
                 self.written.append(write())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from beasy_sched._version import __version__
+from beasy_sched.errors import own_mistakes
 from beasy_sched.model.job import JobState
 from beasy_sched.model.power import USES
 from beasy_sched.plan.store import PlanStore
@@ -19,8 +22,13 @@ _LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
 """What the BEASY paper's tables call killed."""
 
 
-def summarize(session: Session, settings: RunSettings, error: str | None = None) -> dict[str, Any]:
-    """Return what a run came to; ``error`` says why it ended early, where it did."""
+def summarize(
+    session: Session, settings: RunSettings, error: str | None = None, *, results: bool = True
+) -> dict[str, Any]:
+    """Return what a run came to; ``error`` says why it ended early, where it did.
+
+    ``results``: with the policy's own sections. Raises PolicyError where those cannot be had.
+    """
     counts = session.outcomes.counts()
     summary: dict[str, Any] = {
         "version": __version__,
@@ -52,9 +60,22 @@ def summarize(session: Session, settings: RunSettings, error: str | None = None)
         summary["energy_kwh"] = _energy_part(session, session.power)
         if session.power.plans is not None:
             summary["planned"] = _planned_part(session.power, session.power.plans)
-    if session.cluster is not None:
-        summary |= session.policy.results()
+    if results and session.cluster is not None:
+        summary |= _policy_part(session, settings, summary)
     return summary
+
+
+def _policy_part(session: Session, settings: RunSettings, ours: Collection[str]) -> dict[str, Any]:
+    """Return the sections that the policy adds. Raises PolicyError for what no file can hold."""
+    with own_mistakes(f"policy {settings.policy!r} failed at the end of the run, in results"):
+        found = session.policy.results()
+        if not isinstance(found, dict):
+            raise TypeError(f"it returned {type(found).__name__}, expected a dictionary of sections")
+        taken = sorted(set(ours) & set(found))
+        if taken:
+            raise ValueError(f"the summary has a section {taken[0]!r} already")
+        json.dumps(found, allow_nan=False)
+    return found
 
 
 def _quality_part(session: Session) -> dict[str, Any]:

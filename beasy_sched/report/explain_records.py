@@ -16,6 +16,8 @@ from beasy_sched.limits import shortened
 from beasy_sched.model.hosts import HostSet
 
 _DECISIONS = "_decisions.jsonl"
+_STEP = ("step", "start_s", "duration_s")
+"""What every row of an energy trace has."""
 _LATEST_S = 1e15
 _LARGEST = 1e18
 
@@ -133,7 +135,11 @@ def read_trace(prefix: str) -> Iterator[dict[str, float]]:
     """The rows of the energy trace, empty fields left out; none without a site. Raises InputError."""
     for path, line, row in _rows(f"{prefix}_energy_trace.csv"):
         try:
-            yield {name: _finite(text) for name, text in row.items() if text}
+            numbers = {name: _finite(text) for name, text in row.items() if text}
+            missing = [name for name in _STEP if name not in numbers]
+            if missing:
+                raise ValueError(f"it has no {missing[0]}")
+            yield numbers
         except (ValueError, TypeError) as error:
             raise InputError(path, f"is no row of an energy trace: {error}", line=line) from None
 

@@ -12,7 +12,7 @@ import numpy as np
 from beasy_sched.errors import PolicyError, own_mistakes
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.model.job import Job
+from beasy_sched.model.job import Job, JobState
 from beasy_sched.policies.actions import (
     NO_FACTS,
     Action,
@@ -29,6 +29,7 @@ from beasy_sched.policies.base import Policy
 from beasy_sched.policies.view import View
 
 T = TypeVar("T")
+_LARGEST_FACT = 10**18
 
 
 class PolicyCaller:
@@ -96,6 +97,8 @@ def _shown(found: object) -> str:
 def _job_problem(action: Any) -> str | None:
     if not isinstance(action.job, Job):
         return f"job {_shown(action.job)}: expected a Job of the view"
+    if action.job.id is not action.job.request.id or type(action.job.state) is not JobState:
+        return f"job {action.job.request.id}, which the policy has changed: jobs are only to be read"
     return _words_problem(action)
 
 
@@ -105,6 +108,12 @@ def _words_problem(action: Any) -> str | None:
     facts = action.facts
     if facts is not NO_FACTS and not isinstance(facts, Mapping):
         return f"facts {_shown(facts)}: expected a dictionary"
+    for name, value in facts.items():
+        plain = isinstance(value, (float, str, np.generic)) or (
+            isinstance(value, int) and abs(value) <= _LARGEST_FACT
+        )
+        if type(name) is not str or not plain:
+            return f"facts {_shown({name: value})}: expected numbers and short texts by name"
     return None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
-from beasy_sched.limits import MOST_UNKNOWN, shortened
+from beasy_sched.limits import MOST_RESTLESS, MOST_UNKNOWN, shortened
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
@@ -45,6 +45,9 @@ from beasy_sched.session.power import EnergySource, Phase, PowerSide
 from beasy_sched.session.resources import platform_of
 from beasy_sched.units import TIME_TOLERANCE_S
 
+_NO_NEWS = frozenset((e.RequestedCall, e.EnergyAnswer))
+"""Events that only answer what was asked for."""
+
 
 class Session:
     """Applies a message's events, asks the policy once, and answers with legal decisions."""
@@ -74,6 +77,9 @@ class Session:
         self._arrived: list[Job] = []
         self._ended: list[Job] = []
         self._budget: StepBudget | None = None
+        self._restless = 0
+        """How often the policy has asked to be asked again at once, since anything happened."""
+        self._restless_until = -math.inf
         self._ids: set[str] = set()
         self._calls = Calls()
         self._kills = Kills()
@@ -108,6 +114,8 @@ class Session:
             self._show()
         elif not message.events or type(message.events[0]) is not e.SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
+        if message.now > self._restless_until or not _NO_NEWS.issuperset(map(type, message.events)):
+            self._restless, self._restless_until = 0, message.now + 60.0
         for event in message.events:
             self._handlers[type(event)](event)
         for path in message.unknown_fields:
@@ -308,6 +316,8 @@ class Session:
         elif type(action) is Compensate:
             self._diary.compensated(self.now, action)
         elif type(action) is CallAt:
+            if action.at <= self.now:
+                self._count_restless()
             self._calls.want(float(action.at), self.now)
         elif type(action) is MeasureEnergy:
             self._measure()
@@ -328,7 +338,17 @@ class Session:
                 f"policy {self._policy.name!r} measures the energy used, which needs Batsim's -E:"
                 " run both without switching power actions off"
             )
+        self._count_restless()
         self._query(for_power_side=False)
+
+    def _count_restless(self) -> None:
+        """Raise PolicyError for a policy that keeps itself busy without end while nothing happens."""
+        self._restless += 1
+        if self._restless > MOST_RESTLESS:
+            raise PolicyError(
+                f"policy {self._policy.name!r} has asked {MOST_RESTLESS:,} times to be called at once, or"
+                f" measured the energy, by {self.now:g} s, while nothing else happened: it would never end"
+            )
 
     def _query(self, *, for_power_side: bool) -> None:
         self._queries.append(for_power_side)

@@ -19,7 +19,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.job import Job
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.actions import Action, CallAt, Postpone, Reject, SetPState, Start
+from beasy_sched.policies.actions import Action, CallAt, MeasureEnergy, Postpone, Reject, SetPState, Start
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.policies.view import View
 from beasy_sched.session import Session, SessionOptions
@@ -157,6 +157,12 @@ class Unshowable:
         raise ValueError
 
 
+def renamed(view: View) -> list[Action]:
+    job = first(view)
+    job.id = 7  # type: ignore[assignment]
+    return [Reject(job)]
+
+
 def first(view: View) -> Job:
     job = view.queue.first
     assert job is not None
@@ -182,6 +188,10 @@ def first(view: View) -> Job:
         (lambda view: [Reject(copy(first(view)))], "w0!a is not in the queue: was it copied"),
         (lambda view: [Start(first(view), HostSet.of([0]), 7)], "Start with rule 7: expected a text"),
         (lambda view: [Postpone(first(view), "r", [1])], r"Postpone with facts \[1\]: expected a dict"),
+        (lambda view: [Postpone(first(view), "r", {"a": [1]})], r"facts \{'a': \[1\]\}: expected numbers"),
+        (lambda view: [Postpone(first(view), "r", {1: 1})], r"facts \{1: 1\}: expected numbers"),
+        (lambda view: [Postpone(first(view), "r", {"a": 10**400})], r"facts \{'a': 1000+"),
+        (renamed, "Reject with job w0!a, which the policy has changed"),
         (lambda view: [SetPState(HostSet.of([0]), 1.0)], "SetPState with pstate 1.0: expected a whole"),
         (lambda view: [SetPState(HostSet.of([0]), 10**30)], "is neither a computing nor the sleep state"),
         (lambda view: view.running.clear(), "no attribute 'clear'"),
@@ -337,3 +347,16 @@ def test_production_without_a_site_is_passed_over() -> None:
 
 def test_start_is_the_policys_word() -> None:
     assert Start.__struct_fields__ == ("job", "hosts", "rule", "facts")
+
+
+@pytest.mark.parametrize("say", [lambda view: [CallAt(-1.0)], lambda view: [MeasureEnergy()]])
+def test_a_policy_that_keeps_itself_busy_is_stopped(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beasy_sched.session.session.MOST_RESTLESS", 100)
+    talk = Talk()
+    for number in range(300):  # with news in between it may go on
+        talk.ask(1.0 + number, say, submitted(1.0 + number, f"a{number}"))
+    times = [1000.0 + number / 1000 for number in range(101)]
+    for now in times[:-1]:
+        talk.ask(now, say, e.RequestedCall(now), e.EnergyAnswer(now, 1.0))
+    with pytest.raises(PolicyError, match=r"100 times to be called at once, or measured.*it would never end"):
+        talk.ask(times[-1], say, e.RequestedCall(times[-1]), e.EnergyAnswer(times[-1], 1.0))
