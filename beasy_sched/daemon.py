@@ -20,17 +20,17 @@ from zmq.utils.monitor import recv_monitor_message
 
 from beasy_sched.errors import ConfigError, Interrupted, PeerError
 from beasy_sched.formats.atomic import ENDING_SIGNALS
+from beasy_sched.limits import MOST_MESSAGE_BYTES
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.protocol import batsim4
+from beasy_sched.protocol.endpoint import endpoint_problem, is_ipv6
 
 _TICK_MS = 200
 _SEND_TIMEOUT_S = 10.0
 _FIRST_WORD_S = 10.0
 _LONGEST_SILENCE_S = 3600.0
-_LARGEST_MESSAGE_BYTES = 1 << 31
-_LARGEST_PORT = 65535
-_EXAMPLE = "expected something like tcp://*:28000"
+_EXAMPLE = "expected something like tcp://*:28000, or tcp://127.0.0.1:28000 for this machine alone"
 _KEEPALIVE_S = {zmq.TCP_KEEPALIVE_IDLE: 60, zmq.TCP_KEEPALIVE_INTVL: 15, zmq.TCP_KEEPALIVE_CNT: 4}
 """A machine that has vanished without a word is noticed within two minutes."""
 _BUSY = b'{"error":"this scheduler serves another simulation"}'
@@ -77,7 +77,12 @@ class Daemon:
         """
         if timeout_s is not None and not timeout_s > 0:
             raise ConfigError(f"timeout: found {timeout_s} s, expected more than 0")
-        _check(endpoint)
+        problem = endpoint_problem(endpoint, any_port=True)
+        if problem is not None:
+            raise ConfigError(f"cannot listen on {endpoint!r}: {problem} ({_EXAMPLE})")
+        transport, _, place = endpoint.partition("://")
+        if transport == "ipc" and not place.startswith(("@", "*")):
+            _check_socket_file(endpoint, place)
         self.timeout_s = timeout_s
         self.busy_s = 0.0
         """Time spent on messages of the last simulation, without waiting."""
@@ -88,7 +93,8 @@ class Daemon:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 1000)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST_MESSAGE_BYTES)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_MESSAGE_BYTES)
+        self._socket.setsockopt(zmq.IPV6, is_ipv6(endpoint))
         for option, value in {zmq.TCP_KEEPALIVE: 1, **_KEEPALIVE_S}.items():
             self._socket.setsockopt(option, value)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
@@ -214,18 +220,6 @@ class Daemon:
         if self._stop is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self._stop = signal.Signals(number).name
-
-
-def _check(endpoint: str) -> None:
-    """Refuse what ZeroMQ takes and no simulator can use. Raises ConfigError."""
-    transport, _, place = endpoint.partition("://")
-    port = place.rpartition(":")[2]
-    if transport == "tcp" and port.isdecimal() and int(port) > _LARGEST_PORT:
-        raise ConfigError(f"cannot listen on {endpoint!r}: ports go up to {_LARGEST_PORT}")
-    if transport == "ipc" and not place.startswith(("@", "*")):
-        _check_socket_file(endpoint, place)
-    if transport == "inproc":
-        raise ConfigError(f"cannot listen on {endpoint!r}: no other process can reach it ({_EXAMPLE})")
 
 
 def _check_socket_file(endpoint: str, path: str) -> None:

@@ -10,7 +10,10 @@ import contextlib
 import errno
 import os
 import signal
+import traceback
 from collections.abc import Iterator
+
+from beasy_sched.limits import LONGEST_ERROR, shortened
 
 
 class BeasyError(Exception):
@@ -107,6 +110,31 @@ class Failures:
             raise self.all[0]
 
 
+@contextlib.contextmanager
+def own_mistakes(what: str) -> Iterator[None]:
+    """Turn whatever a policy raises in the block into a PolicyError: ``what``, the error, and its place.
+
+    Our own errors pass, as does the user's Ctrl-C. A policy that calls ``sys.exit`` errs, too: it would
+    end the program as if all were well.
+    """
+    try:
+        yield
+    except (BeasyError, Interrupted, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
+        raise PolicyError(f"{what}: {_told(error)}{place}") from error
+
+
+def _told(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # someone else's error, which cannot even say what it is
+        text = "(it cannot be shown)"
+    return f"{type(error).__name__}: {shortened(text, 1000)}"
+
+
 _USED_UP = {
     getattr(errno, name)
     for name in ("ENOSPC", "EFBIG", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM")
@@ -132,4 +160,5 @@ def why(error: BaseException) -> str:
     """Say in a few words why a run ended early."""
     if isinstance(error, KeyboardInterrupt):
         return "stopped by the user"
-    return str(error) if isinstance(error, BeasyError | Interrupted) else f"internal error: {error!r}"
+    told = isinstance(error, BeasyError | Interrupted)
+    return shortened(str(error) if told else f"internal error: {error!r}", LONGEST_ERROR)

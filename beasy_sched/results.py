@@ -27,12 +27,15 @@ class Run:
         """Outcomes, quality, site and energy, as in ``PREFIX_summary.json``."""
         path = Path(f"{self.prefix}_summary.json")
         try:
-            summary = json.loads(path.read_text("utf-8"))
+            summary = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
         except OSError as error:
             raise InputError(path, f"cannot be read: {error.strerror}") from None
         except ValueError as error:
             raise InputError(path, f"is not JSON: {error}") from None
-        assert isinstance(summary, dict)
+        except RecursionError:
+            raise InputError(path, "is nested too deeply for a summary") from None
+        if not isinstance(summary, dict):
+            raise InputError(path, "is not the summary of a run: expected an object")
         return summary
 
     @cached_property
@@ -83,8 +86,12 @@ class Run:
             return read(pandas, path)
         except OSError as error:
             raise InputError(path, f"cannot be read: {error.strerror or error}") from None
-        except ValueError as error:
+        except (ValueError, OverflowError, RecursionError) as error:
             raise InputError(path, f"cannot be read as a table: {error}") from None
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number of JSON's")
 
 
 def read_run(prefix: str | os.PathLike[str]) -> Run:

@@ -41,6 +41,8 @@ discharge_limit_kw = 1.0
 window_h = 3
 """
 
+BAD = tuple(f"bad_policies:{name}" for name in ("Raises", "Dies", "Hangs", "Leaves", "Exits"))
+
 
 def scenario(*changes: tuple[str, str]):
     """The small scenario with some of its text replaced."""
@@ -48,11 +50,11 @@ def scenario(*changes: tuple[str, str]):
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
-    return parse_scenario(text)
+    return parse_scenario(text, allowed=BAD)
 
 
 def run_campaign(folder: Path, *scenarios: Any, jobs: int = 2, **options: Any) -> Outcome:
     """Run scenarios (the small one) in processes."""
     retry = options.pop("retry_failed", False)
     begin(scenarios or [scenario()], folder, **options)
-    return go_on(folder, Processes(jobs), retry_failed=retry)
+    return go_on(folder, Processes(jobs), retry_failed=retry, allowed=BAD)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
+import io
+import os
 import signal
 import sys
 import threading
@@ -16,6 +19,7 @@ import click
 from beasy_sched._version import __version__
 from beasy_sched.errors import BeasyError, Interrupted
 from beasy_sched.formats.atomic import ENDING_SIGNALS, discard_unfinished
+from beasy_sched.limits import LONGEST_ERROR, shortened
 
 _COMMANDS = {
     "generate": "beasy_sched.cli.generate:generate",
@@ -72,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     So do SIGINT, SIGTERM and SIGHUP; what is half-written is removed in any case.
     """
+    _replace_closed_streams()
     try:
         with _stoppable():
             try:
@@ -79,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             finally:
                 discard_unfinished()
     except (BeasyError, Interrupted) as error:
-        click.echo(f"beasy-sched: {_printable(str(error))}", err=True)
+        click.echo(f"beasy-sched: {_printable(shortened(str(error), LONGEST_ERROR))}", err=True)
         sys.exit(error.exit_code)
     except MemoryError as error:
         click.echo(
@@ -134,6 +139,30 @@ def _stoppable() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         sys.unraisablehook = told
+
+
+def _replace_closed_streams() -> None:
+    """Where the shell has closed a stream (``>&-``), put another in its place.
+
+    The null device takes its number, which the next file to be opened would get. Writing to the output then
+    fails, as to a full disk; what goes to a closed standard error is lost.
+    """
+    if sys.stdout is None:
+        os.open(os.devnull, os.O_WRONLY)
+        sys.stdout = _ClosedOutput()
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+
+
+class _ClosedOutput(io.TextIOBase):
+    """A standard output that was closed before we began."""
+
+    @property
+    def buffer(self) -> Any:
+        return self
+
+    def write(self, text: Any) -> int:
+        raise OSError(errno.EBADF, "it is closed")
 
 
 def _printable(text: str) -> str:

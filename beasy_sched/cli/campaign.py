@@ -64,6 +64,13 @@ _HOW = (
         show_default="6h",
         help="A run (or plan) that takes longer is ended, and failed: 90s, 12h or none. Not with dask.",
     ),
+    click.option(
+        "--allow-policy",
+        "allowed",
+        multiple=True,
+        metavar="MODULE:CLASS",
+        help="Import this policy where a scenario names it: a file alone cannot have code imported.",
+    ),
     click.option("--retry-failed", is_flag=True, help="Run again what has failed."),
     click.option("-q", "--quiet", is_flag=True, help="No progress bar, no summary."),
 )
@@ -97,15 +104,22 @@ def campaign() -> None:
 @click.option("--keep-runs", is_flag=True, help="Keep all files of each run, in DIR/runs.")
 @_how_options
 def run(
-    scenarios: tuple[str, ...], out: Path, quick: bool, keep_traces: bool, keep_runs: bool, **how: Any
+    scenarios: tuple[str, ...],
+    out: Path,
+    quick: bool,
+    keep_traces: bool,
+    keep_runs: bool,
+    allowed: tuple[str, ...],
+    **how: Any,
 ) -> None:
     """Run scenario files (or the scenarios that come with the program, by name) into DIR/runs.parquet."""
     from beasy_sched.experiments.campaign import begin
     from beasy_sched.experiments.shipped import find_scenario
 
     keep = "everything" if keep_runs else "trace" if keep_traces else "nothing"
-    begin([find_scenario(name) for name in scenarios], out, small=quick, keep=keep)  # type: ignore[arg-type]
-    _go_on(out, **how)
+    found = [find_scenario(name, allowed=allowed) for name in scenarios]
+    begin(found, out, small=quick, keep=keep)  # type: ignore[arg-type]
+    _go_on(out, allowed=allowed, **how)
 
 
 @campaign.command()
@@ -132,6 +146,7 @@ def _go_on(
     executor: str,
     scheduler: str | None,
     limit_s: float | None,
+    allowed: tuple[str, ...],
     retry_failed: bool,
     quiet: bool,
 ) -> None:
@@ -145,6 +160,7 @@ def _go_on(
                 _executor(executor, jobs, scheduler, limit_s),
                 progress=None if report is None else lambda done, total: report(done / total),
                 retry_failed=retry_failed,
+                allowed=allowed,
             )
     except KeyboardInterrupt:
         _stopped(folder, 128 + signal.SIGINT)

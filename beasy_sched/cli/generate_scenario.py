@@ -31,9 +31,22 @@ from beasy_sched.errors import ConfigError
     metavar="N",
     help="--inputs: which pair of workload and production.",
 )
+@click.option(
+    "--allow-policy",
+    "allowed",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="--inputs: import this policy where the scenario names it.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
 def scenario(
-    name: str, output: str | None, inputs: Path | None, seed: int | None, number: int, quiet: bool
+    name: str,
+    output: str | None,
+    inputs: Path | None,
+    seed: int | None,
+    number: int,
+    allowed: tuple[str, ...],
+    quiet: bool,
 ) -> None:
     """Write a scenario file, or what an execution of a scenario reads.
 
@@ -63,14 +76,16 @@ def scenario(
         if output != "-" and not quiet:
             click.echo(f"wrote {output}", err=True)
     if inputs is not None:
-        _write_inputs(name, inputs, seed, number, quiet)
+        _write_inputs(name, inputs, seed, number, allowed, quiet)
 
 
-def _write_inputs(name: str, folder: Path, seed: int | None, number: int, quiet: bool) -> None:
+def _write_inputs(
+    name: str, folder: Path, seed: int | None, number: int, allowed: tuple[str, ...], quiet: bool
+) -> None:
     from beasy_sched.experiments.materialize import materialize
     from beasy_sched.experiments.shipped import find_scenario
 
-    found = find_scenario(name)
+    found = find_scenario(name, allowed=allowed)
     for path in materialize(found, folder, seed=found.seeds[0] if seed is None else seed, number=number):
         if not quiet:
             click.echo(f"wrote {path}", err=True)

@@ -16,7 +16,12 @@ class Parted(BeasyError):
 
 @click.command()
 @click.argument("recording", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--policy", metavar="NAME", help="Replay with another policy than the recorded one.")
+@click.option(
+    "--policy",
+    metavar="NAME",
+    help="Replay with another policy than the recorded one; one of your own (package.module:Class) is"
+    " imported only if you name it here, also where it is the recorded one.",
+)
 @click.option(
     "-p",
     "--platform",

@@ -12,6 +12,7 @@ import click
 
 from beasy_sched.cli.run_options import run_options, settings_of
 from beasy_sched.errors import why
+from beasy_sched.protocol.endpoint import reachable
 from beasy_sched.settings import RunSettings, build_session
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("-s", "--socket-endpoint", default="tcp://*:28000", show_default=True, metavar="ENDPOINT",
-              help="Where to listen; port 0 takes any free one.")  # fmt: skip
+              help="Where to listen: * is every network interface, so that other machines reach it, too;"
+              " tcp://127.0.0.1:28000 (or tcp://[::1]:28000) is this machine alone. Port 0 takes any free"
+              " one.")  # fmt: skip
 @run_options
 @click.option("-p", "--platform", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="The platform file that Batsim has, for the servers' speeds: needed where the file was"
@@ -69,7 +72,7 @@ def serve(
             with files:
                 files.begin()
                 if run == 1 and verbosity != "silent":
-                    click.echo(f"listening on {_reachable(daemon.endpoint)}", err=True)
+                    click.echo(f"listening on {reachable(daemon.endpoint)}", err=True)
                 _serve_one(daemon, settings, known, files, verbosity, idle_is_fine=run > 1)
             if not keep_serving:
                 return
@@ -79,8 +82,8 @@ def say_waiting(endpoint: str, waited_s: float) -> None:
     """Tell that nobody has come, and what to do; nothing where nobody can read it."""
     with contextlib.suppress(OSError, ValueError):  # stderr was closed: no reason to stop serving
         click.echo(
-            f"no simulator has connected to {_reachable(endpoint)} for {waited_s:.0f} s; still waiting:"
-            f" start Batsim with '-s {_reachable(endpoint)}'",
+            f"no simulator has connected to {reachable(endpoint)} for {waited_s:.0f} s; still waiting:"
+            f" start Batsim with '-s {reachable(endpoint)}'",
             err=True,
         )
 
@@ -149,7 +152,3 @@ def _numbered(prefix: str | None, run: int) -> str | None:
 
 def _numbered_file(path: Path | None, run: int) -> Path | None:
     return path if path is None or run == 1 else path.with_name(f"{path.stem}-{run}{path.suffix}")
-
-
-def _reachable(endpoint: str) -> str:
-    return endpoint.replace("0.0.0.0", "127.0.0.1").replace("[::]", "127.0.0.1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from beasy_sched.experiments.manifest import check_same, manifest_of, read_manif
 from beasy_sched.experiments.planning import make_plan
 from beasy_sched.experiments.preparation import Preparation
 from beasy_sched.experiments.scenario import Scenario
+from beasy_sched.experiments.scenario_check import check_code
 from beasy_sched.experiments.tables import check_installed, write_tables
 from beasy_sched.experiments.tasks import Executor, Failure, Task, work_through
 from beasy_sched.formats.atomic import write_atomic
@@ -62,17 +63,25 @@ def begin(
 
 
 def go_on(
-    folder: Path, executor: Executor, *, progress: Progress | None = None, retry_failed: bool = False
+    folder: Path,
+    executor: Executor,
+    *,
+    progress: Progress | None = None,
+    retry_failed: bool = False,
+    allowed: Collection[str] = (),
 ) -> Outcome:
     """Execute the runs of the campaign in ``folder`` that have not ended, and write its tables.
 
-    ``executor`` is closed in any case. Raises ConfigError, InputError and MachineError; a run that fails,
+    ``executor`` is closed in any case; ``allowed`` are the policies ``package.module:Class`` that the
+    folder's description may have imported. Raises ConfigError, InputError and MachineError; a run that fails,
     or whose process dies, is a row that says so.
     """
     try:
         place = Folder(folder)
         manifest = read_manifest(place.manifest)
         scenarios = manifest.parsed()
+        for scenario in scenarios:
+            check_code(scenario, allowed)
         check_same(
             folder, manifest, manifest_of(scenarios, quick=manifest.quick, keep=manifest.keep)
         )  # another version, or files that have changed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -17,7 +17,8 @@ from beasy_sched.experiments.scenario import FileProduction, Scenario, SwfWorklo
 from beasy_sched.formats.timestamps import parse_moment
 from beasy_sched.generate.noise import gaussian_factors
 from beasy_sched.generate.server_spec import load_server
-from beasy_sched.policies.registry import make_policy, policy_class
+from beasy_sched.limits import shortened
+from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST_SEED: Final = 1 << 63
@@ -25,8 +26,15 @@ _MOST_SERVERS: Final = 1_000_000
 _MOST_JOBS: Final = 100_000_000
 
 
-def check_scenario(scenario: Scenario) -> None:
-    """Raise ConfigError, naming the field, for what cannot be run."""
+_HOW_TO_ALLOW: Final = "allow it by name with --allow-policy {name}"
+
+
+def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
+    """Raise ConfigError, naming the field, for what cannot be run.
+
+    Policies ``package.module:Class`` are code, and imported only where ``allowed`` names them.
+    """
+    check_code(scenario, allowed)
     _check_name("name", scenario.name)
     with _at("site"):
         scenario.parsed_site()
@@ -103,6 +111,13 @@ def _check_production(scenario: Scenario, number: int, prefix: str) -> None:
         if file is not None:
             _check_file(f"{where}.{name}", file)
             _require(size_kw > 0, f"{where}.{name}_kw", size_kw, "the plant's size, above 0")
+
+
+def check_code(scenario: Scenario, allowed: Collection[str]) -> None:
+    """Raise ConfigError for policies ``package.module:Class`` that are not among those ``allowed``."""
+    for number, policy in enumerate(scenario.policies):
+        with _at(f"policies[{number}]"):
+            check_named_in_data(policy.name, allowed, _HOW_TO_ALLOW.format(name=shortened(policy.name)))
 
 
 def _check_policies(scenario: Scenario) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,25 @@ PathLike = str | os.PathLike[str]
 _MOST_SEEDS = 100_000
 
 
-def read_scenario(path: PathLike) -> Scenario:
-    """Read a scenario file. Raises InputError that names file and field."""
+def read_scenario(path: PathLike, *, allowed: Collection[str] = ()) -> Scenario:
+    """Read a scenario file, with ``allowed`` as for `parse_scenario`.
+
+    Raises InputError that names file and field.
+    """
     try:
         text = Path(path).read_text("utf-8")
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise InputError(path, f"is not UTF-8 text (byte {error.start})") from None
-    return parse_scenario(text, path)
+    return parse_scenario(text, path, allowed=allowed)
 
 
-def parse_scenario(text: str, path: PathLike = "scenario.toml") -> Scenario:
-    """Read a scenario from TOML text; files that it names are sought beside ``path``. Raises InputError."""
+def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Collection[str] = ()) -> Scenario:
+    """Read a scenario from TOML text; files that it names are sought beside ``path``. Raises InputError.
+
+    A policy ``package.module:Class`` is imported only if it is in ``allowed``, and else an error.
+    """
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -51,7 +58,7 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml") -> Scenario:
         _check_numbers(raw)
         filled = _filled_in(raw, Path(path).parent.absolute())
         scenario = scenario_of(filled)
-        check_scenario(scenario)
+        check_scenario(scenario, allowed)
     except msgspec.ValidationError as error:
         raise InputError(path, reworded(str(error), filled, several="tuples" in raw)) from None
     except ConfigError as error:

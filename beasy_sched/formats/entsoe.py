@@ -54,7 +54,11 @@ def _times(table: Table) -> tuple[IntArray, np.ndarray[tuple[int], np.dtype[np.b
             expected = "an interval such as '01.01.2019 00:00 - 01.01.2019 01:00 (CET)'"
             raise InputError(table.path, f"found {text!r}, expected {expected}", line=int(table.lines[i]))
         day, month, year, hour, minute = (int(part) for part in match.groups())
-        local = datetime(year, month, day, hour, minute, tzinfo=timezone.utc)
+        try:
+            local = datetime(year, month, day, hour, minute, tzinfo=timezone.utc)
+        except ValueError as error:
+            reason = f"{error}; expected day.month.year hour:minute"
+            raise InputError(table.path, f"found {text!r}: {reason}", line=int(table.lines[i])) from None
         label = _ZONE.search(text) or zone
         if label and label[1] == "UTC":
             times[i] = int(local.timestamp())

@@ -84,7 +84,7 @@ def _filled(table: Table, name: str) -> FloatArray:
     """A column with NaN where the export has its fill value."""
     fill = _DEFAULT_FILL
     for line in table.preamble:
-        match = re.search(r"missing .*:\s*(-?[\d.]+)\s*$", line)
+        match = re.search(r"missing .*:\s*(-?\d+(?:\.\d*)?)\s*$", line)
         fill = float(match[1]) if match else fill
     values = table.numbers(name)
     return np.where(values == fill, np.nan, values)
@@ -110,7 +110,7 @@ def _times(table: Table) -> IntArray:
         try:
             year, month, day, hour = (int(value) for value in row)
             moment = datetime(year, month, day, hour, tzinfo=timezone.utc)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise InputError(
                 table.path, f"{','.join(table.rows[i][:4])} is not an hour: {error}", line=int(table.lines[i])
             ) from None
@@ -125,8 +125,8 @@ def _shift_h(table: Table) -> tuple[int, str | None]:
     standard = re.search(r"\bin (LST|UTC)\b", header) or re.search(r"_(LST|UTC)\b", name)
     if standard and standard[1] == "UTC":
         return 0, None
-    longitude = re.search(r"Longitude\s+(-?[\d.]+)", header)
-    if longitude is None:
+    longitude = re.search(r"Longitude\s+(-?\d{1,3}(?:\.\d*)?)", header)
+    if longitude is None or abs(float(longitude[1])) > 360.0:
         return 0, "does not state its longitude: its hours are taken as UTC"
     shift = round(float(longitude[1]) / 15.0)
     assumed = "" if standard else " (assumed: the file does not say LST or UTC)"

@@ -44,13 +44,14 @@ _MOST_OVER_CAPACITY = 1.2
 
 
 def is_ninja_header(cells: list[str]) -> bool:
-    """Whether a header line is that of a ninja export."""
-    return cells[0] == "time" and any(cell in _QUANTITIES for cell in cells[1:])
+    """Whether a header line is that of a ninja export; it may be commented out, as the lines above it are."""
+    return cells[0].lstrip("# ") == "time" and any(cell in _QUANTITIES for cell in cells[1:])
 
 
 def parse_ninja(path: str | os.PathLike[str], text: str, date_order: DateOrder | None = None) -> TimeSeries:
     """Read an export's text; ``path`` is named in errors. Raises InputError with line and cause."""
     table = parse_table(path, text, is_ninja_header)
+    table = replace(table, names=("time", *table.names[1:]))
     header = _parse_header(table)
     times, notes = parse_times(path, table.texts("time"), table.lines, date_order)
     columns = _columns(table, header.get("units", {}))

@@ -15,13 +15,14 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.limits import MOST_UNPACKED_BYTES, shortened
+from beasy_sched.model.hosts import read_only
 from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.store import PlanStore
 
 FORMAT = "beasy-sched plan"
 FORMAT_VERSION = 1
 
-_LARGEST_ARRAY_BYTES = 1 << 31
 _DTYPES = {"f8": np.float64, "i8": np.int64, "i1": np.int8}
 
 
@@ -59,9 +60,12 @@ def read_plans(path: str | os.PathLike[str]) -> PlanStore:
     if hashlib.sha256(file.windows).digest() != file.sha256:
         raise InputError(path, "is damaged: its checksum is wrong; make the plan again")
     try:
-        return PlanStore(msgspec.msgpack.decode(file.windows, type=list[Plan], dec_hook=_decode_array))
-    except (msgspec.ValidationError, ConfigError) as error:
-        raise InputError(path, str(error)) from None
+        plans = msgspec.msgpack.decode(file.windows, type=list[Plan], dec_hook=_Unpacker().array)
+        return PlanStore(plans)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
+        raise InputError(path, shortened(str(error))) from None
+    except RecursionError:
+        raise InputError(path, "is nested too deeply for a plan") from None
 
 
 def _opened(path: str | os.PathLike[str], content: bytes) -> _File:
@@ -95,21 +99,31 @@ def _encode_array(value: Any) -> _Array:
     return _Array(code, value.shape, zlib.compress(data.tobytes(), 6))
 
 
-def _decode_array(kind: Any, value: Any) -> Any:
-    array = msgspec.convert(value, _Array)
-    dtype = _DTYPES.get(array.dtype)
-    if dtype is None:
-        raise ValueError(f"an array of unknown type {array.dtype!r}")
-    size = math.prod(array.shape) * np.dtype(dtype).itemsize
-    if min(array.shape, default=0) < 0 or size > _LARGEST_ARRAY_BYTES:
-        raise ValueError(f"an array of impossible shape {array.shape}")
-    try:
-        data = zlib.decompressobj().decompress(array.data, size + 1)
-    except zlib.error as error:
-        raise ValueError(f"an array that cannot be unpacked ({error})") from None
-    if len(data) != size:
-        raise ValueError(f"an array of {len(data)} bytes instead of {size}")
-    values = np.frombuffer(data, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
-    if array.dtype == "i1":
-        return np.ascontiguousarray(values.reshape(array.shape[::-1]).T)
-    return values.reshape(array.shape)
+class _Unpacker:
+    """Unpacks the arrays of one file, which may not come to more than a cap in all."""
+
+    def __init__(self) -> None:
+        self._left_bytes = MOST_UNPACKED_BYTES
+
+    def array(self, kind: Any, value: Any) -> Any:
+        """Unpack one array. Raises ValueError, which msgspec gives its place."""
+        array = msgspec.convert(value, _Array)
+        dtype = _DTYPES.get(array.dtype)
+        if dtype is None:
+            raise ValueError(f"an array of unknown type {array.dtype!r}")
+        if not array.shape or not all(0 <= length <= MOST_UNPACKED_BYTES for length in array.shape):
+            raise ValueError(f"an array of impossible shape {array.shape}")
+        size = math.prod(array.shape) * np.dtype(dtype).itemsize
+        if size > self._left_bytes:
+            raise ValueError(f"arrays of more than {MOST_UNPACKED_BYTES >> 20} MiB in all")
+        self._left_bytes -= size
+        try:
+            data = zlib.decompressobj().decompress(array.data, size + 1)
+        except zlib.error as error:
+            raise ValueError(f"an array that cannot be unpacked ({error})") from None
+        if len(data) != size:
+            raise ValueError(f"an array of {len(data)} bytes instead of {size}")
+        values = np.frombuffer(data, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
+        if array.dtype == "i1":
+            return read_only(np.ascontiguousarray(values.reshape(array.shape[::-1]).T))
+        return read_only(values.reshape(array.shape))

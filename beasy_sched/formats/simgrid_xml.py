@@ -16,6 +16,7 @@ import numpy as np
 
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.simgrid_units import parse_speed
+from beasy_sched.limits import MOST_HOSTS, MOST_PSTATES, shortened
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
     OLD_OFF_PROPERTY,
@@ -35,7 +36,6 @@ ROLES = ("compute_node", "storage", "master")
 NO_MASTER_HOST = "none"
 """What to give as the master host, where the platform file itself says which host it is."""
 
-_LARGEST_CLUSTER = 10_000_000
 _POWER_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, OFF_PROPERTY, OLD_OFF_PROPERTY)
 
 
@@ -253,6 +253,8 @@ def _check_off_powers(properties: Mapping[str, str]) -> None:
 def _check_pstates(kind: ServerKind) -> None:
     """Raise ValueError where speeds, powers and sleep states do not fit together."""
     count = len(kind.speeds_flops)
+    if count > MOST_PSTATES:
+        raise ValueError(f"{count} P-states: expected {MOST_PSTATES} at most")
     if kind.idle_w and len(kind.idle_w) != count:
         raise ValueError(
             f"{count} speeds but {len(kind.idle_w)} entries in {POWERS_PROPERTY}: expected one a P-state"
@@ -274,7 +276,7 @@ def _computing_problem(kind: ServerKind) -> str | None:
         if min(kind.speeds_flops[state.off_pstate], kind.speeds_flops[state.on_pstate]) <= 0:
             return "the speeds of transition P-states must be positive: a transition runs 1 flop"
     if not kind.computing:
-        return "no P-state is left for computing"
+        return kind.none_computes
     if min(kind.speeds_flops[p] for p in kind.computing) <= 0:
         return "the speeds of computation P-states must be positive"
     return None
@@ -410,11 +412,15 @@ class _Reader:
     def _radical(self, text: str) -> list[int]:
         numbers: list[int] = []
         for part in filter(None, (p.strip() for p in text.split(","))):
-            match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+            match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", part)
             if match is None:
-                raise self._fail(f"radical {part!r}: expected numbers and intervals such as '0-127,130'")
+                raise self._fail(
+                    f"radical {shortened(part)!r}: expected numbers and intervals such as '0-127,130'"
+                )
             first, last = int(match[1]), int(match[2] or match[1])
-            if last < first or last - first > _LARGEST_CLUSTER:
-                raise self._fail(f"radical {part!r} is not a sensible interval")
+            if last < first:
+                raise self._fail(f"radical {part!r} runs backwards")
+            if len(self.hosts) + len(numbers) + last - first >= MOST_HOSTS:
+                raise self._fail(f"radical {part!r}: that makes more than {MOST_HOSTS:,} hosts")
             numbers += range(first, last + 1)
         return numbers

@@ -13,12 +13,13 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.errors import InputError
+from beasy_sched.limits import MOST_UNPACKED_BYTES
 
 FloatArray = npt.NDArray[np.float64]
 Progress = Callable[[int, int], object]
@@ -202,8 +203,29 @@ class SwfReader:
             if magic.startswith(start):
                 raise InputError(self.path, f"is a {name} file: unpack it first (plain and gzip are read)")
         if magic.startswith(b"\x1f\x8b"):
-            return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 17)
+            return io.BufferedReader(_Capped(self.path, gzip.GzipFile(fileobj=raw)), 1 << 17)
         return raw
+
+
+class _Capped(io.RawIOBase):
+    """What a gzip file unpacks to, up to a cap."""
+
+    def __init__(self, path: str | os.PathLike[str], file: gzip.GzipFile) -> None:
+        self._path = path
+        self._file = file
+        self._left_bytes = MOST_UNPACKED_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._file.readinto(buffer)
+        self._left_bytes -= count
+        if self._left_bytes < 0:
+            raise InputError(
+                self._path, f"unpacks to more than {MOST_UNPACKED_BYTES >> 20} MiB: too much for a trace"
+            )
+        return count
 
 
 def _not_a_number(fields: list[str]) -> str:

@@ -6,14 +6,15 @@ import csv
 import gzip
 import io
 import os
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.errors import InputError
+from beasy_sched.limits import MOST_TABLE_BYTES
 
 _NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
 """What files write where there is no value, in lower case."""
@@ -72,11 +73,16 @@ class Table:
 def read_text(path: str | os.PathLike[str]) -> str:
     """The text of a file (gzip or not): UTF-8, or Latin-1 as old spreadsheets write. Raises InputError."""
     try:
-        data = Path(path).read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-    except (OSError, EOFError) as error:
+        with open(path, "rb") as file:
+            data = file.read(MOST_TABLE_BYTES + 1)
+            if data[:2] == b"\x1f\x8b":
+                file.seek(0)
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    data = unpacked.read(MOST_TABLE_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(data) > MOST_TABLE_BYTES:
+        raise InputError(path, f"has more than {MOST_TABLE_BYTES >> 20} MiB of text: too much for a table")
     if b"\0" in data[:4096]:
         raise InputError(path, "is not a text file (a spreadsheet? save it as CSV)")
     try:

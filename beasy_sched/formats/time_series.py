@@ -60,7 +60,10 @@ def time_text(start_s: int | None, offset_s: float) -> str:
     """A time as ``2019-06-01 05:00`` UTC, or as seconds from the file's start where it has no dates."""
     if start_s is None:
         return f"{offset_s:g} s from the start"
-    moment = datetime.fromtimestamp(start_s + offset_s, timezone.utc)
+    try:
+        moment = datetime.fromtimestamp(start_s + offset_s, timezone.utc)
+    except (ValueError, OverflowError, OSError):  # no year from 1 to 9999
+        return f"{offset_s:g} s after {start_s} s since 1970"
     return moment.strftime("%Y-%m-%d %H:%M")
 
 

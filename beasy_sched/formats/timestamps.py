@@ -119,7 +119,11 @@ def _moment(
         )
     except ValueError:
         return None
-    return int((moment + extra).replace(tzinfo=timezone.utc).timestamp())
+    try:
+        moment += extra
+    except OverflowError:
+        return None
+    return int(moment.replace(tzinfo=timezone.utc).timestamp())
 
 
 def _offset_s(zone: str | None) -> int:

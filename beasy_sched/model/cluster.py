@@ -107,17 +107,23 @@ class Cluster:
         self.queue.append(job)
         return job
 
-    def start(self, job: Job, hosts: HostSet, now: float) -> None:
-        """Give ``hosts`` to a waiting job. Raises PolicyError where Batsim would abort."""
+    def start(self, job: Job, hosts: HostSet, now: float) -> HostSet:
+        """Give ``hosts`` to a waiting job. Raises PolicyError where Batsim would abort.
+
+        Returns the hosts in an array of our own: whoever gave them may go on to change theirs.
+        """
         ids = hosts.ids
         if job.state is not JobState.WAITING or job.place < 0:
             where = job.state.value if job.state is not JobState.WAITING else "not in the queue"
             raise PolicyError(f"job {job.id} is {where}: it cannot be started")
         if len(ids) != job.res:
             raise PolicyError(f"job {job.id} asks for {job.res} hosts and was given {len(ids)} ({hosts})")
+        self.queue.check_holds(job)
         self.check_hosts(hosts, f"job {job.id} was given")
         if not self.free[ids].all():
             raise PolicyError(f"job {job.id} was given hosts that are not free: {self._not_free(ids)}")
+        hosts = hosts.kept()
+        ids = hosts.ids
         job.move(JobState.RUNNING)
         self.queue.remove(job)
         job.hosts = hosts
@@ -135,6 +141,7 @@ class Cluster:
         self._set_state(ids, BUSY, now)
         self.free[ids] = False
         self.free_count -= len(ids)
+        return hosts
 
     def end(self, job_id: str, state: JobState, now: float) -> Job:
         """Take a job off its hosts. Raises PeerError for a job that is not running."""

@@ -5,11 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
+from operator import index
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.limits import MOST_HOSTS
+
 HostIds = npt.NDArray[np.intp]
+
+
+_Array = TypeVar("_Array", bound="npt.NDArray[Any]")
+
+
+def read_only(array: _Array) -> _Array:
+    """Return a view of ``array`` through which nobody can write."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 class HostSet:
@@ -31,8 +45,8 @@ class HostSet:
 
     @classmethod
     def of(cls, ids: Iterable[int]) -> HostSet:
-        """Build the set from any iterable of ids."""
-        return cls(np.unique(np.fromiter(ids, dtype=np.intp)))
+        """Build the set from any iterable of whole numbers. Raises TypeError for others."""
+        return cls(np.unique(np.fromiter(map(index, ids), dtype=np.intp)))
 
     @classmethod
     def parse(cls, text: str) -> HostSet:
@@ -40,16 +54,28 @@ class HostSet:
 
         Raises ValueError on anything that is not an interval of non-negative integers.
         """
-        runs = [_parse_interval(part) for part in text.replace(",", " ").split()]
+        runs = cls.ranges(text)
         if not runs:
             return cls(np.empty(0, dtype=np.intp), "")
         if len(runs) == 1:
             return cls(np.arange(runs[0][0], runs[0][1] + 1, dtype=np.intp))
-        if sum(high - low + 1 for low, high in runs) > _LARGEST_SET:
-            raise ValueError("the intervals hold more hosts than any platform")
         ids = np.fromiter(chain.from_iterable(range(low, high + 1) for low, high in runs), dtype=np.intp)
         rising = all(a[1] < b[0] for a, b in pairwise(runs))
         return cls(ids if rising else np.unique(ids))
+
+    @staticmethod
+    def ranges(text: str) -> list[tuple[int, int]]:
+        """Read ``"0-3 5"`` as ranges, both ends within, in the order of the text. Raises ValueError."""
+        runs = [_parse_interval(part) for part in text.replace(",", " ").split()]
+        if len(runs) > 1 and sum(high - low + 1 for low, high in runs) > MOST_HOSTS:
+            raise ValueError(f"the intervals hold more than {MOST_HOSTS:,} hosts: more than any platform")
+        return runs
+
+    def kept(self) -> HostSet:
+        """Return the same set with a read-only copy of the ids."""
+        ids = self.ids.astype(np.intp)
+        ids.flags.writeable = False
+        return HostSet(ids)
 
     def __str__(self) -> str:
         if self._text is None:
@@ -75,9 +101,6 @@ class HostSet:
         return hash(self.ids.tobytes())
 
 
-_LARGEST_SET = 10_000_000
-"""A set of more hosts than this is taken for damage, not for a platform."""
-
 _INTERVAL = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
@@ -89,8 +112,8 @@ def _parse_interval(part: str) -> tuple[int, int]:
     last = first if found[2] is None else int(found[2])
     if last < first:
         raise ValueError(f"the interval {part!r} runs backwards")
-    if last >= _LARGEST_SET:
-        raise ValueError(f"the interval {part!r} is larger than any platform")
+    if last >= MOST_HOSTS:
+        raise ValueError(f"{part!r} goes beyond {MOST_HOSTS:,} hosts: more than any platform")
     return first, last
 
 

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.errors import ConfigError
+from beasy_sched.limits import MOST_PSTATES
+from beasy_sched.model.hosts import read_only
 
 SPEEDS_PROPERTY = "speed_per_state"
 """Host property that carries the speeds (flops/s, comma separated): Batsim sends properties only."""
@@ -65,8 +67,10 @@ class ServerKind:
 
     @cached_property
     def pstates(self) -> int:
-        """Number of P-states of every sort."""
-        return max(len(self.speeds_flops), len(self.idle_w), 1)
+        """Number of P-states of every sort; those named where neither speeds nor powers are known."""
+        known = max(len(self.speeds_flops), len(self.idle_w))
+        named = [p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)]
+        return known or max(named, default=0) + 1
 
     @cached_property
     def computing(self) -> tuple[int, ...]:
@@ -137,14 +141,22 @@ class ServerKind:
         known = max(speeds, powers)
         if known and not all(0 <= pstate < known for pstate in named):
             raise ConfigError(f"sleep_pstates names P-states {named}, but there are only 0 to {known - 1}")
+        if max(known, *(p + 1 for p in named), 0) > MOST_PSTATES or min(named, default=0) < 0:
+            raise ConfigError(f"P-states are numbered 0 to {MOST_PSTATES - 1} at most")
         if any(len({s.pstate, s.off_pstate, s.on_pstate}) < 3 for s in self.sleeps):
             raise ConfigError(
                 "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
             )
         if not self.computing:
-            raise ConfigError("no P-state is left for computing")
+            raise ConfigError(self.none_computes)
         if speeds and min(self.speeds_flops[p] for p in range(speeds) if p not in self.asleep_in) <= 0:
             raise ConfigError("the speeds of computing and transition P-states must be above 0")
+
+    @property
+    def none_computes(self) -> str:
+        """What is wrong with a kind all of whose P-states are for sleeping."""
+        all_of_them = f"sleep_pstates names all that there are, 0 to {self.pstates - 1}"
+        return f"no P-state is left for computing: {all_of_them}"
 
 
 @dataclass(frozen=True)
@@ -159,6 +171,11 @@ class Platform:
     initial_pstates: IntArray | None = None
     properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
     zone_properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind_of", read_only(self.kind_of))
+        if self.initial_pstates is not None:
+            object.__setattr__(self, "initial_pstates", read_only(self.initial_pstates))
 
     @property
     def size(self) -> int:

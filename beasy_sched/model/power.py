@@ -50,6 +50,8 @@ class PowerModel:
         ]
         self._unloaded_w = np.stack([self.idle_w, self.idle_w, *by_kind])
         """Power by what a server does, kind and P-state, a job's load aside."""
+        for table in vars(self).values():
+            table.flags.writeable = False
         self._full_job_w = self.epsilon_w + (self.full_w - self.epsilon_w) - self.idle_w
 
     def draw_w(

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.errors import PolicyError
+from beasy_sched.model.hosts import read_only
 from beasy_sched.model.job import Job
 
 FloatArray = npt.NDArray[np.float64]
@@ -29,8 +31,13 @@ class JobQueue:
         self._res = np.empty(64, dtype=np.int64)
         self._walltime_s = np.empty(64, dtype=np.float64)
         self._subtime_s = np.empty(64, dtype=np.float64)
+        self._seen = self._read_only()
+        """The three arrays as others see them."""
         self._head = 0
         self._count = 0
+
+    def _read_only(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        return read_only(self._res), read_only(self._walltime_s), read_only(self._subtime_s)
 
     def __len__(self) -> int:
         return self._count
@@ -53,12 +60,19 @@ class JobQueue:
             self._res = np.resize(self._res, 2 * place)
             self._walltime_s = np.resize(self._walltime_s, 2 * place)
             self._subtime_s = np.resize(self._subtime_s, 2 * place)
+            self._seen = self._read_only()
         self._res[place] = job.res
         self._walltime_s[place] = job.walltime_s
         self._subtime_s[place] = job.subtime_s
         self._jobs.append(job)
         self._count += 1
         job.place = place
+
+    def check_holds(self, job: Job) -> None:
+        """Raise PolicyError unless this very job waits here: not a copy, nor one that has left."""
+        place = job.place
+        if not (type(place) is int and 0 <= place < len(self._jobs) and self._jobs[place] is job):
+            raise PolicyError(f"job {job.id} is not in the queue: was it copied, or made by the policy?")
 
     def remove(self, job: Job) -> None:
         """Take a job out."""
@@ -95,17 +109,17 @@ class JobQueue:
     @property
     def res(self) -> IntArray:
         """Hosts asked for, by place; an empty place asks for more than any platform has."""
-        return self._res[self._head : len(self._jobs)]
+        return self._seen[0][self._head : len(self._jobs)]
 
     @property
     def walltime_s(self) -> FloatArray:
         """Walltimes by place, s."""
-        return self._walltime_s[self._head : len(self._jobs)]
+        return self._seen[1][self._head : len(self._jobs)]
 
     @property
     def subtime_s(self) -> FloatArray:
         """Submission times by place, s."""
-        return self._subtime_s[self._head : len(self._jobs)]
+        return self._seen[2][self._head : len(self._jobs)]
 
     def places(self) -> npt.NDArray[np.intp]:
         """Return the places that hold a job, in order of arrival."""

@@ -51,7 +51,12 @@ class DecisionLogFile:
         """
         known = (facts if type(facts) is dict else dict(facts)) if facts else None
         buffer = self._buffer
-        _encode_into(_Line(time_s, action, job, hosts, rule, known), buffer, -1)
+        try:
+            _encode_into(_Line(time_s, action, job, hosts, rule, known), buffer, -1)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise PolicyError(
+                f"{action} of {job or hosts}: its rule or facts cannot be logged: {error}"
+            ) from None
         buffer += b"\n"
         if len(buffer) > _CHUNK:
             self._flush()

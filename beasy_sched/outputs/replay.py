@@ -6,10 +6,12 @@ from itertools import zip_longest
 
 import msgspec
 
-from beasy_sched.errors import BeasyError
+from beasy_sched.errors import BeasyError, ConfigError, InputError
+from beasy_sched.limits import shortened
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.recording import Recording
+from beasy_sched.policies.registry import check_named_in_data
 from beasy_sched.protocol import batsim4
 from beasy_sched.settings import build_session
 
@@ -19,10 +21,18 @@ def replay(
 ) -> tuple[int, str | None]:
     """Return how many messages were answered alike, and what differs first (None: nothing).
 
-    ``policy`` replaces the recorded one. Raises InputError for a damaged recording.
+    ``policy`` replaces the recorded one, or, where it is the same, allows its code to be imported. Raises
+    InputError for a damaged recording, and for one of a ``package.module:Class`` that ``policy`` does not
+    name.
     """
     settings = recording.settings
-    if policy is not None:
+    if policy is None:
+        name = settings.policy
+        try:
+            check_named_in_data(name, (), f"name it with --policy {shortened(name)}")
+        except ConfigError as error:
+            raise InputError(recording.path, str(error)) from None
+    elif policy != settings.policy:
         settings = msgspec.structs.replace(settings, policy=policy, options={})
     session = build_session(settings, platform=platform)
     count = 0

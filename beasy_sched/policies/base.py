@@ -34,6 +34,9 @@ class Policy:
     needs_plan: ClassVar[bool] = False
     """Whether it follows an offline plan of servers (and so needs a site, too)."""
 
+    needs_speeds: ClassVar[bool] = False
+    """Whether it reckons with the servers' speeds, which Batsim itself does not tell."""
+
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError that names the option."""
         try:

@@ -43,6 +43,7 @@ class Beasy(Policy):
     summary = "EASY whose starts the plan must be able to pay for; compensates at every step"
     needs_power = True
     needs_plan = True
+    needs_speeds = True
     options_type = BeasyOptions
     options: BeasyOptions
 

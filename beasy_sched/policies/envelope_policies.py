@@ -21,6 +21,8 @@ class EnvelopePolicy(FollowPlan):
     envelope of a step is what its servers are planned to draw. See docs/decisions/envelope-policies.md.
     """
 
+    needs_speeds = True
+
     def begin(self, view: View) -> None:
         """Copy the plan."""
         super().begin(view)

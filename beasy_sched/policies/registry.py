@@ -6,10 +6,11 @@ import importlib
 import importlib.metadata
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, own_mistakes
+from beasy_sched.limits import shortened
 from beasy_sched.policies.base import Policy
 
 ENTRY_POINTS = "beasy_sched.policies"
@@ -55,23 +56,44 @@ def policy_class(name: str) -> type[Policy]:
 
 
 def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
-    """Make a policy with its options. Raises ConfigError."""
-    return policy_class(name)(options)
+    """Make a policy with its options. Raises ConfigError, and PolicyError where the policy itself fails."""
+    kind = policy_class(name)
+    with own_mistakes(f"policy {name!r} failed while it was made"):
+        policy = kind(options)
+        if not isinstance(policy, Policy):
+            raise TypeError(f"its class makes a {type(policy).__name__}, which is no policy")
+    return policy
+
+
+def check_named_in_data(name: str, allowed: Collection[str], how: str) -> None:
+    """Refuse ``package.module:Class`` in a file unless ``allowed`` has it: a data file imports no code.
+
+    ``how`` tells the user how to allow it. Raises ConfigError.
+    """
+    if name not in OURS and ":" in name and name not in allowed:
+        raise ConfigError(
+            f"policy {shortened(name)!r} is code of someone's own, which is not imported because a file names"
+            f" it: if you trust it, {how}"
+        )
 
 
 def _load(target: str) -> type[Policy]:
     module_name, _, class_name = target.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a module of someone else's raises while it is imported
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a module of someone else's raises while it is imported
         what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise ConfigError(f"policy {target!r}: cannot import {module_name!r}: {what}") from error
-    try:
-        found = getattr(module, class_name)
-    except AttributeError:
-        raise ConfigError(f"policy {target!r}: module {module_name!r} has no {class_name!r}") from None
+    with own_mistakes(f"policy {target!r} cannot be taken from its module"):
+        found = getattr(module, class_name, None)
+    if found is None:
+        raise ConfigError(f"policy {target!r}: module {module_name!r} has no {class_name!r}")
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise ConfigError(f"policy {target!r} is not a subclass of beasy_sched.policies.base.Policy")
+    if found.schedule is Policy.schedule or not callable(found.schedule):
+        raise ConfigError(f"policy {target!r} has no method 'schedule', which decides what to start")
     return found
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.hosts import HostSet, read_only
 from beasy_sched.model.job import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerModel
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
     from beasy_sched.model.cluster import Cluster
     from beasy_sched.plan.store import PlanStore
     from beasy_sched.policies.budget import StepBudget
-
-
-_Array = TypeVar("_Array", bound="npt.NDArray[Any]")
-
-
-def _read_only(array: _Array) -> _Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 class Measurement(NamedTuple):
@@ -67,14 +59,18 @@ class View:
         """Whether P-states may be changed at all."""
         self.wants_facts = True
         """Whether someone reads the facts of actions; where nobody does, they need not be gathered."""
-        self.host_state = _read_only(cluster.state)
+        self.host_state = read_only(cluster.state)
         """`HostState` of each host."""
-        self.pstate = _read_only(cluster.pstate)
+        self.pstate = read_only(cluster.pstate)
         """P-state of each host; the target while switching."""
-        self.state_since_s = _read_only(cluster.state_since_s)
+        self.state_since_s = read_only(cluster.state_since_s)
         """When each host came into its present state, s."""
-        self.available = _read_only(cluster.available)
+        self.available = read_only(cluster.available)
         """False for hosts that were taken out of service."""
+        self._sleep_wished = read_only(cluster.held)
+        self._waking_wished = read_only(cluster.to_wake)
+        self._state_counts = read_only(cluster.state_counts)
+        self._running = MappingProxyType(cluster.running)
 
     def wants_reason(self, job: Job, rule: str) -> bool:
         """Tell whether it would be news that ``job`` waits by ``rule``."""
@@ -82,11 +78,11 @@ class View:
 
     def sleep_wished(self) -> npt.NDArray[np.bool_]:
         """Return the mask of hosts that are to sleep and have not begun to."""
-        return self._cluster.held
+        return self._sleep_wished
 
     def waking_wished(self) -> npt.NDArray[np.bool_]:
         """Return the mask of sleeping hosts that are to wake and have not begun to."""
-        return self._cluster.to_wake
+        return self._waking_wished
 
     @property
     def power_model(self) -> PowerModel:
@@ -106,12 +102,12 @@ class View:
     @property
     def running(self) -> Mapping[str, Job]:
         """Running jobs by id."""
-        return self._cluster.running
+        return self._running
 
     @property
     def ends(self) -> list[tuple[float, int, Job]]:
         """Running jobs sorted by their latest end: (s, order of start, job)."""
-        return self._cluster.ends
+        return self._cluster.ends[:]
 
     def usable_hosts(self, job: Job) -> int:
         """Count the hosts that a running job will leave to others: those still in service."""
@@ -127,7 +123,7 @@ class View:
     @property
     def state_counts(self) -> npt.NDArray[np.int64]:
         """How many hosts of each kind are in each `HostState`, [kind, state]; only read it."""
-        return self._cluster.state_counts
+        return self._state_counts
 
     @property
     def all_available(self) -> bool:

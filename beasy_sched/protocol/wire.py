@@ -8,14 +8,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from beasy_sched.errors import ProtocolError
+from beasy_sched.limits import LONGEST_NAME, shortened
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 Unknown = list[str]
 """Paths of fields that were not known, gathered while a message is read."""
-
-_LONGEST_TEXT = 200
-"""An error names what was found, but not megabytes of it."""
 
 
 class WireEvent(msgspec.Struct):
@@ -81,9 +79,7 @@ def _find_unknown(whole: dict[str, Any], unknown: Unknown) -> None:
 
 def fault(path: str, text: str) -> ProtocolError:
     """Return the error for ``path``; a very long ``text`` is shortened."""
-    if len(text) > _LONGEST_TEXT:
-        text = f"{text[:_LONGEST_TEXT]}..."
-    return ProtocolError(path, text)
+    return ProtocolError(path, shortened(text))
 
 
 def split_path(error: str) -> tuple[str, str]:
@@ -94,7 +90,9 @@ def split_path(error: str) -> tuple[str, str]:
 
 def field_path(path: str, name: str) -> str:
     """Return the path of a field, its name quoted where it is not a plain word."""
-    return f"{path}.{name}" if name.isidentifier() else f"{path}[{name[:_LONGEST_TEXT]!r}]"
+    if len(name) <= LONGEST_NAME and name.isidentifier():
+        return f"{path}.{name}"
+    return f"{path}[{name[:LONGEST_NAME]!r}]"
 
 
 def convert_at(data: Any, kind: type[T], path: str) -> T:

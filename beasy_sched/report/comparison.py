@@ -140,7 +140,7 @@ def _rows(run: RunData) -> dict[tuple[str, str], str]:
         try:
             policy, *outcomes = summary_rows(run.summary)
             rows = [policy, *_setting_rows(run.summary), *outcomes]
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(
                 f"{run.prefix}_summary.json", f"is not a summary that can be shown: {error!r}"
             ) from None

@@ -7,26 +7,36 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from beasy_sched.errors import InputError
+from beasy_sched.limits import shortened
 from beasy_sched.model.hosts import HostSet
 
 _DECISIONS = "_decisions.jsonl"
 _SAME_START_S = 10.0
 """By how much the scheduler's and the simulator's word on a start may differ: by the latency of messages."""
+_STEP = ("step", "start_s", "duration_s")
+"""What every row of an energy trace has."""
+_LATEST_S = 1e15
+_LARGEST = 1e18
+
+
+_COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "hosts_to_speed")
+"""Facts that explanations reckon with."""
 
 
 class Decision(msgspec.Struct, gc=False):
     """One line of the decision log."""
 
-    time: float
+    time: Annotated[float, msgspec.Meta(ge=0, le=_LATEST_S)]
     action: str
     job: str = ""
     hosts: str = ""
     rule: str = ""
-    facts: dict[str, float | int | str | None] = {}
+    facts: dict[str, Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)] | int | str | None] = {}
 
     @property
     def kind(self) -> str:
@@ -127,13 +137,26 @@ def read_decisions(prefix: str) -> Iterator[Decision]:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    yield decode(line)
-                except msgspec.DecodeError as error:
+                    decision = decode(line)
+                    _check(decision)
+                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                     raise InputError(path, f"is no decision: {error}", line=number) from None
+                yield decision
         if line and not line.endswith(b"\n"):
             raise InputError(path, "ends in the middle of a line: what comes after it is lost", line=number)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+
+
+def _check(decision: Decision) -> None:
+    """Raise ValueError for what the types leave open."""
+    if decision.hosts:
+        HostSet.ranges(decision.hosts)
+    for name, value in decision.facts.items():
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise ValueError(f"facts.{name}: found a number of {len(str(value))} digits")
+        if name in _COUNTED and isinstance(value, str):
+            raise ValueError(f"facts.{name}: found {shortened(value)!r}, expected a number")
 
 
 def read_jobs(prefix: str) -> Iterator[JobRow]:
@@ -142,7 +165,7 @@ def read_jobs(prefix: str) -> Iterator[JobRow]:
         try:
             yield JobRow(
                 id=f"{row['workload_name']}!{row['job_id']}",
-                subtime_s=float(row["submission_time"]),
+                subtime_s=_finite(row["submission_time"]),
                 res=int(row["requested_number_of_resources"]),
                 walltime_s=_walltime(row["requested_time"]),
                 final_state=row["final_state"],
@@ -158,7 +181,11 @@ def read_trace(prefix: str) -> Iterator[dict[str, float]]:
     """The rows of the energy trace, empty fields left out; none without a site. Raises InputError."""
     for path, line, row in _rows(f"{prefix}_energy_trace.csv"):
         try:
-            yield {name: float(text) for name, text in row.items() if text}
+            numbers = {name: _finite(text) for name, text in row.items() if text}
+            missing = [name for name in _STEP if name not in numbers]
+            if missing:
+                raise ValueError(f"it has no {missing[0]}")
+            yield numbers
         except (ValueError, TypeError) as error:
             raise InputError(path, f"is no row of an energy trace: {error}", line=line) from None
 
@@ -176,8 +203,15 @@ def _rows(name: str) -> Iterator[tuple[Path, int, dict[str, str]]]:
         raise InputError(path, f"cannot be read: {error}") from None
 
 
+def _finite(text: str) -> float:
+    value = float(text)
+    if not abs(value) <= _LARGEST:
+        raise ValueError(f"found {text!r}, expected a number")
+    return value
+
+
 def _number(text: str) -> float | None:
-    return float(text) if text else None
+    return _finite(text) if text else None
 
 
 def _walltime(text: str) -> float | None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.errors import InputError
+from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.report.run_data import Jobs
 
@@ -85,11 +86,10 @@ def job_bars(jobs: Jobs, path: str | os.PathLike[str]) -> Bars:
 def _ranges(text: str, path: str | os.PathLike[str], what: str) -> list[tuple[int, int]]:
     """The ranges of ``"0 3-5"``."""
     try:
-        pairs = [part.partition("-") for part in text.replace(",", " ").split()]
-        return [(int(first), int(last or first)) for first, _, last in pairs]
-    except ValueError:
+        return HostSet.ranges(text)
+    except ValueError as error:
         raise InputError(
-            path, f"{what}: cannot read the servers {text!r}, expected such as '0 3-5'"
+            path, f"{what}: cannot read the servers {shortened(text)!r}, expected such as '0 3-5': {error}"
         ) from None
 
 
@@ -114,12 +114,15 @@ def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Bars
 
 def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
     """One row a server and change, by server and in the order of the file."""
-    rows = []
+    rows, count = [], 0
     for line, text in enumerate(changes["machine_id"].astype(str), 2):
         try:
             rows.append(HostSet.parse(text).ids)
         except ValueError as error:
             raise InputError(path, f"machine_id: {error}", line=line) from None
+        count += len(rows[-1])
+        if count > MOST_HOSTS_NAMED:
+            raise InputError(path, f"names more than {MOST_HOSTS_NAMED:,} servers in all", line=line)
     lengths = [len(row) for row in rows]
     hosts = np.concatenate(rows) if rows else np.empty(0, np.int64)
     times_s = np.repeat(changes["time"].to_numpy(np.float64), lengths)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.errors import InputError
+from beasy_sched.limits import MOST_HOSTS, shortened
 from beasy_sched.model.job import JobState
 from beasy_sched.report.explain_records import compare_starts, read_starts
 from beasy_sched.results import Run
@@ -36,6 +37,9 @@ _BATSIM_STATES = {
     "COMPLETED_KILLED": JobState.KILLED,
     "REJECTED": JobState.REJECTED,
 }
+LATEST_S = 1e15
+"""No time of a run is later: the charts' arithmetic would fail on it."""
+_LARGEST = 1e18
 RUN_OVER = "the run is over"
 """The rule under which a run's end kills what still runs, and rejects what still waits."""
 
@@ -59,7 +63,7 @@ class Jobs:
 class Ending(msgspec.Struct):
     """A line of the decision log that ends a job."""
 
-    time: float
+    time: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
     action: str = ""
     job: str = ""
     rule: str = ""
@@ -118,8 +122,8 @@ def read_run_data(name: str, prefix: str) -> RunData:
         summary=_summary(run),
         jobs=_read_jobs(run, endings),
         trace=_read_trace(run),
-        states=_frame(run, "machine_states", ("time", "nb_sleeping", "nb_idle", "nb_computing")),
-        pstates=_frame(run, "pstate_changes", ("time", "machine_id", "new_pstate")),
+        states=_read_states(run),
+        pstates=_read_pstates(run),
         endings=endings,
     )
     _check_same_run(data)
@@ -144,6 +148,36 @@ def _check_same_run(data: RunData) -> None:
             )
 
 
+Number = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+class _Settings(msgspec.Struct):
+    policy: str
+    options: dict[str, Any] = {}
+
+
+class _Planned(msgspec.Struct):
+    steps: Count
+    energy_kwh: dict[str, Number]
+
+
+class _Summary(msgspec.Struct):
+    """What a report takes from a summary, with its types."""
+
+    settings: _Settings
+    jobs: dict[str, Count]
+    quality: dict[str, Number | None]
+    warnings: list[str]
+    hosts: Annotated[int, msgspec.Meta(ge=0, le=MOST_HOSTS)] | None = None
+    end_s: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)] | None = None
+    error: str | None = None
+    site: dict[str, Number | bool | str] = {}
+    energy_kwh: dict[str, Number] = {}
+    planned: _Planned | None = None
+    budget: dict[str, Any] = {}
+
+
 def _summary(run: Run) -> dict[str, Any] | None:
     path = f"{run.prefix}_summary.json"
     if not os.path.isfile(path):
@@ -151,6 +185,13 @@ def _summary(run: Run) -> dict[str, Any] | None:
     for field in ("settings", "jobs", "quality", "warnings"):
         if field not in run.summary:
             raise InputError(path, f"is not a summary of a run: it has no {field!r}")
+    try:
+        site = msgspec.convert(run.summary, _Summary).site
+    except msgspec.ValidationError as error:
+        raise InputError(path, f"is not a summary of a run: {error}") from None
+    for field, value in site.items():
+        if field not in ("guard", "veto") and (isinstance(value, bool | str)):
+            raise InputError(path, f"site.{field}: found {value!r}, expected a number")
     return run.summary
 
 
@@ -169,21 +210,85 @@ def _frame(run: Run, name: str, columns: tuple[str, ...]) -> Any:
     return frame
 
 
+def _to_numbers(
+    frame: Any,
+    path: str,
+    name: str,
+    *,
+    least: float = -_LARGEST,
+    most: float = _LARGEST,
+    gaps: bool = False,
+    whole: bool = False,
+) -> FloatArray:
+    """Make a column numbers, in place, and return it; with ``gaps``, it may have nothing in some rows.
+
+    Raises InputError that names the line of what is no number, or not from ``least`` to ``most``.
+    """
+    from pandas import to_numeric
+
+    column = frame[name]
+    values = np.asarray(to_numeric(column.astype(str), errors="coerce"), dtype=np.float64)
+    wrong = ~((values >= least) & (values <= most))
+    if gaps:
+        wrong &= ~column.isna().to_numpy()
+    if whole:
+        wrong |= values != np.floor(values)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        expected = "a whole number" if whole else "a number"
+        if least > -_LARGEST:
+            expected += f", {least:g} or more"
+        found = "nothing" if column.isna().iloc[at] else shortened(str(column.iloc[at]), 40)
+        raise InputError(path, f"{name}: found {found}, expected {expected}", line=at + 2)
+    frame[name] = values
+    return values
+
+
+def _check_rising(values: FloatArray, path: str, name: str, *, strictly: bool = False) -> None:
+    steps = np.diff(values)
+    falls = steps <= 0 if strictly else steps < 0
+    if falls.any():
+        at = int(np.argmax(falls)) + 1
+        raise InputError(path, f"{name}: found {values[at]:g} after {values[at - 1]:g}", line=at + 2)
+
+
 def _read_trace(run: Run) -> Any:
     """Read the energy trace, which has a number in every field but those of a plan."""
     frame = _frame(run, "energy_trace", ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct"))
     if frame is None:
         return None
-    from pandas import to_numeric
-
+    path = f"{run.prefix}_energy_trace.csv"
     for name in frame.columns:
-        if name.startswith("planned_"):
-            continue
-        wrong = np.flatnonzero(~np.isfinite(to_numeric(frame[name], errors="coerce")))
-        if len(wrong):
-            found = frame[name].iloc[wrong[0]]
-            path = f"{run.prefix}_energy_trace.csv"
-            raise InputError(path, f"{name}: found {found!s}, expected a number", line=int(wrong[0]) + 2)
+        _to_numbers(frame, path, name, gaps=name.startswith("planned_"))
+    starts_s = _to_numbers(frame, path, "start_s", least=0, most=LATEST_S)
+    _to_numbers(frame, path, "duration_s", least=0, most=LATEST_S)
+    _check_rising(starts_s, path, "start_s", strictly=True)
+    return frame
+
+
+def _read_states(run: Run) -> Any:
+    """Read the table of how many servers are in each state."""
+    frame = _frame(run, "machine_states", ("time", "nb_sleeping", "nb_idle", "nb_computing"))
+    if frame is None:
+        return None
+    path = f"{run.prefix}_machine_states.csv"
+    times_s = _to_numbers(frame, path, "time", least=0, most=LATEST_S)
+    _check_rising(times_s, path, "time")
+    for name in frame.columns:
+        if name.startswith("nb_"):
+            _to_numbers(frame, path, name, least=0, most=MOST_HOSTS, whole=True)
+    return frame
+
+
+def _read_pstates(run: Run) -> Any:
+    """Read the table of changes of P-states; -1 and -2 are servers under way."""
+    frame = _frame(run, "pstate_changes", ("time", "machine_id", "new_pstate"))
+    if frame is None:
+        return None
+    path = f"{run.prefix}_pstate_changes.csv"
+    times_s = _to_numbers(frame, path, "time", least=0, most=LATEST_S)
+    _check_rising(times_s, path, "time")
+    _to_numbers(frame, path, "new_pstate", least=-2, most=(1 << 15) - 1, whole=True)
     return frame
 
 
@@ -200,16 +305,22 @@ def _read_jobs(run: Run, endings: list[Ending] | None) -> Jobs | None:
     if unknown:
         raise InputError(path, f"final_state: found {unknown[0]!r}, expected {', '.join(_BATSIM_STATES)}")
     outcome = states.map({text: OUTCOMES.index(state) for text, state in _BATSIM_STATES.items()})
-    try:
-        numbers = {name: frame[name].to_numpy(np.float64) for name in (*columns[2:4], *columns[5:7])}
-    except ValueError as error:
-        raise InputError(path, f"holds a time that is no number: {error}") from None
+    servers = _to_numbers(
+        frame, path, "requested_number_of_resources", least=1, most=(1 << 31) - 1, whole=True
+    )
+    times_s = {
+        name: _to_numbers(frame, path, name, least=0, most=LATEST_S, gaps=name != "submission_time")
+        for name in ("submission_time", "starting_time", "finish_time")
+    }
+    half = np.isnan(times_s["starting_time"]) != np.isnan(times_s["finish_time"])
+    if half.any():
+        raise InputError(path, "has a starting_time or a finish_time alone", line=int(np.argmax(half)) + 2)
     jobs = Jobs(
         ids=ids,
-        submit_s=numbers["submission_time"],
-        start_s=numbers["starting_time"],
-        end_s=numbers["finish_time"],
-        servers=numbers["requested_number_of_resources"].astype(np.int64),
+        submit_s=times_s["submission_time"],
+        start_s=times_s["starting_time"],
+        end_s=times_s["finish_time"],
+        servers=servers.astype(np.int64),
         outcome=outcome.to_numpy(np.int8).copy(),
         hosts=[text if isinstance(text, str) else "" for text in frame["allocated_resources"]],
     )

@@ -41,14 +41,17 @@ class Commander:
         self._sleep_of = np.array([kind.sleep.pstate if kind.sleep else _NO_WISH for kind in kinds])
         self._computing = [frozenset(kind.computing) for kind in kinds]
 
-    def wish(self, hosts: HostSet, pstate: int) -> None:
-        """Want ``hosts`` in ``pstate``. Raises PolicyError where a host cannot be brought there."""
+    def check(self, hosts: HostSet, pstate: int) -> None:
+        """Raise PolicyError where a host cannot be brought to ``pstate``."""
         for row in np.unique(self.cluster.platform.kind_of[hosts.ids]).tolist():
             if pstate != self._sleep_of[row] and pstate not in self._computing[row]:
                 kind = self.cluster.platform.kinds[row].name
                 raise PolicyError(
                     f"P-state {pstate} is neither a computing nor the sleep state of {kind} hosts"
                 )
+
+    def wish(self, hosts: HostSet, pstate: int) -> None:
+        """Want ``hosts`` in ``pstate``, one that `check` allows."""
         self._wish[hosts.ids] = pstate
         self.cluster.hold(hosts.ids, self._sleep_of[self.cluster.platform.kind_of[hosts.ids]] == pstate)
         self.cluster.to_wake[hosts.ids] = ~self.cluster.held[hosts.ids] & (

@@ -7,14 +7,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.formats.power_events import POWER_FIELD
+from beasy_sched.limits import MOST_RESTLESS, MOST_UNKNOWN, shortened
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.job import ENDS, Job, JobState
-from beasy_sched.model.platform import old_name_note
+from beasy_sched.model.platform import Platform, old_name_note
 from beasy_sched.policies.actions import (
     NO_FACTS,
     Action,
@@ -44,6 +47,9 @@ from beasy_sched.session.power import EnergySource, Phase, PowerSide
 from beasy_sched.session.resources import platform_of, start_note
 from beasy_sched.units import TIME_TOLERANCE_S
 
+_NO_NEWS = frozenset((e.RequestedCall, e.EnergyAnswer))
+"""Events that only answer what was asked for."""
+
 
 class Session:
     """Applies a message's events, asks the policy once, and answers with legal decisions."""
@@ -66,8 +72,16 @@ class Session:
         self.windows: list[dict[str, int]] = []
         """Outcomes so far at the end of each window but the last."""
         self.warnings: list[str] = []
+        self._unknown: set[str] = set()
+        """Warnings of unknown types and fields among them."""
         self._log = log
         self._decisions: list[d.Decision] = []
+        self._arrived: list[Job] = []
+        self._ended: list[Job] = []
+        self._budget: StepBudget | None = None
+        self._restless = 0
+        """How often the policy has asked to be asked again at once, since anything happened."""
+        self._restless_until = -math.inf
         self._ids: set[str] = set()
         self._calls = Calls()
         self._kills = Kills()
@@ -100,17 +114,24 @@ class Session:
         self.now = message.now
         self._decisions = []
         if self.cluster is not None:
-            self.view.arrived = []
-            self.view.now = message.now
+            self._arrived = []
+            self._show()
         elif not message.events or type(message.events[0]) is not e.SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
+        if message.now > self._restless_until or not _NO_NEWS.issuperset(map(type, message.events)):
+            self._restless, self._restless_until = 0, message.now + 60.0
         for event in message.events:
             self._handlers[type(event)](event)
-        if message.unknown_fields:
-            self._warn_of_fields(message.unknown_fields)
+        for path in message.unknown_fields:
+            self._warn_of_unknown(f"unknown field {path.rpartition('].')[2]} (ignored)")
         if not self.ended:
             self._decide()
         return d.Reply(message.now, self._decisions)
+
+    def _show(self) -> None:
+        """Show the policy where things stand, whatever it has made of what it was shown before."""
+        view = self.view
+        view.now, view.arrived, view.ended, view.budget = self.now, self._arrived, self._ended, self._budget
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -127,7 +148,7 @@ class Session:
         self.commander = Commander(self.cluster)
         self._diary = Diary(self._log, self.cluster)
         self.view = View(self.cluster)
-        self.view.now = self.now
+        self._show()
         self.view.has_site = options.site is not None
         self.view.site = options.site
         self.view.power_actions_allowed = options.power_actions
@@ -137,7 +158,18 @@ class Session:
             self.power = self._power_side(options.site)
             self.view.storage_state = self.power.storage
             self.view.plans = options.plans
-        self._policy.call(self.policy.begin, self.view)
+        self._check_speeds(self.cluster.platform)
+        self._policy.begin(self.view, self.now)
+
+    def _check_speeds(self, platform: Platform) -> None:
+        if self.policy.needs_speeds and not platform.has_speeds:
+            kind = next(index for index, kind in enumerate(platform.kinds) if not kind.speeds_flops)
+            host = platform.names[int(np.argmax(platform.kind_of == kind))]
+            raise ConfigError(
+                f"policy {self._policy.name!r} reckons with the servers' speeds, and the simulator has sent"
+                f" none for host {host!r}: name the platform file with -p/--platform, or use one made by"
+                " 'beasy-sched generate platform'"
+            )
 
     def _power_side(self, site: Site) -> PowerSide:
         options = self.options
@@ -201,7 +233,7 @@ class Session:
             return
         if self.power is not None:
             job.computes = computes(event, self._profiles)
-        self.view.arrived.append(job)
+        self._arrived.append(job)
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         state = ENDS[event.end]
@@ -212,15 +244,15 @@ class Session:
             self._release(running)
         self._kills.ended(event.job_id)
         job = self._cluster.end(event.job_id, state, event.timestamp)
-        self.view.ended.append(job)
+        self._ended.append(job)
         self.outcomes.add(job)
 
     def _release(self, job: Job) -> None:
         """Give what the job will not use to the step's budget."""
-        if self.view.budget is not None:
+        if self._budget is not None:
             assert job.hosts is not None
-            self.view.budget.now = self.now
-            self.view.budget.release(job.hosts.ids)
+            self._budget.now = self.now
+            self._budget.release(job.hosts.ids)
 
     def _on_killed(self, event: e.JobsKilled) -> None:
         """Nothing to do: each job's JobCompleted came first."""
@@ -249,7 +281,7 @@ class Session:
             self.power.answer_j = event.consumed_energy_j
 
     def _on_unknown(self, event: e.UnknownEvent) -> None:
-        self._warn(f"unknown event type {event.type!r} (ignored)")
+        self._warn_of_unknown(f"unknown event type {shortened(event.type)!r} (ignored)")
 
     # --- decisions --------------------------------------------------------------------------------
 
@@ -259,9 +291,9 @@ class Session:
         self._kill_the_doomed()
         self._send_wishes()
         if not self._kills and (self.power is None or self.power.is_open(self.now)):
-            for action in self._policy.ask(self.policy.schedule, self.view):
+            for action in self._policy.ask("schedule", self.view, self.now):
                 self._commit(action)
-            self.view.ended = []
+            self._ended = self.view.ended = []
             self._send_wishes()
         self._ask_for_call()
 
@@ -281,10 +313,10 @@ class Session:
     def _begin_step(self, budget: StepBudget) -> None:
         """Let the policy take its power actions for a step that has just been opened."""
         assert self.power is not None
-        self.view.budget = budget
+        self._budget = self.view.budget = budget
         self.view.storage_state = self.power.storage
         self._note_windows(budget.start_s)
-        for action in self._policy.ask(self.policy.power_actions, self.view):
+        for action in self._policy.ask("power_actions", self.view, self.now):
             self._commit(action)
         self._kills.count()
 
@@ -300,12 +332,13 @@ class Session:
 
     def _commit(self, action: Action) -> None:
         if type(action) is Start:
-            self._cluster.start(action.job, action.hosts, self.now)
-            self._decisions.append(d.ExecuteJob(self.now, action.job.id, action.hosts))
+            hosts = self._cluster.start(action.job, action.hosts, self.now)
+            self._decisions.append(d.ExecuteJob(self.now, action.job.id, hosts))
             self._diary.started(self.now, action)
         elif type(action) is Reject:
             if action.job.state is not JobState.WAITING:
                 raise PolicyError(f"job {action.job.id} is {action.job.state.value}: it cannot be rejected")
+            self._cluster.queue.check_holds(action.job)
             self._refuse(action.job, JobState.REJECTED, action.rule, action.facts)
         elif type(action) is SetPState:
             self._set_pstate(action)
@@ -314,20 +347,19 @@ class Session:
         elif type(action) is Compensate:
             self._diary.compensated(self.now, action)
         elif type(action) is CallAt:
-            if not math.isfinite(action.at):
-                raise PolicyError(f"a call was asked for at {action.at} s: expected a time")
-            self._calls.want(action.at, self.now)
+            if action.at <= self.now:
+                self._count_restless()
+            self._calls.want(float(action.at), self.now)
         elif type(action) is MeasureEnergy:
             self._measure()
         elif type(action) is Kill:
             self._doom(action.job, action.rule, action.facts)
-        else:
-            raise PolicyError(f"policy {self._policy.name!r} returned {action!r}, which is no action")
 
     def _set_pstate(self, action: SetPState) -> None:
         if not self.options.power_actions or not len(action.hosts):
             return
         self._cluster.check_hosts(action.hosts, f"P-state {action.pstate} is wanted of")
+        self.commander.check(action.hosts, action.pstate)
         self._diary.wished(self.now, action)
         self.commander.wish(action.hosts, action.pstate)
 
@@ -339,7 +371,17 @@ class Session:
             )
         if not self._cluster.platform.has_powers and (found := missing_powers(self._cluster.platform)):
             self._warn(found.text)
+        self._count_restless()
         self._query(for_power_side=False)
+
+    def _count_restless(self) -> None:
+        """Raise PolicyError for a policy that keeps itself busy without end while nothing happens."""
+        self._restless += 1
+        if self._restless > MOST_RESTLESS:
+            raise PolicyError(
+                f"policy {self._policy.name!r} has asked {MOST_RESTLESS:,} times to be called at once, or"
+                f" measured the energy, by {self.now:g} s, while nothing else happened: it would never end"
+            )
 
     def _query(self, *, for_power_side: bool) -> None:
         self._queries.append(for_power_side)
@@ -357,7 +399,7 @@ class Session:
 
     def _doom(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
         """Kill a job a moment later: it may have ended in this very instant, unannounced."""
-        if job.id in self._kills or job.id not in self._cluster.running:
+        if job.id in self._kills or self._cluster.running.get(job.id) is not job:
             return
         assert job.hosts is not None
         self._kills.add(job, self.now)
@@ -372,7 +414,7 @@ class Session:
     def _finish(self) -> None:
         """End the run: what runs is not completely finished, what waits is postponed."""
         self._over = True
-        self.view.budget = None
+        self._budget = self.view.budget = None
         for job in [*self._cluster.running.values()]:
             self._doom(job, "the run is over")
         for job in [*self._cluster.queue]:
@@ -388,11 +430,9 @@ class Session:
         self._cluster.drop(job, state)
         self.outcomes.add(job)
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> Any:
         """The policy's own sections of the summary. Raises PolicyError where they cannot be made."""
-        if self.cluster is None:
-            return {}
-        return self._policy.call(lambda _: self.policy.results(), self.view)
+        return {} if self.cluster is None else self._policy.results(self.now)
 
     @property
     def submitted(self) -> int:
@@ -406,9 +446,14 @@ class Session:
         assert self.cluster is not None
         return self.cluster
 
-    def _warn_of_fields(self, paths: tuple[str, ...]) -> None:
-        for path in paths:
-            self._warn(f"unknown field {path.rpartition('].')[2]} (ignored)")
+    def _warn_of_unknown(self, text: str) -> None:
+        """Tell of an unknown type or field, once, and of only so many."""
+        if len(self._unknown) > MOST_UNKNOWN or text in self._unknown:
+            return
+        self._unknown.add(text)
+        if len(self._unknown) > MOST_UNKNOWN:
+            text = f"more unknown event types and fields than {MOST_UNKNOWN}: the others are not named"
+        self.warnings.append(text)
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:

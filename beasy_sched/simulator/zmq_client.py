@@ -11,7 +11,9 @@ from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message, SimulationEnds
 from beasy_sched.protocol import batsim4
+from beasy_sched.protocol.endpoint import endpoint_problem, is_ipv6
 
+_EXAMPLE = "expected something like tcp://localhost:28000"
 _TICK_MS = 500
 _GRACE_MS = 500
 """How long a reply is still awaited from a scheduler that has closed its connection."""
@@ -25,11 +27,15 @@ class ZmqScheduler:
 
         ``timeout_s`` limits the wait for each reply. Raises ConfigError for a bad endpoint.
         """
+        problem = endpoint_problem(endpoint, any_port=False)
+        if problem is not None:
+            raise ConfigError(f"cannot connect to {endpoint!r}: {problem} ({_EXAMPLE})")
         self.endpoint = endpoint
         self._timeout_s = timeout_s
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.REQ)
         self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.IPV6, is_ipv6(endpoint))
         events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         self._monitor = self._socket.get_monitor_socket(events)
         self._is_connected = False
@@ -45,9 +51,7 @@ class ZmqScheduler:
             self._socket.connect(endpoint)
         except zmq.ZMQError as error:
             self.close()
-            raise ConfigError(
-                f"cannot connect to {endpoint!r}: {error.strerror} (expected something like tcp://localhost:28000)"
-            ) from None
+            raise ConfigError(f"cannot connect to {endpoint!r}: {error.strerror} ({_EXAMPLE})") from None
 
     def __call__(self, message: Message) -> Reply:
         """Send a message and wait for the reply.

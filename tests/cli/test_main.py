@@ -30,3 +30,24 @@ def test_a_full_disk_behind_the_standard_output(tmp_path: Path) -> None:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert ended.returncode == 1
     assert ended.stderr == "beasy-sched: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("closed", "code", "told"),
+    [
+        (">&-", 1, "beasy-sched: the output cannot be written: it is closed\n"),
+        (">/dev/null 2>&-", 0, ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", ["explain {run} --job a", "generate workload --synthetic --jobs 3 --hosts 4 -o -"]
+)
+def test_a_stream_that_the_shell_has_closed(
+    tmp_path: Path, command: str, closed: str, code: int, told: str
+) -> None:
+    arguments = command.format(run=write_run(tmp_path))
+    shell = ["sh", "-c", f"{sys.executable} -m beasy_sched {arguments} {closed}"]
+    ended = subprocess.run(shell, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert ended.returncode == code
+    assert ended.stderr.endswith(told)
+    assert "Traceback" not in ended.stderr

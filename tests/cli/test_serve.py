@@ -47,7 +47,8 @@ def test_a_busy_port(capfd: Capture) -> None:
 
 @pytest.mark.parametrize(
     "endpoint",
-    ["", "28000", "tcp://127.0.0.1", "tcp://*:99999", "tcp://192.0.2.1:28000", "udp://127.0.0.1:28000", "inproc://x",
+    ["", "28000", "tcp://127.0.0.1", "tcp://*:99999", "tcp://*:-1", "tcp://*:28000x", "tcp://*:", "tcp://::1:28000",
+     "tcp://192.0.2.1:28000", "udp://127.0.0.1:28000", "inproc://x",
      "ipc:///no/such/folder/socket"],
 )  # fmt: skip
 def test_bad_endpoints(capfd: Capture, endpoint: str) -> None:
@@ -157,3 +158,10 @@ def test_as_in_one_process(
     assert list(theirs.exchanges()) == exchanges
     assert ours.settings == theirs.settings
     assert differing(one, two) == []
+
+
+def test_the_help_tells_who_can_reach_it(capsys: Capture) -> None:
+    assert exit_code("serve", "--help") == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "* is every network interface" in told
+    assert "tcp://127.0.0.1:28000" in told

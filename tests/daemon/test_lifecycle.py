@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -24,7 +26,10 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.recording import open_recording
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.protocol import batsim4
+from beasy_sched.protocol.endpoint import reachable
 from beasy_sched.session import Session
+from beasy_sched.simulator.zmq_client import ZmqScheduler
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -328,3 +333,35 @@ def test_a_daemon_removes_its_own_old_files_and_no_other(tmp_path: Path) -> None
         peer.run()
         assert daemon.wait() == 0
     assert daemon.files() == ["run_decisions.jsonl", "run_jobs.csv", "run_summary.json"]
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as one:
+            one.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here")
+@pytest.mark.parametrize("endpoint", ["tcp://[::1]:0", "tcp://[::]:0"])
+def test_ipv6(endpoint: str) -> None:
+    with Daemon(endpoint, timeout_s=20) as daemon:
+        served = threading.Thread(target=lambda: daemon.serve(Session(make_policy("easy"))))
+        served.start()
+        scheduler = ZmqScheduler(reachable(daemon.endpoint), timeout_s=20)
+        begins, end = batsim4.decode_message(BEGIN), batsim4.decode_message(END)
+        assert scheduler(begins).now == begins.now
+        scheduler(end)
+        scheduler.close()
+        served.join(20)
+    assert daemon.messages == 2
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["tcp://localhost:-1", "tcp://localhost:0", "tcp://localhost:99999", "tcp://::1:5"]
+)
+def test_endpoints_that_zeromq_would_take_for_others(endpoint: str) -> None:
+    with pytest.raises(ConfigError, match=f"cannot connect to '{re.escape(endpoint)}': "):
+        ZmqScheduler(endpoint)

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow.parquet
 import pytest
 from command_line import exit_code
-from small_campaign import SMALL, run_campaign, scenario
+from small_campaign import BAD, SMALL, run_campaign, scenario
 
 from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError, InputError
@@ -116,6 +116,37 @@ def test_all_files_of_runs_can_be_kept(tmp_path):
     names = {path.name for path in (tmp_path / "out" / "runs" / "small.t0.s1.kill-all.easy").iterdir()}
     assert {"run_jobs.csv", "run_summary.json", "run_decisions.jsonl", "run_energy_trace.csv"} <= names
     assert len(read_campaign(tmp_path / "out").trace("small.t0.s1.kill-all.easy")) == 36
+
+
+ALLOW = tuple(word for name in BAD for word in ("--allow-policy", name))
+
+
+def test_a_file_alone_has_no_code_imported(tmp_path, capsys):
+    text = SMALL.replace('"easy"', '"never_imported:Policy"')
+    (tmp_path / "never_imported.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "s.toml").write_text(text)
+    assert exit_code("campaign", "run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out"), "-q") == 2
+    told = capsys.readouterr().err
+    assert "s.toml: policies[0]: policy 'never_imported:Policy' is code of someone's own" in told
+    assert "--allow-policy never_imported:Policy" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_nor_does_the_folder_of_a_campaign(tmp_path, capsys):
+    begin([bad("raises", "Raises")], tmp_path)
+    assert exit_code("campaign", "resume", str(tmp_path), "-q") == 2
+    assert "policies[0]: policy 'bad_policies:Raises' is code" in capsys.readouterr().err
+    assert exit_code("campaign", "status", str(tmp_path)) == 0
+
+
+def test_what_is_allowed_is_run(tmp_path):
+    (tmp_path / "s.toml").write_text(
+        SMALL.replace('"easy"', '{ name = "bad_policies:Exits", label = "exits" }').replace("[1, 2]", "[1]")
+    )
+    arguments = [str(tmp_path / "s.toml"), "-o", str(tmp_path / "out"), "-q", "-j", "2", *ALLOW]
+    assert exit_code("campaign", "run", *arguments) == 1
+    failed = read_campaign(tmp_path / "out").runs.query("status == 'failed'")
+    assert failed.error.str.contains("SystemExit: 0").all()
 
 
 def bad(name: str, policy: str):
@@ -296,7 +327,7 @@ def test_a_full_disk_stops_the_campaign_which_can_go_on(tmp_path, capsys):
 
 def test_a_policy_that_hangs_is_a_row_not_the_end_of_the_campaign(tmp_path, capsys):
     begin([bad("hangs", "Hangs")], tmp_path)
-    assert exit_code("campaign", "resume", str(tmp_path), "-j", "4", "-q", "--time-limit", "8s") == 1
+    assert exit_code("campaign", "resume", str(tmp_path), "-j", "4", "-q", "--time-limit", "8s", *ALLOW) == 1
     runs = read_campaign(tmp_path).runs
     failed = runs[runs["status"] == "failed"]
     assert list(failed["policy"]) == ["hangs"] * 2
@@ -322,7 +353,7 @@ def test_wrong_time_limits(tmp_path, capsys, arguments, told):
 
 def test_a_failed_run_is_in_the_exit_code(tmp_path, capsys):
     begin([bad("raises", "Raises")], tmp_path)
-    assert exit_code("campaign", "resume", str(tmp_path), "-j", "2", "-q") == 1
+    assert exit_code("campaign", "resume", str(tmp_path), "-j", "2", "-q", *ALLOW) == 1
     assert "2 of 6 runs failed; to see why: beasy-sched campaign status" in capsys.readouterr().err
     assert (tmp_path / "runs.parquet").exists()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from command_line import exit_code
-from small_campaign import SMALL, run_campaign, scenario
+from small_campaign import BAD, SMALL, run_campaign, scenario
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.experiments.campaign import begin, go_on
@@ -35,7 +35,7 @@ def test_two_workers_come_to_the_same_bytes(cluster, tmp_path):
 def test_runs_that_raise_are_rows(cluster, tmp_path):
     policy = ('"easy"', '{ name = "bad_policies:Raises", label = "raises" }')
     begin([scenario(policy, ("[1, 2]", "[1]"))], tmp_path)
-    outcome = go_on(tmp_path, DaskCluster(cluster.scheduler_address))
+    outcome = go_on(tmp_path, DaskCluster(cluster.scheduler_address), allowed=BAD)
     assert (outcome.executed, outcome.failed) == (6, 2)
     failed = read_campaign(tmp_path).runs.query("status == 'failed'")
     assert set(failed.policy) == {"raises"}

@@ -51,3 +51,12 @@ def test_what_is_no_interval_is_refused():
     broken = text("15.01.2019", [(0, 5), (1, 6)]).replace("15.01.2019 01:00 -", "later -")
     with pytest.raises(InputError, match=r"f.csv:3: found 'later - .*', expected an interval such as"):
         parse_entsoe("f.csv", broken, COLUMN)
+
+
+@pytest.mark.parametrize(
+    "text", ["01.13.2019 00:00", "31.02.2019 00:00", "01.01.2019 25:00", "01.01.0000 00:00"]
+)
+def test_dates_that_there_are_not(text):
+    rows = f'"MTU (CET)","Solar  - Actual Aggregated [MW]"\n"{text} - 01.01.2019 01:00","1"\n'
+    with pytest.raises(InputError, match=rf"x.csv:2: found '{text} - .*expected day.month.year"):
+        parse_entsoe("x.csv", rows, "Solar  - Actual Aggregated [MW]")

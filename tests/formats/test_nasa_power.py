@@ -100,3 +100,15 @@ def test_what_is_wrong_is_told(changes, message):
     with pytest.raises(InputError) as error:
         read(**changes)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("row", ["0,1,1,0", "10000,1,1,0", "2019,13,1,0", "2019,1,1,1e300", "2019,1,1,24"])
+def test_hours_that_there_are_not(row):
+    text = f"YEAR,MO,DY,HR,ALLSKY_SFC_SW_DWN\n2019,1,1,0,1\n{row},1\n"
+    with pytest.raises(InputError, match=r"x.csv:3: .* is not an hour"):
+        parse_nasa_power("x.csv", text)
+
+
+def test_a_longitude_that_is_none_is_not_taken_for_one():
+    text = "Location: Latitude 1.0 Longitude 9.9.9.9\nYEAR,MO,DY,HR,WS10M\n2019,1,1,0,1\n2019,1,1,1,1\n"
+    assert parse_nasa_power("x.csv", text).start_s is not None

@@ -162,3 +162,14 @@ def test_an_irradiance_in_the_wrong_unit_is_noticed():
     text = "time,irradiance_direct,irradiance_diffuse\n2019-06-01 10:00,500,100\n2019-06-01 11:00,500,100\n"
     with pytest.raises(InputError, match="irradiance_w_m2 is 600000, at most 1600 is possible: wrong unit"):
         parse_ninja("f.csv", text)
+
+
+def test_a_column_line_that_is_commented_out_above_dates_of_a_spreadsheet():
+    rows = "".join(
+        f"{1 + h // 672}/{1 + h // 24 % 28}/2019 {h % 24}:00,x,{h % 24 / 240}\n" for h in range(1400)
+    )
+    text = f"# Renewables.ninja PV\n# Units: electricity in kW\n# time,local_time,electricity\n{rows}"
+    series = parse_ninja("x.csv", text)
+    assert series.time_text(0) == "2019-01-01 00:00"
+    assert series.time_text(len(series) - 1) == "2019-03-03 07:00"
+    assert series.columns[POWER][1] == pytest.approx(1000 / 240)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
+import zlib
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -120,6 +122,21 @@ class TestDamage:
         path.write_bytes(msgspec.msgpack.encode(newer))
         with pytest.raises(InputError, match=r"has format version 2, written by beasy-sched 9.1; this is"):
             read_plans(path)
+
+    def test_more_than_the_cap_in_all(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("beasy_sched.formats.plan_file.MOST_UNPACKED_BYTES", 300)
+        with pytest.raises(InputError, match="arrays of more than 0 MiB in all"):
+            read_plans(file)
+
+    def test_an_array_that_unpacks_to_gigabytes(self, tmp_path: Path) -> None:
+        bomb = zlib.compress(bytes(50_000_000))
+        power = {field.name: ["f8", [1 << 28], bomb] for field in fields(FIRST.power)}
+        windows = msgspec.msgpack.encode([{**msgspec.to_builtins(FIRST, enc_hook=str), "power": power}])
+        digest = hashlib.sha256(windows).digest()
+        content = {"format": "beasy-sched plan", "version": 1, "sha256": digest, "windows": windows}
+        (tmp_path / "x").write_bytes(msgspec.msgpack.encode(content))
+        with pytest.raises(InputError, match="MiB in all"):
+            read_plans(tmp_path / "x")
 
     def test_inconsistent(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Written without the check: the reader's own check names window and constraint."""

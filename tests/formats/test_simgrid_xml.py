@@ -200,7 +200,19 @@ SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"
             "idle:epsilon",
         ),
         (MASTER + '<host id="n" speed="1f"><prop id="wattage_per_state" value="a:b"/></host>', "in watts"),
-        (MASTER + '<cluster id="c" prefix="n" radical="5-1" speed="1f"/>', "not a sensible interval"),
+        (MASTER + '<cluster id="c" prefix="n" radical="5-1" speed="1f"/>', "'5-1' runs backwards"),
+        (
+            MASTER + f'<cluster id="c" prefix="n" radical="{",".join(["0-9999999"] * 100)}" speed="1f"/>',
+            "'0-9999999': that makes more than 1,000,000 hosts",
+        ),
+        (
+            MASTER + "".join(f'<cluster id="{c}" prefix="{c}" radical="0-599999" speed="1f"/>' for c in "ab"),
+            "makes more than 1,000,000 hosts",
+        ),
+        (
+            MASTER + '<host id="n" speed="1f,1f,1f"><prop id="sleep_pstates" value="0:1:2"/></host>',
+            "host 'n': no P-state is left for computing: sleep_pstates names all that there are, 0 to 2",
+        ),
         (MASTER + '<cluster id="c" prefix="n" radical="x" speed="1f"/>', "such as '0-127,130'"),
         (MASTER + '<host id="n" speed="1f" availability_file="t"/>', "trace"),
         (MASTER + '<host id="n" speed="1f"><prop id="role" value="king"/></host>', "role 'king'"),

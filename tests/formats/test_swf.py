@@ -166,3 +166,11 @@ def test_no_bytes_make_it_fail_otherwise(tmp_path_factory: pytest.TempPathFactor
         read(path)
     except InputError:
         assert data.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"\x28\xb5\x2f\xfd"))
+
+
+def test_a_trace_that_unpacks_to_more_than_the_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beasy_sched.formats.swf.MOST_UNPACKED_BYTES", 1 << 20)
+    path = tmp_path / "trace.swf.gz"
+    path.write_bytes(gzip.compress(b"; comment\n" * 200_000))
+    with pytest.raises(InputError, match=r"trace.swf.gz: unpacks to more than 1 MiB"):
+        list(SwfReader(path, accept_damaged=True).chunks())

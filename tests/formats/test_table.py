@@ -75,3 +75,20 @@ def test_what_is_no_text_is_refused(tmp_path):
 
 def test_a_line_longer_than_any_cell_is_no_header():
     assert table("x" * 200_000 + "\ntime,a\n1,2\n").names == ("time", "a")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_more_text_than_the_cap(tmp_path, monkeypatch, pack):
+    monkeypatch.setattr("beasy_sched.formats.table.MOST_TABLE_BYTES", 1 << 20)
+    (tmp_path / "a.csv").write_bytes(pack(b"1,2\n" * 300_000))
+    with pytest.raises(InputError, match=r"a.csv: has more than 1 MiB of text"):
+        read_text(tmp_path / "a.csv")
+
+
+def test_a_gzip_file_with_garbage_in_it(tmp_path):
+    packed = bytearray(gzip.compress(b"1,2\n" * 3000))
+    for place in range(12, len(packed), 3):
+        packed[place] ^= 0xFF
+    (tmp_path / "a.csv").write_bytes(packed)
+    with pytest.raises(InputError, match=r"a.csv: cannot be read"):
+        read_text(tmp_path / "a.csv")

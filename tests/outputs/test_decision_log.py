@@ -81,3 +81,10 @@ def test_a_full_disk() -> None:
     with pytest.raises(InputError, match="/dev/full: cannot be written: No space left on device"):
         log(0.0, "start", "w0!a", "0-3", "a rule " * 20_000)
     log.discard()
+
+
+def test_a_rule_that_is_no_text_for_a_file(tmp_path: Path) -> None:
+    log = DecisionLogFile(tmp_path / "a.jsonl")
+    with pytest.raises(PolicyError, match="reject of w0!a: its rule or facts cannot be logged: 'utf"):
+        log(0.0, "reject", "w0!a", "", "\ud800")
+    log.discard()

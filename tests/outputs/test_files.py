@@ -145,7 +145,7 @@ def with_results(results: Any) -> Session:
 @pytest.mark.parametrize(
     ("results", "error", "kept"),
     [
-        (ZeroDivisionError("oh"), "policy 'easy' failed at 302 s: ZeroDivisionError: oh", None),
+        (ZeroDivisionError("oh"), "policy 'easy' failed at 302 s, in results: ZeroDivisionError: oh", None),
         (["a"], r"found \['a'\], expected a dictionary", None),
         ({"mine": {"x": math.nan, "y": 1}}, "mine.x: found nan, expected a finite", {"x": None, "y": 1}),
         ({"mine": {"x": {1, 2}}}, r"mine.x: found \{1, 2\}, expected numbers", {"x": None}),

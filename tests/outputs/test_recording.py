@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgpack
 import pytest
+from command_line import exit_code
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -140,3 +141,21 @@ def test_a_full_disk() -> None:
     with pytest.raises(InputError, match="/dev/full: cannot be written: No space left on device"):
         writer.add(b"x" * 1_000_000, b"y")
     writer.discard()
+
+
+def test_a_recording_alone_has_no_code_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "recorded.py").write_text("from beasy_sched.policies.easy import Easy\nprint('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    writer = RecordingWriter(
+        tmp_path / "a.rec", RunSettings(policy="recorded:Easy", options={"backfill": "smallest"})
+    )
+    writer.close()
+    assert exit_code("replay", str(tmp_path / "a.rec")) == 2
+    said = capsys.readouterr()
+    assert "imported" not in said.out
+    assert "a.rec: policy 'recorded:Easy' is code" in said.err
+    assert "name it with --policy recorded:Easy" in said.err
+    assert exit_code("replay", str(tmp_path / "a.rec"), "--policy", "recorded:Easy") == 0
+    assert "imported" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -81,3 +82,41 @@ def test_a_policy_that_crashes_is_named(folder: Path) -> None:
     assert done.returncode == 1
     assert "policy 'broken:Broken' failed" in done.stderr
     assert "broken.py" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("results", "told"),
+    [
+        ("raise KeyError('oops')", "KeyError: 'oops'"),
+        ("sys.exit(0)", "SystemExit: 0"),
+        ("return None", "it returned NoneType, expected a dictionary"),
+        ("return {'mine': float('nan')}", "Out of range float values"),
+        ("return {'jobs': {}}", "the summary has a section 'jobs' already"),
+    ],
+)
+def test_results_that_cannot_be_had(folder: Path, results: str, told: str) -> None:
+    (folder / "ending.py").write_text(
+        "import sys\n"
+        "from beasy_sched.policies.easy import Easy\n"
+        "class Ending(Easy):\n"
+        f"    def results(self): {results}\n"
+    )
+    arguments = [
+        "simulate",
+        "-p",
+        "platform.xml",
+        "-w",
+        "workload.json",
+        "--policy",
+        "ending:Ending",
+        "-e",
+        "out",
+    ]
+    done = beasy(folder, *arguments)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "policy 'ending:Ending' failed at the end of the run, in results: " in done.stderr
+    assert told in done.stderr
+    summary = json.loads((folder / "out_summary.json").read_text("utf-8"))
+    assert told in summary["error"]
+    assert summary["jobs"]["finished"] == 80

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, PolicyError
 from beasy_sched.policies.base import Policy
-from beasy_sched.policies.registry import OURS, make_policy, policy_class, policy_names
+from beasy_sched.policies.registry import (
+    OURS,
+    check_named_in_data,
+    make_policy,
+    policy_class,
+    policy_names,
+)
 
 MODULE = """
 from beasy_sched.policies.base import Options, Policy
@@ -17,6 +23,13 @@ class Mine(Policy):
     name = "mine"
     def schedule(self, view):
         return ()
+
+class Idle(Policy):
+    pass
+
+class Unmade(Mine):
+    def __init__(self, options=None):
+        raise KeyError("oops")
 
 class NotOne:
     pass
@@ -32,6 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (package / "policies.py").write_text(MODULE)
     (package / "broken.py").write_text("raise RuntimeError('half done')")
     (package / "unwritten.py").write_text("def (:")
+    (package / "leaving.py").write_text("import sys; sys.exit(0)")
     (package / "lacking.py").write_text("import no_such_module_at_all")
     info = tmp_path / "their_package-1.0.dist-info"
     info.mkdir()
@@ -88,6 +102,8 @@ def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
         ("their_package.policies:Options", "is not a subclass of"),
         ("their_package.broken:Mine", "RuntimeError: half done"),
         ("their_package.unwritten:Mine", "SyntaxError"),
+        ("their_package.leaving:Mine", "SystemExit: 0"),
+        ("their_package.policies:Idle", "has no method 'schedule'"),
         ("their_package.lacking:Mine", "No module named 'no_such_module_at_all'"),
         (":Mine", "cannot import ''"),
         (".policies:Mine", "cannot import '.policies'"),
@@ -118,3 +134,21 @@ def test_bad_options_name_the_option_and_the_known_ones(
 ) -> None:
     with pytest.raises(ConfigError, match=told):
         make_policy(policy, options)
+
+
+@pytest.mark.usefixtures("folder")
+def test_one_that_fails_while_it_is_made() -> None:
+    with pytest.raises(PolicyError, match=r"'their_package.policies:Unmade' failed.*KeyError: 'oops' \(.*:"):
+        make_policy("their_package.policies:Unmade")
+
+
+@pytest.mark.parametrize("name", ["their_package.policies:Mine", "a:b"])
+def test_a_file_alone_names_no_code(name: str) -> None:
+    with pytest.raises(ConfigError, match="not imported because a file names it: if you trust it, say so"):
+        check_named_in_data(name, ("c:d",), "say so")
+    check_named_in_data(name, (name,), "say so")
+
+
+@pytest.mark.parametrize("name", ["easy", "theirs"])
+def test_names_are_no_code(name: str) -> None:
+    check_named_in_data(name, (), "say so")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from protocol.raw import submitted
 
+from beasy_sched.errors import ProtocolError
 from beasy_sched.model import events as e
 from beasy_sched.protocol import batsim4
 
@@ -43,6 +45,28 @@ def test_fields_of_a_job_are_its_users() -> None:
     assert found.events[0].job.extras == {"user": "bob", "power": 12.5}
 
 
-def test_only_so_many_unknown_fields_are_told() -> None:
+def test_only_so_many_unknown_fields_are_kept_and_one_more() -> None:
     many = ",".join(f'"f{number}":0' for number in range(10_000))
-    assert len(batsim4.decode_message(f'{{"now":1,"events":[],{many}}}'.encode()).unknown_fields) == 100
+    assert len(batsim4.decode_message(f'{{"now":1,"events":[],{many}}}'.encode()).unknown_fields) == 101
+
+
+def test_a_long_type_is_cut() -> None:
+    raw = b'{"now":1,"events":[{"timestamp":1,"type":"%s"}]}' % (b"x" * 1_000_000)
+    (event,) = batsim4.decode_message(raw).events
+    assert isinstance(event, e.UnknownEvent)
+    assert len(event.type) < 300
+
+
+def test_a_message_of_more_hosts_than_the_cap() -> None:
+    event = (
+        b'{"timestamp":1,"type":"JOB_COMPLETED","data":{"job_id":"w0!1","job_state":"COMPLETED_SUCCESSFULLY",'
+        b'"alloc":"0-999999"}}'
+    )
+    with pytest.raises(ProtocolError, match=r"more than 20,000,000 hosts in all - at `\$.events\[20\].data`"):
+        batsim4.decode_message(b'{"now":1,"events":[%s]}' % b",".join([event] * 100))
+
+
+def test_a_reply_of_more_hosts_than_the_cap() -> None:
+    event = b'{"timestamp":1,"type":"EXECUTE_JOB","data":{"job_id":"w0!1","alloc":"0-999999"}}'
+    with pytest.raises(ProtocolError, match="more than 20,000,000 hosts in all"):
+        batsim4.decode_reply(b'{"now":1,"events":[%s]}' % b",".join([event] * 100))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_files_that_need_not_be_there(tmp_path: Path) -> None:
         ),
         (
             "energy_trace.csv",
-            "step,start_s\n0,0\n1,x\n",
+            "step,start_s,duration_s\n0,0,1\n1,x,1\n",
             r":3: is no row of an energy trace: could not convert",
         ),
     ],
@@ -124,3 +125,33 @@ def test_records_of_different_runs_are_refused(tmp_path: Path) -> None:
         check_same_run(prefix)
     Path(f"{prefix}_jobs.csv").unlink()
     check_same_run(prefix)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('{"time":1e300,"action":"start"}', "Expected `float` <="),
+        ('{"time":1,"action":"start","hosts":"0-9999999999"}', "is not a host id or an interval"),
+        ('{"time":1,"action":"start","hosts":"5-1"}', "runs backwards"),
+        ('{"time":1,"action":"postpone","facts":{"waited_s":"long"}}', "facts.waited_s: found 'long'"),
+        ('{"time":1,"action":"postpone","facts":{"x_s":1e30}}', "is no decision"),
+        ("[" * 100_000, "is no decision"),
+    ],
+)
+def test_lines_of_the_log_that_are_none(tmp_path: Path, line: str, told: str) -> None:
+    log = Path(f"{write_run(tmp_path)}_decisions.jsonl")
+    log.write_text(line + "\n", "utf-8")
+    with pytest.raises(InputError, match=rf"decisions.jsonl:1: .*{re.escape(told)}"):
+        list(read_decisions(str(tmp_path / "run")))
+
+
+@pytest.mark.parametrize("header", ["begin", "nan"])
+def test_a_trace_without_what_every_step_has(tmp_path: Path, header: str) -> None:
+    trace = Path(f"{write_run(tmp_path)}_energy_trace.csv")
+    text = trace.read_text("utf-8")
+    wrong = text.replace("step,", "begin,", 1) if header == "begin" else text.replace(",20.0", ",nan")
+    trace.write_text(wrong, "utf-8")
+    with pytest.raises(
+        InputError, match=r"energy_trace.csv:\d+: is no row of an energy trace: (it has no step|found 'nan')"
+    ):
+        list(read_trace(str(tmp_path / "run")))

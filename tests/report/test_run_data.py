@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hand_run import DECISIONS, JOBS, TRACE, summary, write_run
+from hand_run import DECISIONS, JOBS, PSTATES, STATES, TRACE, summary, write_run
 
 from beasy_sched.errors import InputError
 from beasy_sched.report.run_data import OUTCOMES, read_run_data
@@ -57,14 +57,30 @@ def test_nothing_but_a_summary(tmp_path: Path) -> None:
     [
         ({"jobs": "job_id\n1\n"}, r"a_jobs.csv: has no column 'workload_name'"),
         ({"jobs": JOBS.replace("REJECTED", "EATEN")}, r"final_state: found 'EATEN', expected COMP"),
-        ({"jobs": JOBS.replace(",50.000000", ",soon")}, r"a_jobs.csv: holds a time that is no number"),
+        ({"jobs": JOBS.replace(",50.000000", ",soon")}, r"jobs.csv:3: starting_time: found soon"),
         ({"decisions": json.dumps(DECISIONS[0]) + '\n{"action":"kill"\n'}, r"a_decisions.jsonl:2: is dam"),
         ({"decisions": '{"action":"kill","time":"soon"}\n'}, r"jsonl:1: is damaged: Expected `float`"),
         ({"summary": "[1"}, r"a_summary.json: is not JSON"),
         ({"summary": json.dumps({"jobs": {}})}, r"is not a summary of a run: it has no 'settings'"),
         ({"energy_trace": "start_s\n0\n"}, r"a_energy_trace.csv: has no column 'duration_s'"),
-        ({"energy_trace": TRACE.rstrip().rpartition(",")[0] + "\n"}, r"trace.csv:5: residual_j: found nan"),
+        ({"energy_trace": TRACE.rstrip().rpartition(",")[0] + "\n"}, r"csv:5: residual_j: found"),
         ({"energy_trace": "\n"}, r"a_energy_trace.csv: cannot be read as a table"),
+        ({"energy_trace": TRACE.replace("2,200.0", "2,50.0")}, r"trace.csv:4: start_s: found 50 after 100"),
+        ({"jobs": JOBS.replace("20.000000,1,", "20.000000,1e300,")}, r"jobs.csv:3: requested_number_of_res"),
+        ({"jobs": JOBS.replace(",50.000000", ",")}, r"jobs.csv:3: has a starting_time or a finish_time alo"),
+        ({"machine_states": STATES.replace("\n100,", "\nlater,")}, r"states.csv:5: time: found later, exp"),
+        ({"machine_states": STATES.replace("\n100,", "\n1,")}, r"states.csv:5: time: found 1 after 10"),
+        ({"machine_states": STATES.replace("0,0,2,0,2", "0,0,2,0,x")}, r"states.csv:5: nb_computing: found"),
+        ({"pstate_changes": PSTATES.replace("150,1,4", "150,1,1e400")}, r"changes.csv:5: new_pstate: found"),
+        ({"pstate_changes": PSTATES.replace("150,1,4", "150,1,")}, r"csv:5: new_pstate: found nothing"),
+        ({"decisions": '{"action":"kill","time":1e300}\n'}, r"jsonl:1: is damaged: Expected `float` <="),
+        ({"summary": json.dumps([1])}, r"a_summary.json: is not the summary of a run"),
+        ({"summary": "[" * 100_000}, r"a_summary.json: is nested too deeply"),
+        ({"summary": json.dumps(summary(end_s=float("nan")))}, r"a_summary.json: is not JSON: NaN"),
+        ({"summary": json.dumps(summary(jobs=[1]))}, r"is not a summary of a run: Expected `object`, got"),
+        ({"summary": json.dumps(summary(warnings=7))}, r"Expected `array`, got `int` - at `\$.warnings`"),
+        ({"summary": json.dumps(summary(site={"soc_start_pct": "x"}))}, r"site.soc_start_pct: found 'x'"),
+        ({"summary": json.dumps(summary(hosts=10**30))}, r"a_summary.json: is not a summary of a run"),
     ],
 )  # fmt: skip
 def test_damaged_files(tmp_path: Path, changes: dict[str, str], message: str) -> None:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
+import sys
+from copy import copy
+from typing import Any
 
 import numpy as np
 import pytest
-from talk import Scripted, Talk, completed, hosts, start, submitted
-from worlds import FAST, SLEEP_FIRST, SLOW
+from talk import Scripted, Talk, completed, hosts, small_battery, start, submitted
+from worlds import FAST, SLEEP_FIRST, SLOW, plans_of
 
 from beasy_sched.errors import BeasyError, ConfigError, PeerError, PolicyError
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.job import Job
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.policies.actions import Reject, Start
+from beasy_sched.policies.actions import Action, CallAt, MeasureEnergy, Postpone, Reject, SetPState, Start
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.policies.view import View
 from beasy_sched.session import Session, SessionOptions
+from beasy_sched.session.power import EnergySource
 from beasy_sched.session.resources import platform_of
 
 
@@ -131,7 +138,7 @@ def test_a_running_job_cannot_be_rejected() -> None:
 
 
 def test_what_is_no_action_is_the_policys_fault() -> None:
-    with pytest.raises(PolicyError, match="'scripted' returned 'start', which is no action"):
+    with pytest.raises(PolicyError, match="'scripted' at 0 s: schedule returned 'start', which is no action"):
         Talk().ask(0.0, lambda view: ["start"])  # type: ignore[list-item]
 
 
@@ -139,6 +146,115 @@ def test_a_policy_can_reject() -> None:
     talk = Talk()
     found = talk.ask(0.0, lambda view: [Reject(view.queue.first, "why not")], submitted(0.0, "a"))
     assert found == [d.RejectJob(0.0, "w0!a")]
+
+
+def leave(view: View) -> list[Action]:
+    sys.exit(0)
+
+
+class Unshowable:
+    def __repr__(self) -> str:
+        raise ValueError
+
+
+def renamed(view: View) -> list[Action]:
+    job = first(view)
+    job.id = 7  # type: ignore[assignment]
+    return [Reject(job)]
+
+
+def first(view: View) -> Job:
+    job = view.queue.first
+    assert job is not None
+    return job
+
+
+@pytest.mark.parametrize(
+    ("say", "told"),
+    [
+        (leave, r"failed at 1 s, in schedule: SystemExit: 0 \(.*test_messages.py:\d+\)"),
+        (lambda view: None, "schedule returned None, expected a list of actions"),
+        (lambda view: "start", "schedule returned 'start', expected a list of actions"),
+        (lambda view: {"a": 1}, "expected a list of actions"),
+        (lambda view: [Unshowable()], "returned a Unshowable, which is no action"),
+        (lambda view: [CallAt("x")], "returned CallAt with at 'x': expected a time"),
+        (lambda view: [CallAt(10**400)], "CallAt with at 1000+"),
+        (lambda view: [Start(first(view), [0])], r"Start with hosts \[0\]: expected a HostSet"),
+        (lambda view: [Start(first(view), HostSet([0]))], "expected an array of whole numbers"),
+        (lambda view: [Start(first(view), HostSet(np.array([0.0])))], "expected an array of whole numbers"),
+        (lambda view: [Start(first(view), HostSet.of([0.5]))], "'float' object cannot be interpreted"),
+        (lambda view: [Start("w0!a", HostSet.of([0]))], "Start with job 'w0!a': expected a Job"),
+        (lambda view: [Start(copy(first(view)), HostSet.of([0]))], "w0!a is not in the queue: was it copied"),
+        (lambda view: [Reject(copy(first(view)))], "w0!a is not in the queue: was it copied"),
+        (lambda view: [Start(first(view), HostSet.of([0]), 7)], "Start with rule 7: expected a text"),
+        (lambda view: [Postpone(first(view), "r", [1])], r"Postpone with facts \[1\]: expected a dict"),
+        (lambda view: [Postpone(first(view), "r", {"a": [1]})], r"facts \{'a': \[1\]\}: expected numbers"),
+        (lambda view: [Postpone(first(view), "r", {1: 1})], r"facts \{1: 1\}: expected numbers"),
+        (lambda view: [Postpone(first(view), "r", {"a": 10**400})], r"facts \{'a': 1000+"),
+        (renamed, "Reject with job w0!a, which the policy has changed"),
+        (lambda view: [SetPState(HostSet.of([0]), 1.0)], "SetPState with pstate 1.0: expected a whole"),
+        (lambda view: [SetPState(HostSet.of([0]), 10**30)], "is neither a computing nor the sleep state"),
+        (lambda view: view.running.clear(), "no attribute 'clear'"),
+        (lambda view: view.queue.res.fill(0), "read-only"),
+    ],
+)
+def test_whatever_a_policy_gets_wrong_is_told_with_its_name_and_call(say: Any, told: str) -> None:
+    talk = Talk()
+    with pytest.raises(PolicyError, match=told) as found:
+        talk.ask(1.0, say, submitted(1.0, "a"))
+    assert "'scripted'" in str(found.value) or "w0!a" in str(found.value) or "P-state" in str(found.value)
+    assert not talk.session.cluster.running
+
+
+def test_a_policy_that_overwrites_its_view_harms_nobody_else() -> None:
+    talk = Talk()
+
+    def overwrite(view: View) -> list[Action]:
+        view.now = view.arrived = view.ended = view.budget = "mine"  # type: ignore[assignment]
+        return []
+
+    talk.ask(1.0, overwrite, submitted(1.0, "a"))
+    talk.ask(2.0, lambda view: [Start(first(view), HostSet.of([0]))], submitted(2.0, "b"))
+    talk.at(3.0, completed(3.0, "a"))
+    assert talk.session.view.now == 3.0
+
+
+def test_hosts_of_a_job_are_a_copy_of_the_policys() -> None:
+    talk, ids = Talk(), np.array([1])
+    told = talk.ask(1.0, lambda view: [Start(first(view), HostSet(ids, "3"))], submitted(1.0, "a"))
+    ids[0] = 2
+    talk.at(2.0, completed(2.0, "a", "1"))
+    assert told == [d.ExecuteJob(1.0, "w0!a", HostSet.of([1]))]
+    assert [str(x.alloc) for x in told if isinstance(x, d.ExecuteJob)] == ["1"]
+    assert talk.session.cluster.free.all()
+
+
+def test_only_so_much_of_what_is_unknown_is_told() -> None:
+    talk = Talk()
+    talk.at(1.0, *(e.UnknownEvent(1.0, f"TYPE{number}", None) for number in range(30_000)))
+    talk.at(2.0, e.UnknownEvent(2.0, "x" * 1_000_000, None))
+    warnings = talk.session.warnings
+    assert len(warnings) == 101
+    assert warnings[0] == "unknown event type 'TYPE0' (ignored)"
+    assert warnings[-1] == "more unknown event types and fields than 100: the others are not named"
+
+
+def test_a_long_type_is_cut() -> None:
+    talk = Talk()
+    talk.at(1.0, e.UnknownEvent(1.0, "x" * 1_000_000, None))
+    assert len(talk.session.warnings[0]) < 300
+
+
+@pytest.mark.parametrize("name", ["beasy", "peak", "next", "last", "workload"])
+def test_a_policy_that_reckons_with_speeds_says_so_where_there_are_none(name: str) -> None:
+    properties = {key: text for key, text in host_properties(FAST).items() if key != "speed_per_state"}
+    site = small_battery()
+    platform = Platform((FAST,), np.zeros(1, dtype=np.intp), ("n0",))
+    plans = plans_of(site, platform, [np.zeros((3, 1), dtype=np.int8)])
+    session = Session(make_policy(name), SessionOptions(site=site, plans=plans, energy=EnergySource.MODEL))
+    begins = e.SimulationBegins(0.0, (e.Resource(0, "n0", properties=properties),))
+    with pytest.raises(ConfigError, match=r"reckons with the servers' speeds.*host 'n0'.*-p/--platform"):
+        session.step(e.Message(0.0, [begins]))
 
 
 @pytest.mark.parametrize("say", [lambda view: view.oops, lambda view: 1 / 0, lambda view: None])
@@ -149,7 +265,11 @@ def test_whatever_a_policy_raises_is_told_in_one_message(say: object) -> None:
 
 def test_a_policy_cannot_write_to_what_it_sees() -> None:
     view = Talk().session.view
-    for array in (view.host_state, view.pstate, view.available, view.state_since_s):
+    arrays = (
+        view.host_state, view.pstate, view.available, view.state_since_s, view.sleep_wished(),
+        view.waking_wished(), view.state_counts, view.platform.kind_of, view.power_model.idle_w,
+    )  # fmt: skip
+    for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
     view.free_mask()[:] = False
@@ -261,3 +381,16 @@ def test_production_without_a_site_is_passed_over() -> None:
 
 def test_start_is_the_policys_word() -> None:
     assert Start.__struct_fields__ == ("job", "hosts", "rule", "facts")
+
+
+@pytest.mark.parametrize("say", [lambda view: [CallAt(-1.0)], lambda view: [MeasureEnergy()]])
+def test_a_policy_that_keeps_itself_busy_is_stopped(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beasy_sched.session.session.MOST_RESTLESS", 100)
+    talk = Talk()
+    for number in range(300):  # with news in between it may go on
+        talk.ask(1.0 + number, say, submitted(1.0 + number, f"a{number}"))
+    times = [1000.0 + number / 1000 for number in range(101)]
+    for now in times[:-1]:
+        talk.ask(now, say, e.RequestedCall(now), e.EnergyAnswer(now, 1.0))
+    with pytest.raises(PolicyError, match=r"100 times to be called at once, or measured.*it would never end"):
+        talk.ask(times[-1], say, e.RequestedCall(times[-1]), e.EnergyAnswer(times[-1], 1.0))

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from beasy_sched.model import decisions as d
-from beasy_sched.protocol.batsim4.fields import read_hosts, read_pstate
+from beasy_sched.protocol.batsim4.fields import add_hosts, read_hosts, read_pstate
 from beasy_sched.protocol.wire import decode_envelope, fault, reader
 
 # --- writing (the scheduler's side) ---
@@ -130,6 +130,7 @@ def decode_reply(raw: bytes) -> d.Reply:
     """Read a scheduler's reply, as strictly as Batsim does. Raises ProtocolError."""
     envelope = decode_envelope(raw, [])
     decisions: list[d.Decision] = []
+    hosts = 0
     for index, event in enumerate(envelope.events):
         path = f"$.events[{index}]"
         read = _DECISION_READERS.get(event.type)
@@ -141,7 +142,12 @@ def decode_reply(raw: bytes) -> d.Reply:
                 f"timestamp {event.timestamp:g} of event {index} should be lower than or equal to"
                 f" now={envelope.now:g}",
             )
-        decisions.append(read(event.timestamp, event.data, f"{path}.data"))
+        decision = read(event.timestamp, event.data, f"{path}.data")
+        decisions.append(decision)
+        if type(decision) is d.ExecuteJob:
+            hosts = add_hosts(hosts, decision.alloc, path)
+        elif type(decision) is d.SetResourceState:
+            hosts = add_hosts(hosts, decision.resources, path)
     return d.Reply(envelope.now, decisions)
 
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from beasy_sched.limits import MOST_UNKNOWN, shortened
 from beasy_sched.model import events as e
-from beasy_sched.protocol.batsim4.fields import read_hosts, read_pstate
+from beasy_sched.protocol.batsim4.fields import add_hosts, read_hosts, read_pstate
 from beasy_sched.protocol.json_text import dump
 from beasy_sched.protocol.wire import Unknown, convert_at, decode_envelope, fault, reader
 
@@ -18,8 +19,6 @@ NO_WALLTIME = -1
 _MOST_HOSTS = 2**31 - 1
 _LONGEST_TIME_S = 1e300
 """Integers of any length are JSON, but not times."""
-_MOST_UNKNOWN = 100
-"""So many paths of unknown fields tell what there is to tell."""
 
 
 # --- what each event carries ---
@@ -101,14 +100,20 @@ def decode_message(raw: bytes) -> e.Message:
     unknown: Unknown = []
     envelope = decode_envelope(raw, unknown)
     events: list[e.Event] = []
+    hosts = 0
     for index, event in enumerate(envelope.events):
         read = _EVENT_READERS.get(event.type)
         path = f"$.events[{index}].data"
         if read is None:
-            events.append(e.UnknownEvent(event.timestamp, event.type, event.data))
-        else:
-            events.append(read(event.timestamp, event.data, path, unknown))
-    return e.Message(envelope.now, events, tuple(unknown[:_MOST_UNKNOWN]))
+            events.append(e.UnknownEvent(event.timestamp, shortened(event.type), event.data))
+            continue
+        decoded = read(event.timestamp, event.data, path, unknown)
+        events.append(decoded)
+        if type(decoded) is e.JobCompleted:
+            hosts = add_hosts(hosts, decoded.alloc, path)
+        elif type(decoded) is e.ResourceStateChanged:
+            hosts = add_hosts(hosts, decoded.resources, path)
+    return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
 
 
 def _read_begins(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:

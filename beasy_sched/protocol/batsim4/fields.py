@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from beasy_sched.limits import MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import fault
 
@@ -19,6 +20,14 @@ def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
     if some and not len(hosts):
         raise fault(path, "no hosts are named: expected intervals such as '0-3 5'")
     return hosts
+
+
+def add_hosts(count: int, hosts: HostSet, path: str) -> int:
+    """Add a set's size to that of the message's other sets. Raises ProtocolError for too many in all."""
+    count += len(hosts)
+    if count > MOST_HOSTS_NAMED:
+        raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in all")
+    return count
 
 
 def read_pstate(text: str, path: str) -> int:

@@ -1,0 +1,38 @@
+"""How much of what comes from outside is read or kept: the caps, once.
+
+They are far above anything real, and keep a damaged or hostile file or peer from filling memory.
+docs/decisions/limits.md tells them to users.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MOST_HOSTS: Final = 1_000_000
+"""Of a platform, and in one set of hosts such as ``0-3 5``."""
+MOST_PSTATES: Final = 127
+"""Of a host, those of sleep and transitions among them."""
+MOST_HOSTS_NAMED: Final = 20_000_000
+"""In all sets of hosts of one message, or of one file of events."""
+MOST_UNPACKED_BYTES: Final = 1 << 30
+"""What a compressed trace, or a plan file, may unpack to."""
+MOST_TABLE_BYTES: Final = 1 << 28
+"""What a table of weather or power may have, unpacked: it is held in memory as text."""
+MOST_MESSAGE_BYTES: Final = 1 << 31
+"""Of one message of a simulator's."""
+MOST_UNKNOWN: Final = 100
+"""Unknown event types and fields that a run's warnings name; one more line says that there were others."""
+LONGEST_NAME: Final = 200
+"""Characters of a name, or of a text that was found, that a message repeats."""
+LONGEST_ERROR: Final = 4000
+"""Characters of an error's whole message."""
+MOST_ACTIONS: Final = 10_000_000
+"""Actions that a policy may return at once."""
+
+MOST_RESTLESS: Final = 20_000
+"""Times that a policy may ask to be called at once, or measure, within a simulated minute of no news."""
+
+
+def shortened(text: str, longest: int = LONGEST_NAME) -> str:
+    """Return ``text``, cut to ``longest`` characters and marked where it was longer."""
+    return text if len(text) <= longest else f"{text[:longest]}..."
