@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from beasy_sched.errors import PeerError
+from beasy_sched.limits import LARGEST_POWER_W
 from beasy_sched.model.events import JobSubmitted
 from beasy_sched.model.hosts import HostSet
 
@@ -37,7 +38,7 @@ def power_of(data: Mapping[str, Any]) -> float:
             power_w = float(value)
         except OverflowError:
             power_w = math.inf
-    if not 0 <= power_w < math.inf:
+    if not 0 <= power_w <= LARGEST_POWER_W:
         raise PeerError(
             f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
         )
