@@ -29,6 +29,12 @@ LONGEST_ERROR: Final = 4000
 MOST_ACTIONS: Final = 10_000_000
 """Actions that a policy may return at once."""
 
+LATEST_S: Final = 1e15
+"""No time of a simulation is later, s; sums over time stay finite."""
+LARGEST_POWER_W: Final = 1e15
+"""Of a site's production, or of one host."""
+LARGEST_ENERGY_J: Final = 1e30
+"""That a simulator's meter may show."""
 MOST_RESTLESS: Final = 20_000
 """Times that a policy may ask to be called at once, or measure, within a simulated minute of no news."""
 

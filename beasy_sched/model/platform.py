@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.limits import MOST_PSTATES
+from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_PSTATES
 from beasy_sched.model.hosts import read_only
 
 SPEEDS_PROPERTY = "speed_per_state"
@@ -139,10 +139,11 @@ class ServerKind:
             )
         named = [p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)]
         known = max(speeds, powers)
+        too_many = max(known, *(p + 1 for p in named), 0) > MOST_PSTATES
+        if (not known and (too_many or min(named, default=0) < 0)) or known > MOST_PSTATES:
+            raise ConfigError(f"P-states are numbered 0 to {MOST_PSTATES - 1} at most")
         if known and not all(0 <= pstate < known for pstate in named):
             raise ConfigError(f"sleep_pstates names P-states {named}, but there are only 0 to {known - 1}")
-        if max(known, *(p + 1 for p in named), 0) > MOST_PSTATES or min(named, default=0) < 0:
-            raise ConfigError(f"P-states are numbered 0 to {MOST_PSTATES - 1} at most")
         if any(len({s.pstate, s.off_pstate, s.on_pstate}) < 3 for s in self.sleeps):
             raise ConfigError(
                 "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
@@ -151,6 +152,8 @@ class ServerKind:
             raise ConfigError(self.none_computes)
         if speeds and min(self.speeds_flops[p] for p in range(speeds) if p not in self.asleep_in) <= 0:
             raise ConfigError("the speeds of computing and transition P-states must be above 0")
+        if max(self.off_duration_s(), self.on_duration_s()) > LATEST_S:
+            raise ConfigError("the speeds of transition P-states make transitions last for ever")
 
     @property
     def none_computes(self) -> str:
@@ -288,7 +291,7 @@ def _watts(name: str, text: str, three: str) -> list[list[float]]:
             watts = [float(value) for value in entry.split(":")]
         except ValueError:
             watts = []
-        if len(watts) not in (2, 3) or not all(0.0 <= watt < math.inf for watt in watts):
+        if len(watts) not in (2, 3) or not all(0.0 <= watt <= LARGEST_POWER_W for watt in watts):
             raise ConfigError(f"{name}: {entry!r} is not 'idle:full' or {three!r} in watts")
         rows.append(watts)
     return rows

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from beasy_sched.errors import InputError
-from beasy_sched.limits import shortened
+from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model.hosts import HostSet
 
 _DECISIONS = "_decisions.jsonl"
@@ -20,7 +20,6 @@ _SAME_START_S = 10.0
 """By how much the scheduler's and the simulator's word on a start may differ: by the latency of messages."""
 _STEP = ("step", "start_s", "duration_s")
 """What every row of an energy trace has."""
-_LATEST_S = 1e15
 _LARGEST = 1e18
 
 
@@ -31,7 +30,7 @@ _COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "h
 class Decision(msgspec.Struct, gc=False):
     """One line of the decision log."""
 
-    time: Annotated[float, msgspec.Meta(ge=0, le=_LATEST_S)]
+    time: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
     action: str
     job: str = ""
     hosts: str = ""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.errors import InputError
-from beasy_sched.limits import MOST_HOSTS, shortened
+from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
 from beasy_sched.model.job import JobState
 from beasy_sched.report.explain_records import compare_starts, read_starts
 from beasy_sched.results import Run
@@ -37,8 +37,6 @@ _BATSIM_STATES = {
     "COMPLETED_KILLED": JobState.KILLED,
     "REJECTED": JobState.REJECTED,
 }
-LATEST_S = 1e15
-"""No time of a run is later: the charts' arithmetic would fail on it."""
 _LARGEST = 1e18
 RUN_OVER = "the run is over"
 """The rule under which a run's end kills what still runs, and rejects what still waits."""

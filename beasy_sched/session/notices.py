@@ -10,6 +10,7 @@ import numpy as np
 
 from beasy_sched.errors import PeerError
 from beasy_sched.formats.power_events import POWER_FIELD
+from beasy_sched.limits import LARGEST_POWER_W
 from beasy_sched.model.events import JobSubmitted
 from beasy_sched.model.hosts import HostSet
 
@@ -35,7 +36,7 @@ def power_of(data: Mapping[str, Any]) -> float:
             power_w = float(value)
         except OverflowError:
             power_w = math.inf
-    if not 0 <= power_w < math.inf:
+    if not 0 <= power_w <= LARGEST_POWER_W:
         raise PeerError(
             f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
         )

@@ -12,7 +12,7 @@ import numpy as np
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.formats.power_events import POWER_FIELD
-from beasy_sched.limits import MOST_RESTLESS, MOST_UNKNOWN, shortened
+from beasy_sched.limits import LARGEST_ENERGY_J, LATEST_S, MOST_RESTLESS, MOST_UNKNOWN, shortened
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
@@ -111,6 +111,8 @@ class Session:
         """
         if message.now < self.now - TIME_TOLERANCE_S:
             raise PeerError(f"time runs backwards: the message says {message.now}, after {self.now}")
+        if not abs(message.now) <= LATEST_S:
+            raise PeerError(f"the message says {message.now:g} s: no simulation lasts so long")
         self.now = message.now
         self._decisions = []
         if self.cluster is not None:
@@ -121,6 +123,8 @@ class Session:
         if message.now > self._restless_until or not _NO_NEWS.issuperset(map(type, message.events)):
             self._restless, self._restless_until = 0, message.now + 60.0
         for event in message.events:
+            if not abs(event.timestamp) <= LATEST_S:
+                raise PeerError(f"an event's timestamp is {event.timestamp:g} s: no simulation lasts so long")
             self._handlers[type(event)](event)
         for path in message.unknown_fields:
             self._warn_of_unknown(f"unknown field {path.rpartition('].')[2]} (ignored)")
@@ -276,6 +280,8 @@ class Session:
         self._calls.arrived(event.timestamp)
 
     def _on_answer(self, event: e.EnergyAnswer) -> None:
+        if not 0 <= event.consumed_energy_j <= LARGEST_ENERGY_J:
+            raise PeerError(f"ANSWER: found consumed_energy {event.consumed_energy_j:g}, expected joules")
         self.view.measured = Measurement(event.timestamp, event.consumed_energy_j)
         if self._queries and self._queries.popleft() and self.power is not None:
             self.power.answer_j = event.consumed_energy_j

@@ -394,3 +394,24 @@ def test_a_policy_that_keeps_itself_busy_is_stopped(say: Any, monkeypatch: pytes
         talk.ask(now, say, e.RequestedCall(now), e.EnergyAnswer(now, 1.0))
     with pytest.raises(PolicyError, match=r"100 times to be called at once, or measured.*it would never end"):
         talk.ask(times[-1], say, e.RequestedCall(times[-1]), e.EnergyAnswer(times[-1], 1.0))
+
+
+@pytest.mark.parametrize(
+    ("now", "event", "told"),
+    [
+        (1e308, e.RequestedCall(1.0), "the message says 1e.308 s"),
+        (math.nan, e.RequestedCall(1.0), "the message says nan"),
+        (2.0, e.RequestedCall(1e308), "an event's timestamp is 1e.308 s"),
+        (2.0, e.EnergyAnswer(2.0, 1e308), "found consumed_energy 1e.308"),
+        (2.0, e.EnergyAnswer(2.0, -1.0), "found consumed_energy -1"),
+        (
+            2.0,
+            e.Notify(2.0, "power", {"type": "power", "power_available": 1e308}),
+            "found power_available 1e.308",
+        ),
+    ],
+)
+def test_numbers_beyond_any_simulation_are_the_peers_fault(now: float, event: e.Event, told: str) -> None:
+    talk = Talk(site=small_battery(), energy=EnergySource.MODEL)
+    with pytest.raises(PeerError, match=told):
+        talk.at(now, event)
