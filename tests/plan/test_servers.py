@@ -17,11 +17,14 @@ from plan.server_cases import (
 )
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.platform import preset_platform
+from beasy_sched.generate.platform import build_platform, preset_platform
+from beasy_sched.generate.server_spec import PState, ServerSpec
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.plan import server_search
 from beasy_sched.plan.outcome import SolverStatus
 from beasy_sched.plan.server_energy import server_plan_energy_j, server_plan_flops
+from beasy_sched.plan.server_fill import Trajectory, fill
+from beasy_sched.plan.server_setup import ServerSetup
 from beasy_sched.plan.server_start import ServerStart
 from beasy_sched.plan.servers import ServerPlan, ServerRules, least_power_w, plan_servers
 
@@ -97,6 +100,17 @@ def test_servers_that_cannot_sleep_stay_on() -> None:
     assert plan.outcome.status is SolverStatus.OPTIMAL
     assert set(plan.states[:, always].ravel().tolist()) == {0}
     assert (plan.states[1:, ~always] == SLEEP).all()
+
+
+def test_what_is_left_buys_speeds_off_the_best_line() -> None:
+    """From 50 W to 100 W is the best bargain, but where 45 W are left, 90 W are better than 50 W."""
+    speeds = PState(10.0, 100.0), PState(6.5, 90.0), PState(5.0, 50.0)
+    platform = build_platform([(ServerSpec(name="bent", idle_w=30.0, pstates=speeds), 2)])
+    setup = ServerSetup.of(platform, ServerStart.all_on(platform), ServerRules(), STEP_S, 0)
+    problem = setup.problem(np.array([100.0, 145.0, 195.0, 200.0]) * STEP_S)
+    none = np.zeros(4, dtype=np.int64)
+    (counts,) = fill(problem, (Trajectory(none + 2, none, none),))
+    assert counts.whole.tolist() == [[2, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 2]]
 
 
 def test_a_short_spike_is_not_followed_unless_the_rules_let_it() -> None:
