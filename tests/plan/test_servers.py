@@ -20,7 +20,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.generate.platform import build_platform, preset_platform
 from beasy_sched.generate.server_spec import PState, ServerSpec
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.plan import server_search
+from beasy_sched.plan import server_energy, server_search
 from beasy_sched.plan.outcome import SolverStatus
 from beasy_sched.plan.server_energy import server_plan_energy_j, server_plan_flops
 from beasy_sched.plan.server_fill import Trajectory, fill
@@ -48,6 +48,16 @@ def test_energy_and_flops_of_transitions_are_exact() -> None:
         (60 * 90.0 + 240 * 95.0) + (60 * 90.0 + 240 * 80.0),
     ]
     assert server_plan_flops(platform, states, STEP_S, before).tolist() == [300 * 10e9, 0.0, 240 * 13e9]
+
+
+def test_a_long_plan_is_counted_in_pieces_that_know_the_step_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = tiny_platform(quick=2)
+    states = np.array([[0, SLEEP], [SLEEP, 1], [1, 1], [SLEEP, SLEEP], [2, SLEEP]], dtype=np.int8)
+    before = np.array([SLEEP, 0], dtype=np.int8)
+    whole = [count(platform, states, STEP_S, before) for count in (server_plan_energy_j, server_plan_flops)]
+    monkeypatch.setattr(server_energy, "_CELLS_A_PIECE", 4)
+    pieces = [count(platform, states, STEP_S, before) for count in (server_plan_energy_j, server_plan_flops)]
+    np.testing.assert_array_equal(pieces, whole)
 
 
 def test_an_envelope_above_everything_runs_all_at_top_speed() -> None:

@@ -45,7 +45,7 @@ def test_runs_of_free_hosts(free: list[bool], wanted: list[int]) -> None:
 
 
 def promised() -> tuple[AnyHosts, Cluster]:
-    """Of four hosts two are busy until 100 s, when the first waiting job is promised the three that it wants."""
+    """Of four hosts two are busy until 100 s, when the first waiting job is promised three."""
     platform = Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4)))
     cluster, jobs = Cluster(platform), Commitments()
     running = cluster.submit(JobRequest("w0!a", 0.0, 2, "p", 100.0))
