@@ -50,6 +50,14 @@ def test_header(tmp_path: Path) -> None:
     assert reader.header_number("UnixStartTime") == 1.362e9
 
 
+def test_of_a_header_that_is_given_twice_the_first_counts(tmp_path: Path) -> None:
+    """Comments between the rows can look like headers."""
+    text = f"; MaxProcs: 64\n; MaxProcs: 32\n{row(1)}\n; MaxProcs: 16\n{row(2)}\n"
+    numbers, reader = read(write(tmp_path, text))
+    assert numbers == [1, 2]
+    assert reader.header == {"MaxProcs": "64"}
+
+
 @pytest.mark.parametrize(
     ("text", "numbers", "bad"),
     [

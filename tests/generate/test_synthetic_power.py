@@ -63,6 +63,15 @@ def test_clouds_only_take_away():
     assert overcast.sum() == pytest.approx(0.25 * clear.sum(), rel=1e-3)
 
 
+def test_the_clear_sky_of_an_interval_is_that_of_its_middle():
+    """So the intervals before noon mirror those after it, and a whole hour is near the mean of its parts."""
+    clear = SyntheticWeather(cloudiness=0)
+    by_interval = weather(clear, hours=24).columns[IRRADIANCE]
+    np.testing.assert_allclose(by_interval, by_interval[::-1], atol=2e-3)
+    hourly = synthetic_series(clear, seed=1, start_s=JUNE, hours=24, interval_s=3600).columns[IRRADIANCE]
+    np.testing.assert_allclose(hourly, by_interval.reshape(-1, 12).mean(axis=1), atol=15.0)
+
+
 def test_a_year_of_wind_has_the_distribution_and_the_memory_asked_for():
     windy = SyntheticWeather(wind_mean_m_s=6)
     speeds = np.concatenate([weather(windy, seed=s, hours=8760).columns[WIND_SPEED] for s in range(4)])

@@ -262,6 +262,37 @@ def test_random_lives(seed: int) -> None:
         assert spent_j == pytest.approx(life.by_job_j.get(job.id, 0.0), rel=1e-9, abs=1e-9)
 
 
+def test_what_may_let_a_waiting_job_start_is_told() -> None:
+    """A job's end, a waiting job that leaves, a host that comes back or wakes; not a job's start."""
+    cluster = Cluster(platform(fast=2, slow=0))
+    first, second = submit(cluster, "a"), submit(cluster, "b")
+    seen = cluster.openings
+    cluster.start(first, HostSet.of([0]), 0.0)
+    assert cluster.openings == seen
+    for happens in (
+        lambda: cluster.drop(second, JobState.REJECTED),
+        lambda: cluster.end(first.id, JobState.FINISHED, 1.0),
+        lambda: cluster.set_available(ids(1), False),
+        lambda: cluster.set_available(ids(1), True),
+        lambda: cluster.begin_switch(ids(1), HostState.SWITCHING_OFF, SLEEP, 2.0),
+        lambda: cluster.end_switch(ids(1), SLEEP, 9.0),
+        lambda: cluster.hold(ids(0), True),
+    ):
+        happens()
+        assert cluster.openings > seen
+        seen = cluster.openings
+
+
+def test_hosts_that_a_job_was_to_leave_are_left_when_it_has_ended() -> None:
+    cluster = Cluster(platform())
+    first, second = submit(cluster, "a", 2), submit(cluster, "b", 2)
+    cluster.start(first, HostSet.of([0, 1]), 0.0)
+    cluster.leaving[ids(0, 1)] = True
+    cluster.end(first.id, JobState.KILLED, 1.0)
+    cluster.start(second, HostSet.of([1, 2]), 1.0)
+    assert not cluster.leaving.any()
+
+
 def test_hosts_are_counted_by_kind_and_state() -> None:
     """The counts follow every change; here they are compared with the states themselves."""
     from worlds import FAST, SLOW, World, WorldJob, run

@@ -49,6 +49,21 @@ def test_nine_curves_by_hand(curve: tuple[str, str], expected_kwh: list[float]) 
 
 
 @pytest.mark.parametrize(
+    ("net_kw", "expected_kwh"), [(2.0, [9.5, 9.5]), (0.0, [9.5, 9.5]), (-0.1, [9.3, 9.1])]
+)
+def test_a_level_that_begins_above_the_maximum_only_falls(net_kw: float, expected_kwh: list[float]) -> None:
+    """9.5 kWh where 9 are the most: nothing is charged, and nothing is thrown away."""
+    zero, net_w = np.zeros(2), np.full(2, 1e3 * abs(net_kw))
+    demand, production = (
+        Forecast(net_w if net_kw < 0 else zero, zero),
+        Forecast(net_w if net_kw > 0 else zero, zero),
+    )
+    spec = replace(HALF, soc_max_pct=90.0)
+    found = predict(spec, 9.5 * 3.6e6, demand, production, HOUR_S)
+    np.testing.assert_allclose(found.energy_j / 3.6e6, [expected_kwh] * 9)
+
+
+@pytest.mark.parametrize(
     ("changes", "demand_kw", "production_kw", "more", "expected_kwh"),
     [
         ({}, [0, 0], [4, 4], {}, [7.0, 9.0]),

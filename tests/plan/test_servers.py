@@ -17,11 +17,14 @@ from plan.server_cases import (
 )
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.platform import preset_platform
+from beasy_sched.generate.platform import build_platform, preset_platform
+from beasy_sched.generate.server_spec import PState, ServerSpec
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.plan import server_search
+from beasy_sched.plan import server_energy, server_search
 from beasy_sched.plan.outcome import SolverStatus
 from beasy_sched.plan.server_energy import server_plan_energy_j, server_plan_flops
+from beasy_sched.plan.server_fill import Trajectory, fill
+from beasy_sched.plan.server_setup import ServerSetup
 from beasy_sched.plan.server_start import ServerStart
 from beasy_sched.plan.servers import ServerPlan, ServerRules, least_power_w, plan_servers
 
@@ -45,6 +48,16 @@ def test_energy_and_flops_of_transitions_are_exact() -> None:
         (60 * 90.0 + 240 * 95.0) + (60 * 90.0 + 240 * 80.0),
     ]
     assert server_plan_flops(platform, states, STEP_S, before).tolist() == [300 * 10e9, 0.0, 240 * 13e9]
+
+
+def test_a_long_plan_is_counted_in_pieces_that_know_the_step_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = tiny_platform(quick=2)
+    states = np.array([[0, SLEEP], [SLEEP, 1], [1, 1], [SLEEP, SLEEP], [2, SLEEP]], dtype=np.int8)
+    before = np.array([SLEEP, 0], dtype=np.int8)
+    whole = [count(platform, states, STEP_S, before) for count in (server_plan_energy_j, server_plan_flops)]
+    monkeypatch.setattr(server_energy, "_CELLS_A_PIECE", 4)
+    pieces = [count(platform, states, STEP_S, before) for count in (server_plan_energy_j, server_plan_flops)]
+    np.testing.assert_array_equal(pieces, whole)
 
 
 def test_an_envelope_above_everything_runs_all_at_top_speed() -> None:
@@ -97,6 +110,17 @@ def test_servers_that_cannot_sleep_stay_on() -> None:
     assert plan.outcome.status is SolverStatus.OPTIMAL
     assert set(plan.states[:, always].ravel().tolist()) == {0}
     assert (plan.states[1:, ~always] == SLEEP).all()
+
+
+def test_what_is_left_buys_speeds_off_the_best_line() -> None:
+    """From 50 W to 100 W is the best bargain, but where 45 W are left, 90 W are better than 50 W."""
+    speeds = PState(10.0, 100.0), PState(6.5, 90.0), PState(5.0, 50.0)
+    platform = build_platform([(ServerSpec(name="bent", idle_w=30.0, pstates=speeds), 2)])
+    setup = ServerSetup.of(platform, ServerStart.all_on(platform), ServerRules(), STEP_S, 0)
+    problem = setup.problem(np.array([100.0, 145.0, 195.0, 200.0]) * STEP_S)
+    none = np.zeros(4, dtype=np.int64)
+    (counts,) = fill(problem, (Trajectory(none + 2, none, none),))
+    assert counts.whole.tolist() == [[2, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 2]]
 
 
 def test_a_short_spike_is_not_followed_unless_the_rules_let_it() -> None:

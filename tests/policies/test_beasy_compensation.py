@@ -174,6 +174,24 @@ def test_a_full_battery_takes_no_more_so_that_spending_before_does_not_cost_the_
     assert left.levels_j()[0] == 900_000.0
 
 
+@pytest.mark.parametrize(
+    ("more_w", "levels_j"),
+    [
+        (30.0, [503_000.0, 506_000.0]),
+        (80.0, [505_000.0, 510_000.0]),
+        (-30.0, [497_000.0, 494_000.0]),
+        (-80.0, [496_000.0, 492_000.0]),
+    ],
+)
+def test_levels_keep_to_the_limits_of_charging_and_discharging(more_w, levels_j):
+    """At most 50 W in and 40 W out."""
+    left = rest("ff", charge_limit_w=50.0, discharge_limit_w=40.0)
+    left.supply_j += 100.0 * more_w
+    assert left.levels_j() == pytest.approx(levels_j)
+    left.supply_j -= 100.0 * more_w
+    assert left.levels_j(-100.0 * more_w) == pytest.approx(levels_j)
+
+
 # --- less energy than the target needs ------------------------------------------------------------------
 
 

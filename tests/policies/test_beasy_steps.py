@@ -94,3 +94,18 @@ def test_what_a_full_battery_cannot_take_is_spent_without_loss(more_w: float, ch
     steps = Steps(*[[SLOWER]] * 6, efficiency=0.5, **levels)
     steps.talk.at(0.0, submitted(0.0, "a", 1, 110.0))
     assert steps.begin(1, more_w) == changes
+
+
+def test_a_job_works_at_the_speed_of_its_slowest_server() -> None:
+    """100 s of 100 flops/s are asked for; 60 s at 50 flops/s are done at the second step."""
+    steps = Steps(*[[ON, SLOWER]] * 6)
+    steps.talk.at(0.0, submitted(0.0, "a", 2, 300.0))
+    policy, view = steps.talk.policy, steps.talk.session.view
+    assert [str(job.hosts) for job in view.running.values()] == ["0-1"]
+    (begun,) = policy.live.running_jobs(view)
+    steps.begin(1)
+    (job,) = policy.live.running_jobs(view)
+    assert begun.remaining_flops - job.remaining_flops == 60 * 50.0
+    steps.begin(2)
+    (job,) = policy.live.running_jobs(view)
+    assert begun.remaining_flops - job.remaining_flops == 120 * 50.0

@@ -22,3 +22,13 @@ def test_its_hosts_stay_reserved_and_others_may_use_those_beyond_them(res: int, 
     found = only(d.ExecuteJob, talk.at(1.0, waits))
     assert found == ([d.ExecuteJob(1.0, "w0!waits", hosts(f"0-{res - 1}"))] if starts else [])
     assert "w0!head" not in talk.session.cluster.running
+
+
+def test_energy_that_comes_within_a_step_goes_to_the_first_job() -> None:
+    """Both jobs fit, but there is energy for one: no host has come free, and yet the first one can start."""
+    options = {"priority": "arrival", "backfill": "arrival"}
+    site = small_battery(soc_pct=20.0, charge_w=1e-9)
+    talk = Talk(make_policy("easy", options), site=site, energy=EnergySource.MODEL)
+    talk.at(0.0, production(0.0, 4 * 50.0), submitted(0.0, "head"))
+    found = talk.at(1.0, production(1.0, 4 * 50.0 + 60.0), submitted(1.0, "later"))
+    assert only(d.ExecuteJob, found) == [d.ExecuteJob(1.0, "w0!head", hosts("0"))]

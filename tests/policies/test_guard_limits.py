@@ -22,7 +22,7 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import HostState
 from beasy_sched.policies.actions import Kill, SetPState
-from beasy_sched.policies.guard import committed_energy_j
+from beasy_sched.policies.guard import committed_energy_j, sleep_energy_j
 
 # --- what nothing can be done about ---
 
@@ -178,3 +178,23 @@ def test_a_server_that_falls_asleep_and_is_to_wake_is_counted_awake_again() -> N
     cluster = falling_asleep()
     energy_j = committed_energy_j(cluster, np.array([0], dtype=np.int16), 60.0, 60.0)
     assert energy_j == pytest.approx([2 * 60 + 20 * 80 + 38 * 50])
+
+
+@pytest.mark.parametrize(
+    ("wish", "left_s", "energy_j"),
+    [(-1, 1.0, 60.0), (0, 1.0, 60.0), (0, 10.0, 2 * 60.0 + 8 * 80.0), (0, 22.0, 2 * 60.0 + 20 * 80.0)],
+)
+def test_of_transitions_only_what_falls_into_the_step_counts(
+    wish: int, left_s: float, energy_j: float
+) -> None:
+    """Two seconds of falling asleep are left, and twenty of waking come after them."""
+    found_j = committed_energy_j(falling_asleep(), np.array([wish], dtype=np.int16), 60.0, left_s)
+    assert found_j == pytest.approx([energy_j])
+
+
+@pytest.mark.parametrize(("left_s", "energy_j"), [(3.0, 3 * 60.0), (7.0, 7 * 60.0), (8.0, 7 * 60.0 + 5.0)])
+def test_a_server_that_sleeps_late_in_a_step_is_still_falling_asleep_at_its_end(
+    left_s: float, energy_j: float
+) -> None:
+    cluster = Cluster(Platform((FAST,), np.zeros(1, dtype=np.intp), ("n0",)))
+    assert sleep_energy_j(cluster, np.array([0]), left_s) == pytest.approx([energy_j])

@@ -63,6 +63,13 @@ def test_metrics_over_the_jobs_that_started() -> None:
     assert metrics["bounded_slowdown_max"] == pytest.approx(2.0)
 
 
+def test_no_slowdown_is_below_one() -> None:
+    """A job of 1 s that does not wait: 1/10 by the bound."""
+    outcomes = Outcomes()
+    outcomes.add(ended("a", S.FINISHED, 10.0, 11.0))
+    assert outcomes.metrics()["bounded_slowdown_mean"] == 1.0
+
+
 def test_of_no_job_there_are_no_means() -> None:
     metrics = Outcomes().metrics()
     assert metrics["started"] == 0

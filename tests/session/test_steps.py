@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
 import pytest
 from talk import Talk, completed, only, production, small_battery, start, submitted
+from worlds import FAST, plans_of
 
+from beasy_sched.energy.hydrogen import HydrogenSpec
+from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.platform import ServerKind
+from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.policies.actions import SetPState
 from beasy_sched.session import Session, SessionOptions
 from beasy_sched.session.power import EnergySource
@@ -203,3 +209,27 @@ def test_kinds_that_cannot_sleep_do() -> None:
     talk.run_job(0.0, "a", "0")
     talk.at(60.0, production(60.0, 0.0))
     assert record(talk).demand_w == 150.0
+
+
+# --- the plan's hydrogen ---
+
+
+def test_a_step_is_settled_with_the_hydrogen_planned_for_it() -> None:
+    """The fuel cell gives 100 W in the first step, the electrolyzer takes 50 W in the second."""
+    hydrogen = HydrogenSpec(1.0, 0.5, 0.0, electrolyzer_max_w=200.0, fuel_cell_max_w=200.0)
+    site = small_battery()
+    site = dataclasses.replace(site, storage=Storage(site.storage.battery, hydrogen))
+    platform = Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4)))
+    plans = plans_of(site, platform, [np.zeros((3, 4), dtype=np.int8)], [100.0, -50.0, 0.0])
+    talk = Talk(site=site, energy=EnergySource.MODEL, plans=plans)
+    supplies_j = []
+    for now in (0.0, 60.0, 120.0):
+        talk.at(now, production(now, 200.0))
+        supplies_j.append(talk.session.power.budget.supply_j - 60 * 200.0)
+    talk.at(180.0, production(180.0, 200.0))
+    records = [record(talk, step) for step in range(3)]
+    assert [each.planned_fuel_cell_w for each in records] == [100.0, 0.0, 0.0]
+    assert [each.planned_electrolyzer_w for each in records] == [0.0, 50.0, 0.0]
+    assert [each.charge_w - each.discharge_w for each in records] == [100.0, -50.0, 0.0]
+    above_min_j = [each.battery_before_j - 20_000.0 for each in records]
+    assert supplies_j == pytest.approx([above_min_j[0] + 6000, above_min_j[1] - 3000, above_min_j[2]])

@@ -153,3 +153,49 @@ def test_ends_closer_than_the_precision_are_one_step(lasts):
     clock = StepClock()
     one, other = clock.wait(WAIT, 1, lasts), clock.wait(WAIT, 2, lasts + 5e-10)
     assert clock.step() == [one, other]
+
+
+@pytest.mark.parametrize("lasts", [1e-3, 1.0, 1e6])
+def test_ends_farther_apart_than_the_precision_are_two_steps(lasts):
+    clock = StepClock()
+    one, other = clock.wait(WAIT, 1, lasts), clock.wait(WAIT, 2, lasts + 2e-9)
+    assert clock.step() == [one]
+    assert clock.step() == [other]
+
+
+def test_works_end_together_only_where_a_hundred_billionth_of_a_thousandth_is_left():
+    clock = StepClock()
+    works = [clock.work(WORK, None, rate) for rate in (1.0, 1.0 - 5e-15, 1.0 - 5e-14)]
+    assert clock.step() == works[:2]
+    assert clock.step() == works[2:]
+
+
+def test_what_has_nothing_to_do_and_was_cancelled_does_not_end_in_a_zero_step():
+    clock = StepClock()
+    first, second = clock.wait(WAIT, 1, 0.0), clock.wait(WAIT, 2, 0.0)
+    clock.cancel(first)
+    assert clock.zero_step() == [second]
+    assert second.over
+    assert clock.step() == []
+
+
+@pytest.mark.parametrize("lasts", [0.3, 0.7])
+def test_late_in_a_long_run_rounding_of_the_clock_delays_no_end(lasts):
+    """After 272 years the clock goes by 2 microseconds: thousands of roundings to one side add up."""
+    clock, plain = StepClock(), PlainClock()
+    plain.start(clock.wait(WAIT, None, 2.0**33).number, WAIT, 2.0**33, 1.0)
+    assert len(clock.step()) == len(plain.step()) == 1
+    long = [3000 * lasts + extra for extra in (-0.001, -0.0001, 0.0001, 0.001)]
+    for left in long:
+        plain.start(clock.wait(WAIT, None, left).number, WAIT, left, 1.0)
+    for _ in range(3000 + len(long)):
+        if not any(left == lasts for _, left, _ in plain.actions.values()):
+            plain.start(clock.wait(WAIT, None, lasts).number, WAIT, lasts, 1.0)
+        assert [action.number for action in clock.step()] == sorted(plain.step())
+        assert clock.now == plain.now
+
+
+def test_ends_of_one_step_come_in_the_order_of_creation():
+    clock = StepClock()
+    made = [clock.wait(WAIT, None, 1.0 + later) for later in (4e-10, 0.0, 6e-10, 2e-10)]
+    assert clock.step() == made

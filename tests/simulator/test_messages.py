@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from simulator.small import InOrder, job, simulation, write_files
+from simulator.small import InOrder, Scripted, job, simulation, write_files
 
 import beasy_sched as bs
+from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import read_external_events
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.settings import RunSettings, build_session
 from beasy_sched.simulator import Inputs, Simulation, SimulationOptions, simulation_from_files
 
@@ -101,6 +104,44 @@ def test_events_come_before_the_first_submission_whose_energy_is_measured(tmp_pa
         options = SimulationOptions(energy=energy)
         Simulation(read_simgrid_platform(platform), [read_workload(workload)], events, options).run(scheduler)
         assert [events[:2] for _, events in told(scheduler) if "p" in events] == expected
+
+
+def test_without_energy_a_late_decision_comes_after_all_else_of_its_time(tmp_path):
+    """The reply was there before the submission of d was waited for."""
+    platform, first = write_files(tmp_path, [job("a", 5)])
+    second = tmp_path / "second.json"
+    second.write_text(json.dumps({**json.loads(first.read_text()), "jobs": [job("c", 7), job("d", 10)]}))
+    workloads = [read_workload(first, "w0"), read_workload(second, "w1")]
+    options = SimulationOptions(energy=False, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
+    late = d.RegisterJob(10, "w0!x", {"res": 1, "profile": "w"})
+    scheduler = Scripted([], [late])
+    Simulation(read_simgrid_platform(platform), workloads, None, options).run(scheduler)
+    assert told(scheduler)[1:] == [
+        (5.0, ["+a"]),
+        (10.0, ["+c", "+d", "+x", "no_more_static_job_to_submit"]),
+    ]
+
+
+@pytest.mark.parametrize(("energy", "words"), [(True, ["+x", "+y", "-a"]), (False, ["+x", "-a", "+y"])])
+def test_a_job_without_work_ends_later_where_energy_is_measured(tmp_path, energy, words):
+    """The third decision of the reply then comes before the end of the job that the first has started."""
+    nothing = {"type": "parallel_homogeneous", "cpu": 0, "com": 0}
+    start = d.ExecuteJob(0, "w0!a", HostSet.of([0]))
+    more = [d.RegisterJob(0, f"w0!{name}", {"res": 1, "profile": "w"}) for name in "xy"]
+    scheduler = Scripted([], [start, *more])
+    options = SimulationOptions(energy=energy, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
+    simulation(tmp_path, [job("a")], {"w": nothing}, options=options).run(scheduler)
+    assert told(scheduler)[2] == (0.0, ["no_more_static_job_to_submit", *words])
+
+
+@pytest.mark.parametrize("kind", ["machine_available", "machine_unavailable"])
+def test_an_event_for_a_host_that_does_not_exist_is_refused(tmp_path, kind):
+    """Hosts are numbered from 0: of four the last is 3."""
+    platform, workload = write_files(tmp_path, [job("a")])
+    (tmp_path / "events.txt").write_text(json.dumps({"type": kind, "timestamp": 1, "resources": "3-4"}))
+    files = Inputs(platform, [workload], [tmp_path / "events.txt"])
+    with pytest.raises(InputError, match=r"events\.txt.*Cannot get machine 4: it does not exist"):
+        simulation_from_files(files, SimulationOptions()).run(InOrder())
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason="the real traces are not beside the project")

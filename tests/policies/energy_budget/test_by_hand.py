@@ -132,6 +132,17 @@ def test_idle_hosts_above_the_budget_are_reported() -> None:
     assert done.budget["largest_debt_j"] == pytest.approx(4000)
 
 
+@pytest.mark.parametrize("policy", ["energybud", "reducepc", "powercap"])
+@pytest.mark.parametrize("allocation", ["any", "contiguous"])
+def test_jobs_that_overtake_together_leave_the_first_one_its_hosts(policy: str, allocation: str) -> None:
+    """At 99 s the first waiting job gets three of four hosts: one long job may overtake it, not two."""
+    long = (2.0, 1, 1000.0, 1000.0)
+    jobs = (0.0, 2, 99.0, 99.0), (1.0, 3, 50.0, 50.0), long, long
+    options = watts(1000, 5000.0, allocation=allocation)
+    starts = run_budget(world_of(4, *jobs), policy, **options).starts
+    assert starts == {"0": 0.0, "1": 99.0, "2": 2.0, "3": 149.0}
+
+
 def test_consecutive_hosts() -> None:
     """Hosts 0, 2 and 3 are free: two in a row are 2 and 3; three never are before job 1 ends."""
     jobs = (0.0, 1, 10.0, 10.0), (0.0, 1, 100.0, 100.0), (20.0, 2, 30.0, 30.0), (21.0, 3, 9.0, 9.0)

@@ -1,12 +1,20 @@
-"""Hosts with consecutive numbers: when, and which."""
+"""Which hosts a job gets: those left by a reservation, and those with consecutive numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import FAST
 
-from beasy_sched.policies.energy_budget.choice import earliest_window
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.events import JobRequest
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.platform import Platform
+from beasy_sched.policies.energy_budget.choice import AnyHosts, earliest_window
+from beasy_sched.policies.energy_budget.commitments import Commitments
+from beasy_sched.policies.energy_budget.fleet import Fleet
+from beasy_sched.policies.view import View
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 42))
@@ -34,3 +42,39 @@ def test_runs_of_free_hosts(free: list[bool], wanted: list[int]) -> None:
             first = runs.cut(count)
             assert first == starts[0]
             left[first : first + count] = [False] * count
+
+
+def promised() -> tuple[AnyHosts, Cluster]:
+    """Of four hosts two are busy until 100 s, when the first waiting job is promised three."""
+    platform = Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4)))
+    cluster, jobs = Cluster(platform), Commitments()
+    running = cluster.submit(JobRequest("w0!a", 0.0, 2, "p", 100.0))
+    cluster.start(running, HostSet.of([0, 2]), 0.0)
+    jobs.add(running.id, 100.0, 50.0, 2)
+    view = View(cluster)
+    choice = AnyHosts(view, Fleet(view, switches=False), jobs)
+    head = cluster.submit(JobRequest("w0!head", 0.0, 3, "p", 10.0))
+    assert choice.earliest(head) == 100.0
+    choice.reserve(head, 100.0)
+    return choice, cluster
+
+
+def late_fit(choice: AnyHosts) -> list[bool]:
+    """Whether jobs of one host and of two fit that end after the reservation's start."""
+    return choice.fitting(np.array([1, 2]), np.array([True, True])).tolist()
+
+
+def test_a_host_that_a_late_job_was_refused_may_go_to_another() -> None:
+    choice, cluster = promised()
+    late = cluster.submit(JobRequest("w0!late", 0.0, 1, "p", 500.0))
+    assert late_fit(choice) == [True, False]
+    hosts = choice.take(late, late=True)
+    assert late_fit(choice) == [False, False]
+    choice.give_back(hosts, late=True)
+    assert late_fit(choice) == [True, False]
+
+
+def test_only_those_hosts_are_kept_for_the_reservation_that_no_job_will_leave_to_it() -> None:
+    """Two of the three come free by then."""
+    choice, _ = promised()
+    assert choice.reserved().tolist() == [1]
