@@ -89,9 +89,9 @@ def test_a_policy_that_crashes_is_named(folder: Path) -> None:
     [
         ("raise KeyError('oops')", "KeyError: 'oops'"),
         ("sys.exit(0)", "SystemExit: 0"),
-        ("return None", "it returned NoneType, expected a dictionary"),
-        ("return {'mine': float('nan')}", "Out of range float values"),
-        ("return {'jobs': {}}", "the summary has a section 'jobs' already"),
+        ("return None", "found None, expected a dictionary"),
+        ("return {'mine': float('nan')}", "mine: found nan, expected a finite number"),
+        ("return {'jobs': {}}", "found a section 'jobs', which is the summary's own"),
     ],
 )
 def test_results_that_cannot_be_had(folder: Path, results: str, told: str) -> None:
@@ -115,8 +115,7 @@ def test_results_that_cannot_be_had(folder: Path, results: str, told: str) -> No
     done = beasy(folder, *arguments)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert "policy 'ending:Ending' failed at the end of the run, in results: " in done.stderr
     assert told in done.stderr
     summary = json.loads((folder / "out_summary.json").read_text("utf-8"))
-    assert told in summary["error"]
+    assert any(told in warning for warning in summary["warnings"])
     assert summary["jobs"]["finished"] == 80

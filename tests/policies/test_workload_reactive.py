@@ -138,12 +138,14 @@ def test_waiting_jobs_wake_as_many_as_they_want_at_once() -> None:
 
 
 def test_each_at_its_own_full_speed() -> None:
-    """The second kind numbers its P-states the other way round, so that it starts asleep, in P-state 0."""
+    """The second kind numbers its P-states the other way round: it sleeps in P-state 0."""
     idle_w, full_w = (5, 60, 80, 50, 50), (5, 60, 80, 70, 100)
     late = ServerKind("late", (1, 1 / 7, 1 / 20, 50, 100), idle_w, idle_w, full_w, (SleepState(0, 1, 2),))
     talk = Talk(make_policy("workload-reactive"), kinds=[FAST, late])
-    assert talk.at(500.0) == [d.SetResourceState(500.0, hosts("0"), ASLEEP)]
-    talk.at(507.0, changed(507.0, "0", ASLEEP))
+    asleep = {"0": ASLEEP, "1": 0}
+    found = only(d.SetResourceState, talk.at(500.0))
+    assert {str(x.resources): x.state for x in found} == asleep
+    talk.at(507.0, *(changed(507.0, host, pstate) for host, pstate in asleep.items()))
     woken = only(d.SetResourceState, talk.at(600.0, submitted(600.0, "a", 2)))
     assert sorted((str(x.resources), x.state) for x in woken) == [("0", 0), ("1", 4)]
 
