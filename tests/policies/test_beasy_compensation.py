@@ -208,6 +208,13 @@ def test_then_idle_servers_after_the_violation():
     assert drawn(left) == ["...."]
 
 
+def test_of_equal_servers_the_last_sleeps_first_after_the_violation_too():
+    """Both sleep in the first step, which saves 9515 J each; one of them is enough for the rest."""
+    left = rest("ffff", "ffff", missing_j=25_000.0)
+    saving(left, 0).lower([])
+    assert drawn(left) == [".fff", "...."]
+
+
 def test_whole_runs_nearest_to_the_violation_first():
     left = rest("fff.fff", missing_j=5_000.0)
     saving(left, 6).lower([])
