@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from beasy_sched.energy.hydrogen import HydrogenSpec
 from beasy_sched.energy.storage import Storage
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.energy_trace import trace_csv
+from beasy_sched.outputs.summary import _planned_part
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.session.power import TraceRow
 
@@ -137,3 +139,21 @@ def test_planned_levels_are_those_at_the_end_of_the_step_like_the_true_ones() ->
     assert len(set(levels_kg)) == 3
     assert [row["planned_hydrogen_kg"] for row in rows] == [*levels_kg[1:], ""]
     assert [row["planned_servers_on"] for row in rows] == ["1", "1", ""]
+
+
+def test_the_summary_tells_how_far_demand_was_relaxed_at_most() -> None:
+    site = small_battery(steps=1)
+    platform = Platform((FAST,), np.zeros(1, dtype=np.intp), ("n000",))
+    windows = plans_of(site, platform, [np.zeros((1, 1), dtype=np.int8)] * 3)
+    plans = PlanStore(
+        dataclasses.replace(
+            plan, power=dataclasses.replace(plan.power, load_w=plan.power.load_w / (1 - factor))
+        )
+        for plan, factor in zip(windows, (0.1, 0.3, 0.6), strict=True)
+    )
+    record, _ = settle_step(site.storage, site.storage.start(), dt_s=60.0, consumed_j=0.0, renew_w=0.0)
+    power = SimpleNamespace(trace=[TraceRow(step, 60.0 * step, record) for step in range(2)])
+    part = _planned_part(power, plans)
+    assert part["steps"] == 2
+    assert part["relax_factor"] == pytest.approx(0.3)
+    assert part["energy_kwh"]["servers"] == pytest.approx(2 * 60 * 100 / 3.6e6)

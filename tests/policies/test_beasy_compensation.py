@@ -253,6 +253,13 @@ def test_speed_that_the_walltime_asks_for_is_kept_while_another_job_can_give_way
     assert drawn(left) == ["ffff", "mmmm"]
 
 
+def test_work_that_can_be_done_after_the_window_gives_a_job_time():
+    """Job 0 has 300 s more after the window, at its last speed. Job 1 has 500 of its 20000 flops to spare."""
+    left = rest("ff", "ff", missing_j=4_000.0, reserved={0: 2, 1: 2})
+    saving(left, 0).lower([job(0, left_s=500.0, flops=30_000.0), job(1, left_s=200.0, flops=19_500.0)])
+    assert drawn(left) == ["mm", "ff"]
+
+
 def test_it_is_given_up_where_nothing_else_is_left():
     left = rest("ffff", missing_j=2_000.0, reserved={0: 4})
     saving(left, 0).lower([job(0, left_s=400.0, flops=39_000.0)])
