@@ -59,6 +59,15 @@ def test_quantities(quantity, value, unit):
     assert quantity.unit == unit
 
 
+def test_the_worst_execution_is_sought_among_those_of_the_resample():
+    sample = STUDY["s"]
+    killed, lowest = sample.of("killed", "b"), sample.of("lowest", "a")
+    drawn = [np.flatnonzero(weights) for weights in sample.weights]
+    expected = [lowest[own[killed[own].argmax()]] for own in drawn]
+    assert len(set(expected)) > 1
+    assert WhereWorst("s", "lowest", "a", "b", "killed").values(STUDY).tolist() == expected
+
+
 def test_lead_of_worst():
     study = {"s": hand_sample(("a", "b"), {"killed": [[9, 1], [8, 2], [0, 7]]})}
     assert LeadOfWorst("s", "killed", "a").values(study)[0] == 1.0

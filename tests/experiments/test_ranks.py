@@ -48,7 +48,17 @@ def test_no_agreement_without_an_order():
 
 @pytest.mark.parametrize(
     ("rank", "text"),
-    [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st")],
+    [
+        (1, "1st"),
+        (2, "2nd"),
+        (3, "3rd"),
+        (4, "4th"),
+        (11, "11th"),
+        (12, "12th"),
+        (21, "21st"),
+        (111, "111th"),
+        (122, "122nd"),
+    ],
 )
 def test_ordinals(rank, text):
     assert ordinal(rank) == text

@@ -45,6 +45,15 @@ def test_events_off_the_grid(
     np.testing.assert_allclose(read(tmp_path, events(*pairs)), expected_w)
 
 
+def test_csv_of_longer_rows_is_smooth_and_of_shorter_ones_is_their_mean(tmp_path: Path) -> None:
+    hours = "utc,power (W)\n" + "".join(f"2024-06-01 0{h}:00,{100 * h}\n" for h in range(4))
+    within = read(tmp_path, hours, steps=16, step_s=900.0)
+    assert within.reshape(4, 4).mean(axis=1) == pytest.approx([0, 100, 200, 300])
+    assert (np.diff(within[4:12]) > 1.0).all()
+    minutes = "utc,power (W)\n" + "".join(f"2024-06-01 00:{m}0,{w}\n" for m, w in enumerate((0, 90, 300)))
+    assert read(tmp_path, minutes, steps=2, step_s=900.0) == pytest.approx([30, 230])
+
+
 def test_csv_of_the_step(tmp_path: Path) -> None:
     np.testing.assert_allclose(read(tmp_path, "power (kW)\n1\n2.5\n3\n"), [1000, 2500])
 

@@ -148,6 +148,13 @@ def test_no_minus_before_zero():
     assert cells(row)[7] == "+0.0"
 
 
+def test_a_run_that_ended_early_adds_no_column_and_no_condition():
+    early = {**summary(failed=800), "complete": False, "hosts": 7}
+    contenders = [Contender("a", summary(finished=800)), Contender("b", early)]
+    assert "failed" not in comparison_markdown(contenders).splitlines()[0]
+    assert conditions(contenders) == conditions(contenders[:1])
+
+
 def test_conditions_are_those_of_all_runs():
     other = summary()
     other["site"] = {**other["site"], "guard": "none", "veto": False}

@@ -208,6 +208,13 @@ def test_then_idle_servers_after_the_violation():
     assert drawn(left) == ["...."]
 
 
+def test_of_equal_servers_the_last_sleeps_first_after_the_violation_too():
+    """Both sleep in the first step, which saves 9515 J each; one of them is enough for the rest."""
+    left = rest("ffff", "ffff", missing_j=25_000.0)
+    saving(left, 0).lower([])
+    assert drawn(left) == [".fff", "...."]
+
+
 def test_whole_runs_nearest_to_the_violation_first():
     left = rest("fff.fff", missing_j=5_000.0)
     saving(left, 6).lower([])
@@ -244,6 +251,13 @@ def test_speed_that_the_walltime_asks_for_is_kept_while_another_job_can_give_way
     left = rest("ffff", "ffff", missing_j=9_000.0, reserved={0: 4, 1: 4})
     saving(left, 0).lower([job(0, left_s=400.0, flops=39_000.0), job(1, left_s=400.0)])
     assert drawn(left) == ["ffff", "mmmm"]
+
+
+def test_work_that_can_be_done_after_the_window_gives_a_job_time():
+    """Job 0 has 300 s more after the window, at its last speed. Job 1 has 500 of its 20000 flops to spare."""
+    left = rest("ff", "ff", missing_j=4_000.0, reserved={0: 2, 1: 2})
+    saving(left, 0).lower([job(0, left_s=500.0, flops=30_000.0), job(1, left_s=200.0, flops=19_500.0)])
+    assert drawn(left) == ["mm", "ff"]
 
 
 def test_it_is_given_up_where_nothing_else_is_left():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from beasy_steps import Steps
 from talk import ASLEEP, changed, submitted
@@ -109,3 +110,16 @@ def test_a_job_works_at_the_speed_of_its_slowest_server() -> None:
     steps.begin(2)
     (job,) = policy.live.running_jobs(view)
     assert begun.remaining_flops - job.remaining_flops == 120 * 50.0
+
+
+def test_what_servers_have_drawn_beyond_the_plan_counts_in_its_step_only() -> None:
+    """At 30 s the server is planned to sleep for the whole first step; it has idled for half of it."""
+    steps = Steps(*[[ON]] * 4)
+    steps.talk.at(30.0, submitted(30.0, "too large", 2))
+    live, view = steps.talk.policy.live, steps.talk.session.view
+    live._write(view, 0, np.array([0]), np.array([[Z]], dtype=np.int8))
+    level_j = view.storage_state.battery_j
+    assert live.levels_j(view, 0)[0] < live.plan.project_soc(0, level_j)[1] - 1000.0
+    steps.begin(1)
+    level_j = view.storage_state.battery_j
+    assert live.levels_j(view, 1).tolist() == live.plan.project_soc(1, level_j)[1:].tolist()

@@ -198,3 +198,29 @@ def test_a_server_that_sleeps_late_in_a_step_is_still_falling_asleep_at_its_end(
 ) -> None:
     cluster = Cluster(Platform((FAST,), np.zeros(1, dtype=np.intp), ("n0",)))
     assert sleep_energy_j(cluster, np.array([0]), left_s) == pytest.approx([energy_j])
+
+
+# --- what may be drawn below SoC_min ---
+
+
+def test_only_what_sleeps_in_a_step_draws_below_soc_min_in_it() -> None:
+    """One server falls asleep at 60 s and sleeps in the next step at 5 W; the other idles at 50 W."""
+    talk = at_soc_min(kinds=[FAST, PLAIN])
+    next_step(talk, 0.0)
+    talk.at(67.0, changed(67.0, "0", ASLEEP))
+    for now in (120.0, 180.0):
+        talk.at(now, production(now, 0.0))
+    record = talk.session.power.trace[2].record
+    assert (record.discharge_w, record.unserved_w) == (pytest.approx(5.0), pytest.approx(50.0))
+
+
+def test_waking_draws_below_soc_min_and_idling_after_it_does_not() -> None:
+    """7 s off at 60 W, 23 s asleep at 5 W, 20 s on at 80 W; then 10 s idle at 50 W."""
+    talk = at_soc_min(count=1, first_w=0.0)
+    talk.at(7.0, changed(7.0, "0", ASLEEP))
+    talk.ask(30.0, lambda view: [SetPState(hosts("0"), 0)])
+    talk.at(50.0, changed(50.0, "0", 0))
+    talk.at(60.0, production(60.0, 0.0))
+    record = talk.session.power.trace[0].record
+    assert record.discharge_w * 60 == pytest.approx(7 * 60 + 23 * 5 + 20 * 80)
+    assert record.unserved_w * 60 == pytest.approx(10 * 50)

@@ -201,3 +201,11 @@ def test_energy_is_finite_for_jobs_without_flops(tmp_path):
     result = simulation(tmp_path, [job("a", res=2)], {"w": {**WORK, "cpu": 0}}).run(InOrder())
     assert result.energy_j == 0
     assert math.isclose(result.makespan_s, 1e-5)
+
+
+def test_a_call_that_was_asked_for_comes_before_the_end(tmp_path):
+    start = d.ExecuteJob(0, "w0!a", HostSet.of([0]))
+    scheduler = Scripted([], [start, d.CallMeLater(0, 100)])
+    assert simulation(tmp_path, [job("a")]).run(scheduler).ending is Ending.FINISHED
+    assert [type(x).__name__ for x in scheduler.events][-2:] == ["RequestedCall", "SimulationEnds"]
+    assert scheduler.messages[-1].now == 100

@@ -11,6 +11,7 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import SWITCHING_OFF
 from beasy_sched.policies.energy_budget.choice import AnyHosts, earliest_window
 from beasy_sched.policies.energy_budget.commitments import Commitments
 from beasy_sched.policies.energy_budget.fleet import Fleet
@@ -78,3 +79,16 @@ def test_only_those_hosts_are_kept_for_the_reservation_that_no_job_will_leave_to
     """Two of the three come free by then."""
     choice, _ = promised()
     assert choice.reserved().tolist() == [1]
+
+
+def test_hosts_that_fall_asleep_lengthen_the_time_until_a_host_is_on() -> None:
+    """7 s to fall asleep, 20 s to wake."""
+    platform = Platform((FAST,), np.zeros(2, dtype=np.intp), ("n0", "n1"))
+    cluster = Cluster(platform)
+    fleet = Fleet(View(cluster), switches=True)
+    assert fleet.lead_s == 20.0
+    cluster.begin_switch(np.array([0]), SWITCHING_OFF, 2, 0.0)
+    assert fleet.lead_s == 27.0
+    assert Fleet(View(cluster), switches=False).lead_s == 0.0
+    cluster.end_switch(np.array([0]), 2, 7.0)
+    assert fleet.lead_s == 20.0
