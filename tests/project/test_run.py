@@ -230,7 +230,8 @@ def test_a_policy_of_ones_own_that_cannot_be_made_is_told_before_anything_is(tmp
     )
     done = run(RUN, "--policy", "own:Own", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr == "run: policy 'own:Own': internal error: ZeroDivisionError('division by zero')\n"
+    told = "run: policy 'own:Own' failed while it was made: ZeroDivisionError: division by zero"
+    assert done.stderr == f"{told} ({tmp_path / 'own.py'}:3)\n"
     assert not (tmp_path / "out").exists()
 
 
