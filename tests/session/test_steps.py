@@ -9,7 +9,7 @@ import pytest
 from talk import Talk, completed, only, production, small_battery, start, submitted
 from worlds import FAST, plans_of
 
-from beasy_sched.energy.hydrogen import HydrogenSpec
+from beasy_sched.energy.hydrogen import Hold, HydrogenSpec
 from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model import decisions as d
@@ -216,7 +216,7 @@ def test_kinds_that_cannot_sleep_do() -> None:
 
 def test_a_step_is_settled_with_the_hydrogen_planned_for_it() -> None:
     """The fuel cell gives 100 W in the first step, the electrolyzer takes 50 W in the second."""
-    hydrogen = HydrogenSpec(1.0, 0.5, 0.0, electrolyzer_max_w=200.0, fuel_cell_max_w=200.0)
+    hydrogen = HydrogenSpec(1.0, 0.5, 0.0, electrolyzer_max_w=200.0, fuel_cell_max_w=200.0, hold=Hold.NEVER)
     site = small_battery()
     site = dataclasses.replace(site, storage=Storage(site.storage.battery, hydrogen))
     platform = Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4)))
