@@ -50,11 +50,6 @@ class Engine:
         self._reply_now = 0.0
         self._decisions: Iterator[Decision] = iter(())
 
-    @property
-    def now(self) -> float:
-        """The clock, s; not rounded."""
-        return self.world.now
-
     def begin(self) -> None:
         """Set everything going at time 0, while the scheduler is told that the simulation begins."""
         self.arrivals.begin()

@@ -1,7 +1,7 @@
 """Energy of all compute hosts together, kept as one power and one integral.
 
-Times in s, power in W, energy in J. Batsim meters hosts lazily; the two cases in which that shows are
-`Meter.first_tables` (hosts that do not start in P-state 0) and `Machine.late_start` in the engine.
+Times in s, power in W, energy in J. Batsim meters hosts lazily, which shows in two cases: hosts that do not
+start in P-state 0 (`settling`), and tasks that follow a delay within a composed job (`execution`).
 """
 
 from __future__ import annotations
