@@ -10,13 +10,14 @@ from typing import Any
 import click
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.cli.generate import write_output
 from beasy_sched.cli.power_options import PowerOptions, power_options
 from beasy_sched.energy.resample import Interpolation
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.power_events import EventsFormat, power_event_lines
-from beasy_sched.formats.time_series import FloatArray, TimeSeries, time_text
+from beasy_sched.formats.time_series import TimeSeries, time_text
 from beasy_sched.formats.timestamps import DateOrder, parse_moment
 from beasy_sched.formats.weather_file import read_weather_file
 from beasy_sched.generate.noise import ProductionCase, real_production

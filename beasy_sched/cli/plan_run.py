@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from beasy_sched._version import __version__
+from beasy_sched.arrays import FloatArray
 from beasy_sched.cli.plan_options import PlanOptions
 from beasy_sched.cli.progress import progress_bar
 from beasy_sched.energy.site import DEFAULT_SITE, Site, parse_site, read_site_text
@@ -16,7 +17,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.workload_demand import workload_demand_w
-from beasy_sched.model.platform import FloatArray, Platform
+from beasy_sched.model.platform import Platform
 from beasy_sched.plan.demand import full_draw_w
 from beasy_sched.plan.forecast import Uncertainty
 from beasy_sched.plan.offline import OfflineOptions, plan_windows

@@ -19,7 +19,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from beasy_sched.arrays import FloatArray
 
 
 class Interpolation(str, Enum):

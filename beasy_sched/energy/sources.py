@@ -8,9 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.checks import require, require_fraction, require_not_negative
-
-FloatArray = npt.NDArray[np.float64]
 
 REFERENCE_IRRADIANCE_W_M2: Final = 1000.0
 """R_ref, the irradiance at which a panel gives its nominal power."""

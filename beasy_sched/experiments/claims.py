@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.experiments.quantities import Quantity
 from beasy_sched.experiments.ranks import ordinal
 from beasy_sched.experiments.sample import MEASURES, Study
@@ -74,7 +75,7 @@ class Ranked:
     among: tuple[str, ...] | None = None
     """Only these policies are compared."""
 
-    def _ranks(self, study: Study) -> npt.NDArray[np.float64]:
+    def _ranks(self, study: Study) -> FloatArray:
         sample = study[self.scenario]
         if self.among is None:
             return sample.ranks(self.measure, from_worst=self.from_worst)[:, sample.column(self.policy)]
@@ -82,7 +83,7 @@ class Ranked:
         means = sign * sample.means(self.measure)
         own = means[:, [sample.column(self.policy)]]
         others = means[:, [sample.column(name) for name in self.among]]
-        better: npt.NDArray[np.float64] = 1.0 + (others < own - _SLACK).sum(axis=1)
+        better: FloatArray = 1.0 + (others < own - _SLACK).sum(axis=1)
         return better
 
     def truth(self, study: Study) -> Truth:

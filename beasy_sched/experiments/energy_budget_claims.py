@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.experiments.energy_budget_data import EASY, FloatArray, Results
+from beasy_sched.arrays import FloatArray
+from beasy_sched.experiments.energy_budget_data import EASY, Results
 from beasy_sched.experiments.energy_budget_runs import ALGORITHMS, Setting, percent
 
 Truth = npt.NDArray[np.bool_]

@@ -13,14 +13,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.experiments.energy_budget_runs import ALGORITHMS, Setting
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = npt.NDArray[np.float64]
 RESAMPLES, SEED = 2000, 1
 EASY = Setting("easy")
 
@@ -35,7 +34,7 @@ class Results:
     """By measure: [setting, week]."""
 
     @cached_property
-    def resamples(self) -> npt.NDArray[np.intp]:
+    def resamples(self) -> IndexArray:
         """Weeks drawn with replacement, [resample, week]; the first row is the weeks as they are."""
         rng = np.random.default_rng(SEED)
         count = len(self.weeks)

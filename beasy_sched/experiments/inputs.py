@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.experiments.scenario import (
     FileProduction,
@@ -36,8 +36,6 @@ from beasy_sched.generate.workload_options import SwfOptions
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.generate.workload_synthetic import ARRIVAL_SHAPES, SyntheticOptions, synthetic_workload
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w
-
-FloatArray = npt.NDArray[np.float64]
 
 _EXECUTION_KEY = 1000
 """Spawn key of the noise of executions, beside those of `generate.random_streams`."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from beasy_sched._version import __version__
+from beasy_sched.arrays import FloatArray
 from beasy_sched.experiments.execute import Keep, RunTask
 from beasy_sched.experiments.expansion import RunSpec
 from beasy_sched.experiments.folder import Folder
@@ -37,7 +37,7 @@ class Forecast:
 
     platform: bytes
     workload: GeneratedWorkload
-    production_w: npt.NDArray[np.float64]
+    production_w: FloatArray
     plan: PlanTask
     """Everything for its plan."""
 
@@ -145,7 +145,7 @@ def make_execution(scenario: Scenario, forecast: Forecast, number: int, seed: in
     return Execution(workload, power, hashes)
 
 
-def power_text(power_w: npt.NDArray[np.float64], scenario: Scenario) -> bytes:
+def power_text(power_w: FloatArray, scenario: Scenario) -> bytes:
     """Return a power file."""
     return "".join(power_event_lines(power_w, scenario.parsed_site().step_s)).encode()
 

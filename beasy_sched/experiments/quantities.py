@@ -11,8 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.experiments.sample import MEASURES, TABLE_MEASURES, Study
-from beasy_sched.experiments.statistics import FloatArray, weighted_mean, weighted_spread
+from beasy_sched.experiments.statistics import weighted_mean, weighted_spread
 
 
 class Quantity(Protocol):

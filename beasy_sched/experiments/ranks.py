@@ -5,19 +5,21 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IndexArray
+
 TOLERANCE = 1e-9
 """Values nearer than this share of the larger one are equal."""
 
 
 def competition_ranks(
     values: npt.ArrayLike, *, higher_is_better: bool, from_worst: bool = False
-) -> npt.NDArray[np.intp]:
+) -> IndexArray:
     """Rank along the last axis: 1, 1, 3. ``from_worst`` counts from the other end: 1 is the worst."""
     given = np.asarray(values, dtype=np.float64)
     signed = -given if higher_is_better != from_worst else given
     others, own = signed[..., None, :], signed[..., :, None]
     gap = TOLERANCE * np.maximum(np.maximum(np.abs(others), np.abs(own)), 1.0)
-    better: npt.NDArray[np.intp] = (others < own - gap).sum(axis=-1)
+    better: IndexArray = (others < own - gap).sum(axis=-1)
     return better + 1
 
 
@@ -35,7 +37,7 @@ def ordinal(rank: int) -> str:
     return f"{rank}{ending}"
 
 
-def _mid_ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _mid_ranks(values: FloatArray) -> FloatArray:
     """Ranks in which equals get the mean of their places."""
     below = (values[None, :] < values[:, None]).sum(axis=1)
     same = (values[None, :] == values[:, None]).sum(axis=1)

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.experiments.closeups import Closeup
 from beasy_sched.experiments.preparation import Preparation, make_execution, make_forecast
 from beasy_sched.experiments.sample import Sample, Study
 from beasy_sched.experiments.scenario import Scenario
-from beasy_sched.experiments.statistics import FloatArray, interval, weighted_mean
+from beasy_sched.experiments.statistics import interval, weighted_mean
 from beasy_sched.experiments.tables import Campaign
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.power_series import read_power_series

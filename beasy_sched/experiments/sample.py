@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.experiments.ranks import competition_ranks
-from beasy_sched.experiments.statistics import RESAMPLES, FloatArray, bootstrap_weights, weighted_mean
+from beasy_sched.experiments.statistics import RESAMPLES, bootstrap_weights, weighted_mean
 
 if TYPE_CHECKING:
     import pandas as pd

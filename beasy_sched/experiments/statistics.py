@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from beasy_sched.arrays import FloatArray
 
 RESAMPLES: Final = 4000
 CONFIDENCE: Final = 0.95

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous, Parallel, Profile
 from beasy_sched.formats.batsim_workload import Workload
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def expected_runs_s(workload: Workload, speed_flops: float, *, walltimes: bool = False) -> FloatArray:

@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import InputError
 from beasy_sched.formats.power_units import IRRADIANCE_UNITS, plain_unit
 from beasy_sched.formats.table import Table, parse_table
@@ -20,8 +21,6 @@ from beasy_sched.formats.time_series import (
     IRRADIANCE,
     TEMPERATURE,
     WIND_SPEED,
-    FloatArray,
-    IntArray,
     TimeSeries,
     on_grid,
     with_notes,

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError
 from beasy_sched.formats.power_units import IRRADIANCE_UNITS, POWER_UNITS, plain_unit
 from beasy_sched.formats.table import Table, parse_table, split_line
@@ -24,7 +25,6 @@ from beasy_sched.formats.time_series import (
     POWER,
     TEMPERATURE,
     WIND_SPEED,
-    FloatArray,
     TimeSeries,
     on_grid,
     with_notes,

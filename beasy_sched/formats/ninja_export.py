@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beasy_sched.formats.time_series import FloatArray, time_text
+from beasy_sched.arrays import FloatArray
+from beasy_sched.formats.time_series import time_text
 
 _TITLES = {"pv": "Solar photovoltaic power (PV)", "wind": "Wind power"}
 _WEATHER_COLUMNS = {

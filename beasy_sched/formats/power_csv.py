@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from beasy_sched.arrays import IntArray
 from beasy_sched.errors import InputError
 from beasy_sched.formats.power_units import PER_UNIT, POWER_UNITS, power_factor, unit_in_name
 from beasy_sched.formats.table import Table, parse_table
-from beasy_sched.formats.time_series import POWER, IntArray, TimeSeries, on_grid
+from beasy_sched.formats.time_series import POWER, TimeSeries, on_grid
 from beasy_sched.formats.timestamps import DateOrder, parse_times
 
 _TIME_NAMES = ("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)")

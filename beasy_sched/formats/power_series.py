@@ -6,16 +6,14 @@ import os
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.resample import Interpolation, resample
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import read_external_events
 from beasy_sched.formats.power_csv import parse_power_csv
 from beasy_sched.formats.power_events import POWER_FIELD
 from beasy_sched.formats.time_series import POWER
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def read_power_series(

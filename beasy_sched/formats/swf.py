@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 
-FloatArray = npt.NDArray[np.float64]
 Progress = Callable[[int, int], object]
 """Called now and then with the bytes read and the bytes of the file (0: not known)."""
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import InputError
 from beasy_sched.limits import MOST_TABLE_BYTES
 
@@ -31,7 +31,7 @@ class Table:
     """The lines above the header line, as they are."""
     names: tuple[str, ...]
     rows: list[list[str]]
-    lines: npt.NDArray[np.int64]
+    lines: IntArray
     """1-based line of each row."""
     decimal_comma: bool = False
 
@@ -40,7 +40,7 @@ class Table:
         index = self._index(name)
         return [row[index].strip() for row in self.rows]
 
-    def numbers(self, name: str) -> npt.NDArray[np.float64]:
+    def numbers(self, name: str) -> FloatArray:
         """One column as numbers, NaN where a cell is empty. Raises InputError with the line."""
         texts = self.texts(name)
         if self.decimal_comma:
@@ -120,7 +120,7 @@ def parse_table(path: str | os.PathLike[str], text: str, is_header: Callable[[li
 
 def _rows(
     path: str | os.PathLike[str], body: str, delimiter: str, width: int, skipped: int
-) -> tuple[list[list[str]], npt.NDArray[np.int64]]:
+) -> tuple[list[list[str]], IntArray]:
     rows, places = [], []
     reader = csv.reader(io.StringIO(body), delimiter=delimiter)
     try:

@@ -8,12 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import InputError
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 POWER = "power_w"
 IRRADIANCE = "irradiance_w_m2"
@@ -126,9 +123,9 @@ def _without_repeats(
     times_s: IntArray,
     lines: IntArray,
     columns: Mapping[str, FloatArray],
-    order: npt.NDArray[np.intp],
+    order: IndexArray,
     notes: tuple[str, ...],
-) -> tuple[npt.NDArray[np.intp], tuple[str, ...]]:
+) -> tuple[IndexArray, tuple[str, ...]]:
     """Drop rows that repeat a time with the same values; refuse those with others."""
     repeats = np.flatnonzero(np.diff(times_s[order]) == 0)
     if not len(repeats):

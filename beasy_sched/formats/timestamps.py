@@ -10,11 +10,9 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import IntArray
 from beasy_sched.errors import InputError
-
-IntArray = npt.NDArray[np.int64]
 
 _CLOCK = r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.0*)?)?\s*([AaPp][Mm])?)?"
 _YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})" + _CLOCK + r"\s*(Z|UTC|[+-]\d{2}:?\d{2})?$")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.expected_runs import expected_runs_s
-from beasy_sched.model.platform import FloatArray, Platform
+from beasy_sched.model.platform import Platform
 from beasy_sched.plan.demand import demand_power_w, reference_speed_flops
 
 

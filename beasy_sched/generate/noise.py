@@ -14,15 +14,14 @@ from statistics import NormalDist
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.random_streams import Stream, uniforms
 from beasy_sched.generate.walltimes import grouped_walltimes, to_microseconds
 from beasy_sched.generate.workload import GeneratedWorkload
 from beasy_sched.plan.forecast import Forecast, Uncertainty
 
-FloatArray = npt.NDArray[np.float64]
 WalltimeRule = Literal["groups", "keep", "none"]
 
 SIGMA: Final = 0.2

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.resample import Interpolation, resample
 from beasy_sched.energy.sources import PvPlant, WindTurbine
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
 from beasy_sched.preflight import Finding, low_wind, peak_far_below
 from beasy_sched.units import j_to_kwh, w_to_kw
-
-FloatArray = npt.NDArray[np.float64]
 
 _LONGEST_FILLED = 6
 """Intervals in a row that `Gaps.INTERPOLATE` bridges."""

@@ -13,9 +13,8 @@ from enum import IntEnum
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from beasy_sched.arrays import FloatArray
 
 
 class Stream(IntEnum):

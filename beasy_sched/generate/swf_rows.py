@@ -6,14 +6,11 @@ import math
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.formats.swf import LINE_COLUMN, SWF_FIELDS, SwfFindings, SwfReader
 from beasy_sched.generate.workload import Report
 from beasy_sched.generate.workload_options import EXTRA_FIELDS, SwfOptions
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 OUTSIDE: Final = "outside the time window"
 WAITING_SUBMIT_S: Final = 0.1
@@ -57,7 +54,7 @@ class Rows:
             self.report.examples[reason] = [f"line {line:.0f}" for line in lines[:_EXAMPLES].tolist()]
         self.take(mask)
 
-    def take(self, rows: npt.NDArray[np.intp] | BoolArray) -> None:
+    def take(self, rows: IndexArray | BoolArray) -> None:
         """Choose or reorder rows, as NumPy's indexing does."""
         for name in self.columns:
             self.columns[name] = self.columns[name][rows]

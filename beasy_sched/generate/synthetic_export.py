@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.resample import Interpolation, resample
 from beasy_sched.formats.ninja_export import ninja_lines
-from beasy_sched.formats.time_series import IRRADIANCE, WIND_SPEED, FloatArray, TimeSeries
+from beasy_sched.formats.time_series import IRRADIANCE, WIND_SPEED, TimeSeries
 from beasy_sched.generate.power import Production
 from beasy_sched.units import w_to_kw
 

@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.checks import require, require_positive
 from beasy_sched.formats.time_series import IRRADIANCE, WIND_SPEED, TimeSeries
 from beasy_sched.generate.random_streams import Stream, uniforms
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
-
-FloatArray = npt.NDArray[np.float64]
 
 _NORMAL = NormalDist()
 _CLOUD_SPREAD = 1.5

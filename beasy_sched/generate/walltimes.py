@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.generate.random_streams import Stream, uniforms
-
-FloatArray = npt.NDArray[np.float64]
 
 GROUP_FACTORS: Final = (5.0, 3.333333333, 2.0, 1.428571429, 1.111111111)
 """Walltime over run time in five equal groups of jobs (thesis, Section 3.2.1, after Takizawa and Takano)."""

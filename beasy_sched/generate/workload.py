@@ -14,14 +14,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_workload import LARGEST_INT
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 ProfileType = Literal["parallel_homogeneous", "delay"]
 
 _JOBS_A_PIECE: Final = 20_000

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.swf import Progress, SwfReader
@@ -16,8 +15,6 @@ from beasy_sched.generate.swf_rows import Rows, read_rows
 from beasy_sched.generate.walltimes import grouped_walltimes, to_microseconds
 from beasy_sched.generate.workload import GeneratedWorkload, plain_numbers
 from beasy_sched.generate.workload_options import EXTRA_FIELDS, SwfOptions
-
-FloatArray = npt.NDArray[np.float64]
 
 _MISSING: Final = -1
 

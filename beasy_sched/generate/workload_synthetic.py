@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.random_streams import Stream, log_normal, uniforms
 from beasy_sched.generate.walltimes import grouped_walltimes
 from beasy_sched.generate.workload import GeneratedWorkload, ProfileType
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
-
-FloatArray = npt.NDArray[np.float64]
 
 ARRIVAL_SHAPES: Final[Mapping[str, tuple[float, ...]]] = {
     "begin": (75.0, 17.0, 8.0),
@@ -154,7 +152,7 @@ def _run_times(options: SyntheticOptions) -> FloatArray:
     return np.maximum(np.rint(np.minimum(drawn, options.run_cap_s)), 1.0)
 
 
-def _hosts(options: SyntheticOptions) -> npt.NDArray[np.int64]:
+def _hosts(options: SyntheticOptions) -> IntArray:
     counts = np.array(sorted(options.host_shares), dtype=np.int64)
     shares = np.cumsum([options.host_shares[int(count)] for count in counts])
     drawn = uniforms(options.seed, Stream.HOSTS, options.jobs)

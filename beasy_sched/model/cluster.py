@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.job import Job, JobState
-from beasy_sched.model.platform import FloatArray, Platform
+from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import (
     ASLEEP,
     BUSY,
@@ -23,8 +23,6 @@ from beasy_sched.model.power import (
     PowerModel,
 )
 from beasy_sched.model.queue import JobQueue
-
-BoolArray = npt.NDArray[np.bool_]
 
 _OUT_OF_TRANSITION = (
     (SWITCHING_OFF, ASLEEP),
@@ -196,9 +194,7 @@ class Cluster:
             self.account.change(hosts, self.state[hosts], self.pstate[hosts], now, self.load[hosts])
         self._refresh_speed()
 
-    def load_of(
-        self, job: Job, hosts: HostIds, pstate: npt.NDArray[np.int16] | None = None
-    ) -> FloatArray | float:
+    def load_of(self, job: Job, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray | float:
         """Return the share of full load that ``job`` puts on each host: all go at the slowest one's pace.
 
         ``pstate`` of the hosts, where it is not to be the present one.
@@ -243,7 +239,7 @@ class Cluster:
         self.all_available = bool(self.available.all())
         self._refresh_free(hosts)
 
-    def speed_flops(self, hosts: HostIds, pstate: npt.NDArray[np.int16] | None = None) -> FloatArray:
+    def speed_flops(self, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray:
         """Return the speed of each host, now or in ``pstate``, flops/s (0 where speeds are not known)."""
         return self._speeds[self.platform.kind_of[hosts], self.pstate[hosts] if pstate is None else pstate]
 
@@ -314,7 +310,7 @@ def _has_one_speed(platform: Platform) -> bool:
     return len(speeds) < 2
 
 
-def _speed_table(platform: Platform) -> npt.NDArray[np.float64]:
+def _speed_table(platform: Platform) -> FloatArray:
     width = max((kind.pstates for kind in platform.kinds), default=1)
     table = np.zeros((len(platform.kinds) or 1, width))
     for row, kind in enumerate(platform.kinds):

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
-
+from beasy_sched.arrays import IndexArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_PSTATES
 from beasy_sched.model.hosts import read_only
@@ -29,9 +27,6 @@ OFF_PROPERTY, OLD_OFF_PROPERTY = "wattage_off", "watt_off"
 
 START_PROPERTY = "initial_pstate"
 """Host property with the P-state in which a host starts: Batsim does not send the ``pstate`` of its file."""
-
-IntArray = npt.NDArray[np.intp]
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -167,11 +162,11 @@ class Platform:
     """The compute hosts in Batsim's order of ids, without the master host."""
 
     kinds: tuple[ServerKind, ...]
-    kind_of: IntArray
+    kind_of: IndexArray
     """Index into ``kinds`` for each host."""
     names: tuple[str, ...]
     """Host names, sorted as text: Batsim numbers hosts so."""
-    initial_pstates: IntArray | None = None
+    initial_pstates: IndexArray | None = None
     properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
     zone_properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
 

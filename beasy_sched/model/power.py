@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, PStateArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray, Platform, ServerKind
+from beasy_sched.model.platform import Platform, ServerKind
 
 
 class HostState(IntEnum):
@@ -57,8 +57,8 @@ class PowerModel:
     def draw_w(
         self,
         hosts: HostIds,
-        state: npt.NDArray[np.int8],
-        pstate: npt.NDArray[np.int16],
+        state: StateArray,
+        pstate: PStateArray,
         load: FloatArray | float = 1.0,
     ) -> FloatArray:
         """Power of ``hosts`` in these states (arrays of the same length), W; ``load`` of the busy, 0 to 1."""
@@ -71,16 +71,14 @@ class PowerModel:
             draw_w[busy] = self.busy_w(hosts[busy], pstate[busy], loads)
         return draw_w
 
-    def busy_w(
-        self, hosts: HostIds, pstate: npt.NDArray[np.int16], load: FloatArray | float = 1.0
-    ) -> FloatArray:
+    def busy_w(self, hosts: HostIds, pstate: PStateArray, load: FloatArray | float = 1.0) -> FloatArray:
         """Power of ``hosts`` at a share of full load, W: idle at 0, Epsilon to full above."""
         kinds = self.kind_of[hosts]
         least_w = self.epsilon_w[kinds, pstate]
         loaded_w = least_w + (self.full_w[kinds, pstate] - least_w) * load
         return np.where(np.asarray(load) > 0.0, loaded_w, self.idle_w[kinds, pstate])
 
-    def job_w(self, hosts: HostIds, pstate: npt.NDArray[np.int16], load: FloatArray | None = None) -> float:
+    def job_w(self, hosts: HostIds, pstate: PStateArray, load: FloatArray | None = None) -> float:
         """What a job adds to the idle power of its hosts, W; at full load where ``load`` is not given."""
         if load is None:
             return float(self._full_job_w[self.kind_of[hosts], pstate].sum())
@@ -91,7 +89,7 @@ class PowerModel:
 class PowerAccount:
     """Energy of every use since time 0, and of what each busy host has spent on its present job."""
 
-    def __init__(self, model: PowerModel, state: npt.NDArray[np.int8], pstate: npt.NDArray[np.int16]) -> None:
+    def __init__(self, model: PowerModel, state: StateArray, pstate: PStateArray) -> None:
         """Start at time 0 with the hosts in these states."""
         size = len(state)
         self.model = model
@@ -119,8 +117,8 @@ class PowerAccount:
     def change(
         self,
         hosts: HostIds,
-        state: npt.NDArray[np.int8],
-        pstate: npt.NDArray[np.int16],
+        state: StateArray,
+        pstate: PStateArray,
         now: float,
         load: FloatArray | float = 1.0,
     ) -> None:

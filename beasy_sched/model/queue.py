@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import PolicyError
 from beasy_sched.model.hosts import read_only
 from beasy_sched.model.job import Job
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _GONE = np.iinfo(np.int64).max
 """Hosts "asked for" by a place whose job has left: it never fits."""
@@ -121,6 +118,6 @@ class JobQueue:
         """Submission times by place, s."""
         return self._seen[2][self._head : len(self._jobs)]
 
-    def places(self) -> npt.NDArray[np.intp]:
+    def places(self) -> IndexArray:
         """Return the places that hold a job, in order of arrival."""
         return np.flatnonzero(self.res != _GONE)

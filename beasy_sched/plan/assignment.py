@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from beasy_sched.model.platform import IntArray, Platform
-from beasy_sched.plan.server_problem import CountArray, KindCounts
+from beasy_sched.arrays import BoolArray, IntArray, StateArray
+from beasy_sched.model.platform import Platform
+from beasy_sched.plan.server_problem import KindCounts
 from beasy_sched.plan.server_table import KindTable
 
-BoolArray = npt.NDArray[np.bool_]
-StateArray = npt.NDArray[np.int8]
 _GOLDEN_SECTION = (5**0.5 - 1) / 2
 
 
@@ -29,7 +27,7 @@ class KindStart:
     states: StateArray
     """P-state numbers; the sleep state's number when asleep."""
     on: BoolArray
-    obliged_steps: CountArray
+    obliged_steps: IntArray
     """Steps for which each must still stay on (0 for servers that may sleep at once)."""
 
 
@@ -43,7 +41,7 @@ def ranked_hosts(platform: Platform, kind: int, window: int) -> IntArray:
     return np.roll(hosts, -(int(window * _GOLDEN_SECTION * len(hosts)) % max(1, len(hosts))))
 
 
-def on_by_rank(waking: CountArray, falling: CountArray, start: KindStart, minimum_on_steps: int) -> BoolArray:
+def on_by_rank(waking: IntArray, falling: IntArray, start: KindStart, minimum_on_steps: int) -> BoolArray:
     """Which server is on in which step, waking included: [T, servers of the kind].
 
     Raises ValueError where the counts ask more servers to wake or sleep than can.
@@ -86,7 +84,7 @@ def states_by_rank(
     return states
 
 
-def _kept(had: StateArray, wanted: CountArray) -> StateArray:
+def _kept(had: StateArray, wanted: IntArray) -> StateArray:
     """Give out ``wanted[d]`` times each P-state so that most keep what they had; the others move little."""
     order = np.argsort(had, kind="stable")
     sorted_had = had[order]

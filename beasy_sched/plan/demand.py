@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from beasy_sched.model.platform import FloatArray, IntArray, Platform
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.model.platform import Platform
 
 
 def full_draw_w(platform: Platform) -> float:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.power_problem import FloatArray, checked_powers
+from beasy_sched.plan.power_problem import checked_powers
 from beasy_sched.units import SECONDS_PER_HOUR
 
 

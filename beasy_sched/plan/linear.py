@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-Term = tuple[IntArray, float | FloatArray]
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
+
+Term = tuple[IndexArray, float | FloatArray]
 """Columns and their coefficients, one a row (a single column or coefficient stands for all rows)."""
 
 
@@ -20,10 +19,10 @@ class LinearModel:
         self.row_count = 0
         self._lower: list[FloatArray] = []
         self._upper: list[FloatArray] = []
-        self._integer: list[npt.NDArray[np.bool_]] = []
+        self._integer: list[BoolArray] = []
         self._row_lower: list[FloatArray] = []
         self._row_upper: list[FloatArray] = []
-        self._entries: list[tuple[IntArray, IntArray, FloatArray]] = []
+        self._entries: list[tuple[IndexArray, IndexArray, FloatArray]] = []
 
     def columns(
         self,
@@ -32,7 +31,7 @@ class LinearModel:
         upper: float | FloatArray = np.inf,
         *,
         integer: bool = False,
-    ) -> IntArray:
+    ) -> IndexArray:
         """Add ``count`` columns within bounds, and return their indices."""
         self._lower.append(np.broadcast_to(np.asarray(lower, dtype=np.float64), count))
         self._upper.append(np.broadcast_to(np.asarray(upper, dtype=np.float64), count))
@@ -42,7 +41,7 @@ class LinearModel:
 
     def rows(
         self, count: int, lower: float | FloatArray, upper: float | FloatArray, *terms: Term
-    ) -> IntArray:
+    ) -> IndexArray:
         """Add ``count`` rows ``lower <= sum of terms <= upper``, and return their indices."""
         self._row_lower.append(np.broadcast_to(np.asarray(lower, dtype=np.float64), count))
         self._row_upper.append(np.broadcast_to(np.asarray(upper, dtype=np.float64), count))
@@ -65,11 +64,11 @@ class LinearModel:
         return np.concatenate(self._row_lower), np.concatenate(self._row_upper)
 
     @property
-    def integer(self) -> npt.NDArray[np.bool_]:
+    def integer(self) -> BoolArray:
         """Which columns must be whole numbers."""
         return np.concatenate(self._integer)
 
-    def matrix(self) -> tuple[IntArray, IntArray, FloatArray]:
+    def matrix(self) -> tuple[IndexArray, IndexArray, FloatArray]:
         """The coefficients by rows: starts (one more than rows), columns, values."""
         rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
         order = np.lexsort((columns, rows))

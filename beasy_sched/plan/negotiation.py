@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.plan.power import PowerDecision
-from beasy_sched.plan.power_plan import FloatArray
 from beasy_sched.plan.servers import ServerPlan
 
 PowerModule = Callable[[FloatArray], PowerDecision]

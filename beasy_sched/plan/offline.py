@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.errors import BeasyError, ConfigError
@@ -16,7 +17,6 @@ from beasy_sched.plan.forecast import Uncertainty
 from beasy_sched.plan.negotiation import Negotiation, negotiate_once
 from beasy_sched.plan.plan import Plan, PlannedServers, Provenance, Solved
 from beasy_sched.plan.power import PowerDecision, plan_power
-from beasy_sched.plan.power_plan import FloatArray
 from beasy_sched.plan.power_problem import PowerProblem, Surplus, checked_powers
 from beasy_sched.plan.server_start import ServerStart
 from beasy_sched.plan.servers import ServerPlan, ServerRules, least_power_w, plan_servers

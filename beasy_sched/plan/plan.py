@@ -7,17 +7,15 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.platform import IntArray, Platform, ServerKind
+from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.plan.forecast import Forecast
 from beasy_sched.plan.power_check import storage_violations
-from beasy_sched.plan.power_plan import FloatArray, PowerPlan
-
-StateArray = npt.NDArray[np.int8]
+from beasy_sched.plan.power_plan import PowerPlan
 
 _LEVELS = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg")
 """What differs from window to window, and says nothing about the place."""
@@ -65,13 +63,13 @@ class PlannedServers:
     """Planned worst-case energy of all servers in each step (Eq. 3.17)."""
 
     @property
-    def asleep(self) -> npt.NDArray[np.bool_]:
+    def asleep(self) -> BoolArray:
         """Which servers sleep, of shape (T, N)."""
         sleep = np.array([kind.sleep.pstate if kind.sleep else -1 for kind in self.kinds])
         return np.asarray(self.states == sleep[self.kind_of])
 
     @property
-    def on_count(self) -> npt.NDArray[np.intp]:
+    def on_count(self) -> IndexArray:
         """Servers that are not asleep, in each step."""
         return np.asarray((~self.asleep).sum(axis=1))
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from beasy_sched.plan.linear import IntArray
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.plan.outcome import SolverOutcome, SolverStatus
 from beasy_sched.plan.power_check import power_violations
 from beasy_sched.plan.power_diagnosis import explain_infeasible
 from beasy_sched.plan.power_model import NO_SWITCHES, TOLERANCE, PowerModel, Switches
-from beasy_sched.plan.power_plan import FloatArray, PowerPlan
+from beasy_sched.plan.power_plan import PowerPlan
 from beasy_sched.plan.power_point import broken_exclusions, plan_of, store_surplus
 from beasy_sched.plan.power_problem import PowerProblem, Surplus
 from beasy_sched.plan.solver import Ending, Solution, Solver, SolverLimits

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.battery import energy_after_step
 from beasy_sched.energy.hydrogen import level_after_step
 from beasy_sched.energy.storage import Storage
-from beasy_sched.plan.power_plan import FloatArray, PowerPlan
+from beasy_sched.plan.power_plan import PowerPlan
 from beasy_sched.plan.power_problem import PowerProblem
 
 TOLERANCE = 1e-6

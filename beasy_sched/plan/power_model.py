@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beasy_sched.plan.linear import FloatArray, IntArray, LinearModel
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.plan.linear import LinearModel
 from beasy_sched.plan.power_problem import PowerProblem
 from beasy_sched.units import SECONDS_PER_HOUR
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from beasy_sched.arrays import FloatArray
 
 ROUNDING = 2e-7
 """Share of the largest power that is a solver's rounding."""

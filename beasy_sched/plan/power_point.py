@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.battery import charge_power_limit, energy_after_step
 from beasy_sched.energy.hydrogen import level_after_step
-from beasy_sched.plan.linear import IntArray
 from beasy_sched.plan.power_check import TOLERANCE as LEVEL_TOLERANCE
 from beasy_sched.plan.power_check import level_scale_j, level_scale_kg
 from beasy_sched.plan.power_model import PowerModel, Switches
-from beasy_sched.plan.power_plan import FloatArray, PowerPlan
+from beasy_sched.plan.power_plan import PowerPlan
 from beasy_sched.plan.power_problem import PowerProblem
 
 _TINY = 1e-8

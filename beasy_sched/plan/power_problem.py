@@ -8,11 +8,10 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
 from beasy_sched.units import j_to_kwh, w_to_kw
-
-FloatArray = npt.NDArray[np.float64]
 
 _LARGEST_POWER_W = 1e12
 

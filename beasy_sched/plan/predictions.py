@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.energy.battery import BatterySpec
 from beasy_sched.plan.forecast import Forecast
 from beasy_sched.plan.plan import Plan
-from beasy_sched.plan.power_plan import FloatArray
 
 CURVES: Final = tuple(
     (demand, production) for demand in ("low", "median", "high") for production in ("low", "median", "high")
@@ -28,11 +27,11 @@ class Predictions:
 
     energy_j: FloatArray
     """Battery energy at the end of each step, of shape (9, T); rows in the order of `CURVES`."""
-    below: npt.NDArray[np.intp]
+    below: IndexArray
     """How many of the curves are below SoC_min at the end of each step."""
 
     @property
-    def dangerous(self) -> npt.NDArray[np.bool_]:
+    def dangerous(self) -> BoolArray:
         """Steps in which more than half of the curves are below SoC_min."""
         return self.below > len(CURVES) / 2
 

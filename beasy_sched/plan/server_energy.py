@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from beasy_sched.model.platform import FloatArray, IntArray, Platform
+from beasy_sched.arrays import FloatArray, IntArray, StateArray
+from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerModel
 
-StateArray = npt.NDArray[np.int8]
 _CELLS_A_PIECE = 1_000_000
 
 

@@ -10,21 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beasy_sched.model.platform import FloatArray
-from beasy_sched.plan.server_problem import CountArray, KindCounts, ServerProblem
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.plan.server_problem import KindCounts, ServerProblem
 
 
 @dataclass(frozen=True)
 class Trajectory:
     """What the servers of one kind do in each step, in numbers: [T] each; the others sleep."""
 
-    through: CountArray
+    through: IntArray
     """On in the step before and in this one."""
-    waking: CountArray
-    falling: CountArray
+    waking: IntArray
+    falling: IntArray
 
     @classmethod
-    def from_switches(cls, start: int, waking: CountArray, falling: CountArray) -> Trajectory:
+    def from_switches(cls, start: int, waking: IntArray, falling: IntArray) -> Trajectory:
         """Begin with ``start`` servers on."""
         return cls(start + np.cumsum(waking - falling) - waking, waking, falling)
 
@@ -33,7 +33,7 @@ class Trajectory:
 class _Group:
     """Servers of one kind that are all busy for the same part of the step."""
 
-    counts: CountArray
+    counts: IntArray
     """[T, D], changed as they get faster."""
     energy_j: FloatArray
     flops: FloatArray

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from beasy_sched.model.platform import FloatArray
-from beasy_sched.plan.assignment import BoolArray, KindStart, on_by_rank
+from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.plan.assignment import KindStart, on_by_rank
 from beasy_sched.plan.server_fill import Trajectory, fill, most_flops
 from beasy_sched.plan.server_problem import KindCounts, ServerProblem, objective_flops
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beasy_sched.model.platform import FloatArray, IntArray
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.plan.linear import LinearModel, Term
-from beasy_sched.plan.server_problem import CountArray, KindCounts, ServerProblem
+from beasy_sched.plan.server_problem import KindCounts, ServerProblem
 from beasy_sched.plan.server_table import KindTable
 
 
@@ -134,5 +134,5 @@ def _shifted(columns: IntArray) -> IntArray:
     return np.concatenate((columns[:1], columns[:-1]))
 
 
-def _rounded(values: FloatArray) -> CountArray:
+def _rounded(values: FloatArray) -> IntArray:
     return np.rint(values).astype(np.int64)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beasy_sched.model.platform import FloatArray
+from beasy_sched.arrays import FloatArray
 from beasy_sched.plan.server_model import ServerModel
 from beasy_sched.plan.server_table import KindTable
 from beasy_sched.plan.solver import Solver

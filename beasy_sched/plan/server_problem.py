@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from beasy_sched.model.platform import FloatArray
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.plan.server_table import KindTable
 
-CountArray = npt.NDArray[np.int64]
 ENERGY_TOLERANCE = 1e-9
 """A plan may exceed the energy of a step by this share, which is rounding of sums."""
 
@@ -32,7 +30,7 @@ class ServerProblem:
     """Servers of each kind that are on in the step before the first."""
     minimum_on_steps: int
     """Steps for which a server that wakes stays on at least, that of its waking included (1 or more)."""
-    obliged: tuple[CountArray, ...]
+    obliged: tuple[IntArray, ...]
     """Servers of each kind that are on at the start and must be on in each step: [T], falling."""
     switch_cost_flops: tuple[float, ...]
     """What waking one server of each kind costs the objective, beside its energy and time."""
@@ -68,15 +66,15 @@ class ServerProblem:
 class KindCounts:
     """The plan of one kind, in numbers of servers."""
 
-    whole: CountArray
+    whole: IntArray
     """Busy for the whole step, by useful P-state: [T, D]."""
-    waking: CountArray
+    waking: IntArray
     """Waking at the beginning of the step, by the useful P-state they then have: [T, D]."""
-    falling: CountArray
+    falling: IntArray
     """Falling asleep at the beginning of the step: [T]."""
 
     @cached_property
-    def on(self) -> CountArray:
+    def on(self) -> IntArray:
         """Servers that are on, waking ones included: [T]."""
         return np.asarray(self.whole.sum(axis=1) + self.waking.sum(axis=1))
 

@@ -12,16 +12,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from beasy_sched.model.platform import FloatArray
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.plan.server_fill import Trajectory, fill, least_energy_j
 from beasy_sched.plan.server_model import ServerModel
-from beasy_sched.plan.server_problem import (
-    CountArray,
-    KindCounts,
-    ServerProblem,
-    objective_flops,
-    total_energy_j,
-)
+from beasy_sched.plan.server_problem import KindCounts, ServerProblem, objective_flops, total_energy_j
 
 _OFFSETS = (np.arange(24) + 0.5) / 24
 _SNAP = 1e6
@@ -87,7 +81,7 @@ def _all_asleep(problem: ServerProblem) -> tuple[Trajectory, ...]:
     return tuple(paths)
 
 
-def _rounded_steps(totals: FloatArray, offset: float) -> CountArray:
+def _rounded_steps(totals: FloatArray, offset: float) -> IntArray:
     whole = np.floor(np.round(totals * _SNAP) / _SNAP + offset).astype(np.int64)
     return np.diff(whole, prepend=0)
 

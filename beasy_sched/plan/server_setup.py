@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.platform import FloatArray, IntArray, Platform
+from beasy_sched.model.platform import Platform
 from beasy_sched.plan.assignment import KindStart, ranked_hosts, states_by_rank
-from beasy_sched.plan.server_energy import StateArray, sleep_pstates
+from beasy_sched.plan.server_energy import sleep_pstates
 from beasy_sched.plan.server_problem import KindCounts, ServerProblem, minimum_on_steps
 from beasy_sched.plan.server_rules import ServerRules
 from beasy_sched.plan.server_start import ServerStart

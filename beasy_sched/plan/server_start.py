@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray, StateArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.platform import FloatArray, Platform
-from beasy_sched.plan.server_energy import StateArray, sleep_pstates
+from beasy_sched.model.platform import Platform
+from beasy_sched.plan.server_energy import sleep_pstates
 
 
 @dataclass(frozen=True)

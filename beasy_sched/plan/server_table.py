@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IndexArray, StateArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.platform import FloatArray, Platform
+from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerModel
 
 
@@ -30,7 +30,7 @@ class KindTable:
     servers: int
     """How many servers there are of this kind."""
     can_sleep: bool
-    pstates: npt.NDArray[np.int8]
+    pstates: StateArray
     """Numbers of the useful P-states in the platform file."""
     on_j: FloatArray
     """Busy for the whole step, by useful P-state."""
@@ -44,7 +44,7 @@ class KindTable:
     """Falls asleep at the beginning of the step."""
 
     @property
-    def hull(self) -> npt.NDArray[np.intp]:
+    def hull(self) -> IndexArray:
         """Indices of the useful P-states on the upper hull of speed over power.
 
         A mix of two neighbours on it draws no more and computes no less than any other mix.
@@ -101,7 +101,7 @@ def _table(platform: Platform, power: PowerModel, k: int, servers: int, step_s: 
     )
 
 
-def _useful(computing: tuple[int, ...], full_w: FloatArray, speeds: FloatArray) -> npt.NDArray[np.intp]:
+def _useful(computing: tuple[int, ...], full_w: FloatArray, speeds: FloatArray) -> IndexArray:
     """Leave out the P-states that another one equals or beats in both power and speed."""
     useful: list[int] = []
     for pstate in sorted(computing, key=lambda p: (full_w[p], -speeds[p], p)):

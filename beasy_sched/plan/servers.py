@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from beasy_sched.model.platform import FloatArray, Platform
+from beasy_sched.arrays import FloatArray, StateArray
+from beasy_sched.model.platform import Platform
 from beasy_sched.plan.outcome import SolverOutcome, SolverStatus
-from beasy_sched.plan.server_energy import StateArray, server_plan_energy_j, server_plan_flops
+from beasy_sched.plan.server_energy import server_plan_energy_j, server_plan_flops
 from beasy_sched.plan.server_problem import ServerProblem
 from beasy_sched.plan.server_rules import ServerRules
 from beasy_sched.plan.server_search import Found, search

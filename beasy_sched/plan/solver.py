@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.linear import FloatArray, IntArray, LinearModel
+from beasy_sched.plan.linear import LinearModel
 
 _TOLERANCES = ("primal_feasibility_tolerance", "mip_feasibility_tolerance")
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.plan.plan import Plan
-from beasy_sched.plan.power_plan import FloatArray
 from beasy_sched.units import j_to_kwh
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray, Platform, ServerKind
+from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
 from beasy_sched.plan.server_energy import sleep_pstates
 
-StateArray = npt.NDArray[np.int8]
-BoolArray = npt.NDArray[np.bool_]
 _NEVER: Final = 1_000_000
 """Rows to break even, where sleeping saves nothing."""
 
@@ -195,7 +193,7 @@ def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -
 
 def idle_runs(
     idle: BoolArray,
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+) -> tuple[IndexArray, IndexArray, IndexArray]:
     """Maximal runs of marked rows: (column, first row, last row) of each, by column and row."""
     padded = np.zeros((idle.shape[1], len(idle) + 2), dtype=np.int8)
     padded[:, 1:-1] = idle.T

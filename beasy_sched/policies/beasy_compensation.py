@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.energy.battery import BatterySpec
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray
-from beasy_sched.policies.beasy_cells import BoolArray, StateArray
 from beasy_sched.policies.budget import energy_tolerance_j
 from beasy_sched.policies.working_plan import project_levels_j
 
@@ -36,7 +34,7 @@ class Rest:
     """Planned P-states, [L, N]; compensation writes its changes here."""
     now_asleep: BoolArray
     """Which servers were asleep in the step before, [N]."""
-    reserved_until: npt.NDArray[np.intp]
+    reserved_until: IndexArray
     """Rows before this one are taken by running jobs, [N]."""
     dt_s: FloatArray
     """Length of each row, [L]."""
@@ -73,7 +71,7 @@ class Rest:
         """E_diff: the estimated level at the end less the target, J (Eq. 3.30)."""
         return float(self.levels_j()[-1]) - self.battery.target_j
 
-    def expected_rows(self, left_s: FloatArray, needed_s: FloatArray) -> npt.NDArray[np.intp]:
+    def expected_rows(self, left_s: FloatArray, needed_s: FloatArray) -> IndexArray:
         """Rows until jobs are expected to end that need so long, at their walltimes at the latest."""
         ends_s = np.cumsum(self.dt_s)
         return np.searchsorted(ends_s, np.minimum(needed_s, left_s) - 1e-6) + 1

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray, IntArray
-from beasy_sched.policies.beasy_cells import BoolArray, CellPowers, StateArray, idle_runs
+from beasy_sched.policies.beasy_cells import CellPowers, idle_runs
 from beasy_sched.policies.beasy_compensation import JobTable, Rest, RunningJob
 from beasy_sched.policies.beasy_speeds import Ladder
 
@@ -163,7 +162,7 @@ class _Slowing:
             self.spare_flops = able - table.remaining_flops
         return self
 
-    def go(self, order: npt.NDArray[np.intp]) -> bool:
+    def go(self, order: IndexArray) -> bool:
         """Go through the rows in this order, a P-state at a time; whether the target is reached."""
         order = order[order < len(self.lengths_s)]
         while True:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from beasy_sched.arrays import BoolArray
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.job import Job
 from beasy_sched.policies import facts
 from beasy_sched.policies.actions import NO_FACTS, Action, Facts, Postpone, Start
-from beasy_sched.policies.beasy_cells import BoolArray
 from beasy_sched.policies.beasy_plan import LivePlan
 from beasy_sched.policies.beasy_reservation import Promise, reserve
 from beasy_sched.policies.beasy_scheduling import Change, Kept

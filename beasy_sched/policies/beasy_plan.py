@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IndexArray, StateArray
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.job import Job
-from beasy_sched.model.platform import FloatArray
-from beasy_sched.policies.beasy_cells import CellPowers, StateArray
+from beasy_sched.policies.beasy_cells import CellPowers
 from beasy_sched.policies.beasy_compensation import Rest, RunningJob
 from beasy_sched.policies.beasy_scheduling import Change, EnergyTest, Outlook
 from beasy_sched.policies.beasy_speeds import Ladder
@@ -44,7 +43,7 @@ class LivePlan:
         self.plan = WorkingPlan(view.plans, view.platform, view.pstate.astype(np.int16))
         self.cells = CellPowers(view.platform, idle_power=idle_power)
         self.ladder = Ladder(view.platform)
-        self.until: npt.NDArray[np.intp] = np.zeros(view.platform.size, dtype=np.intp)
+        self.until: IndexArray = np.zeros(view.platform.size, dtype=np.intp)
         """Steps before this one belong to a running job, by host."""
         self.ends_s: FloatArray = np.full(view.platform.size, -np.inf)
         """When the running job of each host ends at the latest, s; minus infinity without one."""

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.job import Job
-from beasy_sched.model.platform import FloatArray
 from beasy_sched.model.power import HostState
-from beasy_sched.policies.beasy_cells import BoolArray
 from beasy_sched.policies.beasy_plan import LivePlan
 from beasy_sched.policies.view import View
 from beasy_sched.units import TIME_TOLERANCE_S

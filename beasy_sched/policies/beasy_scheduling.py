@@ -13,19 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray
-from beasy_sched.policies.beasy_cells import (
-    BoolArray,
-    CellPowers,
-    StateArray,
-    kept_on,
-    shifted,
-    sleep_savings_j,
-    worthwhile,
-)
+from beasy_sched.policies.beasy_cells import CellPowers, kept_on, shifted, sleep_savings_j, worthwhile
 
 ENERGY_TOLERANCE_J = 1e-6
 _FIRST_ROWS: Final = 16
@@ -51,7 +42,7 @@ class Outlook:
     """Planned P-states, [L, N]: the plan itself, not a copy."""
     now_states: StateArray
     """What the servers are in now: a computing P-state or that of sleep, [N]."""
-    reserved_until: npt.NDArray[np.intp]
+    reserved_until: IndexArray
     """Rows before this one are taken by a running or verified job, [N]; 0 for a server without one."""
     level_j: Callable[[], FloatArray]
     """Planned battery energy at the end of each row, [L] (Eq. 1)."""
@@ -59,7 +50,7 @@ class Outlook:
     """Battery energy at SoC_min."""
     dt_s: FloatArray
     """Length of each row, [L]: what is left of the present step, then whole steps."""
-    asleep_rows: Callable[[npt.NDArray[np.intp], int], npt.NDArray[np.intp]]
+    asleep_rows: Callable[[IndexArray, int], IndexArray]
     """Counts the rows from one (by host) up to another, not included, that each server is asleep in."""
     write: Callable[[HostIds, StateArray], object]
     """Plans servers in these states from row 0 on."""
@@ -87,7 +78,7 @@ class Change:
     columns: StateArray
     """States of ``hosts`` in these rows."""
     needed_j: float = 0.0
-    asleep: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
+    asleep: tuple[IndexArray, IndexArray] | None = None
     """(rows, hosts) of the idle cells that go to sleep."""
     saved_j: float = 0.0
     woken: int = 0

@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray, Platform, ServerKind
+from beasy_sched.model.platform import Platform, ServerKind
 
 
 class Ladder:
@@ -48,11 +49,11 @@ class Ladder:
             if _joules_per_flop(kind, slow) < _joules_per_flop(kind, fast):
                 self._thriftier[row, fast] = slow
 
-    def faster(self, hosts: HostIds, pstates: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    def faster(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next faster P-state of each of ``hosts``; the same one at the top."""
         return self._faster[self._kind_of[hosts], pstates]
 
-    def thriftier(self, hosts: HostIds, pstates: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    def thriftier(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next slower P-state where it needs less energy per flop; else the same one."""
         return self._thriftier[self._kind_of[hosts], pstates]
 
@@ -66,7 +67,7 @@ class Ladder:
         watts: FloatArray = self._full_w[self._kind_of[hosts], pstates]
         return watts
 
-    def saved_w(self, hosts: HostIds, old: npt.NDArray[np.int8], new: npt.NDArray[np.int8]) -> FloatArray:
+    def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
         """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""
         kinds = self._kind_of[hosts]
         longer = self._speed_flops[kinds, old] / self._speed_flops[kinds, new]

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray
-from beasy_sched.policies.beasy_cells import CellPowers, StateArray, shifted
+from beasy_sched.policies.beasy_cells import CellPowers, shifted
 from beasy_sched.policies.beasy_compensation import (
     JobTable,
     Rest,

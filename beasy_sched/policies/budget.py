@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray
 
 ENERGY_TOLERANCE: Final = 1e-9
 """Energies that differ by this share of the largest of them are the same.

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from beasy_sched.arrays import BoolArray
 from beasy_sched.model.job import Job
 from beasy_sched.policies import facts
 from beasy_sched.policies.actions import NO_FACTS, Action, Postpone, Start
@@ -71,7 +71,7 @@ class EasyPass:
         self.free = view.free_count
         self.reservation: Reservation | None = None
         self._order: Order = by_arrival
-        self._mask: npt.NDArray[np.bool_] | None = None
+        self._mask: BoolArray | None = None
         self._dear_from: float = np.inf
         """So many of the free hosts, or more, need more energy than the step has left."""
 
@@ -105,7 +105,7 @@ class EasyPass:
             why |= {"headroom_j": headroom_j, "cost_j": headroom_j - view.budget.headroom_j}
         return why
 
-    def free_mask(self) -> npt.NDArray[np.bool_]:
+    def free_mask(self) -> BoolArray:
         """Return the mask of the hosts that are still free in this pass."""
         if self._mask is None:
             self._mask = self.view.free_mask()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from beasy_sched.model.platform import FloatArray, IntArray, Platform
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray
+from beasy_sched.model.platform import Platform
 from beasy_sched.policies.envelope_greedy import GreedyMoves
-from beasy_sched.policies.envelope_moves import TOLERANCE_J, BoolArray, MoveTables
+from beasy_sched.policies.envelope_moves import TOLERANCE_J, MoveTables
 from beasy_sched.policies.working_plan import WorkingPlan
 
 

@@ -6,8 +6,8 @@ import heapq
 from collections import defaultdict
 from typing import NamedTuple
 
+from beasy_sched.arrays import StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.plan.server_energy import StateArray
 from beasy_sched.policies.envelope_moves import Move, MoveTables, Situations
 
 WORTH_TOLERANCE = 1e-9

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.model.platform import FloatArray, IntArray, Platform
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
+from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerModel
-from beasy_sched.plan.server_energy import StateArray, server_step_energy_j
+from beasy_sched.plan.server_energy import server_step_energy_j
 
 TOLERANCE_J = 1e-3
 """Less than this is neither spent nor saved."""
@@ -21,7 +22,6 @@ TOLERANCE_J = 1e-3
 _AWAKE = -2
 """A state in which no server sleeps."""
 
-BoolArray = npt.NDArray[np.bool_]
 Situations = npt.NDArray[np.int64]
 """Numbers of situations."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beasy_sched.model.platform import IntArray
+from beasy_sched.arrays import IntArray
 from beasy_sched.policies.actions import Action, Compensate
 from beasy_sched.policies.beasy_compensation import compensation_j
 from beasy_sched.policies.envelope import EnvelopeRefit

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray
 from beasy_sched.model.job import Job
 from beasy_sched.policies.actions import Action, Facts, Kill
 from beasy_sched.policies.base import Policy
@@ -65,7 +65,7 @@ class FollowPlan(Policy):
         return easy.actions
 
 
-def _kill_facts(view: View, job: Job, to_sleep: npt.NDArray[np.bool_]) -> Facts:
+def _kill_facts(view: View, job: Job, to_sleep: BoolArray) -> Facts:
     """How many of a job's hosts are to sleep, and how long it might have run on."""
     assert job.hosts is not None
     facts: dict[str, float | int | str] = {"hosts_to_sleep": int(np.count_nonzero(to_sleep[job.hosts.ids]))}

@@ -8,8 +8,8 @@ their servers sleep. The sleep floor may cross SoC_min; nothing else may.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, PStateArray
 from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostIds, HostSet
@@ -21,9 +21,7 @@ from beasy_sched.policies.budget import energy_tolerance_j
 NO_ENERGY = "guard: no energy for it"
 
 
-def committed_energy_j(
-    cluster: Cluster, wish: npt.NDArray[np.int16], now: float, dt_s: float
-) -> npt.NDArray[np.float64]:
+def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: float) -> FloatArray:
     """Energy of each server over the next ``dt_s`` seconds if nothing more is decided, J.
 
     Jobs are taken to run on, at the speeds wished for, but for those about to be killed;
@@ -53,8 +51,8 @@ def committed_energy_j(
 
 
 def waking_energy_j(
-    cluster: Cluster, hosts: HostIds, pstate: npt.NDArray[np.int16], now: float, dt_s: float
-) -> npt.NDArray[np.float64]:
+    cluster: Cluster, hosts: HostIds, pstate: PStateArray, now: float, dt_s: float
+) -> FloatArray:
     """Energy over ``dt_s`` seconds of servers that wake to ``pstate`` as soon as they can, then idle, J.
 
     Those that are falling asleep wake when they have fallen asleep.
@@ -65,22 +63,20 @@ def waking_energy_j(
     on_s = np.minimum(power.on_s[kinds], dt_s - off_s)
     idle_s = dt_s - off_s - on_s
     wake_j = power.on_w[kinds] * on_s + power.idle_w[kinds, pstate] * idle_s
-    energy_j: npt.NDArray[np.float64] = power.off_w[kinds] * off_s + wake_j
+    energy_j: FloatArray = power.off_w[kinds] * off_s + wake_j
     return energy_j
 
 
-def resting_energy_j(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> npt.NDArray[np.float64]:
+def resting_energy_j(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> FloatArray:
     """Energy over ``dt_s`` seconds of servers that are asleep or falling asleep, and stay so, J."""
     power, kinds = cluster.power, cluster.platform.kind_of[hosts]
     falling = cluster.state[hosts] == SWITCHING_OFF
     left_s = np.where(falling, np.clip(cluster.switch_end_s[hosts] - now, 0.0, dt_s), 0.0)
-    energy_j: npt.NDArray[np.float64] = power.off_w[kinds] * left_s + power.sleep_w[kinds] * (dt_s - left_s)
+    energy_j: FloatArray = power.off_w[kinds] * left_s + power.sleep_w[kinds] * (dt_s - left_s)
     return energy_j
 
 
-def _speeds_to_come(
-    cluster: Cluster, wish: npt.NDArray[np.int16]
-) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.float64]]:
+def _speeds_to_come(cluster: Cluster, wish: PStateArray) -> tuple[PStateArray, FloatArray]:
     """P-state and load of each server once those that are on have the speeds wished for."""
     on = (cluster.state != ASLEEP) & (cluster.state != SWITCHING_OFF)
     changed = (wish >= 0) & ~cluster.held & on & (wish != cluster.pstate)
@@ -94,11 +90,11 @@ def _speeds_to_come(
     return pstate, load
 
 
-def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> npt.NDArray[np.float64]:
+def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> FloatArray:
     """Energy over ``dt_s`` seconds of servers that begin to fall asleep now, J."""
     power, kinds = cluster.power, cluster.platform.kind_of[hosts]
     off_s = np.minimum(power.off_s[kinds], dt_s)
-    energy_j: npt.NDArray[np.float64] = power.off_w[kinds] * off_s + power.sleep_w[kinds] * (dt_s - off_s)
+    energy_j: FloatArray = power.off_w[kinds] * off_s + power.sleep_w[kinds] * (dt_s - off_s)
     return energy_j
 
 
@@ -120,7 +116,7 @@ class Guard:
     def shed(
         self,
         supply_j: float,
-        wish: npt.NDArray[np.int16],
+        wish: PStateArray,
         now: float,
         dt_s: float,
         soc_pct: float | None = None,
@@ -151,8 +147,8 @@ class Guard:
     def _cancel_wakes(
         self,
         actions: list[Action],
-        wish: npt.NDArray[np.int16],
-        energy_j: npt.NDArray[np.float64],
+        wish: PStateArray,
+        energy_j: FloatArray,
         now: float,
         dt_s: float,
     ) -> float:
@@ -172,7 +168,7 @@ class Guard:
         self,
         actions: list[Action],
         idle: HostIds,
-        energy_j: npt.NDArray[np.float64],
+        energy_j: FloatArray,
         missing_j: float,
         dt_s: float,
     ) -> float:
@@ -191,7 +187,7 @@ class Guard:
     def _kill(
         self,
         actions: list[Action],
-        energy_j: npt.NDArray[np.float64],
+        energy_j: FloatArray,
         missing_j: float,
         now: float,
         dt_s: float,
@@ -219,7 +215,7 @@ class Guard:
         assert job.hosts is not None
         return bool(self.cluster.leaving[job.hosts.ids].any())
 
-    def _kill_saves_j(self, job: Job, energy_j: npt.NDArray[np.float64], dt_s: float) -> float:
+    def _kill_saves_j(self, job: Job, energy_j: FloatArray, dt_s: float) -> float:
         """What a job's end saves over ``dt_s`` seconds, J: its hosts sleep, or idle where they cannot."""
         assert job.hosts is not None
         hosts, cluster = job.hosts.ids, self.cluster

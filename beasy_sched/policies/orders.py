@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.model.job import SLOWDOWN_FLOOR_S
 from beasy_sched.model.queue import JobQueue
 
 Places = npt.NDArray[np.intp]
 
-FloatArray = npt.NDArray[np.float64]
 _SEARCHED: Final = 4
 
 Order = Callable[[JobQueue, Places, float], Places]

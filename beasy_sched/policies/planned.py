@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from beasy_sched.arrays import StateArray
 from beasy_sched.model.hosts import HostIds, HostSet
-from beasy_sched.plan.plan import StateArray
 from beasy_sched.policies.actions import Action, SetPState
 from beasy_sched.policies.facts import FactDict
 from beasy_sched.policies.view import View

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.model.job import Job
-from beasy_sched.model.platform import FloatArray
 from beasy_sched.model.power import SWITCHING_ON
 from beasy_sched.policies.actions import Start
 from beasy_sched.policies.easy import EasyPass, Reservation

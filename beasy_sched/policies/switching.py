@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import IndexArray
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.platform import ServerKind
 from beasy_sched.model.power import ASLEEP
@@ -75,5 +75,5 @@ def sleep(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> lis
 
 def by_target(view: View, hosts: HostIds, targets: list[int]) -> list[tuple[HostIds, int]]:
     """Group ``hosts`` by the P-state that ``targets`` gives for their kind."""
-    wanted: npt.NDArray[np.intp] = np.array(targets, dtype=np.intp)[view.platform.kind_of[hosts]]
+    wanted: IndexArray = np.array(targets, dtype=np.intp)[view.platform.kind_of[hosts]]
     return [(hosts[wanted == pstate], pstate) for pstate in np.unique(wanted).tolist()]

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, IntArray
 from beasy_sched.model.hosts import HostSet, read_only
 from beasy_sched.model.job import Job
 from beasy_sched.model.platform import Platform
@@ -76,11 +76,11 @@ class View:
         """Tell whether it would be news that ``job`` waits by ``rule``."""
         return self.wants_facts and job.postponed_for != rule
 
-    def sleep_wished(self) -> npt.NDArray[np.bool_]:
+    def sleep_wished(self) -> BoolArray:
         """Return the mask of hosts that are to sleep and have not begun to."""
         return self._sleep_wished
 
-    def waking_wished(self) -> npt.NDArray[np.bool_]:
+    def waking_wished(self) -> BoolArray:
         """Return the mask of sleeping hosts that are to wake and have not begun to."""
         return self._waking_wished
 
@@ -121,7 +121,7 @@ class View:
         return self._cluster.wakes()
 
     @property
-    def state_counts(self) -> npt.NDArray[np.int64]:
+    def state_counts(self) -> IntArray:
         """How many hosts of each kind are in each `HostState`, [kind, state]; only read it."""
         return self._state_counts
 
@@ -140,11 +140,11 @@ class View:
         """How many hosts are on, idle and in service."""
         return self._cluster.free_count
 
-    def free_mask(self) -> npt.NDArray[np.bool_]:
+    def free_mask(self) -> BoolArray:
         """Return a copy of the mask of free hosts, the caller's to change."""
         return self._cluster.free.copy()
 
-    def fastest(self, mask: npt.NDArray[np.bool_], count: int) -> HostSet:
+    def fastest(self, mask: BoolArray, count: int) -> HostSet:
         """Choose ``count`` hosts of ``mask``: the faster ones first, then the lower ids."""
         ids = np.flatnonzero(mask)
         if len(ids) > count:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.battery import BatterySpec
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray, IntArray, Platform
+from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerModel
-from beasy_sched.plan.plan import StateArray
 from beasy_sched.plan.server_energy import server_plan_energy_j, server_step_energy_j, sleep_pstates
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -41,14 +41,14 @@ class Runs(NamedTuple):
     """The step after the last one of the run."""
 
     @classmethod
-    def of(cls, on: npt.NDArray[np.bool_], hosts: HostIds) -> Runs:
+    def of(cls, on: BoolArray, hosts: HostIds) -> Runs:
         """The runs of some servers of a plan, (T, N)."""
         edges = np.zeros((len(hosts), len(on) + 2), dtype=np.bool_)
         edges[:, 1:-1] = on[:, hosts].T
         host, place = np.nonzero(edges[:, 1:] != edges[:, :-1])  # begins and ends by turns
         return cls(hosts[host[::2]], place[::2], place[1::2])
 
-    def but(self, same: npt.NDArray[np.bool_], others: Runs) -> Runs:
+    def but(self, same: BoolArray, others: Runs) -> Runs:
         """These runs of the servers that are the ``same`` (N), and ``others`` for the rest."""
         stay = same[self.host]
         return Runs(*(np.concatenate([a[stay], b]) for a, b in zip(self, others, strict=True)))
@@ -188,7 +188,7 @@ class WorkingPlan:
             energy_j += server_step_energy_j(self._power, kinds, after, choices, self.sleep, self.step_s)
         return energy_j
 
-    def on_before(self, step: int) -> npt.NDArray[np.bool_]:
+    def on_before(self, step: int) -> BoolArray:
         """Whether each server is planned on in the step before ``step``, or was before the first."""
         return np.asarray(self.on[step - 1] if step > 0 else self._before != self.sleep)
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from beasy_sched.report.chart import Chart, FloatArray, bars, color, plain
+from beasy_sched.arrays import FloatArray
+from beasy_sched.report.chart import Chart, bars, color, plain
 from beasy_sched.report.comparison import OUTCOME_COLORS
 from beasy_sched.report.run_data import OUTCOMES
 

@@ -8,9 +8,8 @@ from html import escape
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from beasy_sched.arrays import FloatArray
 
 MOST_POINTS = 2000
 """Curves of more points are drawn as means over as many spans."""

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.predictions import predict_window
 from beasy_sched.plan.store import PlanStore
-from beasy_sched.report.chart import MOST_POINTS, Absent, Chart, FloatArray, TimeChart, power_unit
+from beasy_sched.report.chart import MOST_POINTS, Absent, Chart, TimeChart, power_unit
 from beasy_sched.report.run_data import RUN_OVER, Ending, RunData
 from beasy_sched.report.steps import StepCurve
 

@@ -8,15 +8,12 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import InputError
 from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.report.run_data import Jobs
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _TO_ON, _TO_SLEEP = -1, -2
 """How Batsim writes P-states of servers under way."""

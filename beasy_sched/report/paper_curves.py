@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.report.paper_style import (
     BLACK,
     BLUE,
@@ -22,8 +22,6 @@ from beasy_sched.report.paper_style import (
     mark_days,
     new_figure,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

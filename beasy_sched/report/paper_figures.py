@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.report.paper_style import (
     BLACK,
     BLUE,
@@ -23,8 +23,6 @@ from beasy_sched.report.paper_style import (
     YELLOW,
     new_figure,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 OUTCOMES: Final = (
     ("finished_pct", "finished", SKY, ""),

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.plan.forecast import Forecast
-from beasy_sched.plan.power_plan import FloatArray
 from beasy_sched.plan.store import PlanStore
 
 _FORMATS = ("png", "svg", "pdf")

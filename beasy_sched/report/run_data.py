@@ -9,15 +9,13 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.errors import InputError
 from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
 from beasy_sched.model.job import JobState
 from beasy_sched.report.explain_records import compare_starts, read_starts
 from beasy_sched.results import Run
-
-FloatArray = npt.NDArray[np.float64]
 
 OUTCOMES = (
     JobState.FINISHED,
@@ -50,9 +48,9 @@ class Jobs:
     submit_s: FloatArray
     start_s: FloatArray
     end_s: FloatArray
-    servers: npt.NDArray[np.int64]
+    servers: IntArray
     """How many servers each asked for."""
-    outcome: npt.NDArray[np.int8]
+    outcome: StateArray
     """Index into `OUTCOMES`."""
     hosts: list[str]
     """The servers of each as Batsim writes them; empty for a job that never started."""

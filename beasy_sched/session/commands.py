@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, PStateArray, StateArray
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.decisions import SetResourceState
@@ -66,7 +66,7 @@ class Commander:
         self.cluster.to_wake[hosts] = False
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
-    def wished(self) -> npt.NDArray[np.int16]:
+    def wished(self) -> PStateArray:
         """Return each host's wish: a P-state, or -1."""
         return self._wish
 
@@ -145,6 +145,6 @@ class Commander:
         )
 
 
-def _at_rest(state: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+def _at_rest(state: StateArray) -> BoolArray:
     """Which hosts are not in transition."""
     return np.asarray((state != SWITCHING_OFF) & (state != SWITCHING_ON))

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.balance import settle_step, step_headroom_j
 from beasy_sched.energy.record import StepRecord
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.cluster import Cluster
-from beasy_sched.model.platform import FloatArray
 from beasy_sched.model.power import ASLEEP, SWITCHING_OFF, SWITCHING_ON, PowerAccount
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.actions import Action

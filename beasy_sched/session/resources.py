@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from beasy_sched.arrays import IntArray
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.events import Resource, SimulationBegins
 from beasy_sched.model.platform import (
@@ -13,7 +14,6 @@ from beasy_sched.model.platform import (
     POWERS_PROPERTY,
     SPEEDS_PROPERTY,
     START_PROPERTY,
-    IntArray,
     Platform,
     ServerKind,
 )

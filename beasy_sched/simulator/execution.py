@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from beasy_sched.arrays import IntArray
 from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_profiles import Composed, Delay, Parallel, Profile
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.events import JobEnd
 from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.job import ENDED, RUNNING, SimJob
-from beasy_sched.simulator.modes import COMPUTING, IDLE, IntArray
+from beasy_sched.simulator.modes import COMPUTING, IDLE
 from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.tasks import NEVER, powers, start_task, used_flops
 from beasy_sched.simulator.world import LEAF, World

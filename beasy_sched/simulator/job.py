@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
+from beasy_sched.arrays import IndexArray
 from beasy_sched.formats.batsim_profiles import Profile
 from beasy_sched.formats.batsim_workload import WorkloadJob
 from beasy_sched.formats.json_numbers import as_batsim_reads
@@ -38,7 +36,7 @@ class SimJob:
     moved = False
     """Whether some of its hosts became unavailable under it."""
     alloc: HostSet
-    executors: npt.NDArray[np.intp] | None = None
+    executors: IndexArray | None = None
     """Position in the allocation of each executor's host, with a custom mapping."""
     start = -1.0
     wall_left = -1.0

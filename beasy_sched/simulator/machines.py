@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.model.platform import Platform
-from beasy_sched.simulator.modes import (
-    COMPUTING,
-    IDLE,
-    STATE_NAMES,
-    STATES,
-    FloatArray,
-    IntArray,
-    ModeTable,
-)
+from beasy_sched.simulator.modes import COMPUTING, IDLE, STATE_NAMES, STATES, ModeTable
 
 _FEW = 32
 """Up to so many numbers are summed faster as a list."""
@@ -37,7 +29,7 @@ class Machines:
             np.zeros(self.size, np.intp) if platform.initial_pstates is None else platform.initial_pstates
         )
         self.mode: IntArray = base + pstates * STATES + IDLE
-        self.owner: npt.NDArray[np.intp] = np.full(self.size, NOBODY, dtype=np.intp)
+        self.owner: IndexArray = np.full(self.size, NOBODY, dtype=np.intp)
         """Slot of the job on each host (of one of them, if hosts are shared)."""
         self.last_change: FloatArray = np.zeros(self.size)
         self.counts = [0] * STATES

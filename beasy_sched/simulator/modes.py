@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.model.platform import ServerKind
 
 SLEEPING, SWITCHING_ON, SWITCHING_OFF, IDLE, COMPUTING, UNAVAILABLE = range(6)
@@ -21,9 +21,6 @@ STATES = len(STATE_NAMES)
 
 COMPUTATION, SLEEP, TRANSITION = range(3)
 """Sorts of P-states."""
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 class ModeTable:
@@ -62,8 +59,8 @@ class ModeTable:
             e + (f - e) / n for e, f, n in zip(self.epsilon_of, self.full_of, self.cores_of, strict=True)
         ]
         """Power with one core busy, W."""
-        self.states: IntArray = np.array(columns[3], dtype=np.intp)
-        self.pstates: IntArray = np.array(columns[1], dtype=np.intp)
+        self.states: IndexArray = np.array(columns[3], dtype=np.intp)
+        self.pstates: IndexArray = np.array(columns[1], dtype=np.intp)
         self.speeds: FloatArray = np.array(columns[4], dtype=np.float64)
         self.cores: FloatArray = np.array(columns[5], dtype=np.float64)
         self.idle_w: FloatArray = np.array(columns[6], dtype=np.float64)
@@ -100,7 +97,7 @@ class ModeTable:
         raise AssertionError(f"P-state {sleep_pstate} is not a sleep P-state")
 
 
-def common_mode(modes: IntArray) -> int:
+def common_mode(modes: IndexArray) -> int:
     """Return the mode that all of some hosts have, or -1."""
     listed: list[int] = modes.tolist()
     first = listed[0]

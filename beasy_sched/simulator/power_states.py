@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from beasy_sched.arrays import IntArray
 from beasy_sched.errors import DecisionRefused
 from beasy_sched.model.events import ResourceStateChanged
 from beasy_sched.model.hosts import HostSet
@@ -18,7 +19,6 @@ from beasy_sched.simulator.modes import (
     SWITCHING_OFF,
     SWITCHING_ON,
     TRANSITION,
-    IntArray,
 )
 from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.switches import Switch, Switches

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from beasy_sched.arrays import IntArray
 from beasy_sched.simulator.job import SimJob
-from beasy_sched.simulator.modes import IntArray, common_mode
+from beasy_sched.simulator.modes import common_mode
 from beasy_sched.simulator.sharing import share
 from beasy_sched.simulator.tasks import NEVER, alone
 from beasy_sched.simulator.world import World

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from beasy_sched.arrays import IntArray
 from beasy_sched.errors import DecisionRefused, InputError
 from beasy_sched.formats.batsim_profiles import Homogeneous, ProfileError, check_sequences, parse_profile
 from beasy_sched.formats.batsim_workload import parse_job
@@ -21,7 +22,7 @@ from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.job import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
 from beasy_sched.simulator.mailbox import Item
-from beasy_sched.simulator.modes import COMPUTATION, COMPUTING, IDLE, IntArray, common_mode
+from beasy_sched.simulator.modes import COMPUTATION, COMPUTING, IDLE, common_mode
 from beasy_sched.simulator.outputs import is_formula
 from beasy_sched.simulator.power_states import PowerStates
 from beasy_sched.simulator.rates import Rates

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.simulator.job import SimJob
 from beasy_sched.simulator.machines import Machines
-from beasy_sched.simulator.modes import FloatArray
 from beasy_sched.simulator.tasks import NEVER, powers, speed_limit, used_flops
 
 _TINY = 1e-12

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from beasy_sched.arrays import IntArray
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.simulator.modes import IntArray
 
 
 class Switch:

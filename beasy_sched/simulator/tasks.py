@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.formats.batsim_profiles import Homogeneous, Parallel, Profile
 from beasy_sched.simulator.job import SimJob
-from beasy_sched.simulator.modes import FloatArray, IntArray, ModeTable
+from beasy_sched.simulator.modes import ModeTable
 
 NEVER = float("inf")
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from plan_cases import battery, two_kinds
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError
@@ -15,7 +16,6 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.plan.negotiation import Agreement, PowerModule, ServerModule, negotiate_once
 from beasy_sched.plan.offline import NoPlan, OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
-from beasy_sched.plan.power_plan import FloatArray
 from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.plan.summary import summarize

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from beasy_sched.model.platform import FloatArray
+from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.policies.budget import ENERGY_TOLERANCE
 from beasy_sched.policies.energy_budget.commitments import Commitments
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
-from beasy_sched.policies.energy_budget.projection import BoolArray, Passing
+from beasy_sched.policies.energy_budget.projection import Passing
 
 
 class Ceiling:

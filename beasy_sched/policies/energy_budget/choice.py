@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.job import Job
-from beasy_sched.model.platform import FloatArray
 from beasy_sched.model.power import IDLE
 from beasy_sched.policies.energy_budget.commitments import Commitments
-from beasy_sched.policies.energy_budget.fleet import BoolArray, Fleet
+from beasy_sched.policies.energy_budget.fleet import Fleet
 from beasy_sched.policies.view import View
 from beasy_sched.units import TIME_TOLERANCE_S
-
-IntArray = npt.NDArray[np.int64]
 
 
 class Choice(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beasy_sched.model.platform import FloatArray
+from beasy_sched.arrays import FloatArray
 
 _END, _KEY, _EXTRA_W, _HOSTS = range(4)
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.job import Job
-from beasy_sched.model.platform import FloatArray
 from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_OFF
 from beasy_sched.policies.view import View
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 class Claim(Struct, frozen=True):

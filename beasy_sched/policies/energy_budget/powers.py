@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import FloatArray, Platform, ServerKind
+from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState, PowerModel
 from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from beasy_sched.model.platform import FloatArray
+from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.policies.energy_budget.commitments import Commitments
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
 
-BoolArray = npt.NDArray[np.bool_]
 _PROMISE_S = 0.1
 """To this are reservations found that wait for energy."""
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.job import Job
-from beasy_sched.model.platform import FloatArray
-from beasy_sched.policies.energy_budget.choice import Choice, IntArray
-from beasy_sched.policies.energy_budget.projection import BoolArray, EnergyTest
+from beasy_sched.policies.energy_budget.choice import Choice
+from beasy_sched.policies.energy_budget.projection import EnergyTest
 from beasy_sched.policies.orders import Places
 from beasy_sched.policies.view import View
 from beasy_sched.units import TIME_TOLERANCE_S
