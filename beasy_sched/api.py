@@ -44,10 +44,9 @@ def generate_workload(
     ``reference`` names the server whose median P-state's speed turns run times into flops; ``options``
     are those of `SwfOptions` or `SyntheticOptions` (``seed``, ``hosts``, ``jobs`` ...).
     """
-    from beasy_sched.generate.server_spec import load_server
-    from beasy_sched.generate.workload_options import SwfOptions
+    from beasy_sched.generate.platform import load_server
+    from beasy_sched.generate.workload import SwfOptions, SyntheticOptions, synthetic_workload
     from beasy_sched.generate.workload_swf import workload_from_swf
-    from beasy_sched.generate.workload_synthetic import SyntheticOptions, synthetic_workload
 
     options.setdefault("reference_speed_flops", load_server(reference).kind().reference_speed_flops)
     if swf is None:
@@ -80,11 +79,19 @@ def generate_power(
 
     from beasy_sched.errors import ConfigError
     from beasy_sched.formats.atomic import write_atomic
-    from beasy_sched.formats.power_events import power_event_lines
-    from beasy_sched.formats.timestamps import parse_moment
-    from beasy_sched.formats.weather_file import read_weather_file
-    from beasy_sched.generate.power import Window, pv_production, shared_start, step_power, wind_production
-    from beasy_sched.generate.synthetic_power import SYNTHETIC_START, SyntheticWeather, synthetic_series
+    from beasy_sched.formats.batsim_events import power_event_lines
+    from beasy_sched.formats.power_series import read_weather_file
+    from beasy_sched.formats.table import parse_moment
+    from beasy_sched.generate.power import (
+        SYNTHETIC_START,
+        SyntheticWeather,
+        Window,
+        pv_production,
+        shared_start,
+        step_power,
+        synthetic_series,
+        wind_production,
+    )
     from beasy_sched.units import SECONDS_PER_DAY, kw_to_w
 
     start_s = None if start is None else parse_moment(start)

@@ -38,7 +38,7 @@ _BUSY = b'{"error":"this scheduler serves another simulation"}'
 
 
 class Server(Protocol):
-    """What the daemon serves: `beasy_sched.session.Session` is one."""
+    """What the daemon serves: `beasy_sched.engine.Session` is one."""
 
     ended: bool
 

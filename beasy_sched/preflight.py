@@ -17,14 +17,11 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.batsim_events import ExternalEvent
-from beasy_sched.formats.batsim_profiles import Composed, Delay, Profile
-from beasy_sched.formats.batsim_workload import Workload
-from beasy_sched.formats.expected_runs import profile_run_s
-from beasy_sched.formats.power_events import POWER_FIELD
+from beasy_sched.formats.batsim_events import POWER_FIELD, ExternalEvent
+from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.time_series import POWER, TimeSeries
 from beasy_sched.model.platform import POWERS_PROPERTY, Platform
-from beasy_sched.plan.demand import full_draw_w, reference_speed_flops
+from beasy_sched.plan.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
 

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from beasy_sched.engine import Session
 from beasy_sched.errors import why
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.outputs.files import RunFiles
-from beasy_sched.session import Session
 from beasy_sched.settings import build_session
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 

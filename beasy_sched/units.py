@@ -5,10 +5,14 @@ people use kW, kWh and percent; they are converted here, at the edge, and nowher
 
 Sign convention: every power is a non-negative magnitude that carries its direction in its name
 (``charge_w``, ``discharge_w``, ``electrolyzer_w``, ``fuel_cell_w``, ``curtailed_w``, ``unserved_w``).
+
+Durations as people write them.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Final
 
 JOULES_PER_KWH: Final = 3.6e6
@@ -37,3 +41,33 @@ def kw_to_w(power_kw: float) -> float:
 def w_to_kw(power_w: float) -> float:
     """Watts to kilowatts."""
     return power_w / WATTS_PER_KW
+
+
+_UNITS_S: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_PART: Final = re.compile(r"([0-9]*\.?[0-9]+)\s*(min|[smhdw])\s*")
+
+
+def parse_duration(text: str) -> float:
+    """Read ``3d``, ``12h``, ``1d12h``, ``90m``, ``0.5h`` or plain seconds; returns seconds, 0 or more.
+
+    Raises ValueError.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        parts = _PART.findall(text)
+        whole = "".join(match.group() for match in _PART.finditer(text.strip()))
+        value = math.fsum(float(count) * _UNITS_S[unit] for count, unit in parts)
+        if not parts or whole != text.strip():
+            value = math.nan
+    if not 0 <= value < math.inf or "_" in text:
+        raise ValueError(f"{text!r} is not a duration: seconds, or such as 3d, 12h, 1d12h, 90m")
+    return value
+
+
+def format_duration(seconds: float) -> str:
+    """Write a duration in the largest unit of which it holds one or more: ``2.5 d``."""
+    for unit in ("d", "h", "min"):
+        if seconds >= _UNITS_S[unit]:
+            return f"{seconds / _UNITS_S[unit]:.4g} {unit}"
+    return f"{seconds:g} s"

@@ -28,7 +28,7 @@ from two_processes import RunFailed, Stopped
 
 from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.outputs.comparison import Contender, comparison_lines, comparison_markdown, conditions
+from beasy_sched.outputs.tables import Contender, comparison_lines, comparison_markdown, conditions
 
 TABLE_NAME = "comparison.md"
 

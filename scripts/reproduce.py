@@ -19,15 +19,21 @@ import numpy as np
 from reproduce_options import parse_arguments
 
 from beasy_sched._version import __version__
-from beasy_sched.cli.progress import progress_bar
+from beasy_sched.campaign.campaign import begin, go_on
+from beasy_sched.campaign.scenario_file import find_scenario
+from beasy_sched.campaign.table import Campaign
+from beasy_sched.campaign.workers import Processes
+from beasy_sched.cli.run_options import progress_bar
 from beasy_sched.errors import BeasyError
-from beasy_sched.experiments.beasy_claims import CLAIMS
-from beasy_sched.experiments.campaign import begin, go_on
-from beasy_sched.experiments.claims import judge
-from beasy_sched.experiments.closeups import make_closeups
-from beasy_sched.experiments.paper_table import rank_rows
-from beasy_sched.experiments.processes import Processes
-from beasy_sched.experiments.reproduction import (
+from beasy_sched.reproduction.beasy.claims import CLAIMS
+from beasy_sched.reproduction.beasy.figures import (
+    average_figures,
+    critical_figures,
+    make_closeups,
+    runs_to_compare,
+    write_figures,
+)
+from beasy_sched.reproduction.beasy.study import (
     ABLATION,
     HEADLINES,
     SHED,
@@ -36,24 +42,18 @@ from beasy_sched.experiments.reproduction import (
     check_folder,
     parts,
 )
-from beasy_sched.experiments.reproduction_figures import (
-    average_figures,
-    critical_figures,
-    runs_to_compare,
-    write_figures,
-)
-from beasy_sched.experiments.reproduction_tables import (
+from beasy_sched.reproduction.beasy.tables import (
     ablation_table,
     claim_table,
     guard_table,
     left_out,
     number_table,
+    rank_rows,
     result_tables,
 )
-from beasy_sched.experiments.sample import Study, study_of
-from beasy_sched.experiments.shipped import find_scenario
-from beasy_sched.experiments.tables import Campaign
-from beasy_sched.experiments.text_table import TextTable, markdown_of, write_markdown
+from beasy_sched.reproduction.claims import judge
+from beasy_sched.reproduction.sample import Study, study_of
+from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 

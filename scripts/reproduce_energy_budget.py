@@ -20,18 +20,20 @@ import numpy as np
 from reproduce_options import writable
 
 from beasy_sched._version import __version__
-from beasy_sched.cli.progress import progress_bar
+from beasy_sched.campaign.workers import Processes
+from beasy_sched.cli.run_options import progress_bar
 from beasy_sched.errors import BeasyError
-from beasy_sched.experiments.energy_budget import EnergyStudy
-from beasy_sched.experiments.energy_budget_claims import judge
-from beasy_sched.experiments.energy_budget_data import Results, results_of
-from beasy_sched.experiments.energy_budget_figures import write_energy_figures
-from beasy_sched.experiments.energy_budget_runs import all_settings
-from beasy_sched.experiments.energy_budget_tables import claim_table, figure_tables, table_2, week_table
-from beasy_sched.experiments.energy_weeks import prepare_weeks
-from beasy_sched.experiments.processes import Processes
-from beasy_sched.experiments.text_table import TextTable, markdown_of
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.reproduction.energy_budget.claims import Results, judge, results_of
+from beasy_sched.reproduction.energy_budget.figures import (
+    claim_table,
+    figure_tables,
+    table_2,
+    week_table,
+    write_energy_figures,
+)
+from beasy_sched.reproduction.energy_budget.study import EnergyStudy, all_settings, prepare_weeks
+from beasy_sched.reproduction.text_table import TextTable, markdown_of
 
 MEASURES = ("utilization", "ave_bsld", "energy_share", "jobs_started", "excess_j", "debts")
 

@@ -19,7 +19,7 @@ from two_processes import TICK_S, RunFailed, Stopped, StopSignals, run_both
 
 from beasy_sched.cli.run_options import read_options
 from beasy_sched.errors import BeasyError, why
-from beasy_sched.outputs.comparison import COLUMNS, Contender
+from beasy_sched.outputs.tables import COMPARISON_COLUMNS, Contender
 from beasy_sched.policies.registry import make_policy
 
 LOG_NAME = "run_log.txt"
@@ -156,7 +156,7 @@ def _cause(each: Pair) -> str | None:
 def _story(contender: Contender, duration_s: float) -> str:
     if contender.problem is not None or contender.summary is None:
         return f"{contender.policy}: {contender.problem}; see {folder_name(contender.policy)}/{LOG_NAME}"
-    shares = {column.name: column.text(contender.summary) for column in COLUMNS}
+    shares = {column.name: column.text(contender.summary) for column in COMPARISON_COLUMNS}
     finished, killed = shares["finished_pct"], shares["killed_pct"]
     return f"{contender.policy}: {finished} % of the jobs finished, {killed} % killed; {duration_s:.1f} s"
 

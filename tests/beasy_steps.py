@@ -11,13 +11,13 @@ from talk import Talk, only, production, small_battery
 from worlds import FAST, plans_of
 
 from beasy_sched.energy.storage import Storage
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.plan.power_plan import PowerPlan
+from beasy_sched.plan.plan import PowerPlan
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.session.power import EnergySource
 
 
 class Steps:

@@ -9,10 +9,10 @@ from typing import Any
 
 from worlds import World, WorldJob
 
+from beasy_sched.engine import Session
 from beasy_sched.model.decisions import Decision, ExecuteJob, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.session import Session
 from beasy_sched.simulator import SimulationResult
 
 HIGH = {

@@ -14,9 +14,9 @@ from talk import (
     small_battery,
 )
 
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import ServerKind
-from beasy_sched.session.power import EnergySource
 
 ASLEEP_J, IDLE_J, BUSY_J, FALLING_J = 300.0, 3000.0, 6000.0, 685.0
 PLAIN = ServerKind("plain", (100.0,), (50.0,), (50.0,), (100.0,))

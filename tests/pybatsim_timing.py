@@ -28,14 +28,14 @@ import numpy as np
 import numpy.typing as npt
 from pybatsim_inside import PybatsimInside
 
+from beasy_sched.engine import Session
+from beasy_sched.engine.actions import Action, Start
+from beasy_sched.engine.view import View
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.job import Job
-from beasy_sched.policies.actions import Action, Start
+from beasy_sched.model.jobs import Job
 from beasy_sched.policies.easy import Easy
-from beasy_sched.policies.view import View
 from beasy_sched.protocol import batsim4
-from beasy_sched.session import Session
 from beasy_sched.simulator import Simulation
 
 MakeSimulation = Callable[[], Simulation]

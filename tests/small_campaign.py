@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from beasy_sched.experiments.campaign import Outcome, begin, go_on
-from beasy_sched.experiments.processes import Processes
-from beasy_sched.experiments.scenario_file import parse_scenario
+from beasy_sched.campaign.campaign import Outcome, begin, go_on
+from beasy_sched.campaign.scenario_file import parse_scenario
+from beasy_sched.campaign.workers import Processes
 
 SMALL = """\
 name = "small"

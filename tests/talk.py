@@ -6,19 +6,18 @@ from collections.abc import Callable, Sequence
 
 from worlds import FAST
 
-from beasy_sched.energy.battery import BatterySpec
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
-from beasy_sched.energy.storage import Storage
+from beasy_sched.energy.storage import BatterySpec, Storage
+from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.engine.actions import Action, Start
+from beasy_sched.engine.policy import Policy
+from beasy_sched.engine.view import View
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.model.job import Job
+from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import ServerKind
-from beasy_sched.policies.actions import Action, Start
-from beasy_sched.policies.base import Policy
-from beasy_sched.policies.view import View
-from beasy_sched.session import Session, SessionOptions
 
 ASLEEP = 2
 """The P-state of sleep of `worlds.FAST`; 0 and 1 compute."""
@@ -139,7 +138,7 @@ class Talk:
 
     def put_to_sleep(self, now: float, where: str) -> None:
         """Put idle hosts to sleep, at once and without a word."""
-        from beasy_sched.policies.actions import SetPState
+        from beasy_sched.engine.actions import SetPState
 
         found = self.ask(now, lambda view: [SetPState(hosts(where), ASLEEP)])
         assert d.SetResourceState(now, hosts(where), ASLEEP) in found

@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
+from beasy_sched.engine import Session
+from beasy_sched.engine.policy import Policy
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.policies.base import Policy
-from beasy_sched.session import Session
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from beasy_sched.engine.actions import Facts
+from beasy_sched.engine.budget import StepBudget
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.actions import Facts
-from beasy_sched.policies.budget import StepBudget
 
 IDLE, BUSY, FALLING, ASLEEP, WAKING = range(5)
 

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beasy_sched.energy.hydrogen import (
+from beasy_sched.energy.server_energy import server_plan_energy_j
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import (
     Hold,
     HydrogenSpec,
+    StorageState,
     electrolyzer_power,
     fuel_cell_power,
     level_after_step,
 )
-from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import StorageState
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.plan.demand import full_draw_w
+from beasy_sched.plan.forecast import full_draw_w
 from beasy_sched.plan.offline import NoPlan, OfflineOptions, plan_windows
-from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
-from beasy_sched.plan.power_plan import PowerPlan
-from beasy_sched.plan.server_energy import server_plan_energy_j
+from beasy_sched.plan.plan import Plan, PlannedServers, PowerPlan, Provenance
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.plan.store import PlanStore
 

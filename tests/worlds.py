@@ -10,13 +10,12 @@ import numpy as np
 from witness import Witness
 from world_plans import plans_of, small_hydrogen, world_plans
 
-from beasy_sched.energy.battery import BatterySpec
-from beasy_sched.energy.hydrogen import HydrogenSpec
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
-from beasy_sched.energy.storage import Storage
+from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, Storage
+from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.formats.batsim_events import ExternalEvent
-from beasy_sched.formats.batsim_profiles import parse_profile
-from beasy_sched.formats.batsim_workload import Workload, WorkloadJob
+from beasy_sched.formats.batsim_workload import Workload, WorkloadJob, parse_profile
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model.decisions import Decision, Reply
@@ -24,8 +23,6 @@ from beasy_sched.model.events import Message
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.session import Session, SessionOptions
-from beasy_sched.session.power import EnergySource
 from beasy_sched.simulator import Simulation, SimulationOptions, SimulationResult
 
 __all__ = [

@@ -15,8 +15,8 @@ import click
 from beasy_sched.errors import BeasyError, Interrupted, machine_error
 
 if TYPE_CHECKING:
-    from beasy_sched.experiments.campaign import Outcome
-    from beasy_sched.experiments.tasks import Executor
+    from beasy_sched.campaign.campaign import Outcome
+    from beasy_sched.campaign.tasks import Executor
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -26,7 +26,7 @@ _TIME_LIMIT_S = 6 * 3600.0
 
 
 def _duration(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    from beasy_sched.model.durations import parse_duration
+    from beasy_sched.units import parse_duration
 
     if value is None or value == "none":
         return None if value is None else math.inf
@@ -113,8 +113,8 @@ def run(
     **how: Any,
 ) -> None:
     """Run scenario files (or the scenarios that come with the program, by name) into DIR/runs.parquet."""
-    from beasy_sched.experiments.campaign import begin
-    from beasy_sched.experiments.shipped import find_scenario
+    from beasy_sched.campaign.campaign import begin
+    from beasy_sched.campaign.scenario_file import find_scenario
 
     keep = "everything" if keep_runs else "trace" if keep_traces else "nothing"
     found = [find_scenario(name, allowed=allowed) for name in scenarios]
@@ -134,7 +134,7 @@ def resume(folder: Path, **how: Any) -> None:
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 def status(folder: Path) -> None:
     """Tell how far a campaign is, and what failed."""
-    from beasy_sched.experiments.status import status_lines
+    from beasy_sched.campaign.table import status_lines
 
     for line in status_lines(folder):
         click.echo(line)
@@ -150,8 +150,8 @@ def _go_on(
     retry_failed: bool,
     quiet: bool,
 ) -> None:
-    from beasy_sched.cli.progress import progress_bar
-    from beasy_sched.experiments.campaign import go_on
+    from beasy_sched.campaign.campaign import go_on
+    from beasy_sched.cli.run_options import progress_bar
 
     try:
         with progress_bar("runs", quiet=quiet) as report:
@@ -180,12 +180,12 @@ def _executor(name: str, jobs: int, scheduler: str | None, limit_s: float | None
             raise click.UsageError("--executor dask needs --scheduler ADDRESS.")
         if limit_s is not None:
             raise click.UsageError("--time-limit goes with --executor processes.")
-        from beasy_sched.experiments.dask_cluster import DaskCluster
+        from beasy_sched.campaign.workers import DaskCluster
 
         return DaskCluster(scheduler)
     if scheduler is not None:
         raise click.UsageError("--scheduler goes with --executor dask.")
-    from beasy_sched.experiments.processes import Processes
+    from beasy_sched.campaign.workers import Processes
 
     return Processes(jobs, _TIME_LIMIT_S if limit_s is None else limit_s)
 
@@ -199,7 +199,7 @@ def _stopped(folder: Path, code: Any) -> NoReturn:
 
 
 def _tell(outcome: Outcome, quiet: bool) -> None:
-    from beasy_sched.experiments.status import result_lines
+    from beasy_sched.campaign.table import result_lines
 
     if not quiet:
         for text, count in outcome.warnings.items():

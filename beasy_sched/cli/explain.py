@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from beasy_sched.report.explain_story import Story
+    from beasy_sched.report.explain import Story
 
 _WIDEST = 110
 
 
 def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    from beasy_sched.report.explain_numbers import parse_moment
+    from beasy_sched.report.explain_records import parse_moment
 
     try:
         return None if value is None else parse_moment(value)
@@ -45,9 +45,8 @@ def explain(run: str, job: str | None, time_s: float | None, as_json: bool) -> N
     beasy-sched explain out/run --job 17
     beasy-sched explain out/run --at 1d6h
     """  # fmt: skip
-    from beasy_sched.report.explain_job import explain_job
+    from beasy_sched.report.explain import explain_job, explain_time
     from beasy_sched.report.explain_records import check_same_run, find_prefix
-    from beasy_sched.report.explain_time import explain_time
 
     prefix = find_prefix(run)
     check_same_run(prefix)

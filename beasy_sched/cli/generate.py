@@ -1,20 +1,30 @@
-"""``beasy-sched generate``: the makers of Batsim's inputs, and of scenario files."""
+"""``beasy-sched generate``: the makers of Batsim's inputs, and of scenario files.
+
+``beasy-sched generate platform``.
+
+``beasy-sched generate scenario``: a scenario file to change, or the inputs of one of its executions.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import click
 
 from beasy_sched.cli import LazyGroup
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.generate.platform import ServerSpec, build_platform, load_server, platform_xml, preset_names
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.platform import Platform
 
 _COMMANDS = {
-    "platform": "beasy_sched.cli.generate_platform:platform",
+    "platform": "beasy_sched.cli.generate:platform",
     "workload": "beasy_sched.cli.generate_workload:workload",
     "power": "beasy_sched.cli.generate_power:power",
-    "scenario": "beasy_sched.cli.generate_scenario:scenario",
+    "scenario": "beasy_sched.cli.generate:scenario",
 }
 
 
@@ -39,3 +49,167 @@ def write_output(output: str, pieces: Iterable[str | bytes]) -> None:
     for piece in pieces:
         stream.write(piece.encode() if isinstance(piece, str) else piece)
     stream.flush()
+
+
+def _parse_servers(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> list[tuple[ServerSpec, int]]:
+    """Read ``gros:50`` or ``my.toml:10``."""
+    servers = []
+    for value in values:
+        source, _, count = value.rpartition(":")
+        if not source or not count.isdecimal() or int(count) < 1:
+            raise click.BadParameter(f"{value!r} is not SERVER:COUNT, such as gros:50 or my.toml:10")
+        servers.append((load_server(source), int(count)))
+    return servers
+
+
+@click.command()
+@click.option(
+    "-n",
+    "--servers",
+    callback=_parse_servers,
+    metavar="SERVER:COUNT",
+    multiple=True,
+    required=True,
+    help=f"A preset ({', '.join(preset_names())}) or a TOML server file, and how many. Repeat it for a "
+    "mixed platform.",
+)
+@click.option(
+    "-o", "--output", required=True, metavar="FILE", help="The XML file to write; - is the terminal."
+)
+@click.option(
+    "--one-pstate",
+    is_flag=True,
+    help="Keep the fastest P-state of each server (and its sleep state): a small file for studies without "
+    "DVFS, such as one host per processor of a large machine.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
+def platform(servers: list[tuple[ServerSpec, int]], output: str, one_pstate: bool, quiet: bool) -> None:
+    """Write a SimGrid platform file for Batsim.
+
+    It has one host a server, with every DVFS state, the sleep state and the two transitions, a master
+    host, and a network without latency. Batsim numbers hosts by name: kinds in alphabetical order,
+    whatever the order of the options.
+
+    \b
+    Examples:
+      beasy-sched generate platform --servers gros:50 -o platform.xml
+      beasy-sched generate platform -n gros:50 -n taurus:4 -n my.toml:10 -o mixed.xml
+      beasy-sched generate platform -n taurus:8192 --one-pstate -o ricc.xml
+
+    \b
+    A server file (idle and sleeping power and times in W and s):
+      name = "my"
+      idle_w = 62.0
+      pstates = [
+        { speed_gflops = 35.2, full_w = 143.45 },
+        { speed_gflops = 16.0, full_w = 100.78 },
+      ]
+      [sleep]                # leave it out for servers that cannot sleep
+      sleep_w = 4.5
+      off_s = 6.0            # from on to asleep
+      off_w = 76.5
+      on_s = 164.0           # from asleep to on
+      on_w = 110.52
+
+    \b
+    Run it:
+      batsim -p platform.xml -w workload.json -e out/run -E
+    """
+    built = build_platform((spec.fastest_only() if one_pstate else spec, count) for spec, count in servers)
+    write_output(output, platform_xml(built))
+    if not quiet:
+        click.echo(_summary(built, output), err=True)
+
+
+def _summary(platform: Platform, output: str) -> str:
+    lines = [f"{output}: {platform.size} hosts"]
+    for index, kind in enumerate(platform.kinds):
+        hosts = HostSet.of(host for host in range(platform.size) if platform.kind_of[host] == index)
+        states = f"computing P-states {HostSet.of(kind.computing)}"
+        if kind.sleep:
+            states += f", sleep {kind.sleep.pstate}, off {kind.sleep.off_pstate}, on {kind.sleep.on_pstate}"
+        lines.append(f"  ids {hosts}: {kind.name} ({states})")
+    return "\n".join(lines)
+
+
+@click.command()
+@click.argument("name", default="best-begin", metavar="[NAME|FILE]")
+@click.option("-o", "--output", metavar="FILE", help="Write the scenario file; - is the terminal.")
+@click.option(
+    "--inputs",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write the files that one execution reads.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), metavar="N", help="--inputs: seed of the noise. [default: the first]"
+)
+@click.option(
+    "--tuple",
+    "number",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="--inputs: which pair of workload and production.",
+)
+@click.option(
+    "--allow-policy",
+    "allowed",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="--inputs: import this policy where the scenario names it.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
+def scenario(
+    name: str,
+    output: str | None,
+    inputs: Path | None,
+    seed: int | None,
+    number: int,
+    allowed: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """Write a scenario file, or what an execution of a scenario reads.
+
+    NAME is best-begin, best-end, worst-begin or worst-end (production at the upper or the lower bound of
+    its forecast, jobs mainly in the first or the last third), or average (ten tuples, anywhere between).
+
+    \b
+      beasy-sched generate scenario worst-end -o mine.toml
+      beasy-sched campaign run mine.toml -o out/mine
+
+    \b
+    One execution by hand, with Batsim or its stand-in:
+      beasy-sched generate scenario mine.toml --inputs in --seed 3
+      beasy-sched simulate -p in/platform.xml -w in/workload.json --events in/power.txt \\
+          --site in/site.toml --plan in/plan.msgpack --policy beasy -e out/beasy
+    """
+    from beasy_sched.campaign.scenario import NAMES, scenario_text
+
+    if output is None and inputs is None:
+        raise click.UsageError("Say what to write: the scenario file (-o FILE) or its inputs (--inputs DIR).")
+    if inputs is None and (seed is not None or number):
+        raise click.UsageError("--seed and --tuple choose an execution: they go with --inputs DIR.")
+    if output is not None:
+        if name not in NAMES:
+            raise ConfigError(f"no scenario is called {name!r}: there are {', '.join(NAMES)}")
+        write_output(output, [scenario_text(name)])
+        if output != "-" and not quiet:
+            click.echo(f"wrote {output}", err=True)
+    if inputs is not None:
+        _write_inputs(name, inputs, seed, number, allowed, quiet)
+
+
+def _write_inputs(
+    name: str, folder: Path, seed: int | None, number: int, allowed: tuple[str, ...], quiet: bool
+) -> None:
+    from beasy_sched.campaign.runs import materialize
+    from beasy_sched.campaign.scenario_file import find_scenario
+
+    found = find_scenario(name, allowed=allowed)
+    for path in materialize(found, folder, seed=found.seeds[0] if seed is None else seed, number=number):
+        if not quiet:
+            click.echo(f"wrote {path}", err=True)

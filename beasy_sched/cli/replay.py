@@ -39,7 +39,7 @@ def replay(recording: Path, policy: str | None, platform: Path | None) -> None:
     beasy-sched replay run.rec
     """  # fmt: skip
     from beasy_sched.outputs.recording import open_recording
-    from beasy_sched.outputs.replay import replay as play
+    from beasy_sched.outputs.recording import replay as play
 
     opened = open_recording(recording)
     known: Any = None

@@ -51,7 +51,7 @@ def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | Non
 
 
 def _runs(runs: tuple[str, ...], plan: Path | None, title: str | None, quiet: bool) -> Iterator[str]:
-    from beasy_sched.cli.progress import progress_bar
+    from beasy_sched.cli.run_options import progress_bar
     from beasy_sched.formats.plan_file import read_plans
     from beasy_sched.report.html import report_html
 
@@ -68,7 +68,7 @@ def _is_campaign(runs: tuple[str, ...]) -> bool:
 
 
 def _campaign(runs: tuple[str, ...], plan: Path | None, title: str | None) -> Iterator[str]:
-    from beasy_sched.experiments.tables import read_campaign
+    from beasy_sched.campaign.table import read_campaign
     from beasy_sched.report.campaign_html import campaign_html
     from beasy_sched.report.html import check_installed
 

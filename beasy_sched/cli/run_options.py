@@ -1,19 +1,54 @@
-"""Options that `serve` and `simulate` share: the policy, the site, the outputs."""
+"""Options that `serve` and `simulate` share: the policy, the site, the outputs.
+
+Options of the energy-budget policies as plain flags: they become part of ``--options``.
+
+A progress bar on a terminal's standard error, and nothing elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from beasy_sched.cli.budget_options import BUDGET_OPTIONS, budget_options
 from beasy_sched.energy.site import read_site_text
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.session.power import EnergySource
 from beasy_sched.settings import RunSettings
+
+BUDGET_OPTIONS = [
+    click.option("--budget", metavar="AMOUNT",
+                 help="Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers"
+                 " would use computing, or '500kWh', '1.2e12J', 'inf'."),
+    click.option("--period", metavar="START:END",
+                 help="When the budget holds, after time 0: '2d:5d', '0:12h', '172800:432000'."),
+    click.option("--shutdown", type=click.Choice(["none", "opportunistic"]),
+                 help="Whether servers that are idle during the period are switched off."),
+    click.option("--allocation", type=click.Choice(["any", "contiguous"]),
+                 help="Whether a job's servers must have consecutive numbers."),
+]  # fmt: skip
+
+
+def budget_options(
+    budget: str | None = None,
+    period: str | None = None,
+    shutdown: str | None = None,
+    allocation: str | None = None,
+) -> dict[str, Any]:
+    """Return the policy options that the flags stand for. Raises ConfigError."""
+    found: dict[str, Any] = {"budget": budget, "shutdown": shutdown, "allocation": allocation}
+    if period is not None:
+        start, colon, end = period.partition(":")
+        if not colon:
+            raise ConfigError(f"--period: found {period!r}, expected START:END, such as 2d:5d")
+        found |= {"period_start": start or "0", "period_end": end}
+    return {name: value for name, value in found.items() if value is not None}
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,3 +140,22 @@ def _read(path: Path) -> str:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise InputError(path, "is not UTF-8 text") from None
+
+
+Report = Callable[[float], None]
+"""Called with the share that is done, 0 to 1."""
+
+
+@contextmanager
+def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Report | None]:
+    """Show a bar while the block runs; yields None where nobody would see it."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=1.0)
+        yield lambda share: progress.update(task, completed=share)

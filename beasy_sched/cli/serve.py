@@ -17,9 +17,9 @@ from beasy_sched.settings import RunSettings, build_session
 
 if TYPE_CHECKING:
     from beasy_sched.daemon import Daemon
+    from beasy_sched.engine import Session
     from beasy_sched.model.platform import Platform
     from beasy_sched.outputs.files import RunFiles
-    from beasy_sched.session import Session
 
 
 @click.command()
@@ -101,7 +101,7 @@ def _serve_one(
 
     ``idle_is_fine``: a daemon that has served before leaves nothing of a simulation that never came.
     """
-    from beasy_sched.outputs import table  # now, when files can still be opened
+    from beasy_sched.outputs import tables  # now, when files can still be opened
 
     session = build_session(settings, platform=platform, log=files.log)
     try:
@@ -109,9 +109,9 @@ def _serve_one(
     except BaseException as error:
         if daemon.messages or not idle_is_fine:
             with contextlib.suppress(Exception):  # the first error is the one to tell
-                _leave(daemon, session, files, why(error), verbosity, table.print_summary)
+                _leave(daemon, session, files, why(error), verbosity, tables.print_summary)
         raise
-    _leave(daemon, session, files, None, verbosity, table.print_summary)
+    _leave(daemon, session, files, None, verbosity, tables.print_summary)
 
 
 def _leave(

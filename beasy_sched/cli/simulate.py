@@ -79,9 +79,9 @@ def simulate(
     beasy-sched generate workload --synthetic -o workload.json
     beasy-sched simulate -p platform.xml -w workload.json --policy easy -e out/run
     """  # fmt: skip
-    from beasy_sched.cli.progress import progress_bar
+    from beasy_sched.cli.run_options import progress_bar
     from beasy_sched.outputs.files import RunFiles
-    from beasy_sched.outputs.table import print_summary
+    from beasy_sched.outputs.tables import print_summary
     from beasy_sched.runner import run_in_process
     from beasy_sched.simulator import Inputs
 

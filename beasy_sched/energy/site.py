@@ -16,10 +16,15 @@ from typing import Any
 
 import msgspec
 
-from beasy_sched.energy.battery import BatterySpec, LossConvention
-from beasy_sched.energy.checks import FieldError, require
-from beasy_sched.energy.hydrogen import Hold, HydrogenSpec
-from beasy_sched.energy.storage import Storage
+from beasy_sched.energy.storage import (
+    BatterySpec,
+    FieldError,
+    Hold,
+    HydrogenSpec,
+    LossConvention,
+    Storage,
+    require,
+)
 from beasy_sched.errors import InputError
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w, kwh_to_j
 

@@ -1,13 +1,263 @@
-"""The storage as one thing: what it is, what it holds, and what the plan wants of its hydrogen."""
+"""The storage as one thing: what it is, what it holds, and what the plan wants of its hydrogen.
+
+Range checks on the numbers that describe a storage, with one wording for all of them.
+
+The battery: Eq. 2.3 and 2.4 of the thesis, and its limits.
+
+Each limit is one function. `beasy_sched.energy.balance` takes its powers from these functions, and
+whoever predicts or checks a step calls the same ones.
+
+The hydrogen chain: electrolyzer, tank and fuel cell (Eq. 2.5 to 2.7 of the thesis).
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
+from typing import Final
 
-from beasy_sched.energy.battery import BatterySpec
-from beasy_sched.energy.hydrogen import HydrogenSpec
 from beasy_sched.errors import ConfigError
+from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
+
+
+class FieldError(ConfigError):
+    """One number is out of range: knows the field, so that a file reader can name it its own way."""
+
+    def __init__(self, field: str, found: object, expected: str) -> None:
+        """``expected`` reads after "expected ...", for example ``"> 0"``."""
+        self.field = field
+        self.found = found
+        self.expected = expected
+        super().__init__(f"{field}: found {found!r}, expected {expected}")
+
+
+def require(ok: bool, field: str, found: object, expected: str) -> None:
+    """Raise `FieldError` unless ``ok``; write ``ok`` so that a NaN makes it false."""
+    if not ok:
+        raise FieldError(field, found, expected)
+
+
+def require_positive(field: str, value: float) -> None:
+    """``value`` must be a finite number above zero."""
+    require(0 < value < math.inf, field, value, "a finite number > 0")
+
+
+def require_not_negative(field: str, value: float) -> None:
+    """``value`` must be a finite number of zero or more."""
+    require(0 <= value < math.inf, field, value, "a finite number >= 0")
+
+
+def require_fraction(field: str, value: float) -> None:
+    """``value`` must be an efficiency: above 0, at most 1."""
+    require(0 < value <= 1, field, value, "a fraction above 0 and at most 1 (95 % is 0.95)")
+
+
+class LossConvention(str, Enum):
+    """What delivering a discharge power P takes out of the cells."""
+
+    PHYSICAL = "physical"
+    """P / discharge_efficiency: no sequence of actions creates energy."""
+    PRINTED = "printed"
+    """P * discharge_efficiency, as Eq. 2.3 is printed. Creates energy below 1: for reproduction only."""
+
+
+@dataclass(frozen=True)
+class BatterySpec:
+    """A battery's size, limits and losses. Raises `FieldError` (a ConfigError) when out of range.
+
+    Powers are at the terminals: ``charge_limit_w`` is what the battery may take from the site, and
+    ``discharge_limit_w`` what it may give to it. ``math.inf`` means no limit.
+    """
+
+    capacity_j: float
+    soc_min_pct: float = 20.0
+    soc_max_pct: float = 90.0
+    soc_start_pct: float = 50.0
+    soc_target_pct: float = 50.0
+    charge_limit_w: float = math.inf
+    discharge_limit_w: float = math.inf
+    charge_efficiency: float = 0.95
+    discharge_efficiency: float = 0.95
+    self_discharge_per_day: float = 0.0
+    """Fraction of the stored energy lost in a day without charge or discharge (0.2 % is 0.002)."""
+    loss: LossConvention = LossConvention.PHYSICAL
+
+    def __post_init__(self) -> None:
+        low, high = self.soc_min_pct, self.soc_max_pct
+        require_positive("capacity_j", self.capacity_j)
+        require(0 <= low < 100, "soc_min_pct", low, "at least 0 and below 100")
+        require(low < high <= 100, "soc_max_pct", high, f"above soc_min_pct ({low:g}) and at most 100")
+        for field in ("soc_start_pct", "soc_target_pct"):
+            value = getattr(self, field)
+            require(
+                low <= value <= high,
+                field,
+                value,
+                f"between soc_min_pct ({low:g}) and soc_max_pct ({high:g})",
+            )
+        for field in ("charge_limit_w", "discharge_limit_w"):
+            require(getattr(self, field) > 0, field, getattr(self, field), "> 0")
+        require_fraction("charge_efficiency", self.charge_efficiency)
+        require_fraction("discharge_efficiency", self.discharge_efficiency)
+        rate = self.self_discharge_per_day
+        require(0 <= rate < 1, "self_discharge_per_day", rate, "a fraction of at least 0 and below 1")
+
+    @property
+    def min_j(self) -> float:
+        """Energy at SoC_min, J."""
+        return self.energy_j(self.soc_min_pct)
+
+    @property
+    def max_j(self) -> float:
+        """Energy at SoC_max, J."""
+        return self.energy_j(self.soc_max_pct)
+
+    @property
+    def start_j(self) -> float:
+        """Energy at the start of the first window, J."""
+        return self.energy_j(self.soc_start_pct)
+
+    @property
+    def target_j(self) -> float:
+        """Energy wished for at the end of a window, J."""
+        return self.energy_j(self.soc_target_pct)
+
+    def energy_j(self, soc_pct: float) -> float:
+        """Energy (J) at a state of charge (%)."""
+        return self.capacity_j * soc_pct / 100.0
+
+    def soc_pct(self, energy_j: float) -> float:
+        """State of charge (%) at an energy (J), Eq. 2.4."""
+        return 100.0 * energy_j / self.capacity_j
+
+    def kept_fraction(self, dt_s: float) -> float:
+        """1 - sigma: what self-discharge leaves of the stored energy after ``dt_s`` seconds.
+
+        sigma per step follows from the rate per day so that a day of steps of any length loses the same.
+        """
+        if self.self_discharge_per_day == 0.0:
+            return 1.0
+        return float((1.0 - self.self_discharge_per_day) ** (dt_s / SECONDS_PER_DAY))
+
+    def drawn_per_delivered(self) -> float:
+        """Joules that leave the cells for each joule delivered, by the loss convention."""
+        if self.loss is LossConvention.PRINTED:
+            return self.discharge_efficiency
+        return 1.0 / self.discharge_efficiency
+
+
+def energy_after_step(
+    battery: BatterySpec, energy_j: float, charge_w: float, discharge_w: float, dt_s: float
+) -> float:
+    """Energy (J) after a step of ``dt_s`` seconds at constant powers (W), Eq. 2.3.
+
+    Plain arithmetic: numpy arrays work in place of the energies and powers. Limits are not applied
+    here; take the powers from `charge_power_limit` and `discharge_power_limit`.
+    """
+    kept_j = energy_j * battery.kept_fraction(dt_s)
+    stored_j = battery.charge_efficiency * charge_w * dt_s
+    return kept_j + stored_j - battery.drawn_per_delivered() * discharge_w * dt_s
+
+
+def charge_power_limit(battery: BatterySpec, energy_j: float, dt_s: float) -> float:
+    """Most power (W) that the battery can take through a whole step: its limit, or SoC_max at the end."""
+    room_j = battery.max_j - energy_j * battery.kept_fraction(dt_s)
+    return min(battery.charge_limit_w, max(0.0, room_j) / (battery.charge_efficiency * dt_s))
+
+
+def charge_power_wanted(battery: BatterySpec, energy_j: float, dt_s: float, level_j: float) -> float:
+    """Power (W) that brings the battery to ``level_j`` in a step; below 0 where it ends above it anyway."""
+    return (level_j - energy_j * battery.kept_fraction(dt_s)) / (battery.charge_efficiency * dt_s)
+
+
+def discharge_power_limit(battery: BatterySpec, energy_j: float, dt_s: float, floor_j: float) -> float:
+    """Most power (W) that the battery can give through a whole step: its limit, or ``floor_j`` at the end.
+
+    ``floor_j`` is ``battery.min_j`` for most uses, and 0 for what may draw below SoC_min.
+    """
+    above_j = energy_j * battery.kept_fraction(dt_s) - floor_j
+    return min(battery.discharge_limit_w, max(0.0, above_j) / (battery.drawn_per_delivered() * dt_s))
+
+
+HIGHER_HEATING_VALUE_J_PER_KG: Final = 39.4 * JOULES_PER_KWH
+"""HHV: what the electrolyzer must put in, at efficiency 1."""
+LOWER_HEATING_VALUE_J_PER_KG: Final = 33.3 * JOULES_PER_KWH
+"""LHV: what the fuel cell gets out, at efficiency 1."""
+
+
+class Hold(str, Enum):
+    """When the planned hydrogen is held, since the days are not those that were planned for."""
+
+    NEVER = "never"
+    """It follows the plan, as far as the tank allows and the servers leave energy for the electrolyzer."""
+    CURTAILMENT = "curtailment"
+    """The fuel cell is lowered by what would be curtailed; servers may count on the electrolyzer's power."""
+    SURPLUS = "surplus"
+    """The same, and as long as the battery is above its planned level, which is used up first."""
+
+
+@dataclass(frozen=True)
+class HydrogenSpec:
+    """Sizes, limits and efficiencies. Raises `FieldError` (a ConfigError) when out of range."""
+
+    tank_kg: float
+    """LoH_max."""
+    level_start_kg: float
+    level_target_kg: float
+    electrolyzer_max_w: float
+    fuel_cell_max_w: float
+    electrolyzer_min_w: float = 0.0
+    """The electrolyzer is off, or between this and ``electrolyzer_max_w``."""
+    electrolyzer_efficiency: float = 0.65
+    fuel_cell_efficiency: float = 0.5
+    hold: Hold = Hold.SURPLUS
+    """When the plan's powers are held, against surplus and shortage."""
+
+    def __post_init__(self) -> None:
+        require_positive("tank_kg", self.tank_kg)
+        for field in ("level_start_kg", "level_target_kg"):
+            value = getattr(self, field)
+            require(0 <= value <= self.tank_kg, field, value, f"between 0 and tank_kg ({self.tank_kg:g})")
+        for field in ("electrolyzer_max_w", "electrolyzer_min_w", "fuel_cell_max_w"):
+            require_not_negative(field, getattr(self, field))
+        least, most = self.electrolyzer_min_w, self.electrolyzer_max_w
+        require(least <= most, "electrolyzer_min_w", least, "at most the electrolyzer's maximum")
+        require_fraction("electrolyzer_efficiency", self.electrolyzer_efficiency)
+        require_fraction("fuel_cell_efficiency", self.fuel_cell_efficiency)
+
+    def produced_kg(self, electrolyzer_w: float, dt_s: float) -> float:
+        """Q_ez, Eq. 2.5: hydrogen (kg) made from ``electrolyzer_w`` over ``dt_s``."""
+        return electrolyzer_w * dt_s * self.electrolyzer_efficiency / HIGHER_HEATING_VALUE_J_PER_KG
+
+    def used_kg(self, fuel_cell_w: float, dt_s: float) -> float:
+        """Q_fc, Eq. 2.6: hydrogen (kg) used to deliver ``fuel_cell_w`` over ``dt_s``."""
+        return fuel_cell_w * dt_s / (LOWER_HEATING_VALUE_J_PER_KG * self.fuel_cell_efficiency)
+
+
+def level_after_step(
+    hydrogen: HydrogenSpec, level_kg: float, electrolyzer_w: float, fuel_cell_w: float, dt_s: float
+) -> float:
+    """LoH (kg) after a step, Eq. 2.7. Limits are not applied here."""
+    return level_kg + hydrogen.produced_kg(electrolyzer_w, dt_s) - hydrogen.used_kg(fuel_cell_w, dt_s)
+
+
+def electrolyzer_power(hydrogen: HydrogenSpec, level_kg: float, wanted_w: float, dt_s: float) -> float:
+    """Largest power (W) the electrolyzer can hold through a step, at most ``wanted_w``.
+
+    Bounded by its maximum and by the room in the tank; 0 where that is less than its minimum.
+    """
+    room_kg = max(0.0, hydrogen.tank_kg - level_kg)
+    power_w = min(wanted_w, hydrogen.electrolyzer_max_w, room_kg / hydrogen.produced_kg(1.0, dt_s))
+    return power_w if power_w > 0.0 and power_w >= hydrogen.electrolyzer_min_w else 0.0
+
+
+def fuel_cell_power(hydrogen: HydrogenSpec, level_kg: float, wanted_w: float, dt_s: float) -> float:
+    """Largest power (W) the fuel cell can hold through a step, at most ``wanted_w``.
+
+    Bounded by its maximum and by the hydrogen in the tank at the start of the step.
+    """
+    return max(0.0, min(wanted_w, hydrogen.fuel_cell_max_w, level_kg / hydrogen.used_kg(1.0, dt_s)))
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ import numpy as np
 
 from beasy_sched.arrays import IntArray
 from beasy_sched.errors import InputError
-from beasy_sched.formats.power_units import power_factor, unit_in_name
-from beasy_sched.formats.table import Table, parse_table
+from beasy_sched.formats.table import Table, parse_table, power_factor, unit_in_name
 from beasy_sched.formats.time_series import POWER, TimeSeries, on_grid
 
 _INTERVAL = re.compile(r"(\d{2})[./](\d{2})[./](\d{4}) (\d{2}):(\d{2})(?::\d{2})?(?: \(?[A-Z/]+\)?)? - ")

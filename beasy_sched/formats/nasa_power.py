@@ -15,8 +15,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import InputError
-from beasy_sched.formats.power_units import IRRADIANCE_UNITS, plain_unit
-from beasy_sched.formats.table import Table, parse_table
+from beasy_sched.formats.table import IRRADIANCE_UNITS, Table, parse_table, plain_unit
 from beasy_sched.formats.time_series import (
     IRRADIANCE,
     TEMPERATURE,

@@ -1,19 +1,147 @@
-"""Powers of consecutive steps from a file: external events as Batsim plays them, or CSV."""
+"""Powers of consecutive steps from a file: external events as Batsim plays them, or CSV.
+
+Plain CSV files of power: a column of values, and a column of times or none.
+
+The unit comes from the column's name (``Solar [MW]``, ``power (W)``, ``pv_kw``) or from the user. Times
+are UTC dates, seconds since 1970, or seconds from the start; an interval's value is its mean from its
+time on, or up to it where the column is called ``period_end``.
+
+Any file of weather or power that a user may bring: which format it is, and its reader.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray
-from beasy_sched.energy.resample import Interpolation, resample
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.energy.sources import Interpolation, resample
 from beasy_sched.errors import InputError
-from beasy_sched.formats.batsim_events import read_external_events
-from beasy_sched.formats.power_csv import parse_power_csv
-from beasy_sched.formats.power_events import POWER_FIELD
-from beasy_sched.formats.time_series import POWER
+from beasy_sched.formats.batsim_events import POWER_FIELD, read_external_events
+from beasy_sched.formats.entsoe import is_entsoe_header, parse_entsoe
+from beasy_sched.formats.nasa_power import is_nasa_header, parse_nasa_power
+from beasy_sched.formats.ninja import is_ninja_header, parse_ninja
+from beasy_sched.formats.table import (
+    DELIMITERS,
+    PER_UNIT,
+    POWER_UNITS,
+    DateOrder,
+    Table,
+    parse_table,
+    parse_times,
+    power_factor,
+    read_text,
+    split_line,
+    unit_in_name,
+)
+from beasy_sched.formats.time_series import POWER, TimeSeries, on_grid
+
+_TIME_NAMES = ("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)")
+_END_NAMES = ("period_end", "periodend")
+_EPOCH_FROM_S = 3e8
+"""Numbers from here on are seconds since 1970 (mid-1979), not since the file's start."""
+
+
+def is_csv_header(cells: list[str]) -> bool:
+    """Whether a line can be a header: not a comment, and no cell of it is a number."""
+    return not cells[0].startswith("#") and not any(_is_number(cell) for cell in cells)
+
+
+def choose_column(path: str | os.PathLike[str], names: list[str], wanted: str | None) -> str:
+    """The column that the user means: by name, or by a part of it that only one column has.
+
+    Raises InputError that lists the columns.
+    """
+    listing = f"its columns are: {', '.join(names)}"
+    if wanted is None:
+        if len(names) == 1:
+            return names[0]
+        raise InputError(path, f"has several columns, say which with --pv-column or --wind-column; {listing}")
+    if wanted in names:
+        return wanted
+    matches = [name for name in names if wanted.lower() in name.lower()]
+    if len(matches) != 1:
+        found = "matches more than one column" if matches else "is not a column"
+        raise InputError(path, f"{wanted!r} {found}; {listing}")
+    return matches[0]
+
+
+def parse_power_csv(
+    path: str | os.PathLike[str],
+    text: str,
+    *,
+    column: str | None = None,
+    unit: str | None = None,
+    interval_s: int | None = None,
+    date_order: DateOrder | None = None,
+) -> TimeSeries:
+    """Read one column of power. Raises InputError with line or column and cause.
+
+    ``unit`` (W, kW, MW, GW or per-unit) is needed where the column's name has none; ``interval_s`` where
+    the file has no times. A per-unit column is the power of a capacity of 1 W.
+    """
+    table = parse_table(path, text, is_csv_header)
+    time_name = next((n for n in table.names if n.lower() in _TIME_NAMES + _END_NAMES), None)
+    name = choose_column(path, [n for n in table.names if n != time_name], column)
+    factor, per_unit = _unit(path, name, unit)
+    values = table.numbers(name) * factor
+    if time_name is None:
+        if interval_s is None:
+            raise InputError(path, "has no column of times: give the length of its rows with --interval")
+        times: IntArray = np.arange(len(values), dtype=np.int64) * interval_s
+        series = on_grid(path, times, table.lines, {POWER: values}, dated=False)
+    else:
+        times, dated, notes = _times(table, time_name, date_order)
+        series = on_grid(path, times, table.lines, {POWER: values}, dated=dated, notes=notes)
+        if time_name.lower() in _END_NAMES and series.start_s is not None:
+            series = replace(series, start_s=series.start_s - series.interval_s)
+    if per_unit and np.nanmax(values, initial=0.0) > 2.0:
+        raise InputError(path, f"{name} reaches {np.nanmax(values):g} per unit of capacity: wrong unit?")
+    return replace(series, capacity_w=1.0) if per_unit else series
+
+
+def _unit(path: str | os.PathLike[str], name: str, unit: str | None) -> tuple[float, bool]:
+    """Watts in one of the column's unit, and whether it is per unit of capacity."""
+    stated = unit_in_name(name)
+    if stated is None and unit is None:
+        known = ", ".join([*POWER_UNITS, PER_UNIT])
+        raise InputError(path, f"column {name!r} does not tell its unit: give --unit ({known})")
+    if stated is not None and unit is not None and power_factor(unit) != POWER_UNITS[stated]:
+        raise InputError(path, f"column {name!r} is in {stated}, but --unit says {unit}")
+    chosen = stated or unit or ""
+    factor = power_factor(chosen)
+    if factor is None:
+        raise InputError(
+            path, f"unknown unit {chosen!r}, expected one of {', '.join([*POWER_UNITS, PER_UNIT])}"
+        )
+    return factor, chosen.lower() not in POWER_UNITS
+
+
+def _times(table: Table, name: str, order: DateOrder | None) -> tuple[IntArray, bool, tuple[str, ...]]:
+    """Seconds of each row, whether they are dates, and notes."""
+    texts = table.texts(name)
+    if texts and _is_number(texts[0]):
+        seconds = table.numbers(name)
+        if np.isnan(seconds).any():
+            at = int(np.argmax(np.isnan(seconds)))
+            raise InputError(table.path, f"{name}: the time is missing", line=int(table.lines[at]))
+        if seconds[0] > 1000 * _EPOCH_FROM_S:
+            seconds = seconds / 1000.0
+        return np.round(seconds).astype(np.int64), bool(seconds[0] > _EPOCH_FROM_S), ()
+    times, notes = parse_times(table.path, texts, table.lines, order)
+    return times, True, notes
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_power_series(
@@ -95,3 +223,47 @@ def _check_length(path: str | os.PathLike[str], covered_s: float, steps: int, st
             f"covers {covered_s / 3600:.4g} h, the plan needs {needed_s / 3600:.4g} h: "
             "give a longer file, or plan fewer windows",
         )
+
+
+_HEAD_LINES = 60
+"""A header line stands within the first lines of a file, after any block of comments."""
+
+
+def read_weather_file(
+    path: str | os.PathLike[str],
+    *,
+    column: str | None = None,
+    unit: str | None = None,
+    interval_s: int | None = None,
+    date_order: DateOrder | None = None,
+) -> TimeSeries:
+    """Read a Renewables.ninja, NASA POWER, ENTSO-E or plain CSV file (gzip or not).
+
+    ``column`` names the power column of the latter two, or the wind speed column of a NASA POWER file;
+    ``unit`` and ``interval_s`` are for plain CSV. Raises InputError with line or column and cause.
+    """
+    text = read_text(path)
+    if not text.strip():
+        raise InputError(path, "is empty")
+    if _has(text, is_entsoe_header):
+        names = [name for name in _header(text, is_entsoe_header) if name != "Area" and name[:3] != "MTU"]
+        return parse_entsoe(path, text, choose_column(path, names, column))
+    if _has(text, is_nasa_header):
+        return parse_nasa_power(path, text, column)
+    if column is None and _has(text, is_ninja_header):
+        return parse_ninja(path, text, date_order)
+    return parse_power_csv(path, text, column=column, unit=unit, interval_s=interval_s, date_order=date_order)
+
+
+def _header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:
+    """The cells of the first line that is a header of a format; empty if none is."""
+    for line in text[:200_000].splitlines()[:_HEAD_LINES]:
+        for delimiter in DELIMITERS:
+            cells = [cell.strip() for cell in split_line(line, delimiter)]
+            if cells and is_header(cells):
+                return cells
+    return []
+
+
+def _has(text: str, is_header: Callable[[list[str]], bool]) -> bool:
+    return bool(_header(text, is_header))

@@ -2,10 +2,13 @@
 
 Only what the embedded simulator needs: compute speeds, cores, P-states, powers. Links and routes are
 noted (`SimGridPlatform.has_network`) and otherwise skipped, since no communication is simulated.
+
+SimGrid's units of computing speed.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +18,6 @@ from xml.parsers import expat
 import numpy as np
 
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.simgrid_units import parse_speed
 from beasy_sched.limits import MOST_HOSTS, MOST_PSTATES, shortened
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
@@ -29,6 +31,25 @@ from beasy_sched.model.platform import (
     old_name_note,
     parse_sleep_states,
 )
+
+_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
+_SPEED = re.compile(r"([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(?:([kMGTPEZY]?)(?:f|flops|Flops))?")
+
+
+def parse_speed(text: str) -> float:
+    """Read a speed such as ``100Mf``, ``1e-9Mf`` or ``2.5E9flops``; a plain number is flops/s.
+
+    Raises ValueError.
+    """
+    match = _SPEED.fullmatch(text.strip())
+    try:
+        value = float(match[1]) * _PREFIXES[match[2] or ""] if match else math.nan
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"speed {text.strip()!r}: expected flops/s such as '100Mf', '3.2Gf' or '0.5f'")
+    return value
+
 
 ROLES = ("compute_node", "storage", "master")
 """Roles that a host can have; no role means compute_node."""

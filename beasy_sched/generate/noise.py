@@ -17,8 +17,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.random_streams import Stream, uniforms
-from beasy_sched.generate.walltimes import grouped_walltimes, to_microseconds
+from beasy_sched.generate.random_streams import Stream, grouped_walltimes, to_microseconds, uniforms
 from beasy_sched.generate.workload import GeneratedWorkload
 from beasy_sched.plan.forecast import Forecast, Uncertainty
 

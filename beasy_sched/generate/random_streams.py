@@ -4,6 +4,8 @@ Every stream is a PCG64 generator seeded by ``SeedSequence(seed, spawn_key=(numb
 doubles are drawn (NumPy keeps those stable across versions, which it does not promise for its
 distributions), a fixed count for each job. A new option takes a new stream number, so that old seeds
 keep their values. Numbers are never reused.
+
+Walltimes: how users overestimate (or the trace says they did).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import math
 from enum import IntEnum
 from statistics import NormalDist
+from typing import Final
 
 import numpy as np
 
@@ -51,3 +54,20 @@ def log_normal(uniform: FloatArray, median: float, log_sd: float) -> FloatArray:
     inverse = NormalDist().inv_cdf
     smallest = 2.0**-54
     return np.array([median * math.exp(log_sd * inverse(max(u, smallest))) for u in uniform.tolist()])
+
+
+GROUP_FACTORS: Final = (5.0, 3.333333333, 2.0, 1.428571429, 1.111111111)
+"""Walltime over run time in five equal groups of jobs (thesis, Section 3.2.1, after Takizawa and Takano)."""
+
+
+def grouped_walltimes(run_s: FloatArray, seed: int) -> FloatArray:
+    """Return the walltimes of jobs split at random into five equal groups (sizes differ by one at most)."""
+    shuffled = np.argsort(uniforms(seed, Stream.WALLTIME_GROUPS, len(run_s)), kind="stable")
+    ranks = np.argsort(shuffled)
+    factors = np.array(GROUP_FACTORS)[ranks % len(GROUP_FACTORS)]
+    return to_microseconds(run_s * factors)
+
+
+def to_microseconds(times_s: FloatArray) -> FloatArray:
+    """Round times as Batsim prints them, so that file and messages say the same; never down to 0."""
+    return np.maximum(np.round(times_s, 6), 1e-6)

@@ -3,10 +3,19 @@
 Batsim 4's format (its documentation of workloads): ``nb_res``, ``jobs`` with ``id``, ``subtime``, ``res``,
 ``profile`` and, where there is a limit, ``walltime``; ``profiles`` by name. Other members of a job travel
 to the scheduler unchanged.
+
+What to take from a trace, and how to read it.
+
+Seeded synthetic workloads in the manner of MetaCentrum.
+
+The thesis (Section 3.2.1) finds log-normal run times and inter-arrival times in the MetaCentrum trace.
+Here each day gets its share of the jobs; within a day the gaps between arrivals are log-normal, stretched
+to fill the day, and bent by a day and night cycle where one is asked for.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +28,9 @@ from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_workload import LARGEST_INT
+from beasy_sched.formats.swf import FIELDS_A_ROW, SWF_FIELDS
+from beasy_sched.generate.random_streams import Stream, grouped_walltimes, log_normal, uniforms
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 ProfileType = Literal["parallel_homogeneous", "delay"]
 
@@ -163,3 +175,234 @@ def plain_numbers(values: FloatArray) -> list[int | float | None]:
         int(v) if v.is_integer() and abs(v) < _LARGEST_INTEGER else None if v != v else v
         for v in values.tolist()
     ]
+
+
+EXTRA_FIELDS: Final[Mapping[str, str]] = {
+    "user": "user",
+    "group": "group",
+    "executable": "executable",
+    "queue": "queue",
+    "partition": "partition",
+    "status": "status",
+    "job_number": "job_number",
+    "preceding_job": "preceding_job",
+    "think_time": "think_time_s",
+    "wait": "wait_s",
+    "requested_time": "requested_time_s",
+    "requested_processors": "requested_processors",
+    "requested_memory": "requested_memory_kb",
+}
+"""Members that a job can carry to the scheduler, and the SWF fields they come from."""
+FILTER_FIELDS: Final = ("status", "user", "group", "queue", "partition")
+"""Fields by whose values jobs can be chosen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwfOptions:
+    """Selection and mapping of `workload_from_swf`; the defaults take every job that ran."""
+
+    reference_speed_flops: float
+    """Speed of a host that a second of run time stands for, flops/s."""
+    start_s: float | None = None
+    """Start of the window, after the first submission of the trace (None: that submission)."""
+    end_s: float = math.inf
+    """End of the window (not in it), counted in the same way."""
+    absolute: bool = False
+    """Read the window's ends in the trace's own time, not from its first submission."""
+    carry_over: bool = False
+    """Take along the jobs that the trace shows running or waiting at the window's start."""
+    cores_per_host: int = 1
+    """Processors of the trace that one host stands for: res = ceil(processors / cores_per_host)."""
+    hosts: int | None = None
+    """Hosts of the site; None: as the header says, or as the largest job needs."""
+    keep_oversize: bool = False
+    """Keep jobs that need more hosts than the site has."""
+    processors: Literal["allocated", "requested"] = "allocated"
+    """Which count to take; the other one stands in where it is missing."""
+    requested_time_field: int = SWF_FIELDS["requested_time_s"]
+    """Number of the field that holds the requested time (foreign conversions put it elsewhere)."""
+    keep: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Values to keep of some of `FILTER_FIELDS`, such as ``{"status": {1}}``."""
+    min_run_s: float = 0.0
+    max_run_s: float = math.inf
+    max_hosts: int | None = None
+    zero_run_time_s: float | None = None
+    """Run time for jobs whose run time is 0; None drops them."""
+    walltimes: Literal["trace", "groups", "none"] = "trace"
+    """The trace's requested time, five random groups of overestimation, or no limit."""
+    missing_walltime: float | Literal["drop", "none"] = 2.0
+    """Where the trace has no requested time: a multiple of the run time, no limit, or drop the job."""
+    clip_run_time: bool = False
+    """Shorten run times to the walltime."""
+    profile_type: ProfileType = "parallel_homogeneous"
+    extras: tuple[str, ...] = ()
+    """Some of `EXTRA_FIELDS`, to travel with the jobs."""
+    seed: int = 0
+    """Seed of the walltime groups."""
+    accept_damaged: bool = False
+    """Take what comes before the damage in a gzip file that is cut or corrupt."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values that make no sense."""
+        problems = {
+            "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
+            f"the window ends ({self.end_s:g} s) where it starts or before": self.end_s
+            <= (self.start_s or 0.0),
+            "cores_per_host must be 1 or more": self.cores_per_host < 1,
+            "the window's start must not be negative": (self.start_s or 0.0) < 0,
+            "hosts must be 1 or more": self.hosts is not None and self.hosts < 1,
+            "max_hosts must be 1 or more": self.max_hosts is not None and self.max_hosts < 1,
+            "the largest run time is below the least": self.max_run_s < self.min_run_s,
+            "zero_run_time_s must be above 0": self.zero_run_time_s is not None
+            and not self.zero_run_time_s > 0,
+            f"requested_time_field must be 1 to {FIELDS_A_ROW}": not (
+                1 <= self.requested_time_field <= FIELDS_A_ROW
+            ),
+            "missing_walltime must be 1 or more times the run time": (
+                not isinstance(self.missing_walltime, str) and not 1 <= self.missing_walltime < math.inf
+            ),
+            f"extras must be among {', '.join(EXTRA_FIELDS)}": not set(self.extras) <= set(EXTRA_FIELDS),
+            f"keep takes {', '.join(FILTER_FIELDS)}": not set(self.keep) <= set(FILTER_FIELDS),
+            "the seed must be 0 or more": self.seed < 0,
+        }
+        for message, wrong in problems.items():
+            if wrong:
+                raise ConfigError(message)
+
+
+ARRIVAL_SHAPES: Final[Mapping[str, tuple[float, ...]]] = {
+    "begin": (75.0, 17.0, 8.0),
+    "end": (8.0, 17.0, 75.0),
+    "uniform": (1.0, 1.0, 1.0),
+}
+"""Share of the arrivals of each day, by the name of the shape."""
+BUSIEST_HOUR: Final = 14.0
+"""Time of day at which most jobs arrive, where there is a day and night cycle."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntheticOptions:
+    """Parameters of `synthetic_workload`; the defaults are those of the project's scenarios."""
+
+    reference_speed_flops: float
+    """Speed at which a job takes its run time, flops/s a host."""
+    jobs: int = 900
+    hosts: int = 50
+    """Hosts of the site."""
+    day_shares: tuple[float, ...] = ARRIVAL_SHAPES["begin"]
+    """Relative number of arrivals of each day; there are as many days as numbers."""
+    night_ratio: float = 1.0
+    """Arrival rate at the quietest time of day over that at the busiest (1: no cycle)."""
+    gap_log_sd: float = 1.0
+    """Standard deviation of the logarithm of the gaps between arrivals (0: equal gaps)."""
+    run_median_s: float = 1800.0
+    run_log_sd: float = 1.3
+    run_cap_s: float = 6 * SECONDS_PER_HOUR
+    """Longest run time; longer ones are cut to it."""
+    host_shares: Mapping[int, float] = field(default_factory=lambda: {1: 70.0, 2: 15.0, 4: 15.0})
+    """Relative number of jobs by the hosts that they request."""
+    walltimes: bool = True
+    """Five groups of overestimation; False: no limit."""
+    profile_type: ProfileType = "parallel_homogeneous"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values that make no sense."""
+        problems = {
+            "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
+            "jobs must be 1 or more": self.jobs < 1,
+            "hosts must be 1 or more": self.hosts < 1,
+            "the shares of the days must be 0 or more, and one above 0": not _are_shares(self.day_shares),
+            "the night ratio must be above 0, and 1 at most": not 0 < self.night_ratio <= 1,
+            "the log-sd of gaps and run times must be 0 to 10": not (
+                0 <= self.gap_log_sd <= 10 and 0 <= self.run_log_sd <= 10
+            ),
+            "the median run time must be 1 s or more": not 1 <= self.run_median_s < math.inf,
+            "the run time cap must be 1 s or more": not 1 <= self.run_cap_s < math.inf,
+            "the shares of the host counts must be 0 or more, and one above 0": not _are_shares(
+                tuple(self.host_shares.values())
+            ),
+            f"host counts must be 1 to {self.hosts}, the site's size": not all(
+                1 <= count <= self.hosts for count in self.host_shares
+            ),
+            "the seed must be 0 or more": self.seed < 0,
+        }
+        for message, wrong in problems.items():
+            if wrong:
+                raise ConfigError(message)
+
+
+def _are_shares(shares: tuple[float, ...]) -> bool:
+    return bool(shares) and all(0 <= share < math.inf for share in shares) and 0 < sum(shares) < math.inf
+
+
+def synthetic_workload(options: SyntheticOptions) -> GeneratedWorkload:
+    """Draw a workload; the same options give the same jobs."""
+    run_s = _run_times(options)
+    walltime_s = np.full(options.jobs, math.nan)
+    if options.walltimes:
+        walltime_s = grouped_walltimes(run_s, options.seed)
+    workload = GeneratedWorkload(
+        nb_res=options.hosts,
+        window_s=len(options.day_shares) * SECONDS_PER_DAY,
+        ids=[str(number) for number in range(options.jobs)],
+        submit_s=_arrivals(options),
+        run_s=run_s,
+        hosts=_hosts(options),
+        walltime_s=walltime_s,
+        reference_speed_flops=options.reference_speed_flops,
+        profile_type=options.profile_type,
+    )
+    workload.report.rows = options.jobs
+    return workload
+
+
+def split_by_shares(total: int, shares: tuple[float, ...]) -> list[int]:
+    """Split ``total`` into whole numbers in proportion to ``shares`` (largest remainders first)."""
+    exact = [total * share / sum(shares) for share in shares]
+    counts = [math.floor(value) for value in exact]
+    remainders = sorted(range(len(shares)), key=lambda i: (counts[i] - exact[i], i))
+    for index in remainders[: total - sum(counts)]:
+        counts[index] += 1
+    return counts
+
+
+def _arrivals(options: SyntheticOptions) -> FloatArray:
+    """Return the submission times in whole seconds, rising."""
+    counts = split_by_shares(options.jobs, options.day_shares)
+    gaps = log_normal(
+        uniforms(options.seed, Stream.ARRIVAL_GAPS, options.jobs + len(counts)), 1.0, options.gap_log_sd
+    )
+    days, start = [], 0
+    for day, count in enumerate(counts):
+        until = np.cumsum(gaps[start : start + count + 1])
+        start += count + 1
+        in_day = _time_of_day(until[:-1] / until[-1], options.night_ratio)
+        days.append(day * SECONDS_PER_DAY + np.floor(in_day * SECONDS_PER_DAY))
+    return np.concatenate(days)
+
+
+def _time_of_day(share: FloatArray, night_ratio: float) -> FloatArray:
+    """Return when (0 to 1) a share of the day's arrivals has come, for a sinusoidal rate of arrival."""
+    if night_ratio == 1.0:
+        return share
+    times = np.linspace(0.0, 1.0, 1441)
+    swing = (1 - night_ratio) / (1 + night_ratio)
+    peak = BUSIEST_HOUR / 24
+    angle = 2 * math.pi
+    arrived = times + swing / angle * (np.sin(angle * (times - peak)) + math.sin(angle * peak))
+    return np.interp(share, arrived, times)
+
+
+def _run_times(options: SyntheticOptions) -> FloatArray:
+    """Return run times in whole seconds, 1 at least."""
+    uniform = uniforms(options.seed, Stream.RUN_TIMES, options.jobs)
+    drawn = log_normal(uniform, options.run_median_s, options.run_log_sd)
+    return np.maximum(np.rint(np.minimum(drawn, options.run_cap_s)), 1.0)
+
+
+def _hosts(options: SyntheticOptions) -> IntArray:
+    counts = np.array(sorted(options.host_shares), dtype=np.int64)
+    shares = np.cumsum([options.host_shares[int(count)] for count in counts])
+    drawn = uniforms(options.seed, Stream.HOSTS, options.jobs)
+    return counts[np.searchsorted(shares / shares[-1], drawn, side="right")]

@@ -10,7 +10,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, PStateArray
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostIds, HostSet
-from beasy_sched.model.job import Job, JobState
+from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import (
     ASLEEP,
@@ -22,7 +22,6 @@ from beasy_sched.model.power import (
     PowerAccount,
     PowerModel,
 )
-from beasy_sched.model.queue import JobQueue
 
 _OUT_OF_TRANSITION = (
     (SWITCHING_OFF, ASLEEP),

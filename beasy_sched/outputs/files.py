@@ -1,4 +1,9 @@
-"""The files of one run, all with one prefix."""
+"""The files of one run, all with one prefix.
+
+The energy trace: one CSV row a settled step, with what was planned beside what came of it.
+
+The decision log: one JSON object a line, one line an action, with the rule that led to it.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,150 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from beasy_sched.errors import ConfigError, Failures
+import msgspec
+
+from beasy_sched.engine import Session
+from beasy_sched.engine.actions import NO_FACTS, Facts
+from beasy_sched.engine.power import TraceRow
+from beasy_sched.errors import ConfigError, Failures, PolicyError
 from beasy_sched.formats.atomic import PartFile, remove_old
-from beasy_sched.outputs.decision_log import DecisionLogFile
-from beasy_sched.outputs.energy_trace import trace_csv
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import summarize
-from beasy_sched.session import Session
+from beasy_sched.plan.store import PlanStore
 from beasy_sched.settings import RunSettings
+from beasy_sched.units import j_to_kwh
+
+_COLUMNS: Final[dict[str, Callable[[TraceRow], float]]] = {
+    "step": lambda row: row.step,
+    "start_s": lambda row: row.start_s,
+    "duration_s": lambda row: row.record.dt_s,
+    "renewable_w": lambda row: row.record.renew_w,
+    "demand_w": lambda row: row.record.demand_w,
+    "charge_w": lambda row: row.record.charge_w,
+    "discharge_w": lambda row: row.record.discharge_w,
+    "electrolyzer_w": lambda row: row.record.electrolyzer_w,
+    "fuel_cell_w": lambda row: row.record.fuel_cell_w,
+    "curtailed_w": lambda row: row.record.curtailed_w,
+    "unserved_w": lambda row: row.record.unserved_w,
+    "planned_electrolyzer_w": lambda row: row.record.planned_electrolyzer_w,
+    "planned_fuel_cell_w": lambda row: row.record.planned_fuel_cell_w,
+    "consumed_kwh": lambda row: j_to_kwh(row.record.consumed_j),
+    "soc_pct": lambda row: row.record.soc_after_pct,
+    "hydrogen_kg": lambda row: row.record.hydrogen_after_kg,
+    "residual_j": lambda row: row.record.residual_j,
+}
+"""Columns of the trace in order; powers are means over the step, levels those at its end."""
+
+_PLANNED: Final = (
+    "planned_renewable_w",
+    "planned_load_w",
+    "planned_envelope_w",
+    "planned_charge_w",
+    "planned_discharge_w",
+    "planned_soc_pct",
+    "planned_hydrogen_kg",
+    "planned_servers_on",
+)
+"""Further columns of a run with a plan; empty outside its windows."""
+
+
+def trace_csv(rows: Iterable[TraceRow], plans: PlanStore | None = None) -> str:
+    """Write the rows as CSV text; numbers with as many digits as tell them apart."""
+    planned = _PLANNED if plans is not None else ()
+    lines = [",".join((*_COLUMNS, *planned))]
+    for row in rows:
+        values = [repr(get(row)) for get in _COLUMNS.values()]
+        if plans is not None:
+            values += _planned_values(plans, row.start_s)
+        lines.append(",".join(values))
+    return "\n".join(lines) + "\n"
+
+
+def _planned_values(plans: PlanStore, start_s: float) -> list[str]:
+    place = plans.place(start_s)
+    if place is None:
+        return [""] * len(_PLANNED)
+    plan, step = plans[place.window], place.step
+    power = plan.power
+    servers = "" if plan.servers is None else repr(int(plan.servers.on_count[step]))
+    values = (
+        power.renew_w[step],
+        power.load_w[step],
+        power.envelope_w[step],
+        power.charge_w[step],
+        power.discharge_w[step],
+        plan.soc_pct[step + 1],
+        power.hydrogen_kg[step + 1],
+    )
+    return [*(repr(float(value)) for value in values), servers]
+
+
+_CHUNK = 1 << 16
+
+
+class _Line(msgspec.Struct, omit_defaults=True, gc=False):
+    time: float
+    action: str
+    job: str = ""
+    hosts: str = ""
+    rule: str = ""
+    facts: dict[str, float | int | str] | None = None
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy, as a policy may hand it over, as Python's."""
+    try:
+        return value.item()
+    except AttributeError:
+        raise PolicyError(f"facts are numbers and short texts: found {value!r}") from None
+
+
+_encode_into = msgspec.json.Encoder(enc_hook=_plain).encode_into
+
+
+class DecisionLogFile:
+    """Writes lines of time, action, job, hosts, rule and facts; the file gets its name when closed."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin to write beside ``path``."""
+        self._file = PartFile(path)
+        self._buffer = bytearray()
+
+    def __call__(
+        self, time_s: float, action: str, job: str, hosts: str, rule: str, facts: Facts = NO_FACTS
+    ) -> None:
+        """Add a line; the times are simulated seconds. What is empty is left out, an infinite fact is null.
+
+        Raises PolicyError for facts that are neither numbers nor texts.
+        """
+        known = (facts if type(facts) is dict else dict(facts)) if facts else None
+        buffer = self._buffer
+        try:
+            _encode_into(_Line(time_s, action, job, hosts, rule, known), buffer, -1)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise PolicyError(
+                f"{action} of {job or hosts}: its rule or facts cannot be logged: {error}"
+            ) from None
+        buffer += b"\n"
+        if len(buffer) > _CHUNK:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._buffer:
+            self._file.write(self._buffer)
+            self._buffer.clear()
+
+    def close(self) -> Path:
+        """Finish the file, give it its name, and return that."""
+        self._flush()
+        return self._file.finish()
+
+    def discard(self) -> None:
+        """Throw away what has been written, unless it is finished."""
+        self._file.discard()
+
 
 _OURS = ("decisions.jsonl", "energy_trace.csv", "summary.json")
 

@@ -1,4 +1,10 @@
-"""The offline side as a whole: windows planned one after the other, each from where the last one ends."""
+"""The offline side as a whole: windows planned one after the other, each from where the last one ends.
+
+How power and servers agree on an envelope (the negotiation module, thesis Section 3.1.1).
+
+The thesis negotiates once, in three steps. Another way, with rounds and a timeout, is another function
+of the type `Negotiation`; neither the power decisions nor the server decisions know about it.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +18,37 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.demand import full_draw_w
-from beasy_sched.plan.forecast import Uncertainty
-from beasy_sched.plan.negotiation import Negotiation, negotiate_once
+from beasy_sched.plan.forecast import Uncertainty, full_draw_w
 from beasy_sched.plan.plan import Plan, PlannedServers, Provenance, Solved
 from beasy_sched.plan.power import PowerDecision, plan_power
 from beasy_sched.plan.power_problem import PowerProblem, Surplus, checked_powers
-from beasy_sched.plan.server_start import ServerStart
-from beasy_sched.plan.servers import ServerPlan, ServerRules, least_power_w, plan_servers
+from beasy_sched.plan.servers import ServerPlan, ServerRules, ServerStart, least_power_w, plan_servers
 from beasy_sched.plan.solver import SolverLimits, solver_name
 from beasy_sched.plan.store import PlanStore
+
+PowerModule = Callable[[FloatArray], PowerDecision]
+"""Answers a demand (W a step) with the best power plan for it."""
+ServerModule = Callable[[FloatArray], ServerPlan]
+"""Fits the servers into an envelope (W a step)."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What was agreed on; ``servers`` is None where there is no power plan."""
+
+    power: PowerDecision
+    servers: ServerPlan | None
+
+
+Negotiation = Callable[[FloatArray, PowerModule, ServerModule], Agreement]
+
+
+def negotiate_once(demand_w: FloatArray, power: PowerModule, servers: ServerModule) -> Agreement:
+    """The thesis's way: ask for the demand, take the envelope that is offered, fit the servers into it."""
+    decision = power(demand_w)
+    if decision.plan is None:
+        return Agreement(decision, None)
+    return Agreement(decision, servers(decision.plan.envelope_w))
 
 
 class NoPlan(BeasyError):

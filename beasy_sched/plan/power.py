@@ -3,6 +3,15 @@
 Least relax factor first (Eq. 3.12), then the least sum of shortfalls, then the least throughput of
 battery and hydrogen. The linear model is solved first; whole numbers come in only where its point
 charges and discharges at once, or runs the electrolyzer below its minimum.
+
+The power decisions as a linear model: Eq. 3.1 to 3.11, scaled so that numbers are near 1.
+
+Powers are in units of the largest power of the forecasts, energies (and hydrogen, as the power that
+an hour of electrolysis needs) in that unit times an hour.
+
+From the solver's point to a power plan: units, rounding, exclusions, and surplus into the battery.
+
+Why no power plan exists, in the words of the site file: which requirement, by how much, when.
 """
 
 from __future__ import annotations
@@ -15,14 +24,393 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.plan.outcome import SolverOutcome, SolverStatus
-from beasy_sched.plan.power_check import power_violations
-from beasy_sched.plan.power_diagnosis import explain_infeasible
-from beasy_sched.plan.power_model import NO_SWITCHES, TOLERANCE, PowerModel, Switches
-from beasy_sched.plan.power_plan import PowerPlan
-from beasy_sched.plan.power_point import broken_exclusions, plan_of, store_surplus
+from beasy_sched.energy.storage import Storage, charge_power_limit, energy_after_step, level_after_step
+from beasy_sched.plan.plan import TOLERANCE as LEVEL_TOLERANCE
+from beasy_sched.plan.plan import (
+    PowerPlan,
+    SolverOutcome,
+    SolverStatus,
+    level_scale_j,
+    level_scale_kg,
+    power_violations,
+)
 from beasy_sched.plan.power_problem import PowerProblem, Surplus
-from beasy_sched.plan.solver import Ending, Solution, Solver, SolverLimits
+from beasy_sched.plan.solver import Ending, LinearModel, Solution, Solver, SolverLimits
+from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
+
+
+@dataclass(frozen=True)
+class Switches:
+    """Which exclusions the model carries as whole numbers: those that the plain model was found to break."""
+
+    battery: bool = False
+    """Charging excludes discharging."""
+    electrolyzer: bool = False
+    """The electrolyzer is off or at least at its minimum."""
+
+
+NO_SWITCHES = Switches()
+
+TOLERANCE = 1e-9
+"""How far a solver may miss a row, scaled: storage levels add up the misses of all steps before."""
+
+
+class PowerModel:
+    """The model and where its quantities are; columns hold scaled values, one a step."""
+
+    def __init__(self, problem: PowerProblem, switches: Switches) -> None:
+        """Build columns and rows."""
+        self.problem = problem
+        largest = max(problem.load_w.max(), problem.renew_w.max(), problem.floors_w.max())
+        self.power_w = max(1.0, float(largest))
+        self.hours = problem.step_s / SECONDS_PER_HOUR
+        self.energy_j = self.power_w * SECONDS_PER_HOUR
+        self.load = problem.load_w / self.power_w
+        self.renew = problem.renew_w / self.power_w
+        hydrogen = problem.storage.hydrogen
+        fuel_cell = hydrogen.fuel_cell_max_w / self.power_w if hydrogen else 0.0
+        # What is there for a storage in a step without another storage's help, once the floor is served.
+        self.spare = np.maximum(self.renew + fuel_cell - problem.floors_w / self.power_w, 0.0)
+        self.model = LinearModel()
+        self.relax = self.model.columns(1, 0.0, 1.0)
+        self.produced = self.model.columns(problem.steps, problem.floors_w / self.power_w)
+        self.short = self.model.columns(problem.steps)
+        self._add_battery(switches.battery)
+        self._add_hydrogen(switches.electrolyzer)
+        self._add_balance()
+
+    def _add_battery(self, exclusive: bool) -> None:
+        problem, model, steps = self.problem, self.model, self.problem.steps
+        battery = problem.storage.battery
+        kept = battery.kept_fraction(problem.step_s)
+        low, high = battery.min_j / self.energy_j, battery.max_j / self.energy_j
+        span = (battery.max_j - kept * battery.min_j) / self.energy_j / self.hours
+        fade = (battery.max_j * kept - battery.min_j) / self.energy_j / self.hours
+        drawn = battery.drawn_per_delivered()
+        limit_in = min(battery.charge_limit_w / self.power_w, span / battery.charge_efficiency)
+        most_in = np.minimum(limit_in, self.spare)
+        most_out = min(battery.discharge_limit_w / self.power_w, max(fade, 0.0) / drawn)
+        self.most_discharge = most_out
+        self.charge = model.columns(steps, 0.0, most_in)
+        self.discharge = model.columns(steps, 0.0, most_out)
+        lower = np.full(steps, low)
+        lower[-1] = max(low, problem.target_j / self.energy_j)
+        self.battery = model.columns(steps, lower, high)
+        self._add_storage(
+            self.battery,
+            kept,
+            problem.start_state.battery_j / self.energy_j,
+            (self.charge, battery.charge_efficiency),
+            (self.discharge, drawn),
+        )
+        if exclusive:
+            charging = model.columns(steps, 0.0, 1.0, integer=True)
+            model.rows(steps, -np.inf, 0.0, (self.charge, 1.0), (charging, -most_in))
+            model.rows(steps, -np.inf, most_out, (self.discharge, 1.0), (charging, most_out))
+
+    def _add_hydrogen(self, exclusive: bool) -> None:
+        problem, model, steps = self.problem, self.model, self.problem.steps
+        hydrogen = problem.storage.hydrogen
+        self.electrolyzer: IntArray | None = None
+        self.fuel_cell: IntArray | None = None
+        self.hydrogen: IntArray | None = None
+        self.electrolyzer_on: IntArray | None = None
+        if hydrogen is None:
+            return
+        most_in = np.minimum(hydrogen.electrolyzer_max_w / self.power_w, self.spare + self.most_discharge)
+        least_in = hydrogen.electrolyzer_min_w / self.power_w
+        most_in[most_in < least_in] = 0.0
+        hour_kg = hydrogen.produced_kg(self.power_w, SECONDS_PER_HOUR)
+        drawn = hydrogen.used_kg(self.power_w, SECONDS_PER_HOUR) / hour_kg
+        self.electrolyzer = model.columns(steps, 0.0, most_in)
+        self.fuel_cell = model.columns(steps, 0.0, hydrogen.fuel_cell_max_w / self.power_w)
+        lower = np.zeros(steps)
+        lower[-1] = problem.target_kg / hour_kg
+        self.hydrogen = model.columns(steps, lower, hydrogen.tank_kg / hour_kg)
+        start = problem.start_state.hydrogen_kg / hour_kg
+        self._add_storage(self.hydrogen, 1.0, start, (self.electrolyzer, 1.0), (self.fuel_cell, drawn))
+        if exclusive:
+            on = self.electrolyzer_on = model.columns(steps, 0.0, 1.0, integer=True)
+            model.rows(steps, -np.inf, 0.0, (self.electrolyzer, 1.0), (on, -most_in))
+            model.rows(steps, 0.0, np.inf, (self.electrolyzer, 1.0), (on, -least_in))
+
+    def _add_storage(
+        self,
+        level: IntArray,
+        kept: float,
+        start: float,
+        flow_in: tuple[IntArray, float],
+        flow_out: tuple[IntArray, float],
+    ) -> None:
+        """Level after a step = kept share of the level before + what flows in - what flows out."""
+        steps = self.problem.steps
+        before = np.concatenate((level[:1], level[:-1]))
+        share = np.full(steps, -kept)
+        share[0] = 0.0
+        given = np.zeros(steps)
+        given[0] = kept * start
+        into, out = (flow_in[0], -flow_in[1] * self.hours), (flow_out[0], flow_out[1] * self.hours)
+        self.model.rows(steps, given, given, (level, 1.0), (before, share), into, out)
+
+    def _add_balance(self) -> None:
+        """Eq. 3.1 and 3.11, and the shortfall of each step."""
+        terms: list[tuple[IntArray, float | FloatArray]] = [
+            (self.produced, 1.0),
+            (self.charge, 1.0),
+            (self.discharge, -1.0),
+        ]
+        if self.electrolyzer is not None and self.fuel_cell is not None:
+            terms += [(self.electrolyzer, 1.0), (self.fuel_cell, -1.0)]
+        steps = self.problem.steps
+        self.model.rows(steps, self.renew, self.renew, *terms)
+        self.model.rows(steps, self.load, np.inf, (self.produced, 1.0), (self.relax, self.load))
+        self.model.rows(steps, self.load, np.inf, (self.produced, 1.0), (self.short, 1.0))
+
+
+_TINY = 1e-8
+"""Scaled powers up to this are the solver's rounding."""
+_OVERLAP = 1e-7
+"""Scaled powers beyond which an exclusion is broken: whole numbers are exact to about this."""
+
+
+def broken_exclusions(model: PowerModel, values: FloatArray, switches: Switches) -> Switches:
+    """``switches``, and those whose exclusion the point breaks."""
+    both = np.minimum(values[model.charge], values[model.discharge]).max()
+    hydrogen, low = model.problem.storage.hydrogen, False
+    if hydrogen is not None and model.electrolyzer is not None:
+        power = values[model.electrolyzer]
+        least = hydrogen.electrolyzer_min_w / model.power_w
+        low = bool(np.any((power > _OVERLAP) & (power < least - _OVERLAP)))
+    return Switches(switches.battery or bool(both > _OVERLAP), switches.electrolyzer or low)
+
+
+def plan_of(model: PowerModel, values: FloatArray) -> PowerPlan:
+    """The plan of a point: exact levels, exact exclusions, every power within its limit."""
+    problem = model.problem
+    charge, discharge = _net(model, values)
+    electrolyzer, fuel_cell, hydrogen = _hydrogen(model, values)
+    battery = _levels_j(problem, charge, discharge)
+    plan = PowerPlan(
+        load_w=problem.load_w,
+        renew_w=problem.renew_w,
+        charge_w=charge,
+        discharge_w=discharge,
+        electrolyzer_w=electrolyzer,
+        fuel_cell_w=fuel_cell,
+        curtailed_w=np.zeros(problem.steps),
+        battery_j=battery,
+        hydrogen_kg=hydrogen,
+    )
+    return _curtailed(problem, plan)
+
+
+def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
+    """Charge what exceeds the demand (or the sleep floor), as far as the battery takes it.
+
+    This is `Surplus.STORE`. The battery is never below the plan's own level at any step, so that every
+    discharge stays possible and no shortfall grows.
+    """
+    battery, step_s = problem.storage.battery, problem.step_s
+    served_w = np.minimum(np.maximum(problem.load_w, problem.floors_w), plan.produced_w)
+    net_w = (plan.produced_w + plan.charge_w - plan.discharge_w - served_w).tolist()
+    energy_j = problem.start_state.battery_j
+    levels, charges, discharges = [energy_j], [], []
+    for surplus_w in net_w:
+        charge_w = min(max(surplus_w, 0.0), charge_power_limit(battery, energy_j, step_s))
+        discharge_w = max(-surplus_w, 0.0)
+        energy_j = energy_after_step(battery, energy_j, charge_w, discharge_w, step_s)
+        levels.append(energy_j)
+        charges.append(charge_w)
+        discharges.append(discharge_w)
+    stored = replace(
+        plan,
+        charge_w=np.array(charges),
+        discharge_w=np.array(discharges),
+        battery_j=np.array(levels),
+        curtailed_w=np.zeros(problem.steps),
+    )
+    return _curtailed(problem, stored)
+
+
+def _net(model: PowerModel, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Charge and discharge (W) of which at most one is above 0, within their limits."""
+    flow = _watts(model, values, model.charge) - _watts(model, values, model.discharge)
+    battery = model.problem.storage.battery
+    charge = np.minimum(np.maximum(flow, 0.0), battery.charge_limit_w)
+    return charge, np.minimum(np.maximum(-flow, 0.0), battery.discharge_limit_w)
+
+
+def _levels_j(problem: PowerProblem, charge_w: FloatArray, discharge_w: FloatArray) -> FloatArray:
+    """Battery levels (J); ``charge_w`` is lowered in place where it would pass SoC_max.
+
+    The exclusion of charge and discharge can only have raised the levels.
+    """
+    battery, step_s = problem.storage.battery, problem.step_s
+    levels = [problem.start_state.battery_j]
+    for step in range(problem.steps):
+        charge_w[step] = min(charge_w[step], charge_power_limit(battery, levels[-1], step_s))
+        levels.append(energy_after_step(battery, levels[-1], charge_w[step], discharge_w[step], step_s))
+    slack_j = LEVEL_TOLERANCE * level_scale_j(problem.storage, _scale_w(problem), step_s)
+    return _inside(np.array(levels), battery.min_j, battery.max_j, slack_j)
+
+
+def _inside(levels: FloatArray, least: float, most: float, slack: float) -> FloatArray:
+    """Levels that miss a bound by rounding only, put on it."""
+    nearest = np.clip(levels, least, most)
+    return np.where(np.abs(levels - nearest) <= slack, nearest, levels)
+
+
+def _scale_w(problem: PowerProblem) -> float:
+    return max(1.0, float(problem.load_w.max()), float(problem.renew_w.max()))
+
+
+def _hydrogen(model: PowerModel, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Powers of electrolyzer and fuel cell (W), and levels (kg)."""
+    problem = model.problem
+    spec = problem.storage.hydrogen
+    if spec is None or model.electrolyzer is None or model.fuel_cell is None:
+        nothing = np.zeros(problem.steps)
+        return nothing, nothing.copy(), np.zeros(problem.steps + 1)
+    into = np.minimum(_watts(model, values, model.electrolyzer), spec.electrolyzer_max_w)
+    # What lies between off and the minimum is rounding of the whole number behind it.
+    off = into < 0.5 * spec.electrolyzer_min_w
+    into = np.where(off | (into == 0.0), 0.0, np.maximum(into, spec.electrolyzer_min_w))
+    out = np.minimum(_watts(model, values, model.fuel_cell), spec.fuel_cell_max_w)
+    gains: FloatArray = np.asarray(
+        level_after_step(spec, 0.0, into, out, problem.step_s)  # type: ignore[arg-type]
+    )
+    levels = problem.start_state.hydrogen_kg + np.concatenate(([0.0], np.cumsum(gains)))
+    slack_kg = LEVEL_TOLERANCE * level_scale_kg(problem.storage, _scale_w(problem), problem.step_s)
+    return into, out, _inside(levels, 0.0, spec.tank_kg, slack_kg)
+
+
+def _watts(model: PowerModel, values: FloatArray, columns: IntArray) -> FloatArray:
+    scaled = values[columns]
+    return np.where(scaled > _TINY, scaled, 0.0) * model.power_w
+
+
+def _curtailed(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
+    """The plan with everything beyond the servers' most curtailed."""
+    return replace(plan, curtailed_w=np.maximum(plan.produced_w - problem.most_w, 0.0))
+
+
+_NEGLIGIBLE = 1e-6
+
+
+def explain_infeasible(problem: PowerProblem, switches: Switches, limits: SolverLimits) -> str:
+    """The first requirement that cannot be met: the sleep floor, the SoC target, the LoH target, both.
+
+    ``switches`` are those of the model that was infeasible. The linear model is asked first: what it
+    cannot reach, no plan can.
+    """
+    floor = _floor_message(_without_targets(problem))
+    if floor:
+        return floor
+    for asked in dict.fromkeys((NO_SWITCHES, switches)):
+        message = _target_message(problem, _Reach(asked, limits))
+        if message:
+            return message
+    return (
+        "the targets cannot be met together with the sleep floor, the electrolyzer's minimum and one of "
+        "charging and discharging at a time: lower soc_target_pct or level_target_kg"
+    )
+
+
+class _Reach:
+    """How full storages can be at the end of a window."""
+
+    def __init__(self, switches: Switches, limits: SolverLimits) -> None:
+        self._switches = switches
+        self._limits = limits
+
+    def battery_j(self, problem: PowerProblem) -> float:
+        """Most energy in the battery; infinite where that is not known."""
+        model = PowerModel(problem, self._switches)
+        return -self._least(model, model.battery) * model.energy_j
+
+    def hydrogen_kg(self, problem: PowerProblem) -> float:
+        """Most hydrogen; infinite where that is not known."""
+        model = PowerModel(problem, self._switches)
+        if problem.storage.hydrogen is None or model.hydrogen is None:
+            return np.inf
+        hour_kg = problem.storage.hydrogen.produced_kg(model.power_w, SECONDS_PER_HOUR)
+        return -self._least(model, model.hydrogen) * hour_kg
+
+    def _least(self, model: PowerModel, level: np.ndarray) -> float:
+        """Bound on minus the last level."""
+        solution = Solver(model.model, self._limits, tolerance=TOLERANCE).minimize((level[-1:], -1.0))
+        return solution.bound if solution.values is not None else -np.inf
+
+
+def _target_message(problem: PowerProblem, reach: _Reach) -> str:
+    """Which target is out of reach, alone or with the other; "" if none is."""
+    hours = problem.steps * problem.step_s / SECONDS_PER_HOUR
+    battery = problem.storage.battery
+    free = _without_targets(problem)
+    least_j, least_kg = problem.target_j * (1 - _NEGLIGIBLE), problem.target_kg * (1 - _NEGLIGIBLE)
+    stored_j = reach.battery_j(free)
+    if stored_j < least_j:
+        return (
+            f"soc_target_pct: the battery cannot be at {battery.soc_pct(problem.target_j):.2f} % after "
+            f"{hours:g} h: even without serving any load it reaches at most "
+            f"{battery.soc_pct(stored_j):.2f} % ({j_to_kwh(problem.target_j - stored_j):.3g} kWh short)"
+        )
+    stored_kg = reach.hydrogen_kg(free)
+    if stored_kg < least_kg:
+        return (
+            f"level_target_kg: the tank cannot hold {problem.target_kg:.3f} kg after {hours:g} h: even "
+            f"without serving any load it reaches at most {stored_kg:.3f} kg "
+            f"({problem.target_kg - stored_kg:.3g} kg short)"
+        )
+    stored_j = reach.battery_j(replace(problem, soc_target_pct=battery.soc_min_pct))
+    if stored_j < least_j:
+        return (
+            f"soc_target_pct and level_target_kg cannot both be met: with {problem.target_kg:.3f} kg of "
+            f"hydrogen after {hours:g} h the battery reaches at most {battery.soc_pct(stored_j):.2f} %, "
+            f"below the {battery.soc_pct(problem.target_j):.2f} % wanted"
+        )
+    return ""
+
+
+def _without_targets(problem: PowerProblem) -> PowerProblem:
+    none_kg = None if problem.storage.hydrogen is None else 0.0
+    return replace(problem, soc_target_pct=problem.storage.battery.soc_min_pct, hydrogen_target_kg=none_kg)
+
+
+def _floor_message(problem: PowerProblem) -> str:
+    """What is missing for the sleep floor and the self-discharge, "" if nothing is."""
+    battery = problem.storage.battery
+    model = PowerModel(_drainable(replace(problem, floor_w=0.0, load_w=problem.floors_w)), NO_SWITCHES)
+    lost = model.model.columns(problem.steps)
+    floor = battery.min_j / model.energy_j
+    model.model.rows(problem.steps, floor, np.inf, (model.battery, 1.0), (lost, 1.0))
+    solution = Solver(model.model, tolerance=TOLERANCE).minimize((model.short, 1.0), (lost, 1e-3))
+    if solution.values is None:
+        return ""
+    short, gone = solution.values[model.short], solution.values[lost]
+    if short.max() > _NEGLIGIBLE:
+        step = int(np.argmax(short > _NEGLIGIBLE))
+        missing_kwh = j_to_kwh(float(short.sum()) * model.power_w * problem.step_s)
+        return (
+            f"the sleeping servers alone need {w_to_kw(problem.floors_w[step]):.4g} kW, which production "
+            f"and storage cannot give: {missing_kwh:.3g} kWh are missing, the first at hour "
+            f"{problem.hour(step):.4g}"
+        )
+    if gone.max() > _NEGLIGIBLE:
+        step = int(np.argmax(gone > _NEGLIGIBLE))
+        return (
+            f"soc_min_pct: even with every server asleep the battery falls below "
+            f"{battery.soc_min_pct:g} %, first at hour {problem.hour(step):.4g} and by at most "
+            f"{j_to_kwh(float(gone.max()) * model.energy_j):.3g} kWh"
+        )
+    return ""
+
+
+def _drainable(problem: PowerProblem) -> PowerProblem:
+    """The same with SoC_min at 0."""
+    drained = replace(problem.storage.battery, soc_min_pct=0.0)
+    return replace(problem, storage=Storage(drained, problem.storage.hydrogen), soc_target_pct=0.0)
+
 
 _TILT = 1e-3
 """How much more a watt of throughput costs at the end of a window than at its start (twice that for

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
-from beasy_sched.energy.battery import BatterySpec
+from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.plan.forecast import Forecast
 from beasy_sched.plan.plan import Plan
 

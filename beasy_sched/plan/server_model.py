@@ -11,6 +11,21 @@ and including step t. With n(t) = n0 + woken[t] - slept[t] servers on:
 - energy of every step (Eq. 3.16) at most the budget.
 
 Running totals make the on-time rule two entries a row instead of M, and rounding a fractional plan easy.
+
+Tighter bounds where few servers are of several kinds: rows from a price on energy.
+
+At a price p a joule, a server of a kind that is on through the step gains at most g = max_d(flops_d - p *
+energy_d) + p * (energy asleep), one that wakes at most h, likewise. Summed up, the flops of a step
+are at most sum(g * m) + sum(h * w) + p * (budget - all asleep) for m servers on through and w waking: that
+much the relaxed model knows. For whole servers without wake-ups the last term falls to
+L = max over whole m of (most flops with m - sum(g * m)); every wake-up may give back the difference.
+
+Tighter bounds where servers are few: rows that only fractions of servers break.
+
+The relaxed model may run 3.7 servers; with 50 servers that alone costs a percent of bound. For one
+kind, the most flops of a step, U(n, w) with n servers on of which w wake, is concave in n for whole
+n, so that between two whole numbers the straight line bounds every plan in whole servers; each wake-up
+changes it by at most a slope that a look at all pairs (n, w) gives. The same holds for the greatest n.
 """
 
 from __future__ import annotations
@@ -20,9 +35,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.plan.linear import LinearModel, Term
-from beasy_sched.plan.server_problem import KindCounts, ServerProblem
-from beasy_sched.plan.server_table import KindTable
+from beasy_sched.plan.server_problem import KindCounts, KindTable, ServerProblem
+from beasy_sched.plan.solver import LinearModel, Solver, Term
 
 
 @dataclass(frozen=True)
@@ -136,3 +150,216 @@ def _shifted(columns: IntArray) -> IntArray:
 
 def _rounded(values: FloatArray) -> IntArray:
     return np.rint(values).astype(np.int64)
+
+
+_MOST_COMBINATIONS = 6000
+"""Combinations of numbers of servers up to which all are looked at."""
+_CELLS_A_PIECE = 1_000_000
+_VIOLATION = 1e-6
+_ROUNDING_J = 1e-6
+
+
+class PriceRows:
+    """Rows for a model of several kinds, added step by step where a fractional point breaks them."""
+
+    def __init__(self, model: ServerModel) -> None:
+        """Find L for every price and step."""
+        self._model = model
+        tables = model.problem.tables
+        self._prices = _prices(tables)
+        self._through = np.array([[_gain(t, t.on_j, t.on_flops, p) for t in tables] for p in self._prices])
+        self._waking = np.array(
+            [[_gain(t, t.waking_j, t.waking_flops, p) for t in tables] for p in self._prices]
+        )
+        self._spare_j = model.problem.allowed_j - sum(t.servers * _asleep_j(t) for t in tables)
+        self._most = self._tabulate()
+
+    @staticmethod
+    def fit(model: ServerModel) -> bool:
+        """Whether such rows are known for this model."""
+        return len(model.problem.tables) > 1 and _combinations(model.problem.tables) <= _MOST_COMBINATIONS
+
+    def add_broken(self, solver: Solver, point: FloatArray) -> int:
+        """Add the rows that the point breaks, the one of each step that it breaks most."""
+        numbers = [(point[c.whole], point[c.waking]) for c in self._model.columns]
+        unit = self._model.flops_unit
+        through = np.array([whole.sum(axis=1) for whole, _ in numbers])
+        waking = np.array([woken.sum(axis=1) for _, woken in numbers])
+        flops = sum(
+            whole @ t.on_flops[c.states] + woken @ t.waking_flops[c.states]
+            for (whole, woken), t, c in zip(
+                numbers, self._model.problem.tables, self._model.columns, strict=True
+            )
+        )
+        give_back = self._prices[:, None] * self._spare_j - self._most
+        limits = self._through @ through + self._waking @ waking + self._most + give_back * waking.sum(axis=0)
+        price = np.argmin(limits, axis=0)
+        steps = np.arange(len(price))
+        broken = np.flatnonzero(flops > limits[price, steps] + _VIOLATION * unit)
+        for step in broken.tolist():
+            self._add(solver, step, int(price[step]), float(give_back[price[step], step]))
+        return len(broken)
+
+    def _add(self, solver: Solver, step: int, price: int, give_back: float) -> None:
+        indices, values = [], []
+        for k, (table, columns) in enumerate(
+            zip(self._model.problem.tables, self._model.columns, strict=True)
+        ):
+            indices += [columns.whole[step], columns.waking[step]]
+            values += [table.on_flops[columns.states] - self._through[price, k]]
+            values += [table.waking_flops[columns.states] - self._waking[price, k] - give_back]
+        unit = self._model.flops_unit
+        solver.add_row(
+            np.concatenate(indices),
+            np.concatenate(values) / unit,
+            upper=float(self._most[price, step]) / unit,
+        )
+
+    def _tabulate(self) -> FloatArray:
+        """L by price and step, flops."""
+        tables, steps = self._model.problem.tables, self._model.problem.steps
+        choices = [np.arange(t.servers + 1) if t.can_sleep else np.array([t.servers]) for t in tables]
+        grid = np.stack([part.ravel() for part in np.meshgrid(*choices, indexing="ij")], axis=1)
+        most = np.empty((len(self._prices), steps))
+        rows = max(1, _CELLS_A_PIECE // len(grid))
+        for first in range(0, steps, rows):
+            piece = slice(first, first + rows)
+            flops = _most_flops(tables, grid, self._spare_j[piece])
+            for price, gains in enumerate(self._through):
+                most[price, piece] = (flops - grid @ gains).max(axis=1)
+        return most
+
+
+def _most_flops(tables: tuple[KindTable, ...], grid: FloatArray, spare_j: FloatArray) -> FloatArray:
+    """Flops of each step for each combination of numbers on through it, P-states mixed at will."""
+    extra_j = np.array([t.on_j[0] - _asleep_j(t) for t in tables])
+    left_j = spare_j[:, None] - grid @ extra_j
+    flops = np.broadcast_to(grid @ np.array([t.on_flops[0] for t in tables]), left_j.shape).copy()
+    flops[left_j < -_ROUNDING_J] = -np.inf
+    left_j = np.maximum(left_j, 0.0)
+    moves = [
+        (float((t.on_flops[b] - t.on_flops[a]) / (t.on_j[b] - t.on_j[a])), float(t.on_j[b] - t.on_j[a]), k)
+        for k, t in enumerate(tables)
+        for a, b in zip(t.hull[:-1], t.hull[1:], strict=True)
+    ]
+    for slope, energy_j, kind in sorted(moves, reverse=True):
+        used_j = np.minimum(left_j, grid[:, kind] * energy_j)
+        flops += slope * used_j
+        left_j -= used_j
+    return flops
+
+
+def _prices(tables: tuple[KindTable, ...]) -> FloatArray:
+    """Prices (flops/J) at which a kind changes its best P-state, or just pays for being on."""
+    found = []
+    for table in tables:
+        energy_j, flops = table.on_j[table.hull], table.on_flops[table.hull]
+        found += (np.diff(flops) / np.diff(energy_j)).tolist()
+        found.append(float((flops / np.maximum(energy_j - _asleep_j(table), 1e-9)).max()))
+    return np.unique(np.array([0.0, *found]))
+
+
+def _gain(table: KindTable, energy_j: FloatArray, flops: FloatArray, price: float) -> float:
+    return float((flops - price * energy_j).max()) + price * _asleep_j(table)
+
+
+def _asleep_j(table: KindTable) -> float:
+    return min(table.asleep_j, table.falling_j) if table.can_sleep else 0.0
+
+
+def _combinations(tables: tuple[KindTable, ...]) -> int:
+    return int(np.prod([float(t.servers + 1) for t in tables if t.can_sleep]))
+
+
+_MOST_SERVERS = 120
+"""Servers up to which the pairs (n, w) are looked at."""
+
+
+class WholeServerRows:
+    """Rows for a model of one kind, added step by step where a fractional point breaks them."""
+
+    def __init__(self, model: ServerModel) -> None:
+        """Tabulate U over all pairs."""
+        self._model = model
+        self._table = model.problem.tables[0]
+        self._start = model.problem.on_at_start[0]
+        pairs = np.array([(n, w) for n in range(self._table.servers + 1) for w in range(n + 1)])
+        self._on, self._waking = pairs[:, 0], pairs[:, 1]
+        self._most_flops = self._tabulate()
+        finite = np.where(np.isfinite(self._most_flops), self._on, -1)
+        self._most_on = finite[:, self._waking == 0].max(axis=1)
+        excess = np.where(self._waking > 0, finite - self._most_on[:, None], 0)
+        self._most_on_slope = (excess / np.maximum(self._waking, 1)).max(axis=1).clip(min=0.0)
+
+    @staticmethod
+    def fit(model: ServerModel) -> bool:
+        """Whether such rows are known for this model."""
+        tables = model.problem.tables
+        return len(tables) == 1 and tables[0].can_sleep and 0 < tables[0].servers <= _MOST_SERVERS
+
+    def _tabulate(self) -> FloatArray:
+        """U by step and pair, in the model's unit of flops; minus infinity where the energy does not do."""
+        table, model = self._table, self._model
+        hull = table.hull
+        asleep_j = min(table.asleep_j, table.falling_j)
+        least_j = (self._on - self._waking) * table.on_j[0] + self._waking * table.waking_j[0]
+        least_j = least_j + (table.servers - self._on) * asleep_j
+        spare_j = model.problem.allowed_j[:, None] - least_j
+        worth = table.waking_flops[-1] / table.on_flops[-1]  # a waking server counts as this much of one
+        working = np.maximum(self._on - self._waking * (1.0 - worth), 1e-12)
+        each_j = np.maximum(spare_j, 0.0) / working
+        each = np.interp(each_j, table.on_j[hull] - table.on_j[0], table.on_flops[hull])
+        return np.where(spare_j >= -_ROUNDING_J, each * working, -np.inf) / model.flops_unit
+
+    def add_broken(self, solver: Solver, point: FloatArray) -> int:
+        """Add the rows that the point breaks; return their number."""
+        columns = self._model.columns[0]
+        woken, slept = point[columns.woken], point[columns.slept]
+        on, waking = self._start + woken - slept, np.diff(woken, prepend=0.0)
+        speeds = self._step_flops()
+        flops = (point[self._flops_columns] * speeds).sum(axis=1)
+        slope, offset, waking_slope = self._lines(on)
+        broken = flops > slope * on + waking_slope * waking + offset + _VIOLATION
+        for step in np.flatnonzero(broken):
+            self._add(solver, int(step), speeds, -slope[step], -waking_slope[step], offset[step])
+        many = on > self._most_on + self._most_on_slope * waking + _VIOLATION
+        for step in np.flatnonzero(many):
+            self._add(solver, int(step), None, 1.0, -self._most_on_slope[step], self._most_on[step])
+        return int(broken.sum() + many.sum())
+
+    @property
+    def _flops_columns(self) -> IntArray:
+        columns = self._model.columns[0]
+        return np.hstack((columns.whole, columns.waking))
+
+    def _step_flops(self) -> FloatArray:
+        states = self._model.columns[0].states
+        parts = (self._table.on_flops[states], self._table.waking_flops[states])
+        return np.concatenate(parts) / self._model.flops_unit
+
+    def _lines(self, on: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The lines through U at the whole numbers around ``on``, and what each wake-up adds at most."""
+        steady = self._most_flops[:, self._waking == 0]
+        below = np.clip(np.floor(on), 0, np.maximum(self._most_on - 1, 0)).astype(np.intp)
+        above = np.minimum(below + 1, self._most_on)
+        rows = np.arange(len(on))
+        slope = steady[rows, above] - steady[rows, below]
+        offset = steady[rows, below] - slope * below
+        over = self._most_flops - slope[:, None] * self._on - offset[:, None]
+        each = np.where(self._waking > 0, over / np.maximum(self._waking, 1), -np.inf)
+        most = each.max(axis=1)
+        return slope, offset, np.where(np.isfinite(most), most, 0.0)  # no server can wake: any slope holds
+
+    def _add(
+        self, solver: Solver, step: int, speeds: FloatArray | None, on: float, waking: float, upper: float
+    ) -> None:
+        """Add ``flops + on * n + waking * w <= upper`` (without the flops where no speeds are given)."""
+        columns = self._model.columns[0]
+        entries = {int(columns.woken[step]): on + waking, int(columns.slept[step]): -on}
+        if step > 0:
+            entries[int(columns.woken[step - 1])] = -waking
+        indices, values = np.array(list(entries)), np.array(list(entries.values()))
+        if speeds is not None:
+            indices = np.concatenate((self._flops_columns[step], indices))
+            values = np.concatenate((speeds, values))
+        solver.add_row(indices, values, upper=upper - on * self._start)

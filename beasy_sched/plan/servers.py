@@ -2,6 +2,12 @@
 
 Numbers of servers by kind are planned first (`server_search`), then handed to single servers
 (`assignment`).
+
+How the servers stand when a window begins.
+
+What a server plan must keep to beside the envelope, and how good it must be.
+
+From platform, envelope and start to the planner's question in counts.
 """
 
 from __future__ import annotations
@@ -11,17 +17,180 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, StateArray
+from beasy_sched.arrays import FloatArray, IntArray, StateArray
+from beasy_sched.energy.server_energy import server_plan_energy_j, server_plan_flops, sleep_pstates
+from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.outcome import SolverOutcome, SolverStatus
-from beasy_sched.plan.server_energy import server_plan_energy_j, server_plan_flops
-from beasy_sched.plan.server_problem import ServerProblem
-from beasy_sched.plan.server_rules import ServerRules
-from beasy_sched.plan.server_search import Found, search
-from beasy_sched.plan.server_setup import ServerSetup, envelope_j, least_power_w
-from beasy_sched.plan.server_start import ServerStart
+from beasy_sched.plan.plan import SolverOutcome, SolverStatus
+from beasy_sched.plan.server_problem import (
+    KindCounts,
+    KindTable,
+    ServerProblem,
+    kind_tables,
+    minimum_on_steps,
+)
+from beasy_sched.plan.server_search import Found, KindStart, ranked_hosts, search, states_by_rank
 from beasy_sched.plan.solver import Ending, SolverLimits
 from beasy_sched.units import SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True)
+class ServerStart:
+    """States in the step before the first, and least on-times that still run."""
+
+    states: StateArray
+    """[N] P-state numbers; the sleep state's number when asleep."""
+    obliged_s: FloatArray
+    """[N] seconds for which a server must still stay on (0 for those that may sleep at once)."""
+
+    @classmethod
+    def all_on(cls, platform: Platform) -> ServerStart:
+        """All servers on at their fastest P-state, free to sleep at once: how the first window starts."""
+        fastest = np.array([kind.fastest for kind in platform.kinds], dtype=np.int8)
+        return cls(fastest[platform.kind_of], np.zeros(platform.size))
+
+    @classmethod
+    def after(
+        cls, platform: Platform, states: StateArray, step_s: float, on_s: float, start: ServerStart
+    ) -> ServerStart:
+        """How the servers stand after the states [T, N] from ``start``, with a least on-time of ``on_s``."""
+        asleep = states == sleep_pstates(platform)
+        steps = len(states)
+        since_woken = np.where(asleep.any(axis=0), np.argmax(asleep[::-1], axis=0), steps)
+        woken = (since_woken < steps) | (start.states == sleep_pstates(platform))
+        obliged_s = np.where(woken, on_s, start.obliged_s) - np.where(woken, since_woken, steps) * step_s
+        return cls(states[-1].copy(), np.where(asleep[-1], 0.0, np.maximum(0.0, obliged_s)))
+
+    def check(self, platform: Platform) -> None:
+        """Raise ConfigError where a state is neither computing nor the sleep state of its host's kind."""
+        if self.states.shape != (platform.size,) or self.obliged_s.shape != (platform.size,):
+            raise ConfigError(
+                f"start of the server plan: {len(self.states)} states for {platform.size} servers"
+            )
+        for k, kind in enumerate(platform.kinds):
+            legal = [*kind.computing, *([kind.sleep.pstate] if kind.sleep else [])]
+            wrong = np.flatnonzero((platform.kind_of == k) & ~np.isin(self.states, legal))
+            if wrong.size:
+                host = int(wrong[0])
+                raise ConfigError(
+                    f"start of the server plan: {platform.names[host]} is in P-state {self.states[host]}, "
+                    f"expected one of {legal} (computing or asleep)"
+                )
+
+
+@dataclass(frozen=True)
+class ServerRules:
+    """What keeps a plan from following every spike of the envelope, and when the search may stop."""
+
+    minimum_on_s: float = 3600.0
+    """A server that wakes stays on at least so long, its waking included."""
+    switch_cost_s: float = 300.0
+    """A wake-up must bring as many flops as this time at the kind's highest speed, beside what it costs."""
+    gap: float = 0.005
+    """Proven relative distance to the best plan at which the search may stop."""
+    time_s: float = math.inf
+    """Last resort: time for each optimization, s. A plan that it ended says so."""
+
+    def __post_init__(self) -> None:
+        for name in ("minimum_on_s", "switch_cost_s", "gap"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise ConfigError(f"{name}: {value!r} must be a number of 0 or more")
+
+
+@dataclass(frozen=True)
+class ServerSetup:
+    """The servers of a platform by kind and rank, as a window begins."""
+
+    platform: Platform
+    tables: tuple[KindTable, ...]
+    hosts: tuple[IntArray, ...]
+    """Host ids of each kind by rank."""
+    starts: tuple[KindStart, ...]
+    least_steps: int
+    """The least on-time in steps."""
+
+    @classmethod
+    def of(
+        cls, platform: Platform, start: ServerStart, rules: ServerRules, step_s: float, window: int
+    ) -> ServerSetup:
+        """Sort the servers. Raises ConfigError for what cannot be planned with."""
+        start.check(platform)
+        tables = kind_tables(platform, step_s)
+        hosts = tuple(ranked_hosts(platform, kind, window) for kind in range(len(tables)))
+        least_steps = minimum_on_steps(rules.minimum_on_s, step_s)
+        starts = tuple(
+            _kind_start(platform, table, ids, start, least_steps)
+            for table, ids in zip(tables, hosts, strict=True)
+        )
+        return cls(platform, tables, hosts, starts, least_steps)
+
+    def free(self) -> ServerSetup:
+        """The same without the on-times that still run."""
+        starts = tuple(replace(s, obliged_steps=np.zeros_like(s.obliged_steps)) for s in self.starts)
+        return replace(self, starts=starts)
+
+    def problem(self, budget_j: FloatArray, switch_cost_s: float = 0.0) -> ServerProblem:
+        """Ask for the most flops within the energy of each step, J: [T]."""
+        # More than the servers can draw is as good as that.
+        most_j = sum(
+            t.servers * max(float(t.on_j[-1]), float(t.waking_j[-1]), t.falling_j, t.asleep_j)
+            for t in self.tables
+        )
+        steps = np.arange(len(budget_j))
+        return ServerProblem(
+            tables=self.tables,
+            budget_j=np.minimum(budget_j, most_j),
+            on_at_start=tuple(int(s.on.sum()) for s in self.starts),
+            minimum_on_steps=self.least_steps,
+            obliged=tuple((s.obliged_steps[None, :] > steps[:, None]).sum(axis=1) for s in self.starts),
+            switch_cost_flops=tuple(switch_cost_s * float(t.on_flops[-1]) / t.step_s for t in self.tables),
+        )
+
+    def states(self, counts: tuple[KindCounts, ...]) -> StateArray:
+        """Hand the counts to the servers: P-state numbers, [T, N]."""
+        asleep = sleep_pstates(self.platform)
+        states = np.empty((len(counts[0].falling), self.platform.size), dtype=np.int8)
+        for table, ids, start, mine in zip(self.tables, self.hosts, self.starts, counts, strict=True):
+            if ids.size:
+                states[:, ids] = states_by_rank(table, mine, start, self.least_steps, int(asleep[ids[0]]))
+        return states
+
+
+def least_power_w(
+    platform: Platform, steps: int, step_s: float, start: ServerStart | None = None
+) -> FloatArray:
+    """The sleep floor: mean power of each step if all servers fall asleep in the first one, W: [T].
+
+    No plan fits an envelope below it. ``start``: how they stand before the first step (default: all on).
+    Raises ConfigError for figures that cannot be planned with.
+    """
+    setup = ServerSetup.of(platform, start or ServerStart.all_on(platform), ServerRules(), step_s, 0)
+    return setup.free().problem(np.zeros(steps)).least_j / step_s
+
+
+def envelope_j(envelope_w: FloatArray, step_s: float) -> FloatArray:
+    """The energy of each step of an envelope. Raises ConfigError where a power is no power."""
+    envelope = np.asarray(envelope_w, dtype=np.float64)
+    if envelope.ndim != 1 or not envelope.size:
+        raise ConfigError("the power envelope must have one value a step, and at least one step")
+    wrong = np.flatnonzero(~(envelope >= 0.0))
+    if wrong.size:
+        raise ConfigError(
+            f"power envelope, step {wrong[0]}: {envelope[wrong[0]]:g} W, expected a power of 0 W or more"
+        )
+    return envelope * step_s
+
+
+def _kind_start(
+    platform: Platform, table: KindTable, hosts: IntArray, start: ServerStart, least_steps: int
+) -> KindStart:
+    """The start of the servers of one kind, by rank."""
+    states = start.states[hosts]
+    on = states != sleep_pstates(platform)[hosts]
+    steps = np.ceil(start.obliged_s[hosts] / table.step_s - 1e-9).clip(0, least_steps - 1)
+    return KindStart(states, on, np.where(on & table.can_sleep, steps, 0).astype(np.int64))
+
 
 __all__ = ["ServerPlan", "ServerRules", "ServerStart", "least_power_w", "plan_servers"]
 

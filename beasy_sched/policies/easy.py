@@ -1,23 +1,229 @@
-"""EASY backfilling and plain FCFS: the core that other policies share."""
+"""EASY backfilling and plain FCFS: the core that other policies share.
+
+Orders of the queue: P_R (who gets the reservation) and P_B (who is tried next).
+
+The numbers behind starts and postponements, gathered the same way for every policy.
+
+All of them are at hand where they are asked for: none takes more than constant time.
+
+Putting servers to sleep and waking them: the parts that policies share.
+"""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
-from typing import Literal
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.arrays import BoolArray
-from beasy_sched.model.job import Job
-from beasy_sched.policies import facts
-from beasy_sched.policies.actions import NO_FACTS, Action, Postpone, Start
-from beasy_sched.policies.base import Options, Policy
-from beasy_sched.policies.orders import ORDERS, Order, Places, by_arrival
-from beasy_sched.policies.switching import hosts_wanted, wake_for_queue
-from beasy_sched.policies.view import View
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
+from beasy_sched.engine.actions import NO_FACTS, Action, Facts, Postpone, SetPState, Start
+from beasy_sched.engine.policy import Options, Policy
+from beasy_sched.engine.view import View
+from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.model.jobs import SLOWDOWN_FLOOR_S, Job, JobQueue, bounded_slowdown
+from beasy_sched.model.platform import ServerKind
+from beasy_sched.model.power import ASLEEP
 from beasy_sched.units import TIME_TOLERANCE_S
+
+Places = npt.NDArray[np.intp]
+
+_SEARCHED: Final = 4
+
+Order = Callable[[JobQueue, Places, float], Places]
+"""Sorts places of the queue (given in order of arrival) at a time (s); ties stay by arrival."""
+
+
+def by_arrival(queue: JobQueue, places: Places, now: float) -> Places:
+    """First come, first served."""
+    return places
+
+
+def smallest_size(queue: JobQueue, places: Places, now: float) -> Places:
+    """Smallest walltime x hosts first."""
+    return places[np.argsort(size_host_s(queue, places, now), kind="stable")]
+
+
+def largest_slowdown(queue: JobQueue, places: Places, now: float) -> Places:
+    """Largest bounded slowdown first, by walltimes (Eq. 4 of the BEASY paper)."""
+    return places[np.argsort(-slowdown(queue, places, now), kind="stable")]
+
+
+def size_host_s(queue: JobQueue, places: Places, now: float) -> FloatArray:
+    """Walltime x hosts of each job, s."""
+    sizes: FloatArray = queue.walltime_s[places] * queue.res[places]
+    return sizes
+
+
+def slowdown(queue: JobQueue, places: Places, now: float) -> FloatArray:
+    """Bounded slowdown of each job, by its walltime; 1 without one."""
+    walltime_s = queue.walltime_s[places]
+    endless = np.isinf(walltime_s)
+    duration_s = np.where(endless, 1.0, walltime_s)
+    wait_s = now - queue.subtime_s[places]
+    slowdowns = np.maximum((wait_s + duration_s) / np.maximum(duration_s, SLOWDOWN_FLOOR_S), 1.0)
+    return np.where(endless, 1.0, slowdowns)
+
+
+def one_by_one(order: Order, queue: JobQueue, places: Places, now: float) -> Iterator[int]:
+    """Places in ``order``; the first ones are searched for, as most passes ask for no more than two."""
+    if order is by_arrival or len(places) <= _SEARCHED:
+        yield from order(queue, places, now).tolist()
+        return
+    by_size = order is smallest_size
+    key = size_host_s(queue, places, now) if by_size else -slowdown(queue, places, now)
+    for _ in range(_SEARCHED):
+        first = int(key.argmin())
+        yield int(places[first])
+        key[first] = np.inf
+    yield from order(queue, places, now).tolist()[_SEARCHED:]
+
+
+ORDERS: Final[dict[str, Order]] = {
+    "arrival": by_arrival,
+    "smallest": smallest_size,
+    "slowdown": largest_slowdown,
+}
+
+
+FactDict = dict[str, float | int | str]
+
+HEAD: Final = "head of the queue"
+BACKFILLED: Final = "backfilled"
+SLEEPERS_PAY: Final = "; idle servers sleep for it"
+"""Added to the two above where BEASY lets idle servers sleep, so that the job can be paid for."""
+RESERVED: Final = "reserved"
+"""Not enough hosts are free; enough will be at a time that is known."""
+NOT_RESERVED: Final = "no reservation"
+"""Not enough hosts are free, and when enough will be is not known."""
+NO_STEP_ENERGY: Final = "no energy in this step"
+"""The guard's veto: what is left of the step's energy does not suffice."""
+PLAN_CANNOT_PAY: Final = "plan cannot pay"
+"""The energy test of BEASY fails."""
+SET_ASIDE: Final = "ends after the last window"
+
+
+def head_facts(view: View, job: Job, free: int, order: Order) -> FactDict:
+    """Why a job was the first of the queue: how long it waited, and by what it was ranked.
+
+    ``free`` hosts were free before it started.
+    """
+    wait_s = view.now - job.subtime_s
+    facts: FactDict = {"hosts_free": free, "waited_s": wait_s}
+    finite = math.isfinite(job.walltime_s)
+    if order is largest_slowdown:
+        facts["slowdown"] = bounded_slowdown(wait_s, job.walltime_s) if finite else 1.0
+    elif order is smallest_size and finite:
+        facts["size_host_s"] = job.size
+    return facts
+
+
+def filler_facts(
+    view: View, job: Job, free: int, reserved: Job, reserved_s: float, extra: int | None = None
+) -> FactDict:
+    """Why a job may go before the ``reserved`` one: it ends in time, or leaves it the hosts that it needs.
+
+    ``free`` hosts were free before it started; the reservation is for ``reserved_s``, infinite where
+    there is none. Beside the reserved job, ``extra`` hosts will be free then; without ``extra`` the
+    reservation is for certain hosts, which the job leaves alone.
+    """
+    facts: FactDict = {"hosts_free": free, "waited_s": view.now - job.subtime_s, "reserved_for": reserved.id}
+    if math.isfinite(reserved_s):
+        if reserved_s > view.now:
+            facts["reserved_at_s"] = reserved_s
+        else:
+            facts["reserved_lacks"] = "energy"
+        if view.now + job.walltime_s <= reserved_s + TIME_TOLERANCE_S:
+            facts["ends_by_s"] = view.now + job.walltime_s
+        elif extra is None:
+            facts["hosts_left_alone"] = reserved.res
+        else:
+            facts["hosts_extra"] = extra
+    return facts
+
+
+def reservation_rule(reserved_s: float) -> str:
+    """The rule by which the first job that lacks hosts waits, with a reservation or without one."""
+    return RESERVED if math.isfinite(reserved_s) else NOT_RESERVED
+
+
+def reservation_facts(job: Job, free: int, reserved_s: float) -> FactDict:
+    """What a job lacks, and when it is promised that: nothing of the latter if never."""
+    facts: FactDict = {"hosts_asked": job.res, "hosts_free": free}
+    if math.isfinite(reserved_s):
+        facts["reserved_at_s"] = reserved_s
+    return facts
+
+
+def break_even_s(kind: ServerKind) -> float:
+    """T_wait (Eq. 2.9 of the thesis): idle longer than this, and sleeping would have used less, s.
+
+    Infinite for servers that cannot sleep or use no less asleep than idle.
+    """
+    if kind.sleep is None or not kind.idle_w or not kind.speeds_flops:
+        return np.inf
+    off_s, on_s = kind.off_duration_s(), kind.on_duration_s()
+    sleep_w, idle_w = kind.idle_w[kind.sleep.pstate], kind.idle_w[kind.fastest]
+    if idle_w <= sleep_w:
+        return np.inf
+    switching_j = kind.full_w[kind.sleep.off_pstate] * off_s + kind.full_w[kind.sleep.on_pstate] * on_s
+    return max((switching_j - sleep_w * (off_s + on_s)) / (idle_w - sleep_w), off_s + on_s)
+
+
+def hosts_wanted(view: View, started: int) -> int:
+    """Hosts that the waiting jobs ask for in all, less those that have just been ``started``."""
+    queue = view.queue
+    wanted = int(queue.res[queue.places()].sum()) if len(queue) else 0
+    return min(wanted - started, view.platform.size)
+
+
+def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
+    """Wake sleeping servers, at full speed, until the waiting jobs have the hosts they ask for.
+
+    ``free`` hosts are idle and untaken. As many are woken as the step's energy allows.
+    """
+    awaited = free + sum(count for _, count in view.wakes)
+    asleep = np.flatnonzero((view.host_state == ASLEEP) & view.available)
+    missing = wanted - awaited
+    if missing <= 0 or not len(asleep) or not view.power_actions_allowed:
+        return []
+    facts: FactDict = {"hosts_wanted": wanted, "hosts_awaited": awaited}
+    return wake(view, asleep[:missing], "waiting jobs want it", facts)
+
+
+def wake(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
+    """Wake ``hosts`` at their full speed, as many as the step's energy allows."""
+    actions: list[Action] = []
+    budget = view.budget
+    for group, pstate in by_target(view, hosts, [kind.fastest for kind in view.platform.kinds]):
+        headroom_j = 0.0 if budget is None else budget.headroom_j
+        granted = len(group) if budget is None else budget.grant_wakes(group, pstate)
+        if granted:
+            why = {**facts, "hosts_to_wake": granted}
+            if granted < len(group):
+                why["hosts_left_asleep"] = len(group) - granted
+            if budget is not None:
+                why |= {"headroom_j": headroom_j, "cost_j": headroom_j - budget.headroom_j}
+            actions.append(SetPState(HostSet(group[:granted]), pstate, rule, why))
+    return actions
+
+
+def sleep(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
+    """Put idle ``hosts`` to sleep; those that cannot sleep stay on."""
+    targets = [kind.sleep.pstate if kind.sleep else -1 for kind in view.platform.kinds]
+    groups = by_target(view, hosts, targets)
+    return [SetPState(HostSet(group), pstate, rule, facts) for group, pstate in groups if pstate >= 0]
+
+
+def by_target(view: View, hosts: HostIds, targets: list[int]) -> list[tuple[HostIds, int]]:
+    """Group ``hosts`` by the P-state that ``targets`` gives for their kind."""
+    wanted: IndexArray = np.array(targets, dtype=np.intp)[view.platform.kind_of[hosts]]
+    return [(hosts[wanted == pstate], pstate) for pstate in np.unique(wanted).tolist()]
+
 
 OrderName = Literal["arrival", "smallest", "slowdown"]
 
@@ -94,13 +300,13 @@ class EasyPass:
         self.actions.append(Start(job, hosts, rule, why))
         return True
 
-    def _facts(self, job: Job, headroom_j: float) -> facts.FactDict:
+    def _facts(self, job: Job, headroom_j: float) -> FactDict:
         """Why ``job`` may start now; the step had ``headroom_j`` before."""
         view, promise = self.view, self.reservation
         if promise is None:
-            why = facts.head_facts(view, job, self.free, self._order)
+            why = head_facts(view, job, self.free, self._order)
         else:
-            why = facts.filler_facts(view, job, self.free, promise.job, promise.start_s, promise.extra)
+            why = filler_facts(view, job, self.free, promise.job, promise.start_s, promise.extra)
         if view.budget is not None:
             why |= {"headroom_j": headroom_j, "cost_j": headroom_j - view.budget.headroom_j}
         return why
@@ -123,7 +329,7 @@ class EasyPass:
             else map(queue.at, priority(queue, queue.places(), self.view.now).tolist())
         )
         for job in heads:
-            if not self.start(job, facts.HEAD):
+            if not self.start(job, HEAD):
                 self.reservation = self.reserve(job)
                 self._tell(self.reservation)
                 return
@@ -132,10 +338,10 @@ class EasyPass:
         """Say why the first job that cannot start waits."""
         job, budget = promise.job, self.view.budget
         vetoed = job.res <= self.free
-        rule = facts.NO_STEP_ENERGY if vetoed else facts.reservation_rule(promise.start_s)
+        rule = NO_STEP_ENERGY if vetoed else reservation_rule(promise.start_s)
         if not self.view.wants_reason(job, rule):
             return
-        why = facts.reservation_facts(job, self.free, np.inf if vetoed else promise.start_s)
+        why = reservation_facts(job, self.free, np.inf if vetoed else promise.start_s)
         if vetoed and budget is not None:
             hosts = self.view.fastest(self.free_mask(), job.res)
             why |= {"cost_j": budget.start_cost_j(hosts.ids), "headroom_j": budget.headroom_j}
@@ -163,7 +369,7 @@ class EasyPass:
         """Start ``job`` if it fits without delaying the reservation."""
         assert self.reservation is not None
         late = self.view.now + job.walltime_s > self.reservation.start_s + TIME_TOLERANCE_S
-        if (late and job.res > self.reservation.extra) or not self.start(job, facts.BACKFILLED):
+        if (late and job.res > self.reservation.extra) or not self.start(job, BACKFILLED):
             return False
         if late:
             self.reservation = self.reservation.less(job.res)

@@ -1,14 +1,245 @@
-"""Energy put into, or taken out of, steps of the working plan: their servers are refitted to it."""
+"""Energy put into, or taken out of, steps of the working plan: their servers are refitted to it.
+
+What single servers can do in a step of a plan: every move to another state, and what it brings and costs.
+
+Servers of one situation are alike: of one kind, in the same planned state in the step, on or asleep in the
+step before, and in the same state in the step after. All of them have the same moves.
+
+The best moves of a step's servers, one after the other, as far as an amount of energy goes.
+
+Peak, Next, Last and Workload: what the battery gained or lost goes into, or out of, future steps.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from beasy_sched.arrays import BoolArray, FloatArray, IntArray
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
+from beasy_sched.energy.server_energy import server_step_energy_j
+from beasy_sched.engine.actions import Action, Compensate
+from beasy_sched.engine.view import View
+from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.envelope_greedy import GreedyMoves
-from beasy_sched.policies.envelope_moves import TOLERANCE_J, MoveTables
+from beasy_sched.model.power import PowerModel
+from beasy_sched.policies.beasy.compensation import compensation_j
+from beasy_sched.policies.follow_plan import FollowPlan
 from beasy_sched.policies.working_plan import WorkingPlan
+
+TOLERANCE_J = 1e-3
+"""Less than this is neither spent nor saved."""
+
+_AWAKE = -2
+"""A state in which no server sleeps."""
+
+Situations = npt.NDArray[np.int64]
+"""Numbers of situations."""
+
+
+class Move(NamedTuple):
+    """A change of one server's state in one step."""
+
+    worth: float
+    """Flops gained for each joule spent; flops lost for each joule saved, negative."""
+    energy_j: float
+    """What it costs where it moves up, what it saves where it moves down; with the step after."""
+    switches: int
+    """Times that the server falls asleep or wakes at the step or after it, once moved."""
+    row: int
+    """Place of the new state among those of its kind: computing states first, then sleep."""
+    pstate: int
+    """The new state."""
+    situation: int
+    """The server's situation once moved."""
+
+
+class MoveTables:
+    """Numbers the situations of a platform's servers, and knows the moves of each."""
+
+    def __init__(self, platform: Platform, step_s: float) -> None:
+        """Lay out energy and flops by situation."""
+        self._power = PowerModel(platform)
+        self._kind_of = platform.kind_of
+        self._choices = [
+            [*kind.computing, *([kind.sleep.pstate] if kind.sleep else [])] for kind in platform.kinds
+        ]
+        self.no_state = self._power.full_w.shape[1]
+        """Stands for a state where there is none."""
+        self._sleep_of = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
+        self._rates = np.zeros_like(self._power.full_w)
+        for row, kind in enumerate(platform.kinds):
+            computing = list(kind.computing)
+            self._rates[row, computing] = np.array(kind.speeds_flops)[computing] * kind.cores
+        self._energy_j, self._flops = self._outcomes(step_s)
+        self._costs_j, self._saves_j = self._least_j(up=True), self._least_j(up=False)
+        self._moves: dict[tuple[int, bool], list[Move]] = {}
+
+    def situations(self, slept: BoolArray, now: StateArray, after: IntArray) -> Situations:
+        """Situation of each server (last axis: N).
+
+        ``slept``: whether it is asleep in the step before; ``now`` and ``after``: its states in the step and
+        in the one after it, ``no_state`` where the plan ends.
+        """
+        here = (self._kind_of * 2 + slept) * self.no_state + now
+        numbers: Situations = here * (self.no_state + 1) + after
+        return numbers
+
+    def least_j(self, situations: Situations, up: bool) -> FloatArray:
+        """Least energy of any move up (or down) of servers in these situations; infinite where none is."""
+        least_j: FloatArray = (self._costs_j if up else self._saves_j)[situations]
+        return least_j
+
+    def moves(self, situation: int, up: bool) -> list[Move]:
+        """The moves up (or down) of a server in this situation, those of most worth first."""
+        known = self._moves.get((situation, up))
+        if known is None:
+            known = self._moves[situation, up] = sorted(self._moves_of(situation, up), key=_by_worth)
+        return known
+
+    def _moves_of(self, situation: int, up: bool) -> list[Move]:
+        rest, after = divmod(situation, self.no_state + 1)
+        rest, here = divmod(rest, self.no_state)
+        kind, slept = divmod(rest, 2)
+        energy_j, flops = self._energy_j[kind, slept, after], self._flops[kind, slept, after]
+        sign = 1.0 if up else -1.0
+        sleep = self._sleep_of[kind]
+        found = []
+        for row, there in enumerate(self._choices[kind]):
+            asleep = there == sleep
+            switches = (asleep != slept) + (after != self.no_state and asleep != (after == sleep))
+            spent_j = sign * float(energy_j[there] - energy_j[here])
+            gained = float(flops[there] - flops[here])
+            if spent_j > TOLERANCE_J and (gained > 0.0 or not up):
+                moved = situation + (there - here) * (self.no_state + 1)
+                found.append(Move(gained / spent_j, spent_j, switches, row, there, moved))
+        return found
+
+    def _outcomes(self, step_s: float) -> tuple[FloatArray, FloatArray]:
+        """Energy (J) and flops of a step and the one after it: [kind, asleep before, state after, state]."""
+        power, count = self._power, self.no_state
+        kind = np.arange(len(power.full_w))[:, None]
+        states = np.arange(count, dtype=np.int8)
+        sleep = np.array(self._sleep_of, dtype=np.int8)[:, None]
+        asleep, on_s = states == sleep, power.on_s[:, None]
+        step_j = np.empty((len(kind), 2, count))
+        for slept, before in enumerate((np.full_like(sleep, _AWAKE), sleep)):
+            step_j[:, slept] = server_step_energy_j(power, kind, states, before, sleep, step_s)
+        flops = self._rates * np.stack([np.full(asleep.shape, step_s), step_s - np.where(asleep, 0.0, on_s)])
+        later = (slice(None), slice(None), slice(count))
+        energy_j = np.repeat(step_j[:, :, None], count + 1, axis=2)
+        energy_j[later] += step_j[kind[..., None], asleep[:, None].astype(np.intp), states[:, None]][:, None]
+        flops = np.repeat(flops.swapaxes(0, 1)[:, :, None], count + 1, axis=2)
+        woken = asleep[:, None, :] & ~asleep[:, :, None]
+        flops[later] -= np.where(woken, (self._rates * on_s)[:, :, None], 0.0)[:, None]
+        return energy_j, flops
+
+    def _least_j(self, *, up: bool) -> FloatArray:
+        """Least energy of a move by situation."""
+        table = np.full((len(self._choices), 2, self.no_state, self.no_state + 1), np.inf)
+        for kind, choices in enumerate(self._choices):
+            energy_j, flops = self._energy_j[kind][..., choices], self._flops[kind][..., choices]
+            for column, here in enumerate(choices):
+                spent_j = energy_j - energy_j[..., column : column + 1]
+                moves = flops > flops[..., column : column + 1] if up else True
+                spent_j = spent_j if up else -spent_j
+                fits = (spent_j > TOLERANCE_J) & moves
+                table[kind, :, here] = np.where(fits, spent_j, np.inf).min(axis=-1)
+        return table.ravel()
+
+
+def _by_worth(move: Move) -> tuple[float, int]:
+    return -move.worth, move.row
+
+
+WORTH_TOLERANCE = 1e-9
+"""Moves whose worth differs by this share are equals."""
+
+
+class Choice(NamedTuple):
+    """The next move, and how long it stays the next one."""
+
+    situation: int
+    """Of the servers that make it, the lowest id first."""
+    move: Move
+    while_j: float
+    """It stays the best as long as this much energy is left and servers of the situation are."""
+    once: bool
+    """Whether to choose again after a single server."""
+
+
+class GreedyMoves:
+    """Servers of one step, in groups of the same situation: whoever is in one has the same moves."""
+
+    def __init__(self, tables: MoveTables, states: StateArray, situations: Situations, up: bool) -> None:
+        """Begin with the step's planned ``states`` (N) and ``situations`` (N); moves go up or down."""
+        self.states = states.copy()
+        """Planned states (N), with the moves made."""
+        self._tables, self._situations, self._up = tables, situations, up
+        self._groups: defaultdict[int, list[int]] = defaultdict(list)
+
+    def spend(self, hosts: HostIds, energy_j: float) -> float:
+        """Move ``hosts`` (ids in order) as far as ``energy_j`` goes; return what is left of it.
+
+        The most worth first; of equals, the fewest switches, then the earlier state of its kind, then the
+        lower id.
+        """
+        self._groups.clear()
+        for host, situation in zip(hosts.tolist(), self._situations[hosts].tolist(), strict=True):
+            self._groups[situation].append(host)
+        while (choice := self._choose(energy_j)) is not None:
+            energy_j = self._make(choice, energy_j)
+        return energy_j
+
+    def _make(self, choice: Choice, energy_j: float) -> float:
+        """Make the chosen move with one server, or with one after the other while nothing comes first."""
+        move, group, goal = choice.move, self._groups[choice.situation], self._groups[choice.move.situation]
+        moved: list[int] = []
+        while group and choice.while_j <= energy_j and not (moved and choice.once):
+            energy_j -= move.energy_j
+            moved.append(heapq.heappop(group))
+        for host in moved:
+            heapq.heappush(goal, host)
+        self.states[moved] = move.pstate
+        if not group:
+            del self._groups[choice.situation]
+        return energy_j
+
+    def _choose(self, energy_j: float) -> Choice | None:
+        """Find the best move that is not beyond ``energy_j``."""
+        tops = {situation: self._top(situation, energy_j) for situation in self._groups}
+        best = max((top for top in tops.values() if top is not None), key=_worth, default=None)
+        if best is None:
+            return None
+        least = best.worth - WORTH_TOLERANCE * abs(best.worth)
+        equals = [
+            (move.switches, move.row, self._groups[situation][0], situation, move)
+            for situation, top in tops.items()
+            if top is not None and top.worth >= least
+            for move in self._tables.moves(situation, self._up)
+            if move.worth >= least and move.energy_j <= energy_j
+        ]
+        first = min(equals)
+        rivals = sum(equal[:2] == first[:2] for equal in equals) > 1
+        move = first[-1]
+        ahead = self._top(move.situation, energy_j)
+        overtakes = ahead is not None and ahead.worth >= least
+        return Choice(first[3], move, max(move.energy_j, best.energy_j), rivals or overtakes)
+
+    def _top(self, situation: int, energy_j: float) -> Move | None:
+        """The move of most worth in a situation that is not beyond ``energy_j``."""
+        for move in self._tables.moves(situation, self._up):
+            if move.energy_j <= energy_j:
+                return move
+        return None
+
+
+def _worth(move: Move) -> float:
+    return move.worth
 
 
 class EnvelopeRefit:
@@ -77,3 +308,102 @@ class EnvelopeRefit:
         self._situations[rows] = self._tables.situations(slept, plan.states[rows], after)
         for up, least_j in self._least_j.items():
             least_j[rows] = self._tables.least_j(self._situations[rows], up).min(axis=1, initial=np.inf)
+
+
+class EnvelopePolicy(FollowPlan):
+    """Follows a plan that it refits at each step, so that the window ends at the target level.
+
+    E_comp goes into the steps in the policy's `order`, each as far as its servers can take it. The
+    envelope of a step is what its servers are planned to draw. See docs/decisions/envelope-policies.md.
+    """
+
+    needs_speeds = True
+
+    def begin(self, view: View) -> None:
+        """Copy the plan."""
+        super().begin(view)
+        self._refit = EnvelopeRefit(self.plan, view.platform)
+
+    def power_actions(self, view: View) -> Sequence[Action]:
+        """Compensate, then follow the plan as it is now."""
+        assert view.budget is not None
+        step = self.plan.step_at(view.budget.start_s)
+        if step is None or not view.power_actions_allowed:
+            return ()
+        self.plan.set_production(step, view.budget.renew_w)
+        return [self.compensate(view, step), *self.follow(view, step)]
+
+    def order(self, steps: IntArray, surplus: bool) -> IntArray:
+        """Put the steps (given from first to last) in the order in which they are changed."""
+        raise NotImplementedError
+
+    def compensate(self, view: View, step: int) -> Compensate:
+        """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and say so."""
+        assert view.plans is not None
+        assert view.storage_state is not None
+        plan = self.plan
+        place = view.plans.place(plan.start_of(step))
+        assert place is not None
+        end_step = step + view.plans[place.window].steps - place.step
+        levels_j = plan.project_soc(step, view.storage_state.battery_j)
+        diff_j = float(levels_j[end_step - step]) - plan.battery.target_j
+        comp_j = compensation_j(plan.battery, diff_j)
+        busy_until_s = np.zeros(view.platform.size)
+        for end_s, _, job in view.ends:
+            assert job.hosts is not None
+            busy_until_s[job.hosts.ids] = end_s
+        steps = self.order(np.arange(step, end_step), comp_j > 0)
+        left_j, steps_changed = self._refit.spread(steps, comp_j, busy_until_s)
+        why = {
+            "diff_j": diff_j,
+            "comp_j": comp_j,
+            "window_end_s": plan.start_of(end_step),
+            "spent_j" if comp_j > 0 else "saved_j": float(abs(comp_j - left_j)),
+            "steps_changed": steps_changed,
+        }
+        return Compensate("surplus" if comp_j > 0 else "shortage", why)
+
+
+class Peak(EnvelopePolicy):
+    """The steps of the largest envelope first."""
+
+    name = "peak"
+    summary = "follows the plan; what the battery gained or lost goes to the steps of most power"
+
+    def order(self, steps: IntArray, surplus: bool) -> IntArray:
+        """By envelope, the largest first; of equals the earlier."""
+        return steps[np.argsort(-self.plan.energy_j[steps], kind="stable")]
+
+
+class Next(EnvelopePolicy):
+    """The next step onward."""
+
+    name = "next"
+    summary = "follows the plan; what the battery gained or lost goes to the next steps"
+
+    def order(self, steps: IntArray, surplus: bool) -> IntArray:
+        """As time goes by."""
+        return steps
+
+
+class Last(EnvelopePolicy):
+    """The last step backward."""
+
+    name = "last"
+    summary = "follows the plan; what the battery gained or lost goes to the window's last steps"
+
+    def order(self, steps: IntArray, surplus: bool) -> IntArray:
+        """From the last to the first."""
+        return steps[::-1]
+
+
+class Workload(EnvelopePolicy):
+    """The steps first where demand exceeds the envelope most, or the envelope demand for a lack of energy."""
+
+    name = "workload"
+    summary = "follows the plan; what the battery gained or lost goes where demand and plan differ most"
+
+    def order(self, steps: IntArray, surplus: bool) -> IntArray:
+        """By predicted demand less envelope: the largest first for a surplus, the smallest for a lack."""
+        unmet_w = self.plan.load_w[steps] - self.plan.energy_j[steps] / self.plan.step_s
+        return steps[np.argsort(-unmet_w if surplus else unmet_w, kind="stable")]

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from beasy_sched.engine.policy import Policy
 from beasy_sched.errors import ConfigError, own_mistakes
 from beasy_sched.limits import shortened
-from beasy_sched.policies.base import Policy
 
 ENTRY_POINTS = "beasy_sched.policies"
 """Entry-point group through which other packages add policies."""
@@ -19,17 +19,17 @@ ENTRY_POINTS = "beasy_sched.policies"
 OURS: dict[str, str] = {
     "fcfs": "beasy_sched.policies.easy:Fcfs",
     "easy": "beasy_sched.policies.easy:Easy",
-    "workload-reactive": "beasy_sched.policies.workload_reactive:WorkloadReactive",
-    "power-reactive": "beasy_sched.policies.power_reactive:PowerReactive",
+    "workload-reactive": "beasy_sched.policies.reactive:WorkloadReactive",
+    "power-reactive": "beasy_sched.policies.reactive:PowerReactive",
     "follow-plan": "beasy_sched.policies.follow_plan:FollowPlan",
-    "peak": "beasy_sched.policies.envelope_policies:Peak",
-    "next": "beasy_sched.policies.envelope_policies:Next",
-    "last": "beasy_sched.policies.envelope_policies:Last",
-    "workload": "beasy_sched.policies.envelope_policies:Workload",
-    "beasy": "beasy_sched.policies.beasy:Beasy",
-    "energybud": "beasy_sched.policies.energybud:EnergyBud",
-    "reducepc": "beasy_sched.policies.reducepc:ReducePC",
-    "powercap": "beasy_sched.policies.powercap:PowerCap",
+    "peak": "beasy_sched.policies.envelope:Peak",
+    "next": "beasy_sched.policies.envelope:Next",
+    "last": "beasy_sched.policies.envelope:Last",
+    "workload": "beasy_sched.policies.envelope:Workload",
+    "beasy": "beasy_sched.policies.beasy.policy:Beasy",
+    "energybud": "beasy_sched.policies.energy_budget.policy:EnergyBud",
+    "reducepc": "beasy_sched.policies.energy_budget.policy:ReducePC",
+    "powercap": "beasy_sched.policies.energy_budget.policy:PowerCap",
 }
 
 
@@ -91,7 +91,7 @@ def _load(target: str) -> type[Policy]:
     if found is None:
         raise ConfigError(f"policy {target!r}: module {module_name!r} has no {class_name!r}")
     if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise ConfigError(f"policy {target!r} is not a subclass of beasy_sched.policies.base.Policy")
+        raise ConfigError(f"policy {target!r} is not a subclass of beasy_sched.engine.policy.Policy")
     if found.schedule is Policy.schedule or not callable(found.schedule):
         raise ConfigError(f"policy {target!r} has no method 'schedule', which decides what to start")
     return found

@@ -1,8 +1,14 @@
-"""Typed reading of JSON: one decode, then each part converted with the place of any error named."""
+"""Typed reading of JSON: one decode, then each part converted with the place of any error named.
+
+JSON text as Batsim writes it: every real number with exactly six decimals, integers as they are.
+
+Numbers as Batsim reads and prints them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -125,3 +131,91 @@ def reader(kind: type[T], known: Iterable[str] = ()) -> Callable[[Any, str, Unkn
 def _beginning(raw: bytes) -> str:
     text = repr(raw[:40])[1:]
     return text + "..." if len(raw) > 40 else text
+
+
+_encode_text = msgspec.json.encode
+
+
+def dump(value: Any) -> str:
+    """Write a JSON value in Batsim's way.
+
+    Raises ValueError for NaN and infinities, which JSON cannot carry.
+    """
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return _encode_text(value).decode()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} cannot be written as JSON")
+        return f"{value:.6f}"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{_encode_text(str(k)).decode()}:{dump(v)}" for k, v in value.items()) + "}"
+    return "[" + ",".join(map(dump, value)) + "]"
+
+
+def rounded(value: Any) -> Any:
+    """Return a JSON value whose reals, at any depth, are what they are after printing."""
+    if isinstance(value, float):
+        return round(value, 6)
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    return value
+
+
+_EXACT_DIGITS = 15
+_FAST_INTEGERS = 2**53 - 1
+_SIGNIFICANT_DIGITS = 17
+
+
+def as_batsim_reads(value: float) -> float:
+    """Return what Batsim makes of a number's shortest decimal text.
+
+    Batsim reads JSON by RapidJSON's fast parser, which is not correctly rounded: numbers of 16 digits and
+    more can come out one unit in the last place away.
+    """
+    if value.__class__ is not float:
+        return float(value)
+    text = repr(value)
+    if len(text) <= _EXACT_DIGITS + 1:
+        return value
+    mantissa, _, exponent = text.partition("e")
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    if fraction == "0":
+        fraction = ""
+    gathered, used = _gather(whole + fraction, -1 if whole != "0" else 0)
+    power = int(exponent or 0) + len(whole) - used
+    scale = float(f"1e{abs(power)}")
+    read = gathered * scale if power >= 0 else gathered / scale
+    return -read if value < 0 else read
+
+
+def _gather(digits: str, significant: int) -> tuple[float, int]:
+    """Return the number that a row of digits makes, and how many of them were used.
+
+    ``significant`` is where the count of significant digits starts: the parser does not count the first
+    one if it stands before the point.
+    """
+    integer = used = 0
+    for digit in digits:
+        if integer > _FAST_INTEGERS:
+            break
+        integer = integer * 10 + int(digit)
+        used += 1
+        significant += integer != 0
+    gathered = float(integer)
+    for digit in digits[used:]:
+        if significant >= _SIGNIFICANT_DIGITS:
+            break
+        gathered = gathered * 10.0 + int(digit)
+        used += 1
+        significant += 1
+    return gathered, used

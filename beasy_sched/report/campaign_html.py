@@ -1,13 +1,147 @@
-"""The HTML report of a campaign: policies compared, scenario by scenario, guard by guard."""
+"""The HTML report of a campaign: policies compared, scenario by scenario, guard by guard.
+
+Charts of a campaign: what became of the jobs, and figures of the runs with their spread, by policy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from beasy_sched.report.campaign_charts import FIGURES, across, outcome_bars, spread, table_rows
-from beasy_sched.report.chart import Absent, Chart
-from beasy_sched.report.page import Section, page, table_html, warning_html
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.report.chart import Absent, Chart, bars, color, plain
+from beasy_sched.report.comparison import OUTCOME_COLORS
+from beasy_sched.report.html import Section, page, table_html, warning_html
+from beasy_sched.report.run_data import OUTCOMES
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A column of the table of runs that policies are compared by."""
+
+    column: str
+    title: str
+    unit: str
+    digits: int = 2
+
+
+FIGURES: Final = (
+    Figure("finished_pct", "Finished jobs", "%"),
+    Figure("killed_as_in_paper_pct", "Killed, as the BEASY paper counts", "%"),
+    Figure("postponed_pct", "Postponed jobs", "%"),
+    Figure("soc_distance_points", "Final state of charge less target", "points"),
+    Figure("soc_lowest_pct", "Lowest state of charge", "%"),
+    Figure("wasted_kwh", "Wasted energy", "kWh"),
+    Figure("curtailed_kwh", "Curtailed energy", "kWh"),
+    Figure("unserved_kwh", "Unserved energy", "kWh"),
+    Figure("bounded_slowdown_mean", "Bounded slowdown, mean", ""),
+    Figure("waiting_s_mean", "Waiting time, mean", "s"),
+)
+
+_T975: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+                2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+                2.052, 2.048, 2.045, 2.042)  # fmt: skip
+"""Student's t for 1, 2, ... degrees of freedom: 97.5 % of the distribution lies below."""
+
+
+def mean_and_half_width(values: FloatArray) -> tuple[float, float]:
+    """The mean of n runs, and half the width of its 95 % interval (Student's t); NaN for a single run."""
+    if len(values) < 2:
+        return (float(values.mean()) if len(values) else np.nan), np.nan
+    freedom = len(values) - 1
+    t = _T975[freedom - 1] if freedom <= len(_T975) else 1.96 + 2.46 / freedom
+    return float(values.mean()), float(t * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def values_of(runs: Any, policy: str, column: str) -> FloatArray:
+    """What the runs of a policy came to, those without a value left out."""
+    found = runs.loc[runs["policy"] == policy, column].to_numpy(np.float64, na_value=np.nan)
+    return np.asarray(found[np.isfinite(found)], dtype=np.float64)
+
+
+def outcome_bars(runs: Any, policies: Sequence[str], key: str) -> Chart:
+    """The mean shares of the jobs' ends, a bar a policy."""
+    submitted = runs["jobs_submitted"].to_numpy(np.float64, na_value=np.nan)
+    parts = {}
+    for state, paint in zip(OUTCOMES, OUTCOME_COLORS, strict=True):
+        count = runs[f"jobs_{state.value.replace(' ', '_')}"].to_numpy(np.float64, na_value=np.nan)
+        shares = 100.0 * count / np.where(submitted > 0, submitted, np.nan)
+        rows = [shares[(runs["policy"] == policy).to_numpy() & np.isfinite(shares)] for policy in policies]
+        parts[state.value] = (np.array([row.mean() if len(row) else 0.0 for row in rows]), paint)
+    return bars(key, "Outcomes", list(policies), parts, x_title="share of the jobs, mean [%]", unit="%")
+
+
+def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Chart | None:
+    """Every run as a point, boxes, and means with their intervals; None where no run has a value."""
+    by_policy = {policy: values_of(runs, policy, figure.column) for policy in policies}
+    by_policy = {policy: values for policy, values in by_policy.items() if len(values)}
+    if not any(np.any(np.abs(values) > 1e-9) for values in by_policy.values()):
+        return None
+    unit = f" {figure.unit}" if figure.unit else ""
+    boxes = {
+        "type": "box", "orientation": "h", "name": "runs", "boxpoints": "all", "jitter": 0.5, "pointpos": 0,
+        "x": np.concatenate([*by_policy.values()]),
+        "y": [plain(policy) for policy, values in by_policy.items() for _ in values],
+        "marker": {"color": color("run-4"), "size": 4, "opacity": 0.7},
+        "line": {"width": 1, "color": color("run-0")},
+        "fillcolor": color("box"), "hoveron": "points",
+        "hovertemplate": f"%{{x:,.{figure.digits}f}}{unit}<extra></extra>",
+    }  # fmt: skip
+    means = [mean_and_half_width(values) for values in by_policy.values()]
+    half = np.array([width for _, width in means])
+    marks = {
+        "type": "scatter", "mode": "markers", "name": "mean, 95 % interval",
+        "x": np.array([mean for mean, _ in means]), "y": [plain(policy) for policy in by_policy],
+        "marker": {"symbol": "diamond", "size": 9, "color": color("run-5")},
+        "error_x": {"type": "data", "array": np.nan_to_num(half), "color": color("run-5"), "thickness": 2},
+        "customdata": [_mean_words(*mean, figure) for mean in means],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }  # fmt: skip
+    layout = {
+        "xaxis": {"title": {"text": figure.unit}, "fixedrange": True},
+        "yaxis": {"autorange": "reversed", "fixedrange": True, "type": "category", "automargin": True,
+                  "categoryarray": [plain(policy) for policy in policies]},
+    }  # fmt: skip
+    spec = {"kind": "plot", "height": 76 + 27 * len(by_policy), "traces": [boxes, marks], "layout": layout}
+    return Chart(key, figure.title, spec)
+
+
+def across(conditions: Sequence[tuple[str, Any]], figure: Figure) -> list[tuple[str, list[str]]]:
+    """Return the rows of a table of means: a row a policy, a column a condition (its name and its runs)."""
+    policies = dict.fromkeys(policy for _, runs in conditions for policy in runs["policy"])
+    rows = []
+    for policy in policies:
+        means = [mean_and_half_width(values_of(runs, policy, figure.column))[0] for _, runs in conditions]
+        rows.append((policy, ["-" if np.isnan(mean) else f"{mean:,.{figure.digits}f}" for mean in means]))
+    return rows
+
+
+def _mean_words(mean: float, half_width: float, figure: Figure) -> str:
+    if np.isnan(half_width):
+        return f"{mean:,.{figure.digits}f} {figure.unit}, one run"
+    return f"mean {mean:,.{figure.digits}f} ± {half_width:,.{figure.digits}f} {figure.unit}"
+
+
+def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Return heads and rows of the table: means with intervals, a row a policy.
+
+    Figures that are 0 in every run, or not known, are left out.
+    """
+    figures = [f for f in FIGURES if any(values_of(runs, policy, f.column).any() for policy in policies)]
+    heads = ["runs", *(f"{f.title}{f' [{f.unit}]' if f.unit else ''}" for f in figures)]
+    rows = []
+    for policy in policies:
+        texts = [str(int((runs["policy"] == policy).sum()))]
+        for figure in figures:
+            mean, half = mean_and_half_width(values_of(runs, policy, figure.column))
+            text = "-" if np.isnan(mean) else f"{mean:,.{figure.digits}f}"
+            texts.append(text if np.isnan(half) else f"{text} ± {half:,.{figure.digits}f}")
+        rows.append((policy, texts))
+    return heads, rows
+
 
 _CONDITIONS = ["scenario", "guard", "veto"]
 _MATTERS_MOST = ("finished_pct", "killed_as_in_paper_pct", "soc_distance_points", "wasted_kwh")

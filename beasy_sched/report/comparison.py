@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.errors import InputError
-from beasy_sched.outputs.table import summary_rows
+from beasy_sched.outputs.tables import summary_rows
 from beasy_sched.report.chart import MOST_POINTS, Chart, TimeChart, bars
-from beasy_sched.report.energy_charts import step_edges_s
-from beasy_sched.report.job_charts import waiting
+from beasy_sched.report.charts import step_edges_s, waiting
 from beasy_sched.report.run_data import OUTCOMES, RunData
 
 OUTCOME_COLORS: Final = tuple(state.value.replace(" ", "-") for state in OUTCOMES)

@@ -1,19 +1,211 @@
-"""The HTML report of runs: from their files to the pieces of the page."""
+"""The HTML report of runs: from their files to the pieces of the page.
+
+The report's HTML: one file that holds all it needs, and that may ask no network for anything.
+
+From the words on the command line to runs: a prefix, one of a run's files, or a folder of runs.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
 
-from beasy_sched.errors import ConfigError
+import numpy as np
+
+from beasy_sched._version import __version__
+from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.report.chart import Absent, Chart
+from beasy_sched.report.charts import energy_charts, job_charts
 from beasy_sched.report.comparison import curves_together, overall_bars, table
-from beasy_sched.report.energy_charts import energy_charts
-from beasy_sched.report.find_runs import find_runs
-from beasy_sched.report.job_charts import job_charts
-from beasy_sched.report.page import Section, page, table_html, warning_html
 from beasy_sched.report.run_data import RunData, read_run_data
+
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+"""Content-Security-Policy: nothing is fetched, whatever is in the page."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: a heading, and pieces of it in order."""
+
+    key: str
+    title: str
+    parts: Sequence[Chart | Absent | str]
+    """Charts, lines for what is not there, and HTML (escaped already)."""
+    folded: bool = False
+
+
+def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str]:
+    """Yield the pieces of the file. Raises ConfigError where plotly is not installed."""
+    script = _plotly()
+    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f"<title>{escape(title)}</title>\n"
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+    yield f"<style>\n{_web('report.css')}</style>\n</head>\n<body>\n<header><h1>{escape(title)}</h1>\n"
+    yield f"<p>{escape(subtitle)}</p>\n"
+    if len(sections) > 1:
+        links = (f'<a href="#{section.key}">{escape(section.title)}</a>' for section in sections)
+        yield f"<nav>{' '.join(links)}</nav>\n"
+    yield "</header>\n<main>\n"
+    for section in sections:
+        yield from _section(section)
+    yield f"</main>\n<footer>beasy-sched {__version__}</footer>\n"
+    yield f"<script>{script}</script>\n"
+    for name in ("gantt.js", "report.js"):
+        yield f"<script>\n{_web(name)}</script>\n"
+    yield "</body>\n</html>\n"
+
+
+def table_html(heads: Iterable[str], rows: Iterable[tuple[str, list[str]]], caption: str = "") -> str:
+    """A table; labels that begin with two spaces come under the one above."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    lines = [f'<div class="table"><table><thead><tr><td>{escape(caption)}</td>{head}</tr></thead><tbody>']
+    for label, texts in rows:
+        kind = ' class="under"' if label.startswith("  ") else ""
+        cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
+        lines.append(f'<tr{kind}><th scope="row">{escape(label.strip())}</th>{cells}</tr>')
+    return "\n".join([*lines, "</tbody></table></div>\n"])
+
+
+def warning_html(texts: Iterable[str]) -> str:
+    """Warnings, one a line."""
+    return "".join(f'<p class="warning">{escape(text)}</p>\n' for text in texts)
+
+
+def _section(section: Section) -> Iterator[str]:
+    heading = f"<h2>{escape(section.title)}</h2>"
+    if section.folded:
+        yield f'<details id="{section.key}"><summary>{heading}</summary>\n'
+    else:
+        yield f'<section id="{section.key}">{heading}\n'
+    for part in section.parts:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Absent):
+            yield f'<p class="absent"><b>{escape(part.title)}</b>: left out, {escape(part.reason)}.</p>\n'
+        else:
+            yield from _figure(part)
+    yield "</details>\n" if section.folded else "</section>\n"
+
+
+def _figure(chart: Chart) -> Iterator[str]:
+    height, kind = chart.spec["height"], chart.spec["kind"]
+    yield f'<figure class="{kind}"><figcaption>{escape(chart.title)}</figcaption>\n'
+    yield f'<div class="drawing" id="{chart.key}" style="height:{height}px" role="img"'
+    yield f' aria-label="{escape(chart.title)}"></div>\n'
+    if chart.note:
+        yield f'<p class="note">{escape(chart.note)}</p>\n'
+    yield f'<script type="application/json" data-for="{chart.key}">{embedded_json(chart.spec)}</script>'
+    yield "</figure>\n"
+
+
+def embedded_json(value: Any) -> str:
+    """JSON that cannot end the script element that it stands in; arrays as base64 of their bytes."""
+    text = json.dumps(value, default=_packed, separators=(",", ":"), sort_keys=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+_CODES = {"float64": "f8", "float32": "f4", "int32": "i4", "int16": "i2", "int8": "i1"}
+
+
+def _packed(array: Any) -> dict[str, str]:
+    if isinstance(array, np.ndarray):
+        narrow = array.astype(np.int32) if array.dtype == np.int64 else array
+        little = narrow.astype(narrow.dtype.newbyteorder("<"))
+        return {_CODES[narrow.dtype.name]: base64.b64encode(little.tobytes()).decode("ascii")}
+    raise TypeError(f"cannot write {array!r}")
+
+
+def _web(name: str) -> str:
+    return resources.files("beasy_sched.report").joinpath("web", name).read_text("utf-8")
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ConfigError("reports need plotly: pip install 'beasy-sched[report]'") from None
+    return str(get_plotlyjs()).replace("</script", "<\\/script")
+
+
+_ENDINGS = (
+    "summary.json",
+    "jobs.csv",
+    "energy_trace.csv",
+    "decisions.jsonl",
+    "machine_states.csv",
+    "pstate_changes.csv",
+)
+"""Files that make a run, the one that tells most first."""
+
+
+def find_runs(places: Sequence[str | os.PathLike[str]]) -> dict[str, str]:
+    """Return the runs by name, each with the prefix of its files, in the order asked for, no run twice.
+
+    A place is an export prefix (``out/run``), one of a run's files, or a folder: all runs in it, by name.
+    A run's name is its prefix without the folder, or with as much of it as tells the runs apart.
+    Raises InputError where there is no run.
+    """
+    prefixes: dict[str, str] = {}
+    for place in places:
+        for prefix in _prefixes(os.fspath(place)):
+            prefixes.setdefault(os.path.abspath(prefix), prefix)
+    return dict(zip(_names([*prefixes]), prefixes.values(), strict=True))
+
+
+def _prefixes(place: str) -> list[str]:
+    if os.path.isdir(place):
+        found = _in_folder(Path(place))
+        if not found:
+            raise InputError(
+                place, "holds no run: expected files such as NAME_summary.json, made with '-e FOLDER/NAME'"
+            )
+        return found
+    for ending in _ENDINGS:
+        if place.endswith(f"_{ending}") and os.path.isfile(place):
+            return [place[: -len(ending) - 1]]
+    if any(os.path.isfile(f"{place}_{ending}") for ending in _ENDINGS):
+        return [place]
+    raise InputError(
+        place,
+        f"is no run: there is no {Path(place).name}_summary.json, nor another of a run's files; "
+        "give the prefix that '-e' was given, or a folder",
+    )
+
+
+def _in_folder(folder: Path) -> list[str]:
+    """The prefixes of all runs in a folder, or else in the folders in it.
+
+    Where one has a summary, only runs with a summary count.
+    """
+    for pattern in ("*_", "*/*_"):
+        for endings in (_ENDINGS[:1], _ENDINGS[1:]):
+            found = {str(path)[: -len(e) - 1] for e in endings for path in folder.glob(pattern + e)}
+            if found:
+                return sorted(found)
+    return []
+
+
+def _names(paths: list[str]) -> list[str]:
+    """The shortest endings of the paths, in whole parts, that tell them apart, without what ends all."""
+    parts = [Path(path).parts for path in paths]
+    while len(parts) > 1 and len({part[-1] for part in parts}) == 1:
+        parts = [part[:-1] for part in parts]
+    for count in range(1, max(map(len, parts), default=1)):
+        names = ["/".join(part[-count:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return paths
+
 
 MOST_DETAILED = 12
 """Of more runs than these only the comparison is shown: a page of them all would not open."""

@@ -13,7 +13,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.errors import InputError
 from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
-from beasy_sched.model.job import JobState
+from beasy_sched.model.jobs import JobState
 from beasy_sched.report.explain_records import compare_starts, read_starts
 from beasy_sched.results import Run
 

@@ -5,10 +5,16 @@
 """
 
 from beasy_sched.simulator.engine import Engine
-from beasy_sched.simulator.inputs import Inputs, simulation_from_files
-from beasy_sched.simulator.options import SimulationOptions
 from beasy_sched.simulator.outputs import Tracer
-from beasy_sched.simulator.simulation import Decide, Ending, Simulation, SimulationResult
+from beasy_sched.simulator.simulation import (
+    Decide,
+    Ending,
+    Inputs,
+    Simulation,
+    SimulationResult,
+    simulation_from_files,
+)
+from beasy_sched.simulator.world import SimulationOptions
 
 __all__ = [
     "Decide",

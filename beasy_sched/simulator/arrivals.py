@@ -9,12 +9,12 @@ from typing import Any
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob
-from beasy_sched.formats.json_numbers import as_batsim_reads
 from beasy_sched.model.events import JobRequest, JobSubmitted, Notify
-from beasy_sched.simulator.job import SimJob
+from beasy_sched.protocol.wire import as_batsim_reads
+from beasy_sched.simulator.execution import Rates
+from beasy_sched.simulator.jobs import SimJob
+from beasy_sched.simulator.machines import COMPUTING, IDLE, UNAVAILABLE
 from beasy_sched.simulator.mailbox import Item
-from beasy_sched.simulator.modes import COMPUTING, IDLE, UNAVAILABLE
-from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.world import ARRIVAL, World
 
 

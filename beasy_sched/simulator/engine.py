@@ -14,14 +14,12 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action
-from beasy_sched.simulator.execution import Execution
+from beasy_sched.simulator.execution import Execution, Rates
 from beasy_sched.simulator.mailbox import Item
-from beasy_sched.simulator.options import SimulationOptions
 from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.power_states import PowerStates
-from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.requests import Requests
-from beasy_sched.simulator.world import ARRIVAL, CALL, LEAF, REPLY, SWITCH, World
+from beasy_sched.simulator.world import ARRIVAL, CALL, LEAF, REPLY, SWITCH, SimulationOptions, World
 
 
 class Engine:

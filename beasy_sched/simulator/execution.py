@@ -1,23 +1,183 @@
 """Running jobs: starts, the leaves of their profiles, ends, walltimes, kills, changes of speed.
 
 Sources: Batsim 4.2.1's behaviour as recorded (docs/conformance.md), SimGrid's parallel tasks.
+
+Several tasks on one host: SimGrid's fair-bottleneck sharing of computing power.
+
+Speed and power of running jobs, found anew whenever a task or a P-state changes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from beasy_sched.arrays import IntArray
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import DecisionRefused
-from beasy_sched.formats.batsim_profiles import Composed, Delay, Parallel, Profile
+from beasy_sched.formats.batsim_workload import Composed, Delay, Parallel, Profile
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.events import JobEnd
 from beasy_sched.simulator.clock import Action
-from beasy_sched.simulator.job import ENDED, RUNNING, SimJob
-from beasy_sched.simulator.modes import COMPUTING, IDLE
-from beasy_sched.simulator.rates import Rates
-from beasy_sched.simulator.tasks import NEVER, powers, start_task, used_flops
+from beasy_sched.simulator.jobs import (
+    ENDED,
+    NEVER,
+    RUNNING,
+    SimJob,
+    alone,
+    powers,
+    speed_limit,
+    start_task,
+    used_flops,
+)
+from beasy_sched.simulator.machines import COMPUTING, IDLE, Machines, common_mode
 from beasy_sched.simulator.world import LEAF, World
+
+_TINY = 1e-12
+
+
+def share(machines: Machines, jobs: Sequence[SimJob]) -> FloatArray:
+    """Set the rate of every running task; return the power of every host, W.
+
+    In each round all tasks on a host get an equal part of what is left of it; a task grows by the least
+    of its parts, and is settled when its hosts are used up or one of its cores is fully busy.
+    """
+    table = machines.table
+    active = [job for job in jobs if job.task is not None]
+    weights = [_weights(job) for job in active]
+    limits = [speed_limit(job.task, table, machines.mode[job.alloc.ids]) for job in active if job.task]
+    rates = [0.0] * len(active)
+    capacity = table.speeds[machines.mode] * table.cores[machines.mode]
+    left = capacity.copy()
+    growing = [i for i, limit in enumerate(limits) if limit != NEVER]
+    while growing:
+        sharers = np.zeros(machines.size)
+        for i in growing:
+            sharers[active[i].alloc.ids[weights[i] > 0]] += 1
+        part = np.divide(left, sharers, out=np.zeros_like(left), where=sharers > 0)
+        steps = {}
+        for i in growing:
+            busy = weights[i] > 0
+            steps[i] = min(
+                float((part[active[i].alloc.ids[busy]] / weights[i][busy]).min()), limits[i] - rates[i]
+            )
+        for i, step in steps.items():
+            rates[i] += step
+            left[active[i].alloc.ids] -= weights[i] * step
+        full = left <= capacity * 1e-9
+        growing = [
+            i
+            for i in growing
+            if rates[i] < limits[i] * (1 - _TINY) and not full[active[i].alloc.ids[weights[i] > 0]].any()
+        ]
+    used = np.zeros(machines.size)
+    for i, job in enumerate(active):
+        assert job.task is not None
+        job.task.rate = NEVER if limits[i] == NEVER else rates[i]
+        used[job.alloc.ids] += used_flops(job.task, job.task.rate, len(job.alloc))
+    switching = table.switching[machines.mode]
+    used[switching] = table.speeds[machines.mode[switching]]
+    return powers(table, machines.mode, used)
+
+
+def _weights(job: SimJob) -> FloatArray:
+    assert job.task is not None
+    task = job.task
+    return np.full(len(job.alloc), task.amount) if task.flops is None else task.flops
+
+
+class Rates:
+    """Keeps each job's rate, power and expected end, and the total power, up to date."""
+
+    def __init__(self, world: World) -> None:
+        """Work on ``world``."""
+        self._world = world
+        self._sharing = world.options.compute_sharing
+        self._energy = world.options.energy
+
+    def find_modes(self, job: SimJob, uniform: int | None) -> None:
+        """Note the mode that the job's hosts have in common, and what they draw when idle."""
+        table = self._world.table
+        if uniform is None:
+            modes = self._world.machines.mode[job.alloc.ids]
+            uniform = common_mode(modes)
+            if uniform < 0:
+                job.idle_w = float(table.idle_w[modes].sum())
+        job.uniform_mode = uniform
+        if uniform >= 0:
+            job.idle_w = table.idle_of[uniform] * job.size
+
+    def change(self, job: SimJob) -> None:
+        """Find rate, power and end anew after a change of the job's task or of its hosts' P-states."""
+        if self._sharing:
+            self.share()
+            return
+        world = self._world
+        world.meter.accrue(world.now)
+        job.accrue(world.now)
+        power_w = job.idle_w
+        task = job.task
+        if task is not None:
+            uniform, table = job.uniform_mode, world.table
+            if uniform >= 0 and task.amount > 0.0:
+                task.rate = table.speed_of[uniform] / task.amount
+                power_w = table.one_core_of[uniform] * job.size
+            else:
+                task.rate, power_w = alone(task, table, world.machines.mode[job.alloc.ids])
+            self._pace(job)
+        if power_w != job.power_w:
+            world.meter.power_w += power_w - job.power_w
+            job.power_w = power_w
+
+    def _pace(self, job: SimJob) -> None:
+        """Tell the clock how fast a job's task goes."""
+        if job.run is not None and job.task is not None and job.task.rate != NEVER:
+            self._world.clock.change_rate(job.run, job.task.rate)
+
+    def share(self) -> None:
+        """Find rates, powers and ends of all running jobs anew: hosts are shared."""
+        world = self._world
+        jobs = [job for job in world.slots if job is not None]
+        world.meter.accrue(world.now)
+        for job in jobs:
+            if self._energy:
+                job.accrue(world.now)
+        host_w = share(world.machines, jobs)
+        world.meter.power_w = float(host_w.sum())
+        for job in jobs:
+            job.power_w = float(host_w[job.alloc.ids].sum())
+            self._pace(job)
+
+    def hosts_changed(self, ids: IntArray, resting_before_w: float) -> None:
+        """Take note of hosts' new P-states; ``resting_before_w``: what they drew before, but for jobs."""
+        world = self._world
+        if self._sharing:
+            self.share()
+            return
+        world.meter.power_w += float(world.table.resting_w[world.machines.mode[ids]].sum()) - resting_before_w
+        for job in self.jobs_on(ids):
+            old_idle_w = job.idle_w
+            self.find_modes(job, None)
+            # The idle part has just been counted with the hosts'; the rest is the task's.
+            world.meter.power_w -= job.idle_w - old_idle_w
+            self.change(job)
+
+    def jobs_on(self, ids: IntArray) -> list[SimJob]:
+        """Return the jobs on some hosts."""
+        world = self._world
+        if self._sharing:
+            wanted = set(ids.tolist())
+            return [
+                job for job in world.slots if job is not None and wanted.intersection(job.alloc.ids.tolist())
+            ]
+        found = []
+        for slot in sorted(set(world.machines.owner[ids].tolist())):
+            job = world.slots[slot] if slot >= 0 else None
+            if job is not None:
+                found.append(job)
+        return found
+
 
 _SHORTEST_S = 1e-5
 """Batsim's execution time of a job that took none."""

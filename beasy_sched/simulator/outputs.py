@@ -12,7 +12,7 @@ from beasy_sched.formats.atomic import PartFile, remove_old
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import TIMING_PRECISION_S
-from beasy_sched.simulator.job import SimJob
+from beasy_sched.simulator.jobs import SimJob
 
 JOBS = (
     "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"

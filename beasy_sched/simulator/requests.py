@@ -13,19 +13,23 @@ import numpy as np
 
 from beasy_sched.arrays import IntArray
 from beasy_sched.errors import DecisionRefused, InputError
-from beasy_sched.formats.batsim_profiles import Homogeneous, ProfileError, check_sequences, parse_profile
-from beasy_sched.formats.batsim_workload import parse_job
-from beasy_sched.formats.json_numbers import as_batsim_reads, rounded
+from beasy_sched.formats.batsim_workload import (
+    Homogeneous,
+    ProfileError,
+    check_sequences,
+    parse_job,
+    parse_profile,
+)
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import EnergyAnswer, JobRequest, JobsKilled, JobSubmitted
+from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.arrivals import Arrivals
-from beasy_sched.simulator.execution import Execution
-from beasy_sched.simulator.job import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
+from beasy_sched.simulator.execution import Execution, Rates
+from beasy_sched.simulator.jobs import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
+from beasy_sched.simulator.machines import COMPUTATION, COMPUTING, IDLE, common_mode
 from beasy_sched.simulator.mailbox import Item
-from beasy_sched.simulator.modes import COMPUTATION, COMPUTING, IDLE, common_mode
 from beasy_sched.simulator.outputs import is_formula
 from beasy_sched.simulator.power_states import PowerStates
-from beasy_sched.simulator.rates import Rates
 from beasy_sched.simulator.world import CALL, World
 
 _SHORTEST_CALL_S = 1e-5

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from beasy_sched.cli import main
-from beasy_sched.formats.power_csv import parse_power_csv
+from beasy_sched.formats.power_series import parse_power_csv
 
 
 def run(capfd, *arguments):

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from beasy_sched.cli import cli
+from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.formats.power_events import power_event_lines
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

@@ -21,6 +21,7 @@ from daemon.serving import BEGIN, END, Peer, job, raw, serving
 
 from beasy_sched.cli.serve import say_waiting
 from beasy_sched.daemon import Daemon
+from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError, Interrupted
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
@@ -28,7 +29,6 @@ from beasy_sched.outputs.recording import open_recording
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.protocol import batsim4
 from beasy_sched.protocol.endpoint import reachable
-from beasy_sched.session import Session
 from beasy_sched.simulator.zmq_client import ZmqScheduler
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -216,7 +216,7 @@ def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
 def test_a_fault_of_ours_leaves_the_outputs(tmp_path: Path, options: list[str]) -> None:
     """A bug may show a traceback; what has been simulated is saved all the same."""
     (tmp_path / "sitecustomize.py").write_text(
-        "from beasy_sched.session import Session\nSession._on_ends = lambda self, event: 1 / 0\n"
+        "from beasy_sched.engine import Session\nSession._on_ends = lambda self, event: 1 / 0\n"
     )
     with serving(tmp_path, "--record", "a.rec", *options) as daemon, Peer(daemon.endpoint) as peer:
         peer.ask(BEGIN)

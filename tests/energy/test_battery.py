@@ -2,14 +2,14 @@ import math
 
 import pytest
 
-from beasy_sched.energy.battery import (
+from beasy_sched.energy.storage import (
     BatterySpec,
+    FieldError,
     LossConvention,
     charge_power_limit,
     discharge_power_limit,
     energy_after_step,
 )
-from beasy_sched.energy.checks import FieldError
 
 KWH = 3.6e6
 BATTERY = BatterySpec(100 * KWH, charge_limit_w=25e3, discharge_limit_w=50e3)

@@ -2,8 +2,13 @@ import math
 
 import pytest
 
-from beasy_sched.energy.checks import FieldError
-from beasy_sched.energy.hydrogen import HydrogenSpec, electrolyzer_power, fuel_cell_power, level_after_step
+from beasy_sched.energy.storage import (
+    FieldError,
+    HydrogenSpec,
+    electrolyzer_power,
+    fuel_cell_power,
+    level_after_step,
+)
 
 SPEC = HydrogenSpec(
     tank_kg=10,

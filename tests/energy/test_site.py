@@ -1,8 +1,7 @@
 import pytest
 
-from beasy_sched.energy.battery import LossConvention
-from beasy_sched.energy.hydrogen import Hold
 from beasy_sched.energy.site import GuardMode, as_dict, default_site, default_site_text, parse_site, read_site
+from beasy_sched.energy.storage import Hold, LossConvention
 from beasy_sched.errors import InputError
 
 HYDROGEN = """

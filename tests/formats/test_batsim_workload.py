@@ -5,8 +5,7 @@ import json
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous, Parallel
-from beasy_sched.formats.batsim_workload import read_workload
+from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous, Parallel, read_workload
 
 DELAY = {"type": "delay", "delay": 1}
 JOB = {"id": "a", "subtime": 0, "res": 1, "profile": "p"}

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.batsim_workload import Workload, read_workload
-from beasy_sched.formats.expected_runs import expected_runs_s
+from beasy_sched.formats.batsim_workload import Workload, expected_runs_s, read_workload
 
 PROFILES = {
     "d": {"type": "delay", "delay": 60},

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.ninja import parse_ninja
-from beasy_sched.formats.ninja_export import ninja_lines
+from beasy_sched.formats.ninja import ninja_lines, parse_ninja
 from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, TEMPERATURE, WIND_SPEED
 
 START = 1559347200  # 2019-06-01

@@ -1,7 +1,7 @@
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.power_csv import parse_power_csv
+from beasy_sched.formats.power_series import parse_power_csv
 from beasy_sched.formats.time_series import POWER, time_text
 
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.formats.batsim_events import read_external_events
-from beasy_sched.formats.power_events import EventsFormat, power_event_lines
+from beasy_sched.formats.batsim_events import EventsFormat, power_event_lines, read_external_events
 
 
 def test_the_lines_of_batsim_4():

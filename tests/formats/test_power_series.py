@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.power_events import EventsFormat, power_event_lines
+from beasy_sched.formats.batsim_events import EventsFormat, power_event_lines
 from beasy_sched.formats.power_series import read_power_series
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
+from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.time_series import IRRADIANCE, POWER, TEMPERATURE, WIND_SPEED
-from beasy_sched.formats.weather_file import read_weather_file
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 YEAR, LEAP = 8760, 8784

@@ -3,8 +3,7 @@
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.simgrid_units import parse_speed
-from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.simgrid_xml import parse_speed, read_simgrid_platform
 
 MASTER = '<host id="master_host" speed="1Gf"/>'
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.timestamps import DateOrder, parse_moment, parse_times
+from beasy_sched.formats.table import DateOrder, parse_moment, parse_times
 
 
 def seconds(text):

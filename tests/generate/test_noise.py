@@ -16,9 +16,8 @@ from beasy_sched.generate.noise import (
     noisy_workload,
     real_production,
 )
-from beasy_sched.generate.random_streams import Stream, uniforms
-from beasy_sched.generate.walltimes import GROUP_FACTORS
-from beasy_sched.generate.workload_synthetic import SyntheticOptions, synthetic_workload
+from beasy_sched.generate.random_streams import GROUP_FACTORS, Stream, uniforms
+from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
 from beasy_sched.plan.forecast import Uncertainty
 
 DAY_S = 86_400.0

@@ -10,11 +10,20 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.cli.generate_platform import platform as command
+from beasy_sched.cli.generate import platform as command
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.generate.platform import build_platform, platform_xml, preset_platform, write_platform
-from beasy_sched.generate.server_spec import PState, ServerSpec, Sleep, load_server, preset_names
+from beasy_sched.generate.platform import (
+    PState,
+    ServerSpec,
+    Sleep,
+    build_platform,
+    load_server,
+    platform_xml,
+    preset_names,
+    preset_platform,
+    write_platform,
+)
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
 
 MY_SERVER = """

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from beasy_sched.energy.resample import Interpolation
+from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries
 from beasy_sched.generate.power import (

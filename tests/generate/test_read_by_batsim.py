@@ -15,20 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_campaign import scenario
 
+from beasy_sched.campaign.runs import materialize
 from beasy_sched.cli import cli
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.experiments.materialize import materialize
-from beasy_sched.formats.batsim_events import read_external_events
+from beasy_sched.formats.batsim_events import power_event_lines, read_external_events
 from beasy_sched.formats.batsim_workload import read_workload
-from beasy_sched.formats.power_events import power_event_lines
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.noise import noisy_workload
-from beasy_sched.generate.platform import build_platform, write_platform
-from beasy_sched.generate.server_spec import PState, ServerSpec, Sleep
-from beasy_sched.generate.workload import GeneratedWorkload
-from beasy_sched.generate.workload_options import SwfOptions
+from beasy_sched.generate.platform import PState, ServerSpec, Sleep, build_platform, write_platform
+from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions, synthetic_workload
 from beasy_sched.generate.workload_swf import workload_from_swf
-from beasy_sched.generate.workload_synthetic import SyntheticOptions, synthetic_workload
 from beasy_sched.simulator import Inputs, Simulation, SimulationOptions
 
 OPTIONS = SimulationOptions(energy=True, forward_unknown_events=True)

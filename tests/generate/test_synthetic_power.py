@@ -3,12 +3,19 @@ import math
 import numpy as np
 import pytest
 
-from beasy_sched.energy.checks import FieldError
+from beasy_sched.energy.storage import FieldError
 from beasy_sched.formats.ninja import parse_ninja
 from beasy_sched.formats.time_series import IRRADIANCE, POWER, WIND_SPEED
-from beasy_sched.generate.power import Window, pv_production, step_power, wind_production
-from beasy_sched.generate.synthetic_export import export_lines
-from beasy_sched.generate.synthetic_power import SyntheticWeather, clear_sky_irradiance, synthetic_series
+from beasy_sched.generate.power import (
+    SyntheticWeather,
+    Window,
+    clear_sky_irradiance,
+    export_lines,
+    pv_production,
+    step_power,
+    synthetic_series,
+    wind_production,
+)
 
 JUNE, DECEMBER = 1718928000, 1734739200  # 2024-06-21 and 2024-12-21
 TOULOUSE = SyntheticWeather()

@@ -14,7 +14,7 @@ from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.model.job import Job, JobState
+from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import HostState, PowerAccount
 

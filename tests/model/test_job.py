@@ -9,7 +9,7 @@ import pytest
 
 from beasy_sched.errors import PeerError
 from beasy_sched.model.events import JobEnd, JobRequest
-from beasy_sched.model.job import ENDS, Job, JobState, bounded_slowdown
+from beasy_sched.model.jobs import ENDS, Job, JobState, bounded_slowdown
 
 S = JobState
 LEGAL = {

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from beasy_sched.model.events import JobRequest
-from beasy_sched.model.job import Job
-from beasy_sched.model.queue import JobQueue
+from beasy_sched.model.jobs import Job, JobQueue
 
 
 class QueueBesideAList(RuleBasedStateMachine):

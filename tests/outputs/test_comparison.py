@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from small_campaign import scenario
 
-from beasy_sched.experiments.columns import COLUMNS as CAMPAIGN_COLUMNS
-from beasy_sched.experiments.columns import row_of
-from beasy_sched.experiments.expansion import expand
-from beasy_sched.outputs.comparison import (
-    COLUMNS,
+from beasy_sched.campaign.runs import expand
+from beasy_sched.campaign.table import COLUMNS as CAMPAIGN_COLUMNS
+from beasy_sched.campaign.table import row_of
+from beasy_sched.outputs.tables import (
+    COMPARISON_COLUMNS,
     Contender,
     comparison_lines,
     comparison_markdown,
     conditions,
+    summary_rows,
 )
-from beasy_sched.outputs.table import summary_rows
 
 JOBS = dict.fromkeys(
     ("finished", "failed", "reached_walltime", "killed", "not_completely_finished", "postponed", "rejected"),
@@ -65,7 +65,7 @@ def test_a_row_holds_the_figures_of_the_summary():
 
 def test_every_state_has_its_own_column():
     numbers = dict(zip(JOBS, (100, 8, 16, 24, 32, 40, 48), strict=True))
-    values = {column.name: column.value(summary(**numbers)) for column in COLUMNS}
+    values = {column.name: column.value(summary(**numbers)) for column in COMPARISON_COLUMNS}
     shares = {name: n / 8 for name, n in numbers.items()} | {"finished": (100 + 8) / 8}
     assert {name: values[f"{name}_pct"] for name in JOBS} == shares
 
@@ -73,7 +73,7 @@ def test_every_state_has_its_own_column():
 def test_finished_means_the_same_in_every_table():
     """Jobs that ended by themselves, with an error code or without."""
     given = summary(finished=500, failed=100, killed=200) | {"killed_as_in_paper": 200}
-    (column,) = [column for column in COLUMNS if column.name == "finished_pct"]
+    (column,) = [column for column in COMPARISON_COLUMNS if column.name == "finished_pct"]
     assert column.value(given) == 75.0
     hashes = {
         column.name: "" for column in CAMPAIGN_COLUMNS if "sha256" in column.name or "version" in column.name

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError, PolicyError
-from beasy_sched.outputs.decision_log import DecisionLogFile
+from beasy_sched.outputs.files import DecisionLogFile
 
 
 def lines(path: Path) -> list[dict[str, object]]:

@@ -16,13 +16,12 @@ from talk import small_battery
 from worlds import FAST, plans_of
 
 from beasy_sched.energy.balance import settle_step
-from beasy_sched.energy.hydrogen import HydrogenSpec
-from beasy_sched.energy.storage import Storage
+from beasy_sched.energy.storage import HydrogenSpec, Storage
+from beasy_sched.engine.power import TraceRow
 from beasy_sched.model.platform import Platform
-from beasy_sched.outputs.energy_trace import trace_csv
+from beasy_sched.outputs.files import trace_csv
 from beasy_sched.outputs.summary import _planned_part
 from beasy_sched.plan.store import PlanStore
-from beasy_sched.session.power import TraceRow
 
 Columns = dict[str, list[float]]
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from tiny import TinyJob, begins, request, resources
 
+from beasy_sched.engine import Session
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PolicyError
 from beasy_sched.model import events as e
 from beasy_sched.outputs.files import RunFiles
-from beasy_sched.outputs.table import print_summary, summary_rows
-from beasy_sched.session import Session
+from beasy_sched.outputs.tables import print_summary, summary_rows
 from beasy_sched.settings import RunSettings, build_session
 
 POWERS = "100.0:100.0:200.0, 10.0:10.0:10.0, 110.0:110.0:110.0, 130.0:130.0:130.0"

@@ -10,9 +10,9 @@ from command_line import exit_code
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import InputError
 from beasy_sched.outputs.recording import RecordingWriter, open_recording
-from beasy_sched.session.power import EnergySource
 from beasy_sched.settings import RunSettings
 
 SETTINGS = RunSettings(

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from plan.server_cases import STEP_S, tiny_platform
 
 from beasy_sched.generate.platform import preset_platform
-from beasy_sched.plan.assignment import KindStart, on_by_rank, ranked_hosts, states_by_rank
-from beasy_sched.plan.server_problem import KindCounts
-from beasy_sched.plan.server_table import kind_tables
+from beasy_sched.plan.server_problem import KindCounts, kind_tables
+from beasy_sched.plan.server_search import KindStart, on_by_rank, ranked_hosts, states_by_rank
 
 SERVERS = 6
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plan_cases import two_kinds
 
-from beasy_sched.plan.demand import demand_power_w, full_draw_w, reference_speed_flops
+from beasy_sched.plan.forecast import demand_power_w, full_draw_w, reference_speed_flops
 
 PLATFORM = two_kinds()
 """n0 and n1: 120 W busy, 5 W asleep; n2, slower: 90 W busy, 50 W idle, never asleep."""

@@ -13,12 +13,19 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.negotiation import Agreement, PowerModule, ServerModule, negotiate_once
-from beasy_sched.plan.offline import NoPlan, OfflineOptions, plan_windows
+from beasy_sched.outputs.tables import summarize
+from beasy_sched.plan.offline import (
+    Agreement,
+    NoPlan,
+    OfflineOptions,
+    PowerModule,
+    ServerModule,
+    negotiate_once,
+    plan_windows,
+)
 from beasy_sched.plan.plan import Provenance
 from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.plan.store import PlanStore
-from beasy_sched.plan.summary import summarize
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

@@ -12,13 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hydrogen, problem, three_days
 
-from beasy_sched.energy.battery import BatterySpec, LossConvention
-from beasy_sched.energy.hydrogen import HydrogenSpec
-from beasy_sched.energy.storage import Storage, StorageState
-from beasy_sched.plan.outcome import SolverStatus
+from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, LossConvention, Storage, StorageState
+from beasy_sched.plan.plan import PowerPlan, SolverStatus, power_violations
 from beasy_sched.plan.power import plan_power
-from beasy_sched.plan.power_check import power_violations
-from beasy_sched.plan.power_plan import PowerPlan
 from beasy_sched.plan.power_problem import PowerProblem, Surplus
 from beasy_sched.plan.solver import Solver, SolverLimits
 from beasy_sched.units import kwh_to_j

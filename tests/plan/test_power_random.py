@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beasy_sched.energy.battery import BatterySpec, LossConvention
-from beasy_sched.energy.hydrogen import HydrogenSpec
-from beasy_sched.energy.storage import Storage
-from beasy_sched.plan.outcome import SolverStatus
+from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, LossConvention, Storage
+from beasy_sched.plan.plan import SolverStatus, power_violations
 from beasy_sched.plan.power import plan_power
-from beasy_sched.plan.power_check import power_violations
 from beasy_sched.plan.power_problem import PowerProblem, Surplus
 from beasy_sched.plan.solver import SolverLimits
 

@@ -10,8 +10,7 @@ import pytest
 from plan_cases import HOUR_S, battery, hand_plan, three_days
 
 from beasy_sched.energy.balance import settle_step
-from beasy_sched.energy.battery import BatterySpec
-from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.energy.storage import BatterySpec, Storage, StorageState
 from beasy_sched.plan.forecast import Forecast, Uncertainty
 from beasy_sched.plan.predictions import CURVES, Predictions, predict, predict_window
 

@@ -16,17 +16,22 @@ from plan.server_cases import (
     tiny_platform,
 )
 
+from beasy_sched.energy import server_energy
+from beasy_sched.energy.server_energy import server_plan_energy_j, server_plan_flops
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.platform import build_platform, preset_platform
-from beasy_sched.generate.server_spec import PState, ServerSpec
+from beasy_sched.generate.platform import PState, ServerSpec, build_platform, preset_platform
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.plan import server_energy, server_search
-from beasy_sched.plan.outcome import SolverStatus
-from beasy_sched.plan.server_energy import server_plan_energy_j, server_plan_flops
-from beasy_sched.plan.server_fill import Trajectory, fill
-from beasy_sched.plan.server_setup import ServerSetup
-from beasy_sched.plan.server_start import ServerStart
-from beasy_sched.plan.servers import ServerPlan, ServerRules, least_power_w, plan_servers
+from beasy_sched.plan import server_search
+from beasy_sched.plan.plan import SolverStatus
+from beasy_sched.plan.server_search import Trajectory, fill
+from beasy_sched.plan.servers import (
+    ServerPlan,
+    ServerRules,
+    ServerSetup,
+    ServerStart,
+    least_power_w,
+    plan_servers,
+)
 
 SLEEP = 3  # QUICK's sleep state
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from beasy_sched.energy.battery import BatterySpec, LossConvention
+from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
-from beasy_sched.policies.beasy_cells import CellPowers, shifted
-from beasy_sched.policies.beasy_compensation import Rest, RunningJob, compensation_j
-from beasy_sched.policies.beasy_lowering import Saving
-from beasy_sched.policies.beasy_speeds import Ladder
-from beasy_sched.policies.beasy_spending import Spending, Wish
+from beasy_sched.policies.beasy.cells import CellPowers, Ladder, shifted
+from beasy_sched.policies.beasy.compensation import Rest, RunningJob, compensation_j
+from beasy_sched.policies.beasy.speeds import Saving, Spending, Wish
 
 _WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
 KIND = ServerKind(

@@ -14,7 +14,7 @@ import pytest
 from worlds import FAST
 
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.beasy_cells import (
+from beasy_sched.policies.beasy.cells import (
     CellPowers,
     idle_runs,
     kept_on,
@@ -22,7 +22,7 @@ from beasy_sched.policies.beasy_cells import (
     sleep_savings_j,
     worthwhile,
 )
-from beasy_sched.policies.beasy_scheduling import EnergyTest, Kept, Outlook
+from beasy_sched.policies.beasy.plan import EnergyTest, Kept, Outlook
 
 ON, SLOWER, ASLEEP = 0, 1, 2
 BUSY_J, ASLEEP_J, FALLING_J, WAKING_J = 10_000.0, 500.0, 885.0, 9_600.0

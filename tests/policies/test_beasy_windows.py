@@ -13,12 +13,12 @@ import pytest
 from talk import ASLEEP, Talk, changed, completed, only, production, small_battery, submitted
 from worlds import FAST, plans_of
 
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.session.power import EnergySource
 
 Z, ON = ASLEEP, 0
 NO_COMPENSATION = {"compensate": False}

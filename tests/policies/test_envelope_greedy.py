@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from talk import ASLEEP, small_battery
 from worlds import FAST, SLOW, STEP_S, plans_of, server
 
+from beasy_sched.energy.server_energy import server_plan_energy_j, server_plan_flops
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.server_energy import server_plan_energy_j, server_plan_flops
-from beasy_sched.policies.envelope import EnvelopeRefit
-from beasy_sched.policies.envelope_moves import TOLERANCE_J
+from beasy_sched.policies.envelope import TOLERANCE_J, EnvelopeRefit
 from beasy_sched.policies.working_plan import WorkingPlan
 
 ODD = server("odd", speed=90.0, idle=20.0, full=110.0)

@@ -10,18 +10,18 @@ import math
 
 import numpy as np
 import pytest
+from engine.test_guard import at_soc_min, next_step
 from policies.test_beasy import ON, Z, pays_for_a, talk_of
 from policies.test_follow_plan import talk_of as planned_talk
-from policies.test_guard import at_soc_min, next_step
 from talk import Talk, completed, production, small_battery, submitted
 from witness import Witness
 from worlds import random_world, session_of
 
 from beasy_sched.energy.site import GuardMode
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.policies.registry import OURS, make_policy
-from beasy_sched.session.power import EnergySource
 
 Line = tuple[float, str, str, str, dict[str, object]]
 

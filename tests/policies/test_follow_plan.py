@@ -11,11 +11,11 @@ from talk import ASLEEP, Talk, changed, killed, machines, only, production, smal
 from worlds import FAST, plans_of
 
 from beasy_sched.energy.site import default_site_text
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.session.power import EnergySource
 from beasy_sched.settings import RunSettings, build_session
 
 Z = ASLEEP

@@ -10,11 +10,11 @@ from worlds import World, rich_world, session_of
 
 from beasy_sched.daemon import Daemon
 from beasy_sched.energy.site import GuardMode
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.policies.registry import OURS
 from beasy_sched.protocol.batsim4 import encode_message, encode_reply
-from beasy_sched.session.power import EnergySource
 from beasy_sched.simulator.zmq_client import ZmqScheduler
 
 Exchanges = list[tuple[bytes, bytes]]

@@ -12,14 +12,13 @@ import pytest
 from talk import Talk, only, production, small_battery
 from worlds import FAST, plans_of
 
-from beasy_sched.energy.hydrogen import HydrogenSpec
-from beasy_sched.energy.storage import Storage
+from beasy_sched.energy.storage import HydrogenSpec, Storage
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.session.power import EnergySource
 
 COMPENSATE = ["beasy", "peak", "next", "last", "workload"]
 TANK = HydrogenSpec(1e-2, 5e-3, 0.0, electrolyzer_max_w=150.0, fuel_cell_max_w=150.0)

@@ -6,10 +6,10 @@ import pytest
 from talk import ASLEEP, Talk, changed, completed, hosts, machines, only, production, small_battery, submitted
 from worlds import FAST
 
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.model import decisions as d
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.session.power import EnergySource
 from beasy_sched.settings import RunSettings, build_session
 
 FED_W = 95.0

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from beasy_sched.engine.policy import Policy
 from beasy_sched.errors import ConfigError, PolicyError
-from beasy_sched.policies.base import Policy
 from beasy_sched.policies.registry import (
     OURS,
     check_named_in_data,
@@ -17,7 +17,7 @@ from beasy_sched.policies.registry import (
 )
 
 MODULE = """
-from beasy_sched.policies.base import Options, Policy
+from beasy_sched.engine.policy import Options, Policy
 
 class Mine(Policy):
     name = "mine"

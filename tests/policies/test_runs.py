@@ -12,11 +12,11 @@ from world_checks import check, check_energy, check_jobs
 from worlds import STEP_S, World, random_world, rich_world, run, session_of
 
 from beasy_sched.energy.site import GuardMode
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.model.decisions import KillJobs, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.policies.registry import OURS
 from beasy_sched.protocol.batsim4 import encode_message, encode_reply
-from beasy_sched.session.power import EnergySource
 
 POLICIES = sorted(OURS)
 

@@ -11,17 +11,17 @@ from command_line import exit_code
 from witness import Witness
 
 from beasy_sched.energy.site import Site, parse_site
+from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.formats.power_events import power_event_lines
 from beasy_sched.generate.platform import preset_platform, write_platform
-from beasy_sched.generate.workload_synthetic import SyntheticOptions, synthetic_workload
+from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
 from beasy_sched.model.decisions import RejectJob, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.session import Session, SessionOptions
 from beasy_sched.settings import RunSettings
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hand_plan, two_kinds
 
 from beasy_sched.energy.balance import settle_step
-from beasy_sched.energy.battery import BatterySpec, LossConvention
-from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.energy.server_energy import server_plan_energy_j
+from beasy_sched.energy.storage import BatterySpec, LossConvention, Storage, StorageState
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
-from beasy_sched.plan.power_plan import PowerPlan
-from beasy_sched.plan.server_energy import server_plan_energy_j
+from beasy_sched.plan.plan import Plan, PlannedServers, PowerPlan, Provenance
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.working_plan import WorkingPlan
 

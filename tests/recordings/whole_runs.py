@@ -14,7 +14,7 @@ from recordings.replay import Outcome, feed
 
 from beasy_sched.cli.run_options import settings_of
 from beasy_sched.cli.serve import serve
-from beasy_sched.session import Session
+from beasy_sched.engine import Session
 from beasy_sched.settings import build_session
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 

@@ -9,8 +9,7 @@ import pytest
 from report.story_files import write_run
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.report.explain_job import explain_job
-from beasy_sched.report.explain_story import Story
+from beasy_sched.report.explain import Story, explain_job
 
 
 def text(story: Story) -> str:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from worlds import random_world, rich_world, world_plans
 
-from beasy_sched.policies.facts import SLEEPERS_PAY
+from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.policies.easy import SLEEPERS_PAY
 from beasy_sched.policies.registry import OURS, make_policy
-from beasy_sched.report.explain_rules import RULES, in_short, sentence
-from beasy_sched.session import Session, SessionOptions
+from beasy_sched.report.explain import RULES, in_short, sentence
 
 SEEDS = range(30)
 

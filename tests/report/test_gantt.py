@@ -11,7 +11,7 @@ from hand_run import PSTATES, write_run
 from small_site import small_site
 
 from beasy_sched.errors import InputError
-from beasy_sched.report.gantt import ServerState, job_bars, state_bars
+from beasy_sched.report.charts import ServerState, job_bars, state_bars
 from beasy_sched.report.run_data import read_run_data
 
 pytest.importorskip("pandas", reason="reports need pandas")

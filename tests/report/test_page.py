@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from hand_run import DECISIONS, JOBS, STARTS, summary, write_run
 
-from beasy_sched.report.html import MOST_DETAILED, report_html
-from beasy_sched.report.page import embedded_json
+from beasy_sched.report.html import MOST_DETAILED, embedded_json, report_html
 
 pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")

@@ -8,8 +8,8 @@ from simulator.small import WORK, InOrder, job, simulation
 
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.simulator.modes import STATES
-from beasy_sched.simulator.tasks import powers, used_flops
+from beasy_sched.simulator.jobs import powers, used_flops
+from beasy_sched.simulator.machines import STATES
 
 PROFILES = {
     "w": WORK,

@@ -1,17 +1,26 @@
-"""The options of the energy-budget policies, as people write them."""
+"""The options of the energy-budget policies, as people write them.
+
+The powers that the policies reckon with: the platform's, or what the user states, by kind and state.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
+from beasy_sched.arrays import FloatArray
+from beasy_sched.engine.policy import Options
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.durations import parse_duration
-from beasy_sched.policies.base import Options
+from beasy_sched.model.hosts import HostIds
+from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState, PowerModel
+from beasy_sched.units import parse_duration
 
 _JOULES: Final = {"j": 1.0, "kj": 1e3, "mj": 1e6, "gj": 1e9, "wh": 3.6e3, "kwh": 3.6e6, "mwh": 3.6e9}
 _AMOUNT: Final = re.compile(r"\s*([0-9.eE+-]+?)\s*(%|[kKmMgG]?[jJ]|[kKmM]?[wW][hH])\s*")
@@ -114,3 +123,115 @@ def _duration(name: str, value: float | str) -> float:
         return parse_duration(str(value))
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from None
+
+
+Counts = npt.NDArray[np.int64]
+"""How many hosts of each kind are in each `HostState`, [kind, state]."""
+_OFF_STATES = (ASLEEP, SWITCHING_OFF)
+
+
+class EstimatedPowers:
+    """Estimated powers, [kind, state] in W, and what a host costs that is switched off when idle.
+
+    ``switching_off``: whether hosts rest asleep (opportunistic shutdown), or idle.
+    """
+
+    def __init__(self, platform: Platform, model: PowerModel, options: EnergyBudgetOptions) -> None:
+        """Take the stated powers, the platform's where none is stated. Raises ConfigError for gaps."""
+        kinds = platform.kinds
+        self._kind_of = platform.kind_of
+        self._present = np.array([bool(n) for n in np.bincount(platform.kind_of, minlength=len(kinds))])
+        self._sleeps = model.can_sleep
+        self._off_s, self.on_s = model.off_s, model.on_s
+        known = np.array([bool(kind.idle_w) for kind in kinds])
+
+        def stated(name: str, of_platform: FloatArray) -> FloatArray:
+            return _stated(name, getattr(options, name), kinds, np.where(known, of_platform, np.nan))
+
+        idle_w = stated("idle_w", np.array([_highest(kind, kind.idle_w) for kind in kinds]))
+        computing_w = stated("computing_w", np.array([_highest(kind, kind.full_w) for kind in kinds]))
+        off = ("sleeping_w", model.sleep_w), ("switching_off_w", model.off_w), ("switching_on_w", model.on_w)
+        asleep = [np.where(self._sleeps, stated(name, watts), idle_w) for name, watts in off]
+        self.table_w: FloatArray = np.stack([idle_w, computing_w, *asleep], axis=1)
+        """Power by kind and present state."""
+        self.all_computing_w = float(computing_w[platform.kind_of].sum())
+        """What all hosts would draw together, computing."""
+
+    def draw_w(self, counts: Counts) -> float:
+        """Power of all hosts in their present states."""
+        return float((self.table_w * counts).sum())
+
+    def rest_w(self, switching_off: bool) -> FloatArray:
+        """Power that a host of each kind comes to when nothing is done with it, by state."""
+        rest = np.repeat(self.table_w[:, [IDLE]], len(HostState), axis=1)
+        states = list(HostState) if switching_off else list(_OFF_STATES)
+        rest[:, states] = self.table_w[:, [ASLEEP]]
+        return rest
+
+    def settling_j(self, switching_off: bool) -> FloatArray:
+        """Energy above rest that a host needs to come to rest from each state, at most."""
+        above_w = np.maximum(self.table_w - self.rest_w(switching_off), 0.0)
+        energy_j = np.zeros_like(above_w)
+        energy_j[:, SWITCHING_OFF] = above_w[:, SWITCHING_OFF] * self._off_s
+        if switching_off:
+            energy_j[:, IDLE] = energy_j[:, SWITCHING_OFF]
+        else:
+            energy_j[:, SWITCHING_ON] = above_w[:, SWITCHING_ON] * self.on_s
+        return energy_j
+
+    def peak_w(self, switching_off: bool) -> FloatArray:
+        """Highest power on the way to rest, by state, but for a job's."""
+        peak = np.maximum(self.rest_w(switching_off), self.table_w)
+        peak[:, BUSY] = self.rest_w(switching_off)[:, BUSY]
+        if switching_off:
+            peak[:, IDLE] = np.maximum(peak[:, IDLE], self.table_w[:, SWITCHING_OFF])
+            peak[:, SWITCHING_ON] = self.rest_w(True)[:, SWITCHING_ON]
+        return peak
+
+    def job_w(self, switching_off: bool) -> FloatArray:
+        """What a job adds to a resting host's power, by kind; where it may have to wake, that, too."""
+        rest = self.rest_w(switching_off)[:, BUSY]
+        computing_w = self.table_w[:, BUSY]
+        if switching_off:
+            computing_w = np.maximum(computing_w, self.table_w[:, SWITCHING_ON])
+        return computing_w - rest
+
+    def off_again_j(self, switching_off: bool) -> FloatArray:
+        """Energy above rest of switching off a host after its job, by kind."""
+        return self.settling_j(switching_off)[:, IDLE]
+
+    def most(self, by_kind: FloatArray) -> float:
+        """The largest of a value by kind, over the kinds that there are."""
+        return float(by_kind[self._present].max(initial=0.0))
+
+    def total(self, by_kind: FloatArray, hosts: HostIds) -> float:
+        """Sum of a value by kind over some hosts."""
+        if len(by_kind) == 1:
+            return float(by_kind[0]) * len(hosts)
+        return float(by_kind[self._kind_of[hosts]].sum())
+
+
+def _highest(kind: ServerKind, watts: Sequence[float]) -> float:
+    return max((watts[p] for p in kind.computing), default=math.nan) if watts else math.nan
+
+
+def _stated(
+    name: str, value: float | Mapping[str, float] | None, kinds: Sequence[ServerKind], default: FloatArray
+) -> FloatArray:
+    """Return the power by kind, from what was stated of it."""
+    if isinstance(value, Mapping):
+        watts = default.copy()
+        for key, stated in value.items():
+            rows = [i for i, kind in enumerate(kinds) if kind.name == key or kind.name.startswith(f"{key}-")]
+            if not rows:
+                names = ", ".join(kind.name for kind in kinds)
+                raise ConfigError(f"{name}: no kind of server is called {key!r} (there are: {names})")
+            watts[rows] = stated
+    else:
+        watts = default if value is None else np.full(len(kinds), float(value))
+    if np.isnan(watts).any():
+        kind = kinds[int(np.flatnonzero(np.isnan(watts))[0])].name
+        raise ConfigError(f"an energy budget needs powers, and host {kind!r} tells none: state {name}")
+    if not ((watts >= 0) & np.isfinite(watts)).all():
+        raise ConfigError(f"{name}: found {value!r}, expected watts, 0 or more")
+    return watts

@@ -1,4 +1,11 @@
-"""The core of the energy-budget policies: when they look, what they count, what they start and switch."""
+"""The core of the energy-budget policies: when they look, what they count, what they start and switch.
+
+energyBud: a reservation takes energy out of the counter when its job starts.
+
+reducePC: a reservation lowers the rate at which energy is made available until its job starts.
+
+powercap: EASY under a limit on power, the paper's point of comparison.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +14,19 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, Facts, MeasureEnergy, Postpone, Start
+from beasy_sched.engine.policy import Policy
+from beasy_sched.engine.view import View
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds, HostSet
-from beasy_sched.model.job import Job
+from beasy_sched.model.jobs import Job
 from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
-from beasy_sched.policies import facts
-from beasy_sched.policies.actions import NO_FACTS, Action, CallAt, Facts, MeasureEnergy, Postpone, Start
-from beasy_sched.policies.base import Policy
-from beasy_sched.policies.energy_budget.choice import AnyHosts, Choice, ContiguousHosts
-from beasy_sched.policies.energy_budget.commitments import Commitments
-from beasy_sched.policies.energy_budget.fleet import Fleet
-from beasy_sched.policies.energy_budget.ledger import Ledger
-from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions, read_period
-from beasy_sched.policies.energy_budget.powers import EstimatedPowers
-from beasy_sched.policies.energy_budget.projection import EnergyTest
-from beasy_sched.policies.energy_budget.rounds import FREE, Blocked, Round, suffices
-from beasy_sched.policies.orders import by_arrival
-from beasy_sched.policies.switching import hosts_wanted, sleep, wake, wake_for_queue
-from beasy_sched.policies.view import View
+from beasy_sched.policies import easy
+from beasy_sched.policies.easy import FactDict, by_arrival, hosts_wanted, sleep, wake, wake_for_queue
+from beasy_sched.policies.energy_budget.choice import AnyHosts, Choice, ContiguousHosts, Fleet
+from beasy_sched.policies.energy_budget.ledger import FREE, Blocked, Ledger, Round, suffices
+from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions, EstimatedPowers, read_period
+from beasy_sched.policies.energy_budget.projection import Commitments, EnergyTest, Projection
 from beasy_sched.units import TIME_TOLERANCE_S
 
 AWAKE: Final = "its hosts are awake"
@@ -63,7 +65,7 @@ class BudgetedEasy(Policy):
         """Set aside what the first waiting job will need; return how much that is."""
         return test.promise(begin_s, extra_w, lasts_s)
 
-    def numbers(self, test: EnergyTest, reserved: float) -> facts.FactDict:
+    def numbers(self, test: EnergyTest, reserved: float) -> easy.FactDict:
         """Return the numbers behind a decision: what there is, what is reserved."""
         return {"available_j": test.present, "reserved_j": reserved}
 
@@ -204,7 +206,7 @@ class BudgetedEasy(Policy):
         self._jobs.add(job.id, end_s, extra_w, len(hosts))
         fleet.promise(hosts, end_s)
         if ready:
-            self._start(job, hosts, facts.HEAD if blocked is None else facts.BACKFILLED, why)
+            self._start(job, hosts, easy.HEAD if blocked is None else easy.BACKFILLED, why)
         else:
             fleet.claim(job, hosts)
             self._wake(view, hosts, WOKEN_FOR_JOB)
@@ -213,9 +215,9 @@ class BudgetedEasy(Policy):
     def _why(self, job: Job, free: int, blocked: Blocked | None, extra_w: float) -> Facts:
         view, test = self._view, self._test
         if blocked is None:
-            why = facts.head_facts(view, job, free, by_arrival)
+            why = easy.head_facts(view, job, free, by_arrival)
         else:
-            why = facts.filler_facts(view, job, free, blocked.job, blocked.start_s)
+            why = easy.filler_facts(view, job, free, blocked.job, blocked.start_s)
         if test is not None:
             why |= self.numbers(test, blocked.reserved if blocked else 0.0)
             why["job_w"] = extra_w
@@ -263,10 +265,10 @@ class BudgetedEasy(Policy):
         """Say why the first waiting job does not start."""
         job = blocked.job
         vetoed = blocked.refused and view.budget is not None
-        rule = NO_BUDGET if blocked.lacks_energy else facts.reservation_rule(blocked.start_s)
-        rule = facts.NO_STEP_ENERGY if vetoed else rule
+        rule = NO_BUDGET if blocked.lacks_energy else easy.reservation_rule(blocked.start_s)
+        rule = easy.NO_STEP_ENERGY if vetoed else rule
         if view.wants_reason(job, rule):
-            why = facts.reservation_facts(job, free, blocked.start_s)
+            why = easy.reservation_facts(job, free, blocked.start_s)
             if vetoed and view.budget is not None:
                 hosts = view.fastest(view.free_mask(), job.res)
                 why |= {"cost_j": view.budget.start_cost_j(hosts.ids), "headroom_j": view.budget.headroom_j}
@@ -303,3 +305,49 @@ class BudgetedEasy(Policy):
             self._actions.append(CallAt(ledger.counter.due_s))
         if np.isfinite(self._again_s):
             self._actions.append(CallAt(max(self._again_s, view.now)))
+
+
+class EnergyBud(BudgetedEasy):
+    """Section IV of the energy-budget paper: jobs start while the balance of available energy allows it.
+
+    The first waiting job's energy is set aside where it will be needed: what is saved until then is
+    everyone's.
+    """
+
+    name = "energybud"
+    summary = "EASY within an energy budget: saved energy pays for jobs above the average power"
+
+
+class ReducePC(BudgetedEasy):
+    """Section IV-D of the energy-budget paper: as `energybud`, with a lower rate while a job is promised.
+
+    A job promised J joules at q takes J/(q - now) from the joules made available each second until q.
+    """
+
+    name = "reducepc"
+    summary = "as energybud, but a reservation lowers the rate of energy for all others until it is due"
+
+    def keep(self, test: EnergyTest, begin_s: float, extra_w: float, lasts_s: float) -> float:
+        """Set the energy aside evenly from now on."""
+        assert isinstance(test, Projection)
+        reserved_j = test.promise(begin_s, extra_w, lasts_s)
+        test.lower_rate(begin_s, reserved_j)
+        return reserved_j
+
+
+class PowerCap(BudgetedEasy):
+    """Section V-C of the energy-budget paper: no job starts that takes the power above B/(te - ts)."""
+
+    name = "powercap"
+    summary = "EASY under a constant limit on power, the energy budget over its period"
+
+    counts_energy = False
+
+    def energy_test(self, ledger: Ledger, now: float) -> EnergyTest:
+        """Test powers, not energies."""
+        return ledger.ceiling(now)
+
+    def numbers(self, test: EnergyTest, reserved: float) -> FactDict:
+        """Return powers."""
+        assert self.ledger is not None
+        return {"drawn_w": test.present, "limit_w": self.ledger.counter.rate_w, "reserved_w": reserved}

@@ -7,15 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import FAST
 
+from beasy_sched.engine.view import View
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import SWITCHING_OFF
-from beasy_sched.policies.energy_budget.choice import AnyHosts, earliest_window
-from beasy_sched.policies.energy_budget.commitments import Commitments
-from beasy_sched.policies.energy_budget.fleet import Fleet
-from beasy_sched.policies.view import View
+from beasy_sched.policies.energy_budget.choice import AnyHosts, Fleet, earliest_window
+from beasy_sched.policies.energy_budget.projection import Commitments
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 42))

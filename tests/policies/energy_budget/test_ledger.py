@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from worlds import FAST
 
+from beasy_sched.engine.view import View
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.energy_budget.commitments import Commitments
 from beasy_sched.policies.energy_budget.ledger import Ledger
-from beasy_sched.policies.energy_budget.options import BudgetPeriod, EnergyBudgetOptions
-from beasy_sched.policies.energy_budget.powers import EstimatedPowers
-from beasy_sched.policies.view import View
+from beasy_sched.policies.energy_budget.options import BudgetPeriod, EnergyBudgetOptions, EstimatedPowers
+from beasy_sched.policies.energy_budget.projection import Commitments
 
 PERIOD = BudgetPeriod(100.0, 200.0, 10.0, 1e6, False)
 ASLEEP = 2

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from worlds import FAST
 
+from beasy_sched.engine.view import View
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.energy_budget.rounds import Blocked, JobCost, Round
-from beasy_sched.policies.view import View
+from beasy_sched.policies.energy_budget.ledger import Blocked, JobCost, Round
 
 
 class Promises:

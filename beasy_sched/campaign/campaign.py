@@ -1,0 +1,193 @@
+"""A campaign: all runs of some scenarios, side by side, each once, whatever interrupts them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from beasy_sched._version import __version__
+from beasy_sched.campaign.folder import (
+    Folder,
+    check_same,
+    manifest_of,
+    must_be_empty,
+    read_manifest,
+    write_manifest,
+)
+from beasy_sched.campaign.inputs import make_plan
+from beasy_sched.campaign.runs import Preparation, RunSpec, expand, quick
+from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.scenario_file import check_code
+from beasy_sched.campaign.table import check_installed, row_of, write_tables
+from beasy_sched.campaign.tasks import Executor, Failure, Keep, RunResult, Task, execute, work_through
+from beasy_sched.errors import ConfigError, machine_error, why
+from beasy_sched.formats.atomic import write_atomic
+
+Progress = Callable[[int, int], None]
+"""Told how many runs have ended, and how many there are."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a campaign ended."""
+
+    folder: Path
+    runs: int
+    executed: int
+    """Runs executed by this call; the others had ended before."""
+    failed: int
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    """What the runs of this call have warned of, and how many of each: warnings that differ in numbers only
+    are one, in the words of the first."""
+
+
+def begin(
+    scenarios: Sequence[Scenario], folder: Path, *, small: bool = False, keep: Keep = "nothing"
+) -> None:
+    """Make the folder of a campaign, or see that it is that of the same one.
+
+    ``small`` takes the quick relatives of the scenarios. Raises ConfigError and InputError.
+    """
+    expand(scenarios)
+    check_installed(scenarios)
+    if small:
+        scenarios = [quick(scenario) for scenario in scenarios]
+    manifest, place = manifest_of(scenarios, quick=small, keep=keep), Folder(folder)
+    if place.manifest.exists():
+        check_same(folder, read_manifest(place.manifest), manifest)
+    else:
+        must_be_empty(folder, "a campaign")
+    place.create()
+    write_manifest(place.manifest, manifest)
+
+
+def go_on(
+    folder: Path,
+    executor: Executor,
+    *,
+    progress: Progress | None = None,
+    retry_failed: bool = False,
+    allowed: Collection[str] = (),
+) -> Outcome:
+    """Execute the runs of the campaign in ``folder`` that have not ended, and write its tables.
+
+    ``executor`` is closed in any case; ``allowed`` are the policies ``package.module:Class`` that the
+    folder's description may have imported. Raises ConfigError, InputError and MachineError; a run that fails,
+    or whose process dies, is a row that says so.
+    """
+    try:
+        place = Folder(folder)
+        manifest = read_manifest(place.manifest)
+        scenarios = manifest.parsed()
+        for scenario in scenarios:
+            check_code(scenario, allowed)
+        check_same(
+            folder, manifest, manifest_of(scenarios, quick=manifest.quick, keep=manifest.keep)
+        )  # another version, or files that have changed
+        with place.locked():
+            return _Work(place, expand(scenarios), manifest.keep, executor, progress).do(retry_failed)
+    finally:
+        executor.close()
+
+
+@dataclass
+class _Work:
+    """The work on one campaign."""
+
+    folder: Folder
+    specs: list[RunSpec]
+    keep: Keep
+    executor: Executor
+    progress: Progress | None
+    prepared: Preparation = field(init=False)
+    pending: list[RunSpec] = field(default_factory=list)
+    no_plan: dict[str, str] = field(default_factory=dict)
+    """Why there is no plan, by recipe."""
+    provenance: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Hashes of the runs under way."""
+    executed: int = 0
+    warnings: Counter[str] = field(default_factory=Counter)
+    first_words: dict[str, str] = field(default_factory=dict)
+    """The first warning of each sort."""
+
+    def __post_init__(self) -> None:
+        self.prepared = Preparation(self.folder)
+
+    def do(self, retry_failed: bool) -> Outcome:
+        for spec in self.specs:
+            ended = self.folder.ended(spec.key) if self.folder.has(spec.key, self.keep) else None
+            if ended is None or (retry_failed and ended.row["status"] == "failed"):
+                self.pending.append(spec)
+        self._tell()
+        work_through(self.executor, self._plans(), self._plan_done)
+        work_through(self.executor, self._runs(), self._run_done)
+        failed = write_tables(self.folder, self.specs)
+        return Outcome(self.folder.path, len(self.specs), self.executed, failed, self._warnings())
+
+    def _plans(self) -> Iterator[Task]:
+        """The plans that pending runs need and that are not there, each once."""
+        asked = set()
+        for spec in self.pending:
+            if not spec.scenario.plan.make:
+                continue
+            try:
+                task = self.prepared.forecast(spec.scenario, spec.tuple_number).plan
+            except Exception:  # whatever it is, the runs will say so
+                continue
+            if task.recipe not in asked and not self.folder.has_plan(task.recipe):
+                yield task.recipe, make_plan, task
+            asked.add(task.recipe)
+
+    def _plan_done(self, recipe: str, result: bytes | Failure) -> None:
+        if isinstance(result, Failure):
+            self.no_plan[recipe] = result.error
+        else:
+            write_atomic(self.folder.input_path("plan", recipe), result)
+
+    def _runs(self) -> Iterator[Task]:
+        for spec in self.pending:
+            hashes = self.prepared.provenance(spec.scenario)
+            try:
+                task = self._task(spec)
+            except Exception as error:  # a row that says so; the campaign goes on
+                if machine_error(error) is not None:
+                    raise
+                self.provenance[spec.key] = hashes
+                self._run_done(spec, Failure(why(error)))
+            else:
+                yield spec, execute, task
+
+    def _task(self, spec: RunSpec) -> Any:
+        recipe = self.prepared.forecast(spec.scenario, spec.tuple_number).plan.recipe
+        if recipe in self.no_plan:
+            raise ConfigError(f"there is no plan: {self.no_plan[recipe]}")
+        task, self.provenance[spec.key] = self.prepared.task(spec, self.keep)
+        return task
+
+    def _run_done(self, spec: RunSpec, result: RunResult | Failure) -> None:
+        if isinstance(result, Failure):
+            result = RunResult(None, result.error)
+        elif result.summary is not None and result.summary["version"] != __version__:
+            result = RunResult(None, f"a worker with beasy-sched {result.summary['version']} executed it")
+        self._note(result.summary["warnings"] if result.summary is not None else ())
+        row = row_of(spec, self.provenance.pop(spec.key), result.summary, result.error)
+        self.folder.add(spec.key, row, result, self.keep)
+        self.executed += 1
+        self._tell()
+
+    def _note(self, warnings: Sequence[str]) -> None:
+        for sort, text in {re.sub(r"\d[\d.,e+-]*", "#", text): text for text in warnings}.items():
+            self.warnings[sort] += 1
+            self.first_words.setdefault(sort, text)
+
+    def _warnings(self) -> dict[str, int]:
+        return {self.first_words[sort]: count for sort, count in self.warnings.items()}
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            total = len(self.specs)
+            self.progress(total - len(self.pending) + self.executed, total)

@@ -1,0 +1,291 @@
+"""The folder of a campaign.
+
+    campaign.json     what the campaign is (`manifest`)
+    inputs/           what the runs read, named by content; plans by what they were made of
+    rows/             one small file a run that has ended: the journal
+    traces/, runs/    what is kept of the runs, where that is wanted
+    runs.parquet      the table, once all runs have ended
+    timings.parquet   how long they took
+
+Every file appears under its name only when it is complete, so that the folder is sound whenever the
+campaign is interrupted, even by SIGKILL.
+
+What a campaign's folder is for: its scenarios, frozen, so that nothing else is mixed in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from beasy_sched._version import __version__
+from beasy_sched.campaign.scenario import FileProduction, Scenario, SwfWorkload
+from beasy_sched.campaign.scenario_file import scenario_of
+from beasy_sched.campaign.tasks import TRACE, Keep, RunResult
+from beasy_sched.errors import BeasyError, ConfigError, InputError
+from beasy_sched.formats.atomic import remove_if_dead, write_atomic
+from beasy_sched.formats.plan_file import read_plans
+
+_ENDINGS = {"platform": "xml", "workload": "json", "power": "txt", "plan": "msgpack", "site": "toml"}
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """What the journal says of a run that has ended."""
+
+    row: dict[str, Any]
+    wall_s: float
+    cpu_s: float
+    traceback: str | None = None
+
+
+def must_be_empty(folder: Path, otherwise: str) -> None:
+    """Raise ConfigError where a folder that is not ours has files; ``otherwise`` says what it might be."""
+    if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise ConfigError(f"{folder} is neither empty nor {otherwise}: choose another folder")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Paths in the folder, and what is written to them."""
+
+    path: Path
+
+    @property
+    def manifest(self) -> Path:
+        """``campaign.json``."""
+        return self.path / "campaign.json"
+
+    @property
+    def table(self) -> Path:
+        """``runs.parquet``."""
+        return self.path / "runs.parquet"
+
+    @property
+    def timings(self) -> Path:
+        """``timings.parquet``."""
+        return self.path / "timings.parquet"
+
+    def create(self) -> None:
+        """Make the folder. Raises ConfigError."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"cannot write to {self.path}: {error.strerror or error}") from None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other campaigns out; the lock goes with the process. Raises ConfigError."""
+        no_link = getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | no_link, 0o666), "w") as file:
+            if sys.platform != "win32":
+                import fcntl
+
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    raise ConfigError(f"another campaign is running in {self.path}") from None
+            for left in self.path.rglob(".*.part"):  # by one that was killed
+                remove_if_dead(left)
+            for name in ("inputs", "rows"):
+                (self.path / name).mkdir(exist_ok=True)
+            yield
+
+    def add_input(self, kind: str, content: bytes) -> str:
+        """Keep what runs read; return its SHA-256."""
+        digest = hashlib.sha256(content).hexdigest()
+        path = self.input_path(kind, digest)
+        if not path.exists() or path.stat().st_size != len(content):  # a power cut may leave it empty
+            write_atomic(path, content)
+        return digest
+
+    def has_plan(self, recipe: str) -> bool:
+        """Whether the plan is there, whole."""
+        try:
+            read_plans(self.input_path("plan", recipe))
+        except BeasyError:
+            return False
+        return True
+
+    def input_path(self, kind: str, digest: str) -> Path:
+        """Where an input lies. ``digest`` is that of its content; of a plan, its recipe."""
+        return self.path / "inputs" / f"{kind}-{digest[:16]}.{_ENDINGS[kind]}"
+
+    def has(self, run: str, keep: Keep) -> bool:
+        """Whether a run has ended, and all is there that is to be kept of it."""
+        kept = {
+            "nothing": True,
+            "trace": self.trace(run) is not None,
+            "everything": (self.path / "runs" / run).is_dir(),
+        }
+        return self.row_path(run).exists() and kept[keep]
+
+    def row_path(self, run: str) -> Path:
+        """The journal's file of a run."""
+        return self.path / "rows" / f"{run}.json"
+
+    def ended(self, run: str) -> Ended | None:
+        """Return what became of a run, None where it has not ended."""
+        try:
+            return msgspec.json.decode(self.row_path(run).read_bytes(), type=Ended)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def add(self, run: str, row: dict[str, Any], result: RunResult, keep: Keep) -> None:
+        """Write what is kept of a run, then its row. Raises InputError."""
+        if keep == "everything":
+            (self.path / "runs" / run).mkdir(parents=True, exist_ok=True)
+            for left in (self.path / "runs" / run).iterdir():  # of the same run, when it failed
+                left.unlink()
+            for name, content in result.files.items():
+                write_atomic(self.path / "runs" / run / name, content)
+        elif keep == "trace" and TRACE in result.files:
+            (self.path / "traces").mkdir(exist_ok=True)
+            write_atomic(self.path / "traces" / f"{run}.csv", result.files[TRACE])
+        ended = Ended(row, result.wall_s, result.cpu_s, result.trace)
+        write_atomic(self.row_path(run), msgspec.json.encode(ended))
+
+    def trace(self, run: str) -> Path | None:
+        """The energy trace of a run, None where it was not kept."""
+        for path in (self.path / "traces" / f"{run}.csv", self.path / "runs" / run / TRACE):
+            if path.exists():
+                return path
+        return None
+
+
+FORMAT = "beasy-sched campaign"
+FORMAT_VERSION = 1
+_MOST_DIFFERENCES = 5
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The contents of ``campaign.json``."""
+
+    version: str
+    """Version of beasy-sched."""
+    quick: bool
+    keep: Keep
+    """What is kept of each run; see `execute`."""
+    scenarios: list[dict[str, Any]]
+    files: dict[str, str]
+    """SHA-256 of every file that the scenarios name."""
+    format: str = FORMAT
+    format_version: int = FORMAT_VERSION
+
+    def parsed(self) -> list[Scenario]:
+        """Return the scenarios, made small already where ``quick`` says so."""
+        return [scenario_of(values) for values in self.scenarios]
+
+
+def manifest_of(scenarios: Sequence[Scenario], *, quick: bool, keep: Keep) -> Manifest:
+    """Freeze scenarios. Raises InputError for a file that cannot be read."""
+    values = [plain_values(scenario) for scenario in scenarios]
+    return Manifest(__version__, quick, keep, values, _file_hashes(scenarios))
+
+
+def plain_values(scenario: Scenario) -> dict[str, Any]:
+    """Return a scenario as JSON has it."""
+    built = msgspec.json.decode(msgspec.json.encode(scenario))
+    assert isinstance(built, dict)
+    return built
+
+
+def scenario_hash(scenario: Scenario) -> str:
+    """Return the SHA-256 of all that shapes a scenario's results."""
+    values = {key: value for key, value in plain_values(scenario).items() if key != "comment"}
+    text = json.dumps([values, _file_hashes([scenario])], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write ``campaign.json``. Raises InputError."""
+    write_atomic(path, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read ``campaign.json``. Raises InputError."""
+    try:
+        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except OSError as error:
+        raise InputError(
+            path, f"cannot be read ({error.strerror or error}): is this the folder of a campaign?"
+        ) from None
+    except msgspec.MsgspecError as error:
+        raise InputError(path, f"is not the description of a campaign: {error}") from None
+    if manifest.format != FORMAT or manifest.format_version != FORMAT_VERSION:
+        raise InputError(
+            path, f"is {manifest.format!r} {manifest.format_version}, expected {FORMAT!r} {FORMAT_VERSION}"
+        )
+    return manifest
+
+
+def check_same(folder: Path, old: Manifest, new: Manifest) -> None:
+    """Raise ConfigError, saying what differs, where new runs would not go with those of the folder."""
+    found = [*_differences_of_manifests(old, new)]
+    if not found:
+        return
+    shown = found[:_MOST_DIFFERENCES]
+    if len(found) > len(shown):
+        shown.append(f"and {len(found) - len(shown)} more")
+    raise ConfigError(
+        f"{folder} holds another campaign:\n  " + "\n  ".join(shown) + "\nChoose another folder with -o, or "
+        "'beasy-sched campaign resume' to go on with what is there"
+    )
+
+
+def _differences_of_manifests(old: Manifest, new: Manifest) -> Iterator[str]:
+    if old.version != new.version:
+        yield f"it was made by beasy-sched {old.version}, this is {new.version}"
+    if old.quick != new.quick:
+        yield "it was made " + ("with" if old.quick else "without") + " --quick"
+    before, now = ({str(v["name"]): v for v in m.scenarios} for m in (old, new))
+    if list(before) != list(now):
+        yield f"its scenarios are {', '.join(before)}; now they are {', '.join(now)}"
+    for name in before.keys() & now.keys():
+        for place, was, is_now in differences(before[name], now[name]):
+            if place != "comment" and old.quick == new.quick:
+                yield f"scenario {name}: {place} was {was!r:.60}, is now {is_now!r:.60}"
+    for path in old.files.keys() & new.files.keys():
+        if old.files[path] != new.files[path]:
+            yield f"the file {path} has changed"
+
+
+def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the place, the old and the new value of whatever differs between two JSON values."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from differences(old.get(key), new.get(key), f"{place}.{key}" if place else str(key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (was, is_now) in enumerate(zip(old, new, strict=True)):
+            yield from differences(was, is_now, f"{place}[{index}]")
+    elif old != new:
+        yield place, old, new
+
+
+def _file_hashes(scenarios: Sequence[Scenario]) -> dict[str, str]:
+    hashes = {}
+    for path in sorted({path for scenario in scenarios for path in _files(scenario)}):
+        try:
+            hashes[path] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        except OSError as error:
+            raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+    return hashes
+
+
+def _files(scenario: Scenario) -> Iterator[str]:
+    """Every file that a scenario names: server files, traces, weather."""
+    names = [*scenario.platform.servers, scenario.platform.reference or ""]
+    yield from (name for name in names if name.endswith(".toml"))
+    for part in scenario.tuples:
+        if isinstance(part.workload, SwfWorkload):
+            yield part.workload.file
+        if isinstance(part.production, FileProduction):
+            yield from (name for name in (part.production.pv, part.production.wind) if name is not None)

@@ -1,0 +1,264 @@
+"""From a scenario's parts to what a run reads: forecasts of each tuple, and what really comes.
+
+The plan of a tuple: what ``beasy-sched plan`` makes of the same files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from beasy_sched._version import __version__
+from beasy_sched.arrays import FloatArray
+from beasy_sched.campaign.scenario import (
+    FileProduction,
+    PlanPart,
+    PlatformPart,
+    ProductionPart,
+    Scenario,
+    SwfWorkload,
+    SyntheticWorkload,
+)
+from beasy_sched.energy.site import parse_site
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.batsim_workload import workload_demand_w
+from beasy_sched.formats.plan_file import write_plans
+from beasy_sched.formats.power_series import read_power_series, read_weather_file
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.table import parse_moment
+from beasy_sched.generate.noise import noisy_workload, real_production
+from beasy_sched.generate.platform import load_server
+from beasy_sched.generate.power import (
+    Production,
+    Window,
+    pv_production,
+    shared_start,
+    step_power,
+    synthetic_series,
+    wind_production,
+)
+from beasy_sched.generate.workload import (
+    ARRIVAL_SHAPES,
+    GeneratedWorkload,
+    SwfOptions,
+    SyntheticOptions,
+    synthetic_workload,
+)
+from beasy_sched.generate.workload_swf import workload_from_swf
+from beasy_sched.plan.offline import OfflineOptions, plan_windows
+from beasy_sched.plan.plan import Provenance
+from beasy_sched.plan.servers import ServerRules
+from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
+
+_EXECUTION_KEY = 1000
+"""Spawn key of the noise of executions, beside those of `generate.random_streams`."""
+
+
+def total_s(scenario: Scenario) -> float:
+    """Length of a run: all windows, s."""
+    return scenario.windows * scenario.parsed_site().window_s
+
+
+def execution_seed(seed: int, number: int) -> int:
+    """Return the seed of the noise that tuple ``number`` gets in the execution ``seed``.
+
+    Tuples with one seed get independent noise; scenarios that share tuple number and seed share noise, so
+    that best and worst cases are told apart by their production alone.
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=(_EXECUTION_KEY, number))
+    return int(sequence.generate_state(1, np.uint64)[0])
+
+
+def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
+    """Return the workload that tuple ``number`` foresees. Raises InputError and ConfigError."""
+    part = scenario.tuples[number].workload
+    if isinstance(part, SwfWorkload):
+        return _trace(scenario, part)
+    options = synthetic_options(scenario, part)
+    drawn = synthetic_workload(options)
+    wanted_s = total_s(scenario)
+    submit_s = np.floor(drawn.submit_s * (wanted_s / drawn.window_s))
+    return replace(drawn, submit_s=submit_s, window_s=wanted_s)
+
+
+def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
+    """Return the production (W a step) that tuple ``number`` foresees. Raises InputError and ConfigError."""
+    part, site = scenario.tuples[number].production, scenario.parsed_site()
+    steps = scenario.windows * site.steps
+    start_s = None if part.start is None else parse_moment(part.start)
+    plants = _plants(part, start_s, total_s(scenario))
+    window = Window(steps, site.step_s, shared_start(plants) if start_s is None else start_s)
+    powers = [_steps(part, plant, window) for plant in plants]
+    total: FloatArray = np.sum([np.zeros(steps), *powers], axis=0)
+    return total
+
+
+def real_workload(
+    scenario: Scenario, forecast: GeneratedWorkload, seed: int, number: int
+) -> GeneratedWorkload:
+    """Return the workload that comes in the execution ``seed`` of tuple ``number``."""
+    noise = scenario.noise
+    return noisy_workload(
+        forecast,
+        seed=execution_seed(seed, number),
+        arrivals_sigma=noise.arrivals_sigma,
+        run_sigma=noise.run_time_sigma,
+        walltimes=noise.walltimes,
+    )
+
+
+def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, number: int) -> FloatArray:
+    """Return the production (W a step) that comes in the execution ``seed`` of tuple ``number``."""
+    site = scenario.parsed_site()
+    return real_production(
+        forecast_w,
+        scenario.tuples[number].production.case,
+        step_s=site.step_s,
+        uncertainty=scenario.plan.uncertainty("renew"),
+        window_steps=site.steps,
+        seed=execution_seed(seed, number),
+    )
+
+
+def synthetic_options(scenario: Scenario, part: SyntheticWorkload) -> SyntheticOptions:
+    """Return what to draw. Raises ConfigError."""
+    return SyntheticOptions(
+        reference_speed_flops=_reference_speed_flops(scenario.platform),
+        jobs=part.jobs,
+        hosts=scenario.servers,
+        day_shares=ARRIVAL_SHAPES[part.shape],
+        gap_log_sd=part.gap_log_sd,
+        run_median_s=part.run_median_s,
+        run_log_sd=part.run_log_sd,
+        run_cap_s=part.run_cap_s,
+        host_shares=part.host_shares,
+        seed=part.seed,
+    )
+
+
+def start_in_trace_s(part: SwfWorkload) -> float:
+    """Return where in the trace to begin, s. Raises ConfigError."""
+    try:
+        start_s = parse_duration(part.start) if isinstance(part.start, str) else part.start
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    if not 0 <= start_s < math.inf:
+        raise ConfigError(f"found {start_s!r}, expected 0 s or more")
+    return start_s
+
+
+def _reference_speed_flops(platform: PlatformPart) -> float:
+    reference = platform.reference or next(iter(platform.servers))
+    return load_server(reference).kind().reference_speed_flops
+
+
+def _trace(scenario: Scenario, part: SwfWorkload) -> GeneratedWorkload:
+    start_s = start_in_trace_s(part)
+    return workload_from_swf(
+        part.file,
+        SwfOptions(
+            reference_speed_flops=_reference_speed_flops(scenario.platform),
+            start_s=start_s,
+            end_s=start_s + total_s(scenario),
+            hosts=scenario.servers,
+            cores_per_host=part.cores_per_host,
+            min_run_s=part.min_run_s,
+            max_run_s=math.inf if part.max_run_s is None else part.max_run_s,
+            walltimes="trace" if scenario.noise.walltimes == "keep" else "groups",
+        ),
+    )
+
+
+def _plants(part: ProductionPart, start_s: int | None, length_s: float) -> list[Production]:
+    pv_w, wind_w = kw_to_w(part.pv_kw), kw_to_w(part.wind_kw)
+    plants = []
+    if isinstance(part, FileProduction):
+        if part.pv is not None:
+            plants.append(pv_production(read_weather_file(part.pv), installed_w=pv_w, route=part.route))
+        if part.wind is not None:
+            series = read_weather_file(part.wind)
+            plants.append(wind_production(series, installed_w=wind_w, route=part.route))
+        return plants
+    assert start_s is not None
+    hours = math.ceil(length_s / SECONDS_PER_HOUR)
+    sky = synthetic_series(part.weather(), seed=part.seed, start_s=start_s, hours=hours)
+    if pv_w > 0:
+        plants.append(pv_production(sky, installed_w=pv_w))
+    if wind_w > 0:
+        plants.append(wind_production(sky, installed_w=wind_w))
+    return plants
+
+
+def _steps(part: ProductionPart, plant: Production, window: Window) -> FloatArray:
+    if isinstance(part, FileProduction):
+        return step_power(plant, window, method=part.interpolation, gaps=part.gaps)
+    return step_power(plant, window)
+
+
+@dataclass(frozen=True)
+class PlanTask:
+    """Everything that a plan depends on."""
+
+    site: str
+    """Text of the site file, without a guard: plans do not depend on it."""
+    windows: int
+    platform: bytes
+    workload: bytes
+    production: bytes
+    options: PlanPart
+
+    @property
+    def recipe(self) -> str:
+        """SHA-256 of all of it, and of the program's version."""
+        options = {name: str(getattr(self.options, name)) for name in self.options.__struct_fields__}
+        head = json.dumps([__version__, self.windows, options, self.site]).encode()
+        digests = [hashlib.sha256(part).digest() for part in (self.platform, self.workload, self.production)]
+        return hashlib.sha256(b"".join([hashlib.sha256(head).digest(), *digests])).hexdigest()
+
+
+def make_plan(task: PlanTask) -> bytes:
+    """Return the plan file. Raises ConfigError, InputError and NoPlan."""
+    with TemporaryDirectory(prefix="beasy-plan-") as place:
+        folder = Path(place)
+        (folder / "platform.xml").write_bytes(task.platform)
+        (folder / "workload.json").write_bytes(task.workload)
+        (folder / "power.txt").write_bytes(task.production)
+        site = parse_site(task.site, "site")
+        platform = read_simgrid_platform(folder / "platform.xml").platform
+        steps = site.steps * task.windows
+        plans = plan_windows(
+            site,
+            platform,
+            workload_demand_w([folder / "workload.json"], platform, steps=steps, step_s=site.step_s),
+            read_power_series(folder / "power.txt", steps=steps, step_s=site.step_s),
+            options=_choices(task.options),
+            provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(task)),
+        )
+        write_plans(folder / "plan.msgpack", plans)
+        return (folder / "plan.msgpack").read_bytes()
+
+
+def _choices(part: PlanPart) -> OfflineOptions:
+    return OfflineOptions(
+        surplus=part.surplus,
+        load_uncertainty=part.uncertainty("load"),
+        renew_uncertainty=part.uncertainty("renew"),
+        rules=ServerRules(minimum_on_s=part.minimum_on_s),
+    )
+
+
+def _hashes(task: PlanTask) -> dict[str, str]:
+    """SHA-256 of each input, under the names that ``beasy-sched plan`` gives them."""
+    contents = {
+        "platform": task.platform,
+        "production": task.production,
+        "workload 0": task.workload,
+        "site": task.site.encode(),
+    }
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}

@@ -1,0 +1,435 @@
+"""The tables of a campaign: written when all runs have ended, and read as data frames.
+
+The columns of a campaign's table of runs: name, type, unit, meaning, and where the value comes from.
+
+A campaign in a few lines, for a terminal.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from beasy_sched.campaign.folder import Folder, Manifest, read_manifest
+from beasy_sched.campaign.runs import RunSpec, expand
+from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.outputs.summary import job_share_pct
+from beasy_sched.outputs.tables import COMPARISON_COLUMNS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+ColumnType = Literal["text", "integer", "number", "flag"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. ``place`` is where a run's summary has the value, empty for what is known beforehand."""
+
+    name: str
+    kind: ColumnType
+    unit: str
+    meaning: str
+    place: str = ""
+
+
+def _known(name: str, kind: ColumnType, meaning: str, unit: str = "") -> Column:
+    return Column(name, kind, unit, meaning)
+
+
+_IDENTITY: Final = (
+    _known("run", "text", "the run's name, unique in the campaign"),
+    _known("scenario", "text", "name of the scenario"),
+    _known("tuple", "integer", "number of the pair of workload and production, from 0"),
+    _known("case", "text", "case of production: `best`, `worst`, `between` or `exact`"),
+    _known("arrivals", "text", "`begin`, `end` or `uniform`; `swf` for a trace"),
+    _known("seed", "integer", "seed of the execution's noise"),
+    _known("policy", "text", "label of the policy"),
+    _known("policy_name", "text", "name of the policy"),
+    _known("options", "text", "its options, JSON"),
+    _known("guard", "text", "mode of the storage guard: `kill-all` or `shed`"),
+    _known("veto", "flag", "whether starts and wakes must fit into the step's headroom"),
+    _known("status", "text", "`ok`, or `failed`: the run did not reach its end"),
+    _known("error", "text", "why it failed; empty otherwise"),
+)
+_PROVENANCE: Final = (
+    _known("version", "text", "version of beasy-sched"),
+    _known("numpy_version", "text", "version of NumPy"),
+    _known("scenario_sha256", "text", "hash of the scenario, all defaults filled in"),
+    _known("platform_sha256", "text", "hash of the platform file"),
+    _known("workload_sha256", "text", "hash of the workload that came"),
+    _known("power_sha256", "text", "hash of the production that came"),
+    _known("site_sha256", "text", "hash of the site file, guard included"),
+    _known("plan_sha256", "text", "hash of the plan; empty without one"),
+)
+_OUTCOMES: Final = (
+    ("finished", "finished by themselves, without an error code"),
+    ("failed", "ended by themselves with an error code"),
+    ("reached_walltime", "reached their walltime"),
+    ("killed", "killed by guard or policy"),
+    ("not_completely_finished", "still ran at the end"),
+    ("postponed", "never started"),
+    ("rejected", "could never have fit"),
+)
+
+
+def _summary(place: str, kind: ColumnType, unit: str, meaning: str, name: str | None = None) -> Column:
+    return Column(name or place.rpartition(".")[2], kind, unit, meaning, place)
+
+
+_JOBS: Final = (
+    _summary("jobs.submitted", "integer", "jobs", "jobs submitted", "jobs_submitted"),
+    *(
+        _summary(f"jobs.{name}", "integer", "jobs", f"of these, {meaning}", f"jobs_{name}")
+        for name, meaning in _OUTCOMES
+    ),
+    _summary(
+        "killed_as_in_paper",
+        "integer",
+        "jobs",
+        "killed, reached their walltime or still ran at the end",
+        "jobs_killed_as_in_paper",
+    ),
+)
+_PERCENT: Final = (
+    Column("finished_pct", "number", "% of submitted", "finished, with or without an error code"),
+    *(
+        Column(f"{name}_pct", "number", "% of submitted", f"the share of `jobs_{name}`")
+        for name in (
+            "reached_walltime",
+            "killed",
+            "not_completely_finished",
+            "postponed",
+            "killed_as_in_paper",
+        )
+    ),
+)
+_SITE: Final = (
+    _summary("site.soc_start_pct", "number", "%", "state of charge at the start"),
+    _summary("site.soc_final_pct", "number", "%", "state of charge at the end"),
+    _summary("site.soc_target_pct", "number", "%", "where it should have ended"),
+    _summary("site.soc_distance_points", "number", "points", "final less target"),
+    _summary("site.soc_lowest_pct", "number", "%", "lowest state of charge at the end of a step"),
+    _summary("site.hydrogen_final_kg", "number", "kg", "hydrogen at the end; null without a tank"),
+    _summary("site.hydrogen_distance_kg", "number", "kg", "final less target"),
+    _summary(
+        "site.largest_relative_residual", "number", "", "largest relative residual of the energy balance"
+    ),
+    _summary("planned.soc_final_pct", "number", "%", "what the plan had foreseen", "planned_soc_final_pct"),
+    _summary("planned.relax_factor", "number", "", "rf of the plan", "planned_relax_factor"),
+    _summary(
+        "planned.energy_kwh.servers", "number", "kWh", "energy planned for the servers", "planned_servers_kwh"
+    ),
+    _summary(
+        "planned.energy_kwh.load", "number", "kWh", "demand that the plan was made for", "planned_load_kwh"
+    ),
+    _summary(
+        "planned.energy_kwh.production",
+        "number",
+        "kWh",
+        "production that was foreseen",
+        "planned_production_kwh",
+    ),
+)
+_ENERGIES: Final = (
+    ("production", "renewable energy that came"),
+    ("consumed", "energy of the servers"),
+    ("finished_jobs", "of it, in jobs that finished"),
+    ("other_jobs", "in jobs that did not"),
+    ("idle", "in idle servers"),
+    ("transitions", "in servers falling asleep or waking"),
+    ("sleeping", "in sleeping servers"),
+    ("wasted", "all but `finished_jobs_kwh`"),
+    ("charged", "into the battery"),
+    ("discharged", "out of the battery"),
+    ("electrolyzer", "into hydrogen"),
+    ("fuel_cell", "out of hydrogen"),
+    ("curtailed", "production that nothing could take"),
+    ("unserved", "demand that nothing could serve"),
+)
+_QUALITY: Final = (
+    *(
+        _summary(f"quality.waiting_s_{name}", "number", "s", f"waiting time of jobs that started: {meaning}")
+        for name, meaning in (
+            ("mean", "mean"),
+            ("p50", "median"),
+            ("p95", "95 % quantile"),
+            ("max", "longest"),
+        )
+    ),
+    *(
+        _summary(
+            f"quality.bounded_slowdown_{name}", "number", "", f"bounded slowdown (tau = 10 s): {meaning}"
+        )
+        for name, meaning in (
+            ("mean", "mean"),
+            ("p50", "median"),
+            ("p95", "95 % quantile"),
+            ("max", "largest"),
+        )
+    ),
+    _summary("quality.utilization", "number", "", "host-seconds of jobs over those of the site, 0 to 1"),
+    _summary("quality.server_switches", "integer", "", "servers put to sleep or woken"),
+    _summary("quality.speed_changes", "integer", "", "changes of a server's speed"),
+    _summary("end_s", "number", "s", "when the run ended"),
+)
+COLUMNS: Final[tuple[Column, ...]] = (
+    *_IDENTITY,
+    *_JOBS,
+    *_PERCENT,
+    *_SITE,
+    *(_summary(f"energy_kwh.{name}", "number", "kWh", text, f"{name}_kwh") for name, text in _ENERGIES),
+    *_QUALITY,
+    *_PROVENANCE,
+)
+"""All columns of ``runs.parquet``, in order; those with a place are null where a run has no such value."""
+
+TIMING_COLUMNS: Final = (
+    Column("run", "text", "", "the run's name"),
+    Column("wall_s", "number", "s", "time that the run took"),
+    Column("cpu_s", "number", "s", "processor time that it took"),
+)
+"""Columns of ``timings.parquet``: what differs from one campaign to the next."""
+
+
+def row_of(
+    spec: RunSpec, provenance: dict[str, str], summary: dict[str, Any] | None, error: str | None
+) -> dict[str, Any]:
+    """Return the row of a run, a value for each of `COLUMNS`; ``summary`` None where there is none."""
+    part = spec.scenario.tuples[spec.tuple_number]
+    row: dict[str, Any] = {
+        "run": spec.key,
+        "scenario": spec.scenario.name,
+        "tuple": spec.tuple_number,
+        "case": part.production.case.value,
+        "arrivals": part.workload.arrivals,
+        "seed": spec.seed,
+        "policy": spec.policy.label,
+        "policy_name": spec.policy.name,
+        "options": json.dumps(spec.policy.options, sort_keys=True),
+        "guard": spec.guard.mode.value,
+        "veto": spec.guard.veto,
+        "status": "ok" if error is None else "failed",
+        "error": error or "",
+        **provenance,
+    }
+    for column in COLUMNS:
+        if column.place:
+            row[column.name] = _found(summary, column.place)
+    jobs = {name.removeprefix("jobs_"): count for name, count in row.items() if name.startswith("jobs_")}
+    for column in _PERCENT:
+        row[column.name] = job_share_pct(jobs, column.name.removesuffix("_pct"))
+    return {column.name: row[column.name] for column in COLUMNS}
+
+
+def _found(summary: dict[str, Any] | None, place: str) -> Any:
+    found: Any = summary
+    for part in place.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
+
+
+_NEEDS_DATA = "tables of campaigns need pandas and pyarrow: pip install 'beasy-sched[data]'"
+
+
+def check_installed(scenarios: Sequence[Scenario]) -> None:
+    """Raise ConfigError, before any run, where a package is missing that the campaign will need."""
+    needed = {"pandas": "data", "pyarrow": "data"}
+    if any(scenario.plan.make for scenario in scenarios):
+        needed["highspy"] = "plan"
+    for name, extra in needed.items():
+        if importlib.util.find_spec(name) is None:
+            raise ConfigError(f"this campaign needs {name}: pip install 'beasy-sched[{extra}]'")
+
+
+def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
+    """Write ``runs.parquet`` and ``timings.parquet`` in the order of ``specs``; return the failed runs.
+
+    Raises ConfigError where a run has not ended, or pyarrow is missing, and InputError.
+    """
+    rows, timings = _collected(folder, specs)
+    if len(rows) < len(specs):
+        raise ConfigError(f"{len(specs) - len(rows)} runs of {folder.path} have not ended")
+    write_atomic(folder.table, _parquet(rows, COLUMNS))
+    write_atomic(folder.timings, _parquet(timings, TIMING_COLUMNS))
+    return sum(row["status"] == "failed" for row in rows)
+
+
+def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows and timings of the runs that have ended."""
+    rows, timings = [], []
+    for spec in specs:
+        ended = folder.ended(spec.key)
+        if ended is not None:
+            rows.append(ended.row)
+            timings.append({"run": spec.key, "wall_s": ended.wall_s, "cpu_s": ended.cpu_s})
+    return rows, timings
+
+
+def _parquet(rows: list[dict[str, Any]], columns: Sequence[Column]) -> bytes:
+    """The same rows give the same bytes."""
+    table = _table(rows, columns)
+    import pyarrow.parquet
+
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(table, content, compression="snappy")
+    return content.getvalue()
+
+
+def _table(rows: list[dict[str, Any]], columns: Sequence[Column]) -> Any:
+    """Rows as an Arrow table."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ConfigError(_NEEDS_DATA) from None
+    types = {
+        "text": pyarrow.string(),
+        "integer": pyarrow.int64(),
+        "number": pyarrow.float64(),
+        "flag": pyarrow.bool_(),
+    }
+    arrays = [pyarrow.array([row[column.name] for row in rows], types[column.kind]) for column in columns]
+    return pyarrow.table(arrays, names=[column.name for column in columns])
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign's folder, to read from."""
+
+    folder: Folder
+    manifest: Manifest
+
+    @cached_property
+    def specs(self) -> list[RunSpec]:
+        """All runs, in the order of the tables."""
+        return expand(self.manifest.parsed())
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row a run that has ended; the columns are in ``docs/campaigns.md``."""
+        return self._frame(_collected(self.folder, self.specs)[0], COLUMNS)
+
+    @cached_property
+    def timings(self) -> pd.DataFrame:
+        """How long each of them took, s."""
+        return self._frame(_collected(self.folder, self.specs)[1], TIMING_COLUMNS)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all runs have ended and the tables are written."""
+        return self.folder.table.exists() and len(self.runs) == len(self.specs)
+
+    def trace(self, run: str) -> pd.DataFrame:
+        """Return the energy trace of a run, a row a step; see ``docs/outputs.md``.
+
+        Raises InputError where it was not kept.
+        """
+        path = self.folder.trace(run)
+        if path is None:
+            raise InputError(
+                self.folder.path, f"has no trace of {run!r}: run the campaign with --keep-traces"
+            )
+        return _pandas().read_csv(path)
+
+    @staticmethod
+    def _frame(rows: list[dict[str, Any]], columns: Sequence[Column]) -> pd.DataFrame:
+        _pandas()
+        # Arrow's own threads now and then abort the interpreter at its end.
+        return _table(rows, columns).to_pandas(use_threads=False)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ConfigError(_NEEDS_DATA) from None
+    return pandas
+
+
+def read_campaign(folder: str | Path) -> Campaign:
+    """Open a campaign, complete or not. Raises InputError where there is none."""
+    place = Folder(Path(folder))
+    return Campaign(place, read_manifest(place.manifest))
+
+
+_MOST_FAILURES = 10
+
+
+def status_lines(folder: Path) -> Iterator[str]:
+    """How far the campaign is, by scenario, and what failed. Raises InputError."""
+    found = read_campaign(folder)
+    runs = found.runs.set_index("run")
+    yield f"{len(runs)} of {len(found.specs)} runs have ended"
+    for scenario in found.manifest.parsed():
+        own = [spec for spec in found.specs if spec.scenario.name == scenario.name]
+        ended = [spec.key for spec in own if spec.key in runs.index]
+        failed = int((runs.loc[ended, "status"] == "failed").sum())
+        yield f"  {scenario.name}: {len(ended)} of {len(own)}" + (f", {failed} failed" if failed else "")
+    failures = runs[runs["status"] == "failed"]
+    for name, error in failures["error"].head(_MOST_FAILURES).items():
+        yield f"failed: {name}: {error}"
+    if len(failures) > _MOST_FAILURES:
+        yield f"... and {len(failures) - _MOST_FAILURES} more: status is 'failed' in the table of runs"
+    if len(runs) < len(found.specs):
+        yield f"to go on: beasy-sched campaign resume {folder}"
+    else:
+        yield f"the table is {found.folder.table}" if found.complete else "the table is yet to be written"
+
+
+_SHOWN = {
+    "finished_pct": "finished_pct",
+    "killed_as_in_paper_pct": "killed_pct",
+    "postponed_pct": "postponed_pct",
+    "soc_final_pct": "soc_final_pct",
+    "wasted_kwh": "wasted_kwh",
+    "bounded_slowdown_mean": "bounded_slowdown_mean",
+}
+"""Columns of the runs' table, and under which heading of a comparison they stand."""
+
+
+def result_lines(folder: Path) -> Iterator[str]:
+    """Means by scenario, guard and policy over the runs that ended well, as a table of some 70 columns."""
+    campaign = read_campaign(folder)
+    runs = campaign.runs[campaign.runs["status"] == "ok"]
+    if runs.empty:
+        return
+    headings = {column.name: column for column in COMPARISON_COLUMNS}
+    shown = [headings[name] for name in _SHOWN.values()]
+    head = [
+        ["", "", *(column.heading[0] for column in shown)],
+        ["policy", "runs", *(column.heading[1] for column in shown)],
+        ["", "", *(column.unit for column in shown)],
+    ]
+    groups = {
+        f"{scenario}, guard {guard} {'with' if veto else 'without'} veto:": [
+            [policy, str(len(own)), *(_mean(own[name]) for name in _SHOWN)]
+            for policy, own in runs_of_group.groupby("policy", sort=False)
+        ]
+        for (scenario, guard, veto), runs_of_group in runs.groupby(["scenario", "guard", "veto"], sort=False)
+    }
+    rows = [*head, *(row for group in groups.values() for row in group)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(head[0]))]
+    yield from (_line(row, widths) for row in head)
+    for heading, group in groups.items():
+        yield heading
+        yield from (_line(row, widths) for row in group)
+    yield "killed: also jobs that reached their walltime or still ran at the end"
+
+
+def _mean(values: pd.Series[float]) -> str:
+    mean = values.mean()
+    return "-" if mean != mean else f"{mean:,.2f}"
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+    return "  ".join([row[0].ljust(widths[0]), *cells]).rstrip()

@@ -1,0 +1,305 @@
+"""Tasks in processes of this machine: one process a task, forked from a server that has all imported.
+
+A process of its own costs some milliseconds, and keeps each run to itself: what one leaves behind touches
+no other, and one that dies is one task that died.
+
+Tasks on a Dask cluster: the same functions, with all they need in their arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from beasy_sched.campaign.tasks import Failure
+from beasy_sched.errors import ConfigError, machine_error, why
+from beasy_sched.formats.atomic import ENDING_SIGNALS
+from beasy_sched.policies.registry import OURS
+
+ONE_THREAD: Final = {
+    f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS")
+}
+_PRELOADED: Final = (
+    "beasy_sched.campaign.tasks",
+    "beasy_sched.campaign.inputs",
+    *sorted({target.partition(":")[0] for target in OURS.values()}),
+)
+_SCRATCH: Final = "beasy-campaign-"
+_ALIVE: Final = ".alive"
+_PATIENCE_S: Final = 3.0
+_LONGEST_WAIT_S: Final = 86_400.0
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A task under way."""
+
+    key: Any
+    process: BaseProcess
+    deadline_s: float
+    """Of the monotonic clock."""
+
+
+class Processes:
+    """Up to ``jobs`` tasks at a time."""
+
+    def __init__(self, jobs: int, limit_s: float = math.inf) -> None:
+        """Start the server that processes are forked from.
+
+        A task that takes longer than ``limit_s`` is ended; it is a `Failure` that says so.
+        """
+        self.slots = jobs
+        self._limit_s = limit_s
+        _remove_dead_scratch()
+        self._scratch = tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True)
+        self._alive = _mark_alive(self._scratch.name)
+        self._running: dict[Connection, _Task] = {}
+        self._context = _context()
+
+    @property
+    def busy(self) -> int:
+        """How many tasks are under way."""
+        return len(self._running)
+
+    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
+        """Start a task."""
+        ours, theirs = self._context.Pipe(duplex=False)
+        process = self._context.Process(  # type: ignore[attr-defined]
+            target=_work, args=(theirs, self._scratch.name, function, argument), daemon=True
+        )
+        with _uninterrupted(), _one_thread_each():
+            process.start()
+            theirs.close()
+            self._running[ours] = _Task(key, process, time.monotonic() + self._limit_s)
+
+    def next_done(self) -> tuple[Any, Any]:
+        """Wait for a task to end; return its key and its result, or a `Failure`."""
+        connection = self._first_done()
+        if connection is None:
+            return self._end_overdue()
+        task = self._running.pop(connection)
+        try:
+            result = connection.recv()
+        except (EOFError, OSError):  # it died before it had told all
+            result = None
+        connection.close()
+        task.process.join()
+        if result is None:
+            result = Failure(_how(task.process.exitcode))
+        task.process.close()
+        return task.key, result
+
+    def _first_done(self) -> Connection | None:
+        """Wait for a task that has ended or died; None where one is overdue."""
+        while True:
+            now_s = time.monotonic()
+            overdue = [connection for connection, task in self._running.items() if task.deadline_s <= now_s]
+            left_s = min(task.deadline_s for task in self._running.values()) - now_s
+            timeout_s = None if left_s == math.inf else min(max(left_s, 0.0), _LONGEST_WAIT_S)
+            ready = wait(overdue or list(self._running), timeout_s)
+            if ready:
+                assert isinstance(ready[0], Connection)
+                return ready[0]
+            if overdue:
+                return None
+
+    def _end_overdue(self) -> tuple[Any, Failure]:
+        connection = min(self._running, key=lambda each: self._running[each].deadline_s)
+        task = self._running.pop(connection)
+        task.process.terminate()
+        _see_off(task.process)
+        connection.close()
+        task.process.close()
+        return task.key, Failure(f"it took longer than the time limit of {self._limit_s:g} s, and was ended")
+
+    def close(self) -> None:
+        """Stop what still runs."""
+        for task in self._running.values():
+            task.process.terminate()
+        for connection, task in self._running.items():
+            _see_off(task.process)
+            connection.close()
+        self._running.clear()
+        self._alive.close()
+        self._scratch.cleanup()
+
+
+def _see_off(process: BaseProcess) -> None:
+    """Wait for a process that was asked to end; kill one that does not."""
+    process.join(_PATIENCE_S)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+
+
+def _context() -> BaseContext:
+    methods = multiprocessing.get_all_start_methods()
+    if "forkserver" not in methods:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", *_PRELOADED])
+    return context
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let signals that end us wait: a process that is told only half of its task ends in a traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    noted: list[int] = []
+    before = {number: signal.signal(number, lambda came, _: noted.append(came)) for number in ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for came in noted[:1]:
+            signal.raise_signal(came)
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """What is started now uses one thread for linear algebra and optimization."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], argument: Any) -> None:
+    """In the process: do the task and send its result, or a `Failure`."""
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # the campaign stops us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    alive = _mark_alive(scratch)
+    tempfile.tempdir = scratch  # what a process that dies leaves behind goes in the end
+    try:
+        result = function(argument)
+    except Exception as error:
+        lack = machine_error(error)
+        result = Failure(why(lack or error), machine=lack is not None)
+    with contextlib.suppress(BrokenPipeError):
+        connection.send(result)
+    connection.close()
+    alive.close()
+
+
+def _mark_alive(scratch: str) -> BinaryIO:
+    """Hold a folder for temporary files: until what is returned is closed, or the process ends."""
+    mark = (Path(scratch) / _ALIVE).open("ab")
+    if sys.platform != "win32":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.flock(mark, fcntl.LOCK_SH)
+    return mark
+
+
+def _remove_dead_scratch() -> None:
+    """Remove our folders for temporary files that nobody holds: of campaigns that were killed."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        with contextlib.suppress(OSError):
+            found = folder.lstat()
+            if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+                continue
+            with (folder / _ALIVE).open("rb") as mark:
+                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _how(exitcode: int | None) -> str:
+    if exitcode is not None and exitcode < 0:
+        try:
+            return f"its process was ended by {signal.Signals(-exitcode).name}"
+        except ValueError:
+            return f"its process was ended by signal {-exitcode}"
+    return f"its process ended with exit code {exitcode}"
+
+
+_CONNECT_S = 15
+_ADDRESS = re.compile(r"([a-z]+://)?\S+:[0-9]+|inproc://\S+")
+
+
+class DaskCluster:
+    """The workers of a cluster; they need beasy-sched, and no file of ours."""
+
+    def __init__(self, address: str) -> None:
+        """Connect. Raises ConfigError where there is no cluster, or no distributed."""
+        if not _ADDRESS.fullmatch(address):
+            raise ConfigError(f"--scheduler: found {address!r}, expected such as tcp://host:8786")
+        try:
+            import distributed
+        except ImportError:
+            raise ConfigError("--executor dask needs distributed: pip install 'beasy-sched[dask]'") from None
+        try:
+            self._client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise ConfigError(f"no Dask scheduler answers at {address}: {error}") from None
+        self._done = distributed.as_completed(loop=self._client.loop)
+        self._keys: dict[Any, Any] = {}
+
+    @property
+    def busy(self) -> int:
+        """How many tasks are under way."""
+        return len(self._keys)
+
+    @property
+    def slots(self) -> int:
+        """How many tasks may be under way: one a thread.
+
+        Dask holds the death of a worker against all tasks that wait there.
+        """
+        return max(int(sum(self._client.nthreads().values())), 1)
+
+    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
+        """Begin a task."""
+        future = self._client.submit(function, argument, pure=False)
+        self._keys[future] = key
+        self._done.add(future)
+
+    def next_done(self) -> tuple[Any, Any]:
+        """Wait for a task to end; return its key and its result, or a `Failure`."""
+        future = next(self._done)
+        key = self._keys.pop(future)
+        if future.status == "finished":
+            return key, future.result()
+        error = future.exception()
+        if isinstance(error, BaseException) and (lack := machine_error(error)) is not None:
+            return key, Failure(why(lack), machine=True)
+        return key, Failure(
+            why(error) if isinstance(error, BaseException) else f"the task was {future.status}"
+        )
+
+    def close(self) -> None:
+        """Stop what is still under way, and leave the cluster to others."""
+        if self._keys:
+            self._client.cancel(list(self._keys))
+        self._client.close()

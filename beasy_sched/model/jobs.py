@@ -1,0 +1,238 @@
+"""A job and its life cycle, as the scheduler sees them.
+
+The waiting jobs, in order of arrival, with arrays beside them for whole-queue arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.model.events import JobEnd, JobRequest
+from beasy_sched.model.hosts import HostSet, read_only
+
+SLOWDOWN_FLOOR_S: Final = 10.0
+"""tau of the bounded slowdown (Eq. 4 of the BEASY paper, 3.26 of the thesis)."""
+
+
+class JobState(Enum):
+    """Where a job stands; the value is the outcome's name in tables."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    """Ended by itself with an error code: counted among the finished, and shown beside them."""
+    WALLTIME_REACHED = "reached walltime"
+    KILLED = "killed"
+    UNFINISHED = "not completely finished"
+    """Still running when the run ended."""
+    POSTPONED = "postponed"
+    """Never started in the run."""
+    REJECTED = "rejected"
+    """Could never fit."""
+
+
+_NEXT: Final[dict[JobState, frozenset[JobState]]] = {
+    JobState.WAITING: frozenset({JobState.RUNNING, JobState.POSTPONED, JobState.REJECTED}),
+    JobState.RUNNING: frozenset(
+        {
+            JobState.FINISHED,
+            JobState.FAILED,
+            JobState.WALLTIME_REACHED,
+            JobState.KILLED,
+            JobState.UNFINISHED,
+        }
+    ),
+}
+"""Every legal transition; the other states are final."""
+
+ENDS: Final[dict[JobEnd, JobState]] = {
+    JobEnd.SUCCESS: JobState.FINISHED,
+    JobEnd.FAILED: JobState.FAILED,
+    JobEnd.WALLTIME_REACHED: JobState.WALLTIME_REACHED,
+    JobEnd.KILLED: JobState.KILLED,
+}
+
+
+class Job:
+    """One submitted job. Holds nothing of its real run time."""
+
+    __slots__ = (
+        "computes",
+        "end_s",
+        "energy_j",
+        "expected_end_s",
+        "hosts",
+        "id",
+        "place",
+        "postponed_for",
+        "request",
+        "res",
+        "start_order",
+        "start_s",
+        "state",
+        "subtime_s",
+        "walltime_s",
+    )
+
+    def __init__(self, request: JobRequest) -> None:
+        """Take in a job that has just been submitted."""
+        self.request = request
+        self.id = request.id
+        self.res = request.res
+        self.subtime_s = float(request.subtime)
+        self.walltime_s = math.inf if request.walltime is None else float(request.walltime)
+        self.state = JobState.WAITING
+        self.hosts: HostSet | None = None
+        self.start_s = math.nan
+        self.end_s = math.nan
+        self.expected_end_s = math.inf
+        """Start plus walltime: the latest end."""
+        self.place = -1
+        """Where the queue keeps it; -1 when it does not."""
+        self.postponed_for = ""
+        """The rule by which it waits, as logged last."""
+        self.computes = True
+        """Whether it loads its hosts: a ``delay`` job leaves them at idle power."""
+        self.energy_j = math.nan
+        """Energy of its hosts while it ran, once it has ended and where energy is counted."""
+        self.start_order = 0
+        """How many jobs had been started when it was, itself included."""
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r}, {self.state.value}, res={self.res}, walltime={self.walltime_s:g} s)"
+
+    def move(self, state: JobState) -> None:
+        """Go on to ``state``. Raises PeerError where that is not a legal transition."""
+        if state not in _NEXT.get(self.state, ()):
+            raise PeerError(f"job {self.id} is {self.state.value}: it cannot become {state.value}")
+        self.state = state
+
+    @property
+    def size(self) -> float:
+        """Walltime times hosts, host-seconds (infinite without a walltime)."""
+        return self.walltime_s * self.res
+
+
+def bounded_slowdown(wait_s: float, duration_s: float) -> float:
+    """Bounded slowdown (Eq. 4 / 3.26): with the walltime to order jobs, the run time to report."""
+    return max((wait_s + duration_s) / max(duration_s, SLOWDOWN_FLOOR_S), 1.0)
+
+
+_GONE = np.iinfo(np.int64).max
+"""Hosts "asked for" by a place whose job has left: it never fits."""
+
+
+class JobQueue:
+    """Waiting jobs by order of arrival.
+
+    A job keeps its place until the queue is compacted, which happens when most places are empty:
+    adding, removing and finding the first job take constant time on average.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._jobs: list[Job | None] = []
+        self._res = np.empty(64, dtype=np.int64)
+        self._walltime_s = np.empty(64, dtype=np.float64)
+        self._subtime_s = np.empty(64, dtype=np.float64)
+        self._seen = self._read_only()
+        """The three arrays as others see them."""
+        self._head = 0
+        self._count = 0
+
+    def _read_only(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        return read_only(self._res), read_only(self._walltime_s), read_only(self._subtime_s)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Job]:
+        for place in range(self._head, len(self._jobs)):
+            job = self._jobs[place]
+            if job is not None:
+                yield job
+
+    @property
+    def first(self) -> Job | None:
+        """The job that has waited longest, or None."""
+        return self._jobs[self._head] if self._count else None
+
+    def append(self, job: Job) -> None:
+        """Add a job at the end."""
+        place = len(self._jobs)
+        if place == len(self._res):
+            self._res = np.resize(self._res, 2 * place)
+            self._walltime_s = np.resize(self._walltime_s, 2 * place)
+            self._subtime_s = np.resize(self._subtime_s, 2 * place)
+            self._seen = self._read_only()
+        self._res[place] = job.res
+        self._walltime_s[place] = job.walltime_s
+        self._subtime_s[place] = job.subtime_s
+        self._jobs.append(job)
+        self._count += 1
+        job.place = place
+
+    def check_holds(self, job: Job) -> None:
+        """Raise PolicyError unless this very job waits here: not a copy, nor one that has left."""
+        place = job.place
+        if not (type(place) is int and 0 <= place < len(self._jobs) and self._jobs[place] is job):
+            raise PolicyError(f"job {job.id} is not in the queue: was it copied, or made by the policy?")
+
+    def remove(self, job: Job) -> None:
+        """Take a job out."""
+        jobs = self._jobs
+        jobs[job.place] = None
+        self._res[job.place] = _GONE
+        job.place = -1
+        self._count -= 1
+        if not self._count:
+            jobs.clear()
+            self._head = 0
+            return
+        while jobs[self._head] is None:
+            self._head += 1
+        if len(jobs) > 64 and 2 * self._count < len(jobs):
+            self._compact()
+
+    def _compact(self) -> None:
+        places = np.flatnonzero(self._res[: len(self._jobs)] != _GONE)
+        for array in (self._res, self._walltime_s, self._subtime_s):
+            array[: len(places)] = array[places]
+        self._jobs = [job for job in self._jobs if job is not None]
+        for place, job in enumerate(self._jobs):
+            assert job is not None
+            job.place = place
+        self._head = 0
+
+    def at(self, place: int) -> Job:
+        """Return the job at a place of the arrays."""
+        job = self._jobs[self._head + place]
+        assert job is not None
+        return job
+
+    @property
+    def res(self) -> IntArray:
+        """Hosts asked for, by place; an empty place asks for more than any platform has."""
+        return self._seen[0][self._head : len(self._jobs)]
+
+    @property
+    def walltime_s(self) -> FloatArray:
+        """Walltimes by place, s."""
+        return self._seen[1][self._head : len(self._jobs)]
+
+    @property
+    def subtime_s(self) -> FloatArray:
+        """Submission times by place, s."""
+        return self._seen[2][self._head : len(self._jobs)]
+
+    def places(self) -> IndexArray:
+        """Return the places that hold a job, in order of arrival."""
+        return np.flatnonzero(self.res != _GONE)

@@ -1,0 +1,428 @@
+"""The summary as a table for a terminal.
+
+What a plan comes to, in the numbers that people ask for first.
+
+A plan's summary, window by window, as a table for people.
+
+Several policies on the same window, a row each: the columns, and the table as text or Markdown.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.outputs.summary import job_share_pct
+from beasy_sched.plan.plan import Plan
+from beasy_sched.plan.store import PlanStore
+from beasy_sched.units import JOULES_PER_KWH, j_to_kwh
+
+Row = tuple[str, str]
+
+
+def summary_rows(summary: dict[str, Any]) -> list[Row]:
+    """Return the rows of the summary's table: what, and how much."""
+    settings, jobs, quality = summary["settings"], summary["jobs"], summary["quality"]
+    rows = [("policy", settings["policy"])]
+    if summary["error"]:
+        rows.append(("ended early", summary["error"]))
+    rows += _job_rows(jobs)
+    if quality["waiting_s_mean"] is not None:
+        rows.append(("mean waiting time", f"{quality['waiting_s_mean']:,.1f} s"))
+        rows.append(
+            (
+                "bounded slowdown, mean / median",
+                _two(quality, "bounded_slowdown_mean", "bounded_slowdown_p50"),
+            )
+        )
+    if quality["utilization"] is not None:
+        rows.append(("utilization", f"{100 * quality['utilization']:.2f} %"))
+    if quality.get("server_switches"):
+        rows.append(("servers put to sleep or woken", f"{quality['server_switches']:,} times"))
+    if "budget" in summary:
+        rows += _budget_rows(summary["budget"])
+    if "site" in summary:
+        rows += _site_rows(summary["site"], summary["energy_kwh"])
+    if "planned" in summary:
+        rows += _planned_rows(summary["planned"], summary["site"], summary["energy_kwh"])
+    return rows
+
+
+def _budget_rows(budget: dict[str, Any]) -> list[Row]:
+    """What the policy had to do with, and what was used of it."""
+    share = "" if budget.get("share") is None else f" ({100 * budget['share']:g} %)"
+    given_j, used_j = budget["budget_j"], budget["used_j"]
+    rows = [("energy budget", "none" if given_j is None else f"{given_j / JOULES_PER_KWH:,.2f} kWh{share}")]
+    if used_j is not None:
+        until = "" if budget["measured_to_the_end"] else ", as far as the run went"
+        rows.append(("  used in its period", f"{used_j / JOULES_PER_KWH:,.2f} kWh{until}"))
+    if budget.get("excess_j"):
+        rows.append(("  more than the budget", f"{budget['excess_j'] / JOULES_PER_KWH:,.2f} kWh"))
+    return rows
+
+
+def _planned_rows(planned: dict[str, Any], site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
+    """What was planned beside what came of it."""
+    if not planned["steps"]:
+        return [("planned", "nothing for the time of this run")]
+    plan_kwh = planned["energy_kwh"]
+    rows = [
+        (
+            "planned / real: production",
+            f"{plan_kwh['production']:,.2f} / {energy_kwh['production']:,.2f} kWh",
+        ),
+        ("  servers", f"{plan_kwh['servers']:,.2f} / {energy_kwh['consumed']:,.2f} kWh"),
+        ("  curtailed", f"{plan_kwh['curtailed']:,.2f} / {energy_kwh['curtailed']:,.2f} kWh"),
+        ("  final state of charge", f"{planned['soc_final_pct']:.2f} / {site['soc_final_pct']:.2f} %"),
+    ]
+    if "hydrogen_final_kg" in site:
+        real_kg = site["hydrogen_final_kg"]
+        rows.append(("  final hydrogen", f"{planned['hydrogen_final_kg']:.3f} / {real_kg:.3f} kg"))
+    return rows
+
+
+def _job_rows(jobs: dict[str, int]) -> list[Row]:
+    rows = [("jobs submitted", f"{jobs['submitted']:,}")]
+    for name, count in jobs.items():
+        if name != "submitted" and (count or name in ("finished", "postponed", "killed")):
+            shown = count + jobs["failed"] if name == "finished" else count
+            pct = job_share_pct(jobs, name)
+            label = "  of these, with an error code" if name == "failed" else name.replace("_", " ")
+            rows.append((f"  {label}", f"{shown:,}" + ("" if pct is None else f" ({pct:.2f} %)")))
+    return rows
+
+
+def _two(values: dict[str, float], first: str, second: str) -> str:
+    return f"{values[first]:.2f} / {values[second]:.2f}"
+
+
+def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
+    rows = [
+        ("guard", f"{site['guard']}, {'with' if site['veto'] else 'without'} veto"),
+        (
+            "state of charge: start, lowest, final",
+            f"{site['soc_start_pct']:.2f}, {site['soc_lowest_pct']:.2f}, {site['soc_final_pct']:.2f} %",
+        ),
+        ("  final less target", f"{site['soc_distance_points']:+.2f} points"),
+    ]
+    if "hydrogen_final_kg" in site:
+        hydrogen = f"{site['hydrogen_final_kg']:.3f} kg ({round(site['hydrogen_distance_kg'], 3) + 0.0:+.3f})"
+        rows.append(("hydrogen, final (less target)", hydrogen))
+    names = {
+        "production": "energy produced",
+        "consumed": "energy consumed",
+        "finished_jobs": "  by jobs that finished",
+        "wasted": "  wasted (all the rest)",
+        "curtailed": "energy curtailed",
+        "unserved": "energy unserved",
+    }
+    rows += [(label, f"{energy_kwh[name]:,.2f} kWh") for name, label in names.items()]
+    return rows
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """Print a run's table on standard output."""
+    print_rows(summary_rows(summary))
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """Print a table of two columns on standard output: in a frame on a terminal, plain text elsewhere."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(show_header=False)
+        table.add_column(style="bold")
+        table.add_column(justify="right")
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)
+        return
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        sys.stdout.write(f"{name:<{width}}  {value}".rstrip() + "\n")
+    sys.stdout.flush()
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """One window's totals; energies in kWh."""
+
+    relax_factor: float
+    demand_kwh: float
+    served_kwh: float
+    """Demand that the envelope covers."""
+    production_kwh: float
+    curtailed_kwh: float
+    charged_kwh: float
+    discharged_kwh: float
+    electrolyzer_kwh: float
+    fuel_cell_kwh: float
+    envelope_kwh: float
+    soc_start_pct: float
+    soc_end_pct: float
+    soc_least_pct: float
+    hydrogen_start_kg: float
+    hydrogen_end_kg: float
+    servers: int
+    """Servers there are; 0 where none are planned."""
+    servers_on_mean: float
+    wakeups: int
+    """How often a server is woken inside the window."""
+    server_kwh: float
+
+
+def summarize(plan: Plan) -> PlanSummary:
+    """The summary of one window."""
+    power, servers = plan.power, plan.servers
+
+    def kwh(powers_w: FloatArray) -> float:
+        return j_to_kwh(float(powers_w.sum()) * plan.step_s)
+
+    asleep = servers.asleep if servers else np.zeros((plan.steps, 0), dtype=bool)
+    return PlanSummary(
+        relax_factor=power.relax_factor,
+        demand_kwh=kwh(power.load_w),
+        served_kwh=kwh(np.minimum(power.load_w, power.envelope_w)),
+        production_kwh=kwh(power.renew_w),
+        curtailed_kwh=kwh(power.curtailed_w),
+        charged_kwh=kwh(power.charge_w),
+        discharged_kwh=kwh(power.discharge_w),
+        electrolyzer_kwh=kwh(power.electrolyzer_w),
+        fuel_cell_kwh=kwh(power.fuel_cell_w),
+        envelope_kwh=kwh(power.envelope_w),
+        soc_start_pct=float(plan.soc_pct[0]),
+        soc_end_pct=float(plan.soc_pct[-1]),
+        soc_least_pct=float(plan.soc_pct.min()),
+        hydrogen_start_kg=float(power.hydrogen_kg[0]),
+        hydrogen_end_kg=float(power.hydrogen_kg[-1]),
+        servers=asleep.shape[1],
+        servers_on_mean=float((~asleep).sum(axis=1).mean()),
+        wakeups=int((asleep[:-1] & ~asleep[1:]).sum()),
+        server_kwh=j_to_kwh(float(servers.energy_j.sum())) if servers else 0.0,
+    )
+
+
+def plan_rows(plans: PlanStore) -> Iterator[Row]:
+    """What, and how much: the rows of all windows, with a title row (no value) for each of several."""
+    for window, plan in enumerate(plans):
+        if len(plans) > 1:
+            yield f"window {window}", ""
+        yield from _window_rows(plan, summarize(plan))
+
+
+def _window_rows(plan: Plan, totals: PlanSummary) -> Iterator[Row]:
+    hours = plan.steps * plan.step_s / 3600.0
+    yield "hours", f"{plan.start_s / 3600.0:g} to {plan.end_s / 3600.0:g}, {plan.steps} steps ({hours:g} h)"
+    unmet_kwh = totals.demand_kwh - totals.served_kwh
+    yield "relax factor rf", f"{totals.relax_factor:.4f}"
+    yield "demand", f"{totals.demand_kwh:,.2f} kWh"
+    if totals.demand_kwh > 0:
+        share = 100 * unmet_kwh / totals.demand_kwh
+        yield "  not met", f"{unmet_kwh:,.2f} kWh ({share:.2f} %)"
+    surplus = plan.provenance.settings.get("surplus")
+    yield (
+        "envelope of the servers",
+        f"{totals.envelope_kwh:,.2f} kWh" + (f" (surplus: {surplus})" if surplus else ""),
+    )
+    yield "  from sun and wind", f"{totals.production_kwh:,.2f} kWh"
+    yield "  from the battery", f"{totals.discharged_kwh:,.2f} kWh"
+    yield "  into the battery", _taken(totals.charged_kwh)
+    if plan.storage.hydrogen is not None:
+        yield "  from the fuel cell", f"{totals.fuel_cell_kwh:,.2f} kWh"
+        yield "  into the electrolyzer", _taken(totals.electrolyzer_kwh)
+    yield "  curtailed", _taken(totals.curtailed_kwh)
+    yield (
+        "state of charge: start, lowest, end",
+        f"{totals.soc_start_pct:.2f}, {totals.soc_least_pct:.2f}, {totals.soc_end_pct:.2f} %",
+    )
+    yield "  target", _target(totals.soc_end_pct, plan.storage.battery.soc_target_pct, 2, "%", "points")
+    if plan.storage.hydrogen is not None:
+        yield "hydrogen: start, end", f"{totals.hydrogen_start_kg:.3f}, {totals.hydrogen_end_kg:.3f} kg"
+        target_kg = plan.storage.hydrogen.level_target_kg
+        yield "  target", _target(totals.hydrogen_end_kg, target_kg, 3, "kg", "kg")
+    if totals.servers:
+        yield "servers on, mean", f"{totals.servers_on_mean:,.1f} of {totals.servers:,}"
+        yield "  woken", f"{totals.wakeups:,} times"
+        yield "  energy at most", f"{totals.server_kwh:,.2f} kWh"
+    for solved in plan.provenance.solved:
+        note = f"; {solved.message}" if solved.message else ""
+        yield f"{solved.name}", f"{solved.status}, gap {100 * solved.gap:.3g} %{note}"
+
+
+def _target(end: float, target: float, digits: int, unit: str, apart_unit: str) -> str:
+    """Tell a target, and whether the plan ends at it or above."""
+    if end >= target - 0.5 * 10.0**-digits:
+        return f"{target:.{digits}f} {unit}, met"
+    return f"{target:.{digits}f} {unit}, missed by {target - end:.{digits}f} {apart_unit}"
+
+
+def _taken(energy_kwh: float) -> str:
+    """What leaves the envelope, with its sign; no minus before 0.00."""
+    return f"{-energy_kwh if energy_kwh >= 0.005 else 0.0:,.2f} kWh"
+
+
+Summary = dict[str, Any]
+"""A run's summary, as `summary.json` holds it."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of a run's summary."""
+
+    name: str
+    """What it is called in files, with its unit."""
+    heading: tuple[str, str]
+    """Its two lines above a table on a terminal; the unit stands below them."""
+    title: str
+    """Its name for people, written out."""
+    unit: str
+    value: Callable[[Summary], float | None]
+    """Reads it off a summary; None where the run has no such figure."""
+    digits: int = 1
+    signed: bool = False
+    where_any: bool = False
+    """Whether it is shown only where a run has something other than 0 in it."""
+
+    def text(self, summary: Summary, digits: int | None = None) -> str:
+        """Return the figure as a table shows it; ``-`` where there is none."""
+        value, places = self.value(summary), self.digits if digits is None else digits
+        if value is None:
+            return "-"
+        shown = round(value, places) + 0.0  # never -0.0
+        return f"{shown:+,.{places}f}" if self.signed else f"{shown:,.{places}f}"
+
+
+def _share(state: str) -> Callable[[Summary], float | None]:
+    """Percent of the submitted jobs that ended in ``state``."""
+    return lambda summary: job_share_pct(summary["jobs"], state)
+
+
+def _figure(part: str, name: str) -> Callable[[Summary], float | None]:
+    def value(summary: Summary) -> float | None:
+        found = summary.get(part, {}).get(name)
+        return None if found is None else float(found)
+
+    return value
+
+
+COMPARISON_COLUMNS = (
+    Column("finished_pct", ("fin-", "ished"), "finished", "%", _share("finished")),
+    Column("postponed_pct", ("post-", "poned"), "postponed", "%", _share("postponed")),
+    Column("reached_walltime_pct", ("wall-", "time"), "reached walltime", "%", _share("reached_walltime")),
+    Column("not_completely_finished_pct", ("not", "done"), "not completely finished", "%",
+           _share("not_completely_finished")),
+    Column("killed_pct", ("", "killed"), "killed", "%", _share("killed")),
+    Column("failed_pct", ("of it", "failed"), "failed", "%", _share("failed"), where_any=True),
+    Column("rejected_pct", ("re-", "jected"), "rejected", "%", _share("rejected"), where_any=True),
+    Column("soc_final_pct", ("final", "SoC"), "final SoC", "%", _figure("site", "soc_final_pct")),
+    Column("soc_distance_points", ("off", "target"), "final SoC less target", "points",
+           _figure("site", "soc_distance_points"), signed=True),
+    Column("wasted_kwh", ("", "wasted"), "wasted energy", "kWh", _figure("energy_kwh", "wasted")),
+    Column("curtailed_kwh", ("cur-", "tailed"), "curtailed energy", "kWh",
+           _figure("energy_kwh", "curtailed")),
+    Column("unserved_kwh", ("un-", "served"), "unserved energy", "kWh", _figure("energy_kwh", "unserved"),
+           where_any=True),
+    Column("bounded_slowdown_mean", ("slow-", "down"), "bounded slowdown, mean", "",
+           _figure("quality", "bounded_slowdown_mean"), digits=2),
+)  # fmt: skip
+"""What policies are compared by; jobs in percent of those submitted."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A policy and what came of its run."""
+
+    policy: str
+    summary: Summary | None = None
+    """None where the run has left none."""
+    failure: str | None = None
+    """Why the run failed, where it did."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why there are no figures to compare: the run failed or ended early; None where all is well."""
+        if self.failure is not None:
+            return f"failed: {self.failure}"
+        if self.summary is None:
+            return "failed: no summary was written"
+        if not self.summary["complete"]:
+            return f"ended early: {self.summary['error'] or 'not complete'}"
+        return None
+
+
+def shown_columns(contenders: Sequence[Contender]) -> list[Column]:
+    """Return the columns for these runs: all but those that are 0 throughout and need not be shown."""
+    summaries = _complete(contenders)
+    return [
+        c
+        for c in COMPARISON_COLUMNS
+        if not c.where_any or any(round(c.value(s) or 0.0, 2) for s in summaries)
+    ]
+
+
+def comparison_lines(contenders: Sequence[Contender], width: int = 100) -> list[str]:
+    """Return the table as lines of plain text: names, units, a row a contender.
+
+    Columns stand two blanks apart, or one where that is what fits ``width``.
+    """
+    columns = shown_columns(contenders)
+    head = [["", *(c.heading[0] for c in columns)], ["policy", *(c.heading[1] for c in columns)]]
+    head.append(["", *("pts" if c.unit == "points" else c.unit for c in columns)])
+    rows = [_cells(contender, columns) for contender in contenders]
+    whole = [*head, *(row for row in rows if len(row) > 2)]
+    widths = [max(len(row[at]) for row in whole) for at in range(len(columns) + 1)]
+    widths[0] = max(len(row[0]) for row in (*head, *rows))
+    gap = "  " if sum(widths) + 2 * len(columns) <= width else " "
+    return [_line(row, widths, gap, width) for row in (*head, *rows)]
+
+
+def comparison_markdown(contenders: Sequence[Contender]) -> str:
+    """Return the table in Markdown, percentages with two digits."""
+    columns = shown_columns(contenders)
+    names = [f"{c.title} ({c.unit})" if c.unit else c.title for c in columns]
+    lines = [["policy", *names], ["---", *["---:"] * len(columns)]]
+    for contender in contenders:
+        cells = _cells(contender, columns, digits=2)
+        lines.append([*cells, *[""] * (len(columns) + 1 - len(cells))])
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+
+
+def conditions(contenders: Sequence[Contender]) -> list[str]:
+    """Say what the runs have in common that changes results: jobs, servers, the site's guard and target."""
+    found: dict[str, None] = {}  # ordered, each once
+    for summary in _complete(contenders):
+        found[f"{summary['jobs']['submitted']:,} jobs on {summary['hosts']:,} servers"] = None
+        if (site := summary.get("site")) is not None:
+            veto = "with" if site["veto"] else "without"
+            found[f"guard {site['guard']}, {veto} veto"] = None
+            found[f"battery from {site['soc_start_pct']:g} % to a target of {site['soc_target_pct']:g} %"] = (
+                None
+            )
+    return list(found)
+
+
+def _complete(contenders: Sequence[Contender]) -> list[Summary]:
+    return [c.summary for c in contenders if c.summary is not None and c.problem is None]
+
+
+def _cells(contender: Contender, columns: Sequence[Column], digits: int | None = None) -> list[str]:
+    """A row's cells; two of them, policy and problem, where there is a problem."""
+    if contender.problem is not None or contender.summary is None:
+        return [contender.policy, " ".join((contender.problem or "").split())]
+    return [contender.policy, *(column.text(contender.summary, digits) for column in columns)]
+
+
+def _line(row: Sequence[str], widths: Sequence[int], gap: str, width: int) -> str:
+    name = row[0].ljust(widths[0])
+    if len(row) == 2 < len(widths):
+        return (
+            name + gap + textwrap.shorten(row[1], max(width - widths[0] - len(gap), 20), placeholder=" ...")
+        )
+    return gap.join([name, *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True))]).rstrip()

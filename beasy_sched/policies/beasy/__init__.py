@@ -1,0 +1,1 @@
+"""BEASY, battery-aware EASY backfilling (the BEASY paper, Section IV)."""

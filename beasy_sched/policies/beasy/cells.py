@@ -1,0 +1,275 @@
+"""Energies of single cells of a plan, one server in one step: what 2a to 2c of BEASY add up.
+
+The computing P-states of servers as a ladder: the next faster, the next slower, the thriftiest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
+from beasy_sched.energy.server_energy import sleep_pstates
+from beasy_sched.model.hosts import HostIds
+from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.power import PowerModel
+
+_NEVER: Final = 1_000_000
+"""Rows to break even, where sleeping saves nothing."""
+
+
+class CellPowers:
+    """Energies of cells, by kind of server, for rows of steps.
+
+    A cell's energy follows from its state, from whether the server was asleep in the step before, and
+    from the length of the step. Of the last there are two in any outlook (what is left of the present
+    step, and a whole step), so that all energies come from small tables, one a length.
+    """
+
+    def __init__(self, platform: Platform, *, idle_power: bool = False) -> None:
+        """Take the powers of a platform's servers.
+
+        ``idle_power`` counts servers without a job at idle power, not at the plan's worst case (busy).
+        """
+        self.power = PowerModel(platform)
+        self.sleep_pstate: StateArray = sleep_pstates(platform)
+        """P-state number of sleep by host, -1 where it cannot sleep: [N]."""
+        self.idle_power = idle_power
+        self._width = self.power.full_w.shape[1]
+        kinds = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
+        self._sleep_of_kind = np.array(kinds, dtype=np.int8)
+        self._row_of = (self.power.kind_of * (4 * self._width)).astype(np.int32)
+        """Where a host's cells begin in a table: its kind's part of it, [N]."""
+        self._lengths_s = [-1.0, -1.0]
+        self._tables: list[FloatArray] = [np.empty(0), np.empty(0)]
+        self._sleepers = [self._sleeper(row, kind) for row, kind in enumerate(platform.kinds)]
+
+    def _sleeper(self, row: int, kind: ServerKind) -> tuple[list[float], float, float, float]:
+        """Powers that sleep may save of a kind, W (none if it cannot sleep), and what it costs: W, J, J."""
+        power, on_w = self.power, []
+        if kind.sleep is not None:
+            on_w = [power.full_w[row, p] for p in kind.computing]
+            if self.idle_power:
+                on_w += [power.idle_w[row, p] for p in kind.computing]
+        sleep_w = float(power.sleep_w[row])
+        falling_j = power.off_s[row] * max(power.off_w[row] - sleep_w, 0.0)
+        waking_j = power.on_s[row] * max(power.on_w[row] - min(on_w, default=0.0), 0.0)
+        return on_w, sleep_w, falling_j, waking_j
+
+    def asleep(self, states: StateArray, hosts: HostIds | slice) -> BoolArray:
+        """Which cells are asleep."""
+        return np.asarray(states == self.sleep_pstate[hosts])
+
+    def energy_j(
+        self,
+        states: StateArray,
+        was_asleep: BoolArray,
+        hosts: HostIds | slice,
+        dt_s: FloatArray,
+        idle: BoolArray | None = None,
+    ) -> FloatArray:
+        """Energy of each cell, J: [L, n] (Eq. 3.18 to 3.21).
+
+        ``states`` and ``was_asleep`` (the step before) are [L, n], columns in the order of ``hosts``; all
+        steps but the first are equally long. A transition stands at the beginning of its step.
+        ``idle`` marks cells without a job; they count at idle power where the powers say so.
+        """
+        place = self._row_of[hosts] + states
+        place += np.multiply(was_asleep, self._width, dtype=np.int32)
+        if self.idle_power and idle is not None:
+            place += np.multiply(idle, 2 * self._width, dtype=np.int32)
+        energy_j = np.asarray(self._table(dt_s[-1:], whole=len(dt_s) > 1)[place])
+        if len(dt_s) and dt_s[0] != dt_s[-1]:
+            energy_j[0] = self._table(dt_s[:1]).take(place[0])
+        return energy_j
+
+    def cell_j(self, states: StateArray, was_asleep: BoolArray, hosts: HostIds, dt_s: float) -> FloatArray:
+        """Energy of single cells of whole steps, J: all arguments side by side."""
+        place = self._row_of[hosts] + states + np.multiply(was_asleep, self._width, dtype=np.int32)
+        return np.asarray(self._table(np.array([dt_s]), whole=True)[place])
+
+    def most_saved_j(self, dt_s: float) -> FloatArray:
+        """No less than what a step of sleep may save of each server's energy, J: [N]."""
+        most_j = [
+            max(max(on_w) - sleep_w, 0.0) * dt_s + falling_j + waking_j if on_w else 0.0
+            for on_w, sleep_w, falling_j, waking_j in self._sleepers
+        ]
+        return np.array(most_j)[self.power.kind_of]
+
+    def rows_to_break_even(self, dt_s: float) -> int:
+        """As many steps in a row, or fewer, are always worth sleeping through, whatever the kind."""
+        rows = 1
+        for on_w, sleep_w, falling_j, waking_j in self._sleepers:
+            if on_w:
+                saved_j = (min(on_w) - sleep_w) * dt_s
+                rows = max(rows, int((falling_j + waking_j) / saved_j) + 1 if saved_j > 0.0 else _NEVER)
+        return rows
+
+    def _table(self, dt_s: FloatArray, *, whole: bool = False) -> FloatArray:
+        """The table of steps of this length; that of whole steps and the last of others are kept."""
+        length_s = float(dt_s.sum())
+        if length_s != self._lengths_s[whole]:
+            self._lengths_s[whole], self._tables[whole] = length_s, self._cell_energies_j(length_s)
+        return self._tables[whole]
+
+    def _cell_energies_j(self, dt_s: float) -> FloatArray:
+        """Energies of all cells of one length, J: by kind, idle or not, asleep before or not, P-state."""
+        power, kinds = self.power, np.arange(len(self._sleep_of_kind))[:, None, None, None]
+        idle, was_asleep = np.array([False, True])[:, None, None], np.array([False, True])[:, None]
+        asleep = np.arange(self._width) == self._sleep_of_kind[kinds]
+        on_w = np.where(idle, power.idle_w[:, None, None, :], power.full_w[:, None, None, :])
+        steady_w = np.where(asleep, power.sleep_w[kinds], on_w)
+        waking_s = np.where(was_asleep & ~asleep, np.minimum(power.on_s[kinds], dt_s), 0.0)
+        falling_s = np.where(asleep & ~was_asleep, np.minimum(power.off_s[kinds], dt_s), 0.0)
+        energy_j: FloatArray = (
+            steady_w * (dt_s - waking_s - falling_s)
+            + waking_s * power.on_w[kinds]
+            + falling_s * power.off_w[kinds]
+        )
+        return energy_j.ravel()
+
+
+def shifted(rows: BoolArray, first: BoolArray) -> BoolArray:
+    """The rows one step earlier: ``first`` before them, the last left out."""
+    return np.concatenate([first[None, :], rows[:-1]])
+
+
+def kept_on(states: StateArray, asleep: BoolArray, before: StateArray) -> StateArray:
+    """Fill sleeping cells with the state of the step before (2a); ``before`` stands before row 0."""
+    rows = np.concatenate([before[None, :], states])
+    awake = np.concatenate([np.ones((1, states.shape[1]), dtype=np.bool_), ~asleep])
+    source = np.maximum.accumulate(np.where(awake, np.arange(len(rows))[:, None], 0), axis=0)
+    return np.take_along_axis(rows, source, axis=0)[1:]
+
+
+def sleep_savings_j(
+    cells: CellPowers,
+    states: StateArray,
+    before_asleep: BoolArray,
+    hosts: HostIds | slice,
+    dt_s: FloatArray,
+    idle: BoolArray,
+) -> FloatArray:
+    """What putting ``idle`` cells to sleep in rows 0 to k saves, for every k: [L, n], J.
+
+    Net of the transitions, that of waking again after row k among them (none after the last row).
+    """
+    old = cells.asleep(states, hosts)
+    new = old | idle
+    old_j = cells.energy_j(states, shifted(old, before_asleep), hosts, dt_s, idle)
+    slept = np.where(idle, cells.sleep_pstate[hosts], states)
+    new_j = cells.energy_j(slept, shifted(new, before_asleep), hosts, dt_s)
+    saved_j: FloatArray = np.cumsum(old_j - new_j, axis=0)
+    again_j = cells.energy_j(states[1:], new[:-1], hosts, dt_s[1:], idle[1:])
+    saved_j[:-1] += old_j[1:] - again_j
+    return saved_j
+
+
+def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -> BoolArray:
+    """The idle cells less the runs whose sleep as a whole saves nothing (`sleep_savings_j` says).
+
+    Whole steps pay for themselves from ``break_even`` in a row on: where that is one, only what is left
+    of the present step can be too short, and only it is looked at.
+    """
+    if break_even <= 1:
+        poor = idle[0] & (saved_j[0] <= 0.0)
+        if len(idle) > 1:
+            poor &= ~idle[1]
+        if not poor.any():
+            return idle
+        good = idle.copy()
+        good[0] &= ~poor
+        return good
+    hosts, starts, ends = idle_runs(idle)
+    if not len(hosts):
+        return idle
+    before_j = np.where(starts > 0, saved_j[np.maximum(starts - 1, 0), hosts], 0.0)
+    poor = saved_j[ends, hosts] - before_j <= 0.0
+    if not poor.any():
+        return idle
+    edges = np.zeros((len(idle) + 1, idle.shape[1]), dtype=np.int8)
+    np.add.at(edges, (starts[poor], hosts[poor]), 1)
+    np.add.at(edges, (ends[poor] + 1, hosts[poor]), -1)
+    return np.asarray(idle & (np.cumsum(edges, axis=0)[:-1] == 0))
+
+
+def idle_runs(
+    idle: BoolArray,
+) -> tuple[IndexArray, IndexArray, IndexArray]:
+    """Maximal runs of marked rows: (column, first row, last row) of each, by column and row."""
+    padded = np.zeros((idle.shape[1], len(idle) + 2), dtype=np.int8)
+    padded[:, 1:-1] = idle.T
+    change = np.diff(padded, axis=1)
+    hosts, starts = np.nonzero(change == 1)
+    ends = np.nonzero(change == -1)[1] - 1
+    return hosts, starts, ends
+
+
+class Ladder:
+    """Speeds and their neighbours by kind and P-state; for P-states that do not compute, they stay."""
+
+    def __init__(self, platform: Platform) -> None:
+        """Sort each kind's computing P-states by speed."""
+        kinds = platform.kinds
+        width = max((kind.pstates for kind in kinds), default=1)
+        self._kind_of = platform.kind_of
+        self._speed_flops = np.zeros((len(kinds), width))
+        self._full_w = np.zeros((len(kinds), width))
+        self._faster = np.tile(np.arange(width, dtype=np.int8), (len(kinds), 1))
+        self._thriftier = self._faster.copy()
+        self.thriftiest = np.zeros(platform.size, dtype=np.int8)
+        """P-state of least energy per flop (the faster of equals), by host."""
+        self.reference_flops = np.zeros(platform.size)
+        """F': the speed that a walltime is taken to stand for, by host (Eq. 3.29)."""
+        self.rising = True
+        """Whether a faster P-state never draws less than the next slower one."""
+        for row, kind in enumerate(kinds):
+            self._fill(row, kind)
+            mine = platform.kind_of == row
+            self.thriftiest[mine] = min(
+                kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p])
+            )
+            self.reference_flops[mine] = kind.reference_speed_flops
+
+    def _fill(self, row: int, kind: ServerKind) -> None:
+        for pstate in kind.computing:
+            self._speed_flops[row, pstate] = kind.speeds_flops[pstate]
+            self._full_w[row, pstate] = kind.full_w[pstate]
+        by_speed = sorted(kind.computing, key=lambda p: (kind.speeds_flops[p], -p))
+        for slow, fast in itertools.pairwise(by_speed):
+            self._faster[row, slow] = fast
+            self.rising &= kind.full_w[slow] <= kind.full_w[fast]
+            if _joules_per_flop(kind, slow) < _joules_per_flop(kind, fast):
+                self._thriftier[row, fast] = slow
+
+    def faster(self, hosts: HostIds, pstates: StateArray) -> StateArray:
+        """The next faster P-state of each of ``hosts``; the same one at the top."""
+        return self._faster[self._kind_of[hosts], pstates]
+
+    def thriftier(self, hosts: HostIds, pstates: StateArray) -> StateArray:
+        """The next slower P-state where it needs less energy per flop; else the same one."""
+        return self._thriftier[self._kind_of[hosts], pstates]
+
+    def speed_flops(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
+        """Speed of one core in these P-states, flops/s; 0 where they do not compute."""
+        speeds: FloatArray = self._speed_flops[self._kind_of[hosts], pstates]
+        return speeds
+
+    def full_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
+        """Full power in these P-states, W; 0 where they do not compute."""
+        watts: FloatArray = self._full_w[self._kind_of[hosts], pstates]
+        return watts
+
+    def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
+        """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""
+        kinds = self._kind_of[hosts]
+        longer = self._speed_flops[kinds, old] / self._speed_flops[kinds, new]
+        saved_w: FloatArray = self._full_w[kinds, old] - longer * self._full_w[kinds, new]
+        return saved_w
+
+
+def _joules_per_flop(kind: ServerKind, pstate: int) -> float:
+    return kind.full_w[pstate] / kind.speeds_flops[pstate]

@@ -1,0 +1,363 @@
+"""BEASY's compensation of a shortage: servers are lowered around the violation step (Section IV-C).
+
+Each of the paper's four orders is a row of actions, of which as few as reach the target are taken. The
+actions are laid out as cells side by side, so that "how far do the first m of them get?" is one sum by row
+and one projection, and m is found by bisection; and they are made in pieces, as most steps need few.
+
+Where BEASY spends a surplus: faster running jobs, then servers for waiting ones (Section IV-C).
+
+Nearly all running jobs have nothing to gain at a step: they are at full speed, or the next faster one
+costs more than there is. Both are seen for all jobs at once, so that only the others are looked at one
+by one. A change that is paid for is projected through the battery only where it matters: a joule of demand
+takes no more than a fixed amount out of the battery's later levels, so that the levels of the last
+projection, less that for all that was spent since, are a floor for what the levels are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
+from beasy_sched.model.hosts import HostIds
+from beasy_sched.policies.beasy.cells import CellPowers, Ladder, idle_runs, shifted
+from beasy_sched.policies.beasy.compensation import JobTable, Rest, RunningJob, compensation_j
+
+_RUNS_A_PIECE: Final = 64
+
+
+@dataclass(frozen=True)
+class _Actions:
+    """Actions in their order, each a few cells: new states, and what they save in their rows."""
+
+    action: IntArray
+    """The action that each cell belongs to, ascending."""
+    rows: IntArray
+    hosts: HostIds
+    states: StateArray
+    saved_j: FloatArray
+
+    @property
+    def count(self) -> int:
+        """How many actions there are."""
+        return int(self.action[-1]) + 1 if len(self.action) else 0
+
+
+def _expand(counts: IntArray) -> tuple[IntArray, IntArray]:
+    """For actions of so many cells: the action of each cell, and its place among the action's cells."""
+    action = np.repeat(np.arange(len(counts)), counts)
+    return action, np.arange(len(action)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+class Saving:
+    """E_diff < 0: lower idle servers, then those of running jobs, until the target is reached."""
+
+    def __init__(self, rest: Rest, cells: CellPowers, ladder: Ladder, violation: int) -> None:
+        """``violation`` is the row with the most predicted curves below SoC_min, the last if none."""
+        self.rest, self.cells, self.ladder = rest, cells, ladder
+        self.violation = min(violation, len(rest.states) - 1)
+
+    @property
+    def enough(self) -> bool:
+        """Whether the projected level at the end has reached the target."""
+        return self.rest.diff_j >= -self.rest.tolerance_j
+
+    def lower(self, jobs: Sequence[RunningJob]) -> None:
+        """Go through the four orders of the paper; at last, speeds below what walltimes ask for."""
+        rows, at = len(self.rest.states), self.violation
+        forward, backward = np.arange(at, rows), np.arange(at - 1, -1, -1)
+        if self.enough or self._sleep_idle(0, at + 1, backward=True):
+            return
+        if self._sleep_idle(at + 1, rows, backward=False) or not jobs:
+            return
+        for in_time in (True, False):
+            slowing = _Slowing(self, jobs, in_time=in_time)
+            if slowing.go(forward) or slowing.again().go(backward):
+                return
+
+    # --- idle servers ---------------------------------------------------------------------------------
+
+    def _sleep_idle(self, first: int, end: int, *, backward: bool) -> bool:
+        """Put idle servers to sleep in whole runs of rows, the rows nearest to the violation first."""
+        rest, cells = self.rest, self.cells
+        states = rest.states[first:end]
+        idle = (states != cells.sleep_pstate) & (cells.sleep_pstate >= 0)
+        idle &= np.arange(first, end)[:, None] >= rest.reserved_until
+        hosts, starts, ends = idle_runs(idle)
+        order = np.lexsort((-hosts, -ends)) if backward else np.lexsort((-hosts, starts))
+        size = _RUNS_A_PIECE
+        while len(order):
+            piece, order = order[:size], order[size:]
+            if self.take(self._sleeping(hosts[piece], first + starts[piece], first + ends[piece])):
+                return True
+            size *= 4
+        return False
+
+    def _sleeping(self, hosts: HostIds, starts: IntArray, ends: IntArray) -> _Actions:
+        """Sleep in these runs of rows; what saves nothing, the waking after it counted in, is left out."""
+        rest, cells, dt_s = self.rest, self.cells, float(self.rest.dt_s[-1])
+        lengths = ends - starts + 1
+        counts = lengths + (ends + 1 < len(rest.states))  # waking again falls into the row after the run
+        action, offset = _expand(counts)
+        row, host = starts[action] + offset, hosts[action]
+        old, asleep = rest.states[row, host], cells.sleep_pstate[host]
+        was = np.where(row > 0, rest.states[row - 1, host] == asleep, rest.now_asleep[host])
+        new = np.where(offset < lengths[action], asleep, old)
+        saved_j = cells.cell_j(old, was, host, dt_s) - cells.cell_j(new, was | (offset > 0), host, dt_s)
+        worth = np.bincount(action, saved_j, len(counts)) > 0.0
+        stay = worth[action]
+        number = (np.cumsum(worth) - 1)[action]
+        return _Actions(number[stay], row[stay], host[stay], new[stay], saved_j[stay])
+
+    # --- as few actions as reach the target ---------------------------------------------------------------
+
+    def take(self, actions: _Actions) -> bool:
+        """Carry out as few of the first actions as reach the target, all of them if none do."""
+        rest, low, high = self.rest, 0, actions.count
+        target_j = rest.battery.target_j - rest.tolerance_j
+        reached = self._end_j(actions, high) >= target_j
+        while reached and low < high:
+            middle = (low + high) // 2
+            if self._end_j(actions, middle) >= target_j:
+                high = middle
+            else:
+                low = middle + 1
+        cells = slice(0, int(np.searchsorted(actions.action, high)))
+        rest.states[actions.rows[cells], actions.hosts[cells]] = actions.states[cells]
+        rest.demand_j -= self._saved_j(actions, cells)
+        return reached
+
+    def _end_j(self, actions: _Actions, count: int) -> float:
+        cells = slice(0, int(np.searchsorted(actions.action, count)))
+        return float(self.rest.levels_j(-self._saved_j(actions, cells))[-1])
+
+    def _saved_j(self, actions: _Actions, cells: slice) -> FloatArray:
+        rows, saved_j = actions.rows[cells], actions.saved_j[cells]
+        return np.bincount(rows, saved_j, len(self.rest.states)).astype(np.float64)
+
+
+class _Slowing:
+    """Gives running jobs the next thriftier P-state, row by row, again and again.
+
+    With ``in_time``, never so slow that the estimated remaining work does not end by the walltime
+    (Eq. 3.28).
+    """
+
+    def __init__(self, saving: Saving, jobs: Sequence[RunningJob], *, in_time: bool) -> None:
+        self.saving, self.in_time = saving, in_time
+        self.rest, self.ladder = saving.rest, saving.ladder
+        self.table = table = JobTable(jobs)
+        dt_s = self.rest.dt_s
+        starts_s = np.cumsum(dt_s) - dt_s
+        rows = int(np.searchsorted(starts_s, float(table.left_s.max())))
+        self.lengths_s = np.clip(table.left_s - starts_s[:rows, None], 0.0, dt_s[:rows, None])
+        """How long each job runs in each row at most: [rows, jobs]."""
+        self.again()
+
+    def again(self) -> _Slowing:
+        """Begin anew from the states as they are."""
+        table, rows = self.table, len(self.lengths_s)
+        self.states = self.rest.states[:rows, table.hosts]
+        self.spare_flops = np.full(len(table.first), np.inf)
+        if self.in_time and rows:
+            speeds = self._speeds(self.states)
+            beyond_s = np.maximum(table.left_s - float(self.rest.dt_s.sum()), 0.0)
+            able = (speeds * self.lengths_s).sum(axis=0) + speeds[-1] * beyond_s
+            self.spare_flops = able - table.remaining_flops
+        return self
+
+    def go(self, order: IndexArray) -> bool:
+        """Go through the rows in this order, a P-state at a time; whether the target is reached."""
+        order = order[order < len(self.lengths_s)]
+        while True:
+            new = self.ladder.thriftier(self.table.hosts, self.states)
+            changes = new != self.states
+            some = np.logical_or.reduceat(changes, self.table.first, axis=1) if changes.any() else None
+            if some is None:
+                return False
+            lost_flops = (self._speeds(self.states) - self._speeds(new)) * self.lengths_s
+            at, jobs = np.nonzero((some & (self.lengths_s > 0.0))[order])
+            rows, jobs = self._affordable(order[at], jobs, lost_flops)
+            if not len(rows):
+                return False
+            if self.saving.take(self._actions(rows, jobs, new, changes)):
+                return True
+            chosen = np.zeros(some.shape, dtype=np.bool_)
+            chosen[rows, jobs] = True
+            self.states = np.where(chosen[:, self.table.job_of], new, self.states)
+
+    def _speeds(self, states: StateArray) -> FloatArray:
+        return self.table.least(self.ladder.speed_flops(self.table.hosts, states))
+
+    def _affordable(
+        self, rows: IntArray, jobs: IntArray, lost_flops: FloatArray
+    ) -> tuple[IntArray, IntArray]:
+        """Those changes, in their order, that leave each job the work that it must be able to do."""
+        chosen, spare = [], self.spare_flops.tolist()
+        for place, (job, lost) in enumerate(zip(jobs.tolist(), lost_flops[rows, jobs].tolist(), strict=True)):
+            if lost <= spare[job]:
+                spare[job] -= lost
+                chosen.append(place)
+        self.spare_flops = np.array(spare)
+        return rows[chosen], jobs[chosen]
+
+    def _actions(self, rows: IntArray, jobs: IntArray, new: StateArray, changes: BoolArray) -> _Actions:
+        """One action a row and job: all its hosts; what they save is put down with the first of them."""
+        table = self.table
+        counts = np.diff(np.append(table.first, len(table.hosts)))[jobs]
+        action, offset = _expand(counts)
+        row, place = rows[action], table.first[jobs][action] + offset
+        old = self.states[row, place]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            saved_w = self.ladder.saved_w(table.hosts[place], old, new[row, place])
+        saved_j = np.where(changes[row, place], saved_w * self.lengths_s[rows, jobs][action], 0.0)
+        return _Actions(action, row, table.hosts[place], new[row, place], saved_j)
+
+
+_ROUNDING_J = 1e-3
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A waiting job: hosts, and rows that it takes from now on, the waking included."""
+
+    res: int
+    rows: int
+
+
+class Spending:
+    """E_diff > 0: speed up running jobs, then wake servers for waiting ones; keep what remains."""
+
+    def __init__(self, rest: Rest, cells: CellPowers, ladder: Ladder) -> None:
+        """Find what may be spent: E_comp, and no more than the battery can lose before the end."""
+        self.rest, self.cells, self.ladder = rest, cells, ladder
+        self._floor_j = rest.levels_j()
+        """No more than the level at the end of each row."""
+        battery = rest.battery
+        self._lost_a_joule = max(battery.charge_efficiency, battery.drawn_per_delivered())
+        comp_j = compensation_j(battery, float(self._floor_j[-1]) - battery.target_j)
+        self.left_j = max(0.0, min(comp_j, float(self._floor_j.min()) - battery.min_j))
+        """What may still be spent, J."""
+
+    def speed_up(self, jobs: Sequence[RunningJob]) -> None:
+        """Raise the P-states of running jobs to their expected end; closest to the walltime first."""
+        if not jobs:
+            return
+        table = JobTable(jobs)
+        speeds = self.ladder.speed_flops(table.hosts, self.rest.states[0, table.hosts])
+        needed_s = table.needed_s(speeds)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slack = np.where(table.left_s > 0.0, 1.0 - needed_s / table.left_s, -np.inf)
+        prices_j = self._prices_j(table)
+        for place in np.argsort(slack, kind="stable").tolist():
+            if self.left_j <= self.rest.tolerance_j:
+                return
+            if prices_j[place] <= self.left_j + _ROUNDING_J:
+                while self.left_j > self.rest.tolerance_j and self._raise(jobs[place]):
+                    pass
+
+    def _prices_j(self, table: JobTable) -> FloatArray:
+        """No more than what the next faster P-state costs each job to its expected end, J.
+
+        Infinite for jobs that are at full speed to that end.
+        """
+        rest, ladder, hosts = self.rest, self.ladder, table.hosts
+        first = ladder.faster(hosts, rest.states[0, hosts])
+        needed_s = table.needed_s(ladder.speed_flops(hosts, first))
+        ends = np.minimum(rest.expected_rows(table.left_s, needed_s), len(rest.states))
+        states = rest.states[: int(ends.max()), hosts]
+        counts = np.arange(len(states))[:, None] < ends[table.job_of]
+        faster = ladder.faster(hosts, states)
+        extra_w = np.where(counts, ladder.full_w(hosts, faster) - ladder.full_w(hosts, states), 0.0)
+        prices_j = table.total(extra_w.sum(axis=0)) * float(rest.dt_s[0])
+        unsure = (self.cells.asleep(states, hosts) & counts).any(axis=0)  # a step spent waking costs less
+        if not ladder.rising or unsure.any():
+            prices_j[np.logical_or.reduceat(unsure, table.first) | (not ladder.rising)] = -np.inf
+        rises = ((faster != states) & counts).any(axis=0)
+        return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
+
+    def wake(self, wishes: Iterable[Wish], idle: int, asleep: HostIds) -> None:
+        """Wake servers for waiting jobs, thriftiest P-state, while that can be paid for.
+
+        ``idle`` servers are on without a job; ``asleep`` are those that may be woken.
+        """
+        order = np.lexsort((asleep, self._joules_per_flop(asleep)))
+        asleep = asleep[order]
+        for wish in wishes:
+            if not idle and not len(asleep):
+                return
+            missing = max(wish.res - idle, 0)
+            if missing > len(asleep) or wish.rows > len(self.rest.states):
+                continue
+            chosen = asleep[:missing]
+            if missing and not self._pay(chosen, wish.rows, self._woken(chosen, wish.rows)):
+                return
+            idle, asleep = idle + missing - wish.res, asleep[missing:]
+
+    def _raise(self, job: RunningJob) -> bool:
+        """Try the next faster P-state from now to the expected end."""
+        hosts, rest = job.hosts, self.rest
+        first = self.ladder.faster(hosts, rest.states[0, hosts])
+        table = JobTable([job])
+        needed_s = table.needed_s(self.ladder.speed_flops(hosts, first))
+        end = min(int(rest.expected_rows(table.left_s, needed_s)[0]), len(rest.states))
+        rows = rest.states[:end, hosts]
+        faster = np.where(self.cells.asleep(rows, hosts), rows, self.ladder.faster(hosts, rows))
+        if not end or np.array_equal(faster, rows):
+            return False
+        return self._pay(hosts, end, faster)
+
+    def _woken(self, hosts: HostIds, end: int) -> StateArray:
+        rows = self.rest.states[:end, hosts]
+        asleep = self.cells.asleep(rows, hosts)
+        return np.where(asleep, self.ladder.thriftiest[hosts], rows)
+
+    def _joules_per_flop(self, hosts: HostIds) -> FloatArray:
+        best = self.ladder.thriftiest[hosts]
+        joules: FloatArray = self.ladder.full_w(hosts, best) / self.ladder.speed_flops(hosts, best)
+        return joules
+
+    def _pay(self, hosts: HostIds, end: int, columns: StateArray) -> bool:
+        """Make a change if it can be paid for and the battery stays where it should."""
+        rest, rows = self.rest, slice(0, end + 1)
+        extra_j = column_change_j(rest, self.cells, hosts, end, columns)
+        cost_j = float(extra_j.sum())
+        if cost_j > self.left_j + self.rest.tolerance_j:
+            return False
+        floor_j = self._floor_j - self._lost_a_joule * np.cumsum(np.maximum(extra_j, 0.0))
+        if not self._suffices(floor_j):
+            floor_j = rest.levels_j(extra_j)
+            if not self._suffices(floor_j):
+                return False
+        self._floor_j = floor_j
+        rest.states[:end, hosts] = columns
+        rest.demand_j[rows] += extra_j[rows]
+        self.left_j -= max(cost_j, 0.0)
+        return True
+
+    def _suffices(self, levels_j: FloatArray) -> bool:
+        """Whether the target is reached, and SoC_min kept on the way."""
+        battery = self.rest.battery
+        reached = levels_j[-1] >= battery.target_j - self.rest.tolerance_j
+        return bool(reached and levels_j.min() >= battery.min_j - self.rest.tolerance_j)
+
+
+def column_change_j(
+    rest: Rest, cells: CellPowers, hosts: HostIds, end: int, columns: StateArray
+) -> FloatArray:
+    """What new states of ``hosts`` in rows 0 to ``end`` - 1 add to each row's energy, J: [L]."""
+    rows = slice(0, end + 1)
+    old = rest.states[rows, hosts]
+    new = old.copy()
+    new[:end] = columns
+    before, dt_s = rest.now_asleep[hosts], rest.dt_s[rows]
+    energies = [
+        cells.energy_j(states, shifted(cells.asleep(states, hosts), before), hosts, dt_s)
+        for states in (new, old)
+    ]
+    extra_j = np.zeros(len(rest.states))
+    extra_j[rows] = (energies[0] - energies[1]).sum(axis=1)
+    return extra_j

@@ -1,0 +1,122 @@
+"""Workload-reactive: servers follow the queue, whatever the power.
+
+Power-reactive: as many servers on as the arriving power feeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, Facts
+from beasy_sched.engine.policy import Policy
+from beasy_sched.engine.view import View
+from beasy_sched.model.hosts import HostIds
+from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_ON
+from beasy_sched.policies.easy import (
+    EasyPass,
+    FactDict,
+    break_even_s,
+    hosts_wanted,
+    largest_slowdown,
+    sleep,
+    smallest_size,
+    wake,
+    wake_for_queue,
+)
+from beasy_sched.units import TIME_TOLERANCE_S
+
+
+class WorkloadReactive(Policy):
+    """Wakes servers for queued jobs at once, at full speed; lets idle ones sleep after T_wait (Eq. 2.9)."""
+
+    name = "workload-reactive"
+    summary = "EASY; wakes servers for waiting jobs at once, lets them sleep after an idle time"
+
+    def begin(self, view: View) -> None:
+        """Work out each server's T_wait."""
+        wait_s = np.array([break_even_s(kind) for kind in view.platform.kinds])
+        self._wait_s = wait_s[view.platform.kind_of]
+
+    def schedule(self, view: View) -> Sequence[Action]:
+        """Start what EASY starts, wake for the rest, let the long idle sleep."""
+        easy = EasyPass(view)
+        easy.run_heads(largest_slowdown)
+        easy.backfill(smallest_size)
+        wanted = hosts_wanted(view, sum(job.res for job in easy.started))
+        actions = [*easy.actions, *wake_for_queue(view, wanted, easy.free)]
+        if view.power_actions_allowed:
+            actions += self._let_sleep(view, easy, spare=easy.free - wanted)
+        return actions
+
+    def _idle_facts(self, view: View, hosts: HostIds) -> Facts:
+        """How long the ``hosts`` have been idle at least, and how long they had to be at most."""
+        if not len(hosts):
+            return NO_FACTS
+        idle_s = view.now - float(np.max(view.state_since_s[hosts]))
+        return {"idle_s": idle_s, "t_wait_s": float(self._wait_s[hosts].max())}
+
+    def _let_sleep(self, view: View, easy: EasyPass, spare: int) -> list[Action]:
+        """Put up to ``spare`` servers to sleep that were idle for T_wait; ask for a call for the next."""
+        idle = np.flatnonzero(easy.free_mask() & (view.host_state == IDLE))
+        if spare <= 0 or not len(idle):
+            return []
+        due_s = view.state_since_s[idle] + self._wait_s[idle]
+        ripe = idle[due_s <= view.now + TIME_TOLERANCE_S]
+        chosen = ripe[::-1][:spare][::-1]
+        actions = sleep(view, chosen, "idle for T_wait", self._idle_facts(view, chosen))
+        later = due_s[due_s > view.now + TIME_TOLERANCE_S]
+        if len(later) and np.isfinite(later.min()):
+            actions.append(CallAt(float(later.min())))
+        return actions
+
+
+class PowerReactive(Policy):
+    """At each step turns on as many servers as the renewable power feeds, running ones first.
+
+    The battery serves running jobs when production falls short, and never turns on more.
+    """
+
+    name = "power-reactive"
+    summary = "EASY on as many servers as the arriving renewable power feeds"
+    needs_power = True
+
+    def power_actions(self, view: View) -> Sequence[Action]:
+        """Feed the busy servers, then as many others as the rest of the power carries at full load."""
+        assert view.budget is not None
+        if not view.power_actions_allowed:
+            return ()
+        state, power = view.host_state, view.power_model
+        kinds, hosts = view.platform.kind_of, np.arange(view.platform.size)
+        busy = state == BUSY
+        out = (state == IDLE) & np.logical_not(view.available)
+        fixed_w = (
+            power.full_w[kinds, view.pstate][busy].sum()
+            + power.idle_w[kinds, view.pstate][out].sum()
+            + power.sleep_w[kinds][~(busy | out)].sum()
+        )
+        ready = ((state == IDLE) | (state == SWITCHING_ON)) & view.available
+        asleep = state == ASLEEP
+        candidates = np.concatenate([hosts[ready], hosts[asleep & view.available]])
+        pstates = np.where(asleep, np.array([k.fastest for k in view.platform.kinds])[kinds], view.pstate)
+        each_w = power.full_w[kinds, pstates][candidates] - power.sleep_w[kinds][candidates]
+        fed = int(np.searchsorted(np.cumsum(each_w), view.budget.renew_w - fixed_w, side="right"))
+        chosen, others = candidates[:fed], candidates[fed:]
+        to_sleep = others[state[others] != ASLEEP]
+        to_wake = chosen[state[chosen] == ASLEEP]
+        why: FactDict = {
+            "renewable_w": view.budget.renew_w,
+            "taken_w": float(fixed_w),
+            "hosts_busy": int(np.count_nonzero(busy)),
+            "hosts_fed": fed,
+        }
+        actions = sleep(view, np.sort(to_sleep), "not fed by the arriving power", why)
+        return actions + wake(view, np.sort(to_wake), "fed by the arriving power", why)
+
+    def schedule(self, view: View) -> Sequence[Action]:
+        """Start what EASY starts on the servers that are on."""
+        easy = EasyPass(view)
+        easy.run_heads(largest_slowdown)
+        easy.backfill(smallest_size)
+        return easy.actions

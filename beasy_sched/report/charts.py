@@ -1,0 +1,527 @@
+"""Charts of a run's energy: the power balance, levels of the storages, demand against the plan.
+
+Quantities that change at instants: counted from changes, thinned without changing their sums.
+
+Rectangles of a Gantt chart: jobs and server states as ranges of servers over time.
+
+Charts of a run's jobs and servers: the Gantt chart, the queue, servers by state.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.errors import InputError
+from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.plan.plan import Plan
+from beasy_sched.plan.predictions import predict_window
+from beasy_sched.plan.store import PlanStore
+from beasy_sched.report.chart import MOST_POINTS, Absent, Chart, TimeChart, power_unit
+from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, Ending, Jobs, RunData
+
+
+@dataclass(frozen=True)
+class StepCurve:
+    """A value (row i of ``values``, of shape (n,) or (n, k)) from each time to the next; n times, rising."""
+
+    times_s: FloatArray
+    values: FloatArray
+
+    def mean_over(self, edges_s: FloatArray) -> StepCurve:
+        """The time-weighted means between ``edges_s``: sums over time stay what they were.
+
+        Before the first time the value is 0; after the last it stays.
+        """
+        values = self.values.reshape(len(self.times_s), -1)
+        lengths_s = np.diff(self.times_s)[:, None]
+        sums = np.vstack([np.zeros(values.shape[1]), np.cumsum(values[:-1] * lengths_s, axis=0)])
+        at = np.searchsorted(self.times_s, edges_s, "right") - 1
+        since_s = np.where(at >= 0, edges_s - self.times_s[at], 0.0)[:, None]
+        reached = np.where(at[:, None] >= 0, sums[at] + values[at] * since_s, 0.0)
+        means = np.diff(reached, axis=0) / np.diff(edges_s)[:, None]
+        return StepCurve(edges_s[:-1], means.reshape(-1, *self.values.shape[1:]))
+
+    def thinned(self, end_s: float, most: int) -> StepCurve:
+        """Itself where it has at most ``most`` times, means over that many equal spans elsewhere."""
+        if len(self.times_s) <= most or end_s <= self.times_s[0]:
+            return self
+        return self.mean_over(np.linspace(self.times_s[0], end_s, most + 1))
+
+
+def count_changes(times_s: FloatArray, changes: FloatArray) -> StepCurve:
+    """Add up ``changes`` in the order of their times; several at one time count as one."""
+    at, place = np.unique(times_s, return_inverse=True)
+    return StepCurve(at, np.cumsum(np.bincount(place, weights=changes, minlength=len(at))))
+
+
+def last_of_each_time(times_s: FloatArray, values: FloatArray) -> StepCurve:
+    """Keep the last row of each time; the times must not fall."""
+    last = np.append(np.diff(times_s) > 0, True) if len(times_s) else np.zeros(0, bool)
+    return StepCurve(times_s[last], values[last])
+
+
+SOURCES: Final = {
+    "renewable_w": ("production (sun, wind)", "production"),
+    "discharge_w": ("battery discharge", "battery"),
+    "fuel_cell_w": ("fuel cell", "hydrogen"),
+    "unserved_w": ("unserved", "unserved"),
+}
+"""Where power comes from: columns of the energy trace, with name and colour."""
+USES: Final = {
+    "demand_w": ("demand of the servers", "demand"),
+    "charge_w": ("battery charge", "battery"),
+    "electrolyzer_w": ("electrolyzer", "hydrogen"),
+    "curtailed_w": ("curtailed", "curtailed"),
+}
+"""Where it goes."""
+
+
+def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
+    """All charts that need the energy trace, or one line that says why there are none."""
+    if run.trace is None or not len(run.trace):
+        why = (
+            "the run has no energy_trace.csv, or an empty one"
+            if run.trace is None
+            else "no step of the site was settled"
+        )
+        return [Absent("Power balance, state of charge", f"{why} (runs with --site write one)")]
+    return [
+        power_balance(run, prefix),
+        state_of_charge(run, plans, prefix),
+        *([hydrogen(run, plans, prefix)] if _has_hydrogen(run) else []),
+        *([against_plan(run, prefix)] if "planned_envelope_w" in run.trace.columns else []),
+    ]
+
+
+def step_edges_s(trace: Any) -> FloatArray:
+    """The start of each step, and the end of the last."""
+    starts_s = trace["start_s"].to_numpy(np.float64)
+    return np.append(starts_s, starts_s[-1] + float(trace["duration_s"].iloc[-1]))
+
+
+def powers(trace: Any, columns: list[str]) -> StepCurve:
+    """The mean powers of the steps (W), one column each; thinned where there are very many steps."""
+    values = trace[columns].to_numpy(np.float64)
+    edges_s = step_edges_s(trace)
+    return StepCurve(edges_s[:-1], values).thinned(float(edges_s[-1]), MOST_POINTS)
+
+
+def power_balance(run: RunData, prefix: str) -> Chart:
+    """Sources above zero and uses below, equal in every step."""
+    columns = [c for c in (*SOURCES, *USES) if c in run.trace.columns]
+    curve = powers(run.trace, columns)
+    by_column = dict(zip(columns, curve.values.T, strict=True))
+    total_w = sum((by_column[c] for c in SOURCES if c in by_column), np.zeros(len(curve.times_s)))
+    unit, size_w = power_unit(float(total_w.max()))
+    chart = TimeChart(f"{prefix}-balance", "Power balance", prefix, run.end_s, unit,
+                      f"\u2190 uses\u2003power [{unit}]\u2003sources \u2192", height=330)  # fmt: skip
+    nothing = []
+    for names, stack in ((SOURCES, "sources"), (USES, "uses")):
+        for column, (name, paint) in names.items():
+            values_w = by_column.get(column)
+            if values_w is None or values_w.max() <= 1e-9 * max(1.0, float(total_w.max())):
+                nothing.append(name)
+                continue
+            down = stack == "uses"
+            chart.steps(name, curve.times_s, values_w / size_w, paint, stack=stack, down=down)
+    _same_scale_both_ways(chart, float(total_w.max()) / size_w)
+    if nothing:
+        chart.notes.append(f"Nothing at any time: {', '.join(nothing)}.")
+    _say_thinned(chart, curve, run.trace)
+    return chart.chart()
+
+
+def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
+    """The battery, real and planned, with its limits, dangerous steps and kills."""
+    chart = TimeChart(f"{prefix}-soc", "State of charge", prefix, run.end_s, "%", "state of charge [%]")
+    site = (run.summary or {}).get("site", {})
+    times_s, real_pct = _levels(run.trace, "soc_pct", site.get("soc_start_pct"))
+    if plans is not None:
+        dangerous = dangerous_steps(run, plans)
+        chart.shade(_spans(dangerous, step_edges_s(run.trace)), "danger-shade")
+        chart.notes.append(
+            f"Dangerous steps (shaded; more than half of the plan's nine curves are below the minimum): "
+            f"{int(dangerous.sum()):,} of {len(dangerous):,}."
+        )
+    if "planned_soc_pct" in run.trace.columns:
+        chart.line("planned", *_levels(run.trace, "planned_soc_pct", None), "planned", dash="dash")
+    chart.line("real", times_s, real_pct, "battery")
+    for name, value in _battery_limits(site, plans).items():
+        chart.limit(name, value, "ink-soft" if name == "target" else "limit")
+    _mark_kills(chart, run, times_s, real_pct)
+    chart.y_axis(range=[0, 102])
+    return chart.chart()
+
+
+def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
+    """The hydrogen in the tank, real and planned."""
+    chart = TimeChart(f"{prefix}-hydrogen", "Hydrogen in the tank", prefix, run.end_s, "kg", "hydrogen [kg]")
+    if "planned_hydrogen_kg" in run.trace.columns:
+        chart.line("planned", *_levels(run.trace, "planned_hydrogen_kg", None), "planned", dash="dash")
+    chart.line("real", *_levels(run.trace, "hydrogen_kg", None), "hydrogen")
+    site = (run.summary or {}).get("site", {})
+    if "hydrogen_final_kg" in site:
+        chart.limit("target", site["hydrogen_final_kg"] - site["hydrogen_distance_kg"], "ink-soft")
+    tank = None if plans is None else plans[0].storage.hydrogen
+    if tank is not None:
+        chart.limit("tank full", tank.tank_kg)
+    chart.y_axis(rangemode="tozero")
+    return chart.chart()
+
+
+def against_plan(run: RunData, prefix: str) -> Chart:
+    """What the servers drew, beside the demand forecast and what the plan allots to them."""
+    columns = ["demand_w", "planned_load_w", "planned_envelope_w"]
+    curve = powers(run.trace, columns)
+    demand_w, load_w, envelope_w = curve.values.T
+    unit, size_w = power_unit(float(np.nanmax(curve.values)))
+    chart = TimeChart(f"{prefix}-plan", "Demand against the plan", prefix, run.end_s, unit,
+                      f"power [{unit}]")  # fmt: skip
+    chart.steps("demand, real", curve.times_s, demand_w / size_w, "demand")
+    chart.steps("demand, forecast", curve.times_s, load_w / size_w, "forecast", dash="dot")
+    chart.steps("planned for the servers", curve.times_s, envelope_w / size_w, "planned", dash="dash")
+    chart.y_axis(rangemode="tozero")
+    _say_thinned(chart, curve, run.trace)
+    return chart.chart()
+
+
+def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether each step of the trace is dangerous by the plan's predictions, from the window's real level."""
+    edges_s = step_edges_s(run.trace)
+    levels_pct = run.trace["soc_pct"].to_numpy(np.float64)
+    dangerous = np.zeros(len(levels_pct), dtype=bool)
+    for plan in plans:
+        first = int(np.searchsorted(edges_s, plan.start_s - plan.step_s / 2))
+        battery = plan.storage.battery
+        start_j = battery.capacity_j * levels_pct[first - 1] / 100.0 if 0 < first <= len(levels_pct) else None
+        found = predict_window(plan, start_j).dangerous[: len(levels_pct) - first]
+        dangerous[first : first + len(found)] = found
+    return dangerous
+
+
+def _levels(trace: Any, column: str, start: float | None) -> tuple[FloatArray, FloatArray]:
+    """A level at the ends of the steps, with the one at the start where it is known."""
+    edges_s, levels = step_edges_s(trace), trace[column].to_numpy(np.float64)
+    if start is None:
+        return edges_s[1:], levels
+    return edges_s, np.append(start, levels)
+
+
+def _battery_limits(site: dict[str, Any], plans: PlanStore | None) -> dict[str, float]:
+    names = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "target": "soc_target_pct"}
+    battery = None if plans is None else plans[0].storage.battery
+    found = {name: site.get(field, getattr(battery, field, None)) for name, field in names.items()}
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct: FloatArray) -> None:
+    """A cross where jobs were killed, one an instant, at the level of then."""
+    kills = [line for line in run.endings or [] if line.action == "kill" and line.rule != RUN_OVER]
+    if not kills:
+        return
+    at_once: dict[float, list[Ending]] = {}
+    for line in kills:
+        at_once.setdefault(line.time, []).append(line)
+    at_s = np.array([*at_once])
+    chart.marks("kills", at_s, np.interp(at_s, times_s, levels_pct), "killed", symbol="x-thin",
+                texts=[_kill_words(lines) for lines in at_once.values()])  # fmt: skip
+
+
+def _kill_words(lines: list[Ending], shown: int = 5) -> str:
+    names = ", ".join(line.job for line in lines[:shown])
+    more = f" and {len(lines) - shown} more" if len(lines) > shown else ""
+    count = "1 job" if len(lines) == 1 else f"{len(lines)} jobs"
+    return f"{count} killed: {names}{more} ({lines[0].rule})"
+
+
+def _spans(wanted: np.ndarray[Any, np.dtype[np.bool_]], edges_s: FloatArray) -> list[tuple[float, float]]:
+    """The spans of neighbouring steps that are wanted."""
+    turns = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
+    return [(float(edges_s[a]), float(edges_s[b])) for a, b in turns.reshape(-1, 2)]
+
+
+def _same_scale_both_ways(chart: TimeChart, most: float) -> None:
+    """Label powers above and below zero alike, without a sign."""
+    raw = max(most, 1e-9) * 1.05 / 3
+    size = 10.0 ** np.floor(np.log10(raw))
+    spacing = next(s for s in (1 * size, 2 * size, 2.5 * size, 5 * size, 10 * size) if s >= raw)
+    ticks = spacing * np.arange(-3, 4)
+    chart.y_axis(range=[-1.05 * most, 1.05 * most], tickmode="array", tickvals=ticks.tolist(),
+                 ticktext=[f"{abs(tick):g}" for tick in ticks])  # fmt: skip
+
+
+def _say_thinned(chart: TimeChart, curve: StepCurve, trace: Any) -> None:
+    if len(curve.times_s) != len(trace):
+        chart.notes.append(f"Means of {len(trace) / len(curve.times_s):.3g} steps each.")
+
+
+def _has_hydrogen(run: RunData) -> bool:
+    if "hydrogen_final_kg" in (run.summary or {}).get("site", {}):
+        return True
+    return "hydrogen_kg" in run.trace.columns and bool(run.trace["hydrogen_kg"].any())
+
+
+_TO_ON, _TO_SLEEP = -1, -2
+"""How Batsim writes P-states of servers under way."""
+
+
+class ServerState(IntEnum):
+    """What a server does, as the chart tells states apart."""
+
+    ON = 0
+    SLEEPING = 1
+    SWITCHING_ON = 2
+    SWITCHING_OFF = 3
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Rectangles: servers ``low`` to ``high`` (both within), from ``start_s`` to ``end_s``."""
+
+    start_s: FloatArray
+    end_s: FloatArray
+    low: IntArray
+    high: IntArray
+    what: IntArray
+    """Of jobs: the place in `Jobs`. Of states: a `ServerState`."""
+    pstate: IntArray
+    """Of states: the P-state of servers that are on; -1 elsewhere."""
+
+    def __len__(self) -> int:
+        return len(self.start_s)
+
+    def __getitem__(self, place: int) -> tuple[float, float, int, int, int, int]:
+        """One rectangle: start (s), end (s), lowest and highest server, what, P-state."""
+        return (
+            float(self.start_s[place]),
+            float(self.end_s[place]),
+            int(self.low[place]),
+            int(self.high[place]),
+            int(self.what[place]),
+            int(self.pstate[place]),
+        )
+
+
+def job_bars(jobs: Jobs, path: str | os.PathLike[str]) -> Bars:
+    """One rectangle for every range of neighbouring servers of every job that ran.
+
+    ``path`` is for messages. Raises InputError for servers that cannot be read.
+    """
+    place, low, high = [], [], []
+    for job, text in enumerate(jobs.hosts):
+        if not text:
+            continue
+        for first, last in _ranges(text, path, jobs.ids[job]):
+            place.append(job)
+            low.append(first)
+            high.append(last)
+    what = np.array(place, dtype=np.int64)
+    return Bars(
+        jobs.start_s[what],
+        jobs.end_s[what],
+        np.array(low, dtype=np.int64),
+        np.array(high, dtype=np.int64),
+        what,
+        np.full(len(what), -1),
+    )
+
+
+def _ranges(text: str, path: str | os.PathLike[str], what: str) -> list[tuple[int, int]]:
+    """The ranges of ``"0 3-5"``."""
+    try:
+        return HostSet.ranges(text)
+    except ValueError as error:
+        raise InputError(
+            path, f"{what}: cannot read the servers {shortened(text)!r}, expected such as '0 3-5': {error}"
+        ) from None
+
+
+def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Bars:
+    """The states of all servers up to ``end_s``, from Batsim's table of P-state changes.
+
+    A server that was switching off sleeps in the P-state that it reaches, until it is switched on again.
+    """
+    hosts, times_s, pstates = _by_host(changes, path)
+    first = np.append(True, hosts[1:] != hosts[:-1]) if len(hosts) else np.zeros(0, bool)
+    before = np.where(first, 0, np.append(0, pstates[:-1])) if len(hosts) else pstates
+    state = np.full(len(hosts), ServerState.ON.value)
+    state[(pstates >= 0) & (before == _TO_SLEEP)] = ServerState.SLEEPING
+    state[pstates == _TO_ON] = ServerState.SWITCHING_ON
+    state[pstates == _TO_SLEEP] = ServerState.SWITCHING_OFF
+    until_s = np.append(times_s[1:], end_s) if len(hosts) else times_s
+    until_s = np.where(np.append(first[1:], True), end_s, until_s) if len(hosts) else until_s
+    pstate = np.where(state == ServerState.ON, pstates, -1)
+    lasts = until_s > times_s
+    return _joined(times_s[lasts], until_s[lasts], hosts[lasts], state[lasts], pstate[lasts])
+
+
+def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
+    """One row a server and change, by server and in the order of the file."""
+    rows, count = [], 0
+    for line, text in enumerate(changes["machine_id"].astype(str), 2):
+        try:
+            rows.append(HostSet.parse(text).ids)
+        except ValueError as error:
+            raise InputError(path, f"machine_id: {error}", line=line) from None
+        count += len(rows[-1])
+        if count > MOST_HOSTS_NAMED:
+            raise InputError(path, f"names more than {MOST_HOSTS_NAMED:,} servers in all", line=line)
+    lengths = [len(row) for row in rows]
+    hosts = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    times_s = np.repeat(changes["time"].to_numpy(np.float64), lengths)
+    pstates = np.repeat(changes["new_pstate"].to_numpy(np.int64), lengths)
+    order = np.argsort(hosts, kind="stable")
+    return hosts[order].astype(np.int64), times_s[order], pstates[order]
+
+
+def _joined(
+    start_s: FloatArray, end_s: FloatArray, hosts: IntArray, state: IntArray, pstate: IntArray
+) -> Bars:
+    """Make one rectangle of neighbouring servers that are in the same state for the same time."""
+    order = np.lexsort((hosts, pstate, state, end_s, start_s))
+    columns = [column[order] for column in (start_s, end_s, state, pstate)]
+    hosts = hosts[order]
+    new = np.ones(len(hosts), dtype=bool)
+    if len(hosts):
+        new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0) | (np.diff(hosts) != 1)
+    last = np.append(new[1:], True) if len(hosts) else new
+    return Bars(
+        start_s[order][new], end_s[order][new], hosts[new], hosts[last], state[order][new], pstate[order][new]
+    )
+
+
+STATES = {
+    "nb_computing": ("computing", "computing"),
+    "nb_idle": ("idle", "idle"),
+    "nb_switching_on": ("switching on", "switching-on"),
+    "nb_switching_off": ("switching off", "switching-off"),
+    "nb_sleeping": ("sleeping", "sleeping"),
+}
+"""Batsim's columns of server states, with name and colour, from the bottom of the stack."""
+_BATSIMS = "Batsim writes it; export under the same prefix with 'batsim -e'"
+
+
+def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
+    """The charts that need Batsim's files; for each file that is missing a line that says so."""
+    charts: list[Chart | Absent] = []
+    if run.jobs is None:
+        charts.append(
+            Absent("Servers and jobs, queue", f"the run has no jobs.csv, or an empty one ({_BATSIMS})")
+        )
+    elif not run.jobs.ids:
+        charts.append(Absent("Servers and jobs, queue", "the run has no job"))
+    else:
+        charts += [gantt(run, run.jobs, prefix), queue(run, run.jobs, prefix)]
+    if run.states is None or not len(run.states):
+        charts.append(
+            Absent("Servers by state", f"the run has no machine_states.csv, or an empty one ({_BATSIMS})")
+        )
+    else:
+        charts.append(servers_by_state(run, prefix))
+    return charts
+
+
+def gantt(run: RunData, jobs: Jobs, prefix: str) -> Chart:
+    """Every job on its servers, and what the servers did besides."""
+    bars = job_bars(jobs, f"{run.prefix}_jobs.csv")
+    note = "Drag to zoom in, double-click for all; the mouse tells which job."
+    states: dict[str, object] = {}
+    highest = int(bars.high.max(initial=-1))
+    if run.pstates is None:
+        note += " Which servers slept is not known: the run has no pstate_changes.csv."
+    else:
+        found = state_bars(run.pstates, run.end_s, f"{run.prefix}_pstate_changes.csv")
+        highest = max(highest, int(found.high.max(initial=-1)))
+        states = {
+            "start": found.start_s.astype(np.float32), "end": found.end_s.astype(np.float32),
+            "low": found.low.astype(np.int32), "high": found.high.astype(np.int32),
+            "state": found.what.astype(np.int8), "pstate": found.pstate.astype(np.int16),
+        }  # fmt: skip
+    servers = max(highest + 1, int((run.summary or {}).get("hosts") or 0))
+    spec = {
+        "kind": "gantt", "group": prefix, "end": run.end_s, "height": 460, "servers": servers,
+        "layout": {"yaxis": {"range": [-0.5, servers - 0.5], "title": {"text": "server"}}, "hovermode": False,
+                   "showlegend": False},
+        "outcomes": [state.value for state in OUTCOMES],
+        "bars": {"job": bars.what.astype(np.int32), "low": bars.low.astype(np.int32),
+                 "high": bars.high.astype(np.int32)},
+        "states": states,
+        "jobs": {"id": jobs.ids, "submit": jobs.submit_s.astype(np.float32),
+                 "start": jobs.start_s.astype(np.float32), "end": jobs.end_s.astype(np.float32),
+                 **_kill_rules(run, jobs),
+                 "outcome": jobs.outcome, "servers": jobs.servers.astype(np.int32)},
+    }  # fmt: skip
+    return Chart(f"{prefix}-gantt", "Servers and jobs", spec, note)
+
+
+def _kill_rules(run: RunData, jobs: Jobs) -> dict[str, Any]:
+    """Why jobs were killed, as the decision log has it: the rules, and the one of each job (-1: none)."""
+    rule_of = {line.job: line.rule for line in run.endings or [] if line.action == "kill"}
+    rules = list(dict.fromkeys(rule_of.values()))
+    number = {rule: place for place, rule in enumerate(rules)}
+    killed = [number[rule_of[job]] if job in rule_of else -1 for job in jobs.ids]
+    return {"rules": rules, "rule": np.array(killed, dtype=np.int16)}
+
+
+def waiting(run: RunData, jobs: Jobs) -> StepCurve:
+    """How many jobs wait, and for how many servers, two columns; one that never starts waits to the end.
+
+    A job that the policy rejected waits until then.
+    """
+    rejected_s = {line.job: line.time for line in run.endings or [] if line.action == "reject"}
+    until_s = jobs.start_s.copy()
+    for place in np.flatnonzero(np.isnan(until_s)):
+        until_s[place] = rejected_s.get(jobs.ids[place], max(run.end_s, jobs.submit_s[place]))
+    times_s = np.concatenate([jobs.submit_s, until_s])
+    both = [
+        count_changes(times_s, np.concatenate([counts, -counts]))
+        for counts in (np.ones(len(jobs.ids)), jobs.servers.astype(np.float64))
+    ]
+    return StepCurve(both[0].times_s, np.column_stack([curve.values for curve in both]))
+
+
+def queue(run: RunData, jobs: Jobs, prefix: str) -> Chart:
+    """Jobs that wait, and servers that they ask for."""
+    exact = waiting(run, jobs)
+    curve = exact.thinned(run.end_s, MOST_POINTS)
+    chart = TimeChart(f"{prefix}-queue", "Queue", prefix, run.end_s, "", "waiting")
+    chart.steps("servers asked for", curve.times_s, curve.values[:, 1], "asked", width=1.2)
+    chart.steps("jobs", curve.times_s, curve.values[:, 0], "waiting")
+    chart.y_axis(rangemode="tozero")
+    _say_averaged(chart, exact, curve)
+    return chart.chart()
+
+
+def servers_by_state(run: RunData, prefix: str) -> Chart:
+    """Servers that compute, idle, switch and sleep, stacked; planned ones as a line."""
+    columns = [column for column in STATES if column in run.states.columns]
+    exact = last_of_each_time(
+        run.states["time"].to_numpy(np.float64), run.states[columns].to_numpy(np.float64)
+    )
+    curve = exact.thinned(run.end_s, MOST_POINTS)
+    chart = TimeChart(f"{prefix}-states", "Servers by state", prefix, run.end_s, "", "servers")
+    for column, values in zip(columns, curve.values.T, strict=True):
+        name, paint = STATES[column]
+        chart.steps(name, curve.times_s, values, paint, stack="states")
+    if run.trace is not None and "planned_servers_on" in run.trace.columns:
+        on = run.trace["planned_servers_on"].to_numpy(np.float64)
+        if np.isfinite(on).any():
+            times_s = run.trace["start_s"].to_numpy(np.float64)
+            chart.steps("planned on", times_s, on, "planned", dash="dash")
+    chart.y_axis(range=[0, 1.02 * float(exact.values.sum(axis=1).max())])
+    _say_averaged(chart, exact, curve)
+    return chart.chart()
+
+
+def _say_averaged(chart: TimeChart, exact: StepCurve, curve: StepCurve) -> None:
+    if curve is not exact:
+        span_s = float(curve.times_s[1] - curve.times_s[0])
+        chart.notes.append(f"Means over {span_s:,.0f} s each.")

@@ -1,0 +1,1 @@
+"""The evaluation of the BEASY paper (Section V)."""

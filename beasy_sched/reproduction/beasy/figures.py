@@ -1,0 +1,297 @@
+"""The figures of a reproduction, numbered as in the BEASY paper: what they show, from campaigns and runs.
+
+Single runs of a campaign looked at closely: all their files, made again from the campaign's inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.campaign.runs import Preparation, RunSpec, make_execution, make_forecast
+from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.table import Campaign
+from beasy_sched.campaign.tasks import TRACE, Failure, execute, work_through
+from beasy_sched.campaign.workers import Processes
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.batsim_workload import workload_demand_w
+from beasy_sched.formats.plan_file import read_plans
+from beasy_sched.formats.power_series import read_power_series
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.plan.plan import Plan
+from beasy_sched.plan.predictions import CURVES, predict_window
+from beasy_sched.reproduction.figures import (
+    OUTCOMES,
+    Band,
+    Bars,
+    BoxPanel,
+    Figures,
+    Limits,
+    Powers,
+    SocCurve,
+    box_figure,
+    nine_curves_figure,
+    outcome_figure,
+    paper_style,
+    power_figure,
+    prediction_figure,
+    save_figure,
+    soc_figure,
+    tuple_figure,
+)
+from beasy_sched.reproduction.sample import Sample, Study
+from beasy_sched.reproduction.statistics import interval, weighted_mean
+from beasy_sched.units import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+FOLDER = "closeups"
+_JOBS = "run_jobs.csv"
+
+
+@dataclass(frozen=True)
+class Closeup:
+    """The files of one run; `beasy-sched explain` reads the folder."""
+
+    folder: Path
+
+    @property
+    def trace(self) -> pd.DataFrame:
+        """Its energy trace."""
+        import pandas
+
+        return pandas.read_csv(self.folder / TRACE)
+
+    def kills(self) -> dict[float, int]:
+        """How many jobs were killed, by hour of the kill; those cut off by the end of the run left out."""
+        import pandas
+
+        jobs = pandas.read_csv(self.folder / _JOBS)
+        last = self.trace.iloc[-1]
+        in_time = jobs["finish_time"] < last["start_s"] + last["duration_s"] - 1.0
+        killed = jobs[(jobs["final_state"] == "COMPLETED_KILLED") & in_time]
+        times, counts = np.unique(np.round(killed["finish_time"] / SECONDS_PER_HOUR, 2), return_counts=True)
+        return {float(time): int(count) for time, count in zip(times, counts, strict=True)}
+
+
+def make_closeups(campaign: Campaign, runs: Iterable[str], out: Path, *, jobs: int) -> dict[str, Closeup]:
+    """Execute the named runs again, once, into ``out/closeups/RUN``; return those that went well."""
+    wanted = {name: Closeup(out / FOLDER / name) for name in runs}
+    specs = {spec.key: spec for spec in campaign.specs}
+    missing = [specs[name] for name, closeup in wanted.items() if not (closeup.folder / TRACE).exists()]
+    prepared = Preparation(campaign.folder)
+    executor = Processes(jobs)
+    try:
+        tasks = ((spec, execute, prepared.task(spec, "everything")[0]) for spec in missing)
+        work_through(executor, tasks, lambda spec, result: _write(wanted, spec, result))
+    finally:
+        executor.close()
+    return {name: closeup for name, closeup in wanted.items() if (closeup.folder / TRACE).exists()}
+
+
+def _write(wanted: dict[str, Closeup], spec: RunSpec, result: object) -> None:
+    if isinstance(result, Failure):
+        return
+    folder = wanted[spec.key].folder
+    folder.mkdir(parents=True, exist_ok=True)
+    files = sorted(result.files.items(), key=lambda file: file[0] == TRACE)  # type: ignore[attr-defined]
+    for name, content in files:  # the trace last: where it is, all is
+        write_atomic(folder / name, content)
+
+
+OUTCOME_NUMBERS: Final = {"best-begin": 9, "best-end": 11, "worst-begin": 12, "worst-end": 13}
+"""The paper's figure of each critical scenario."""
+COMPARED: Final = ("workload-reactive", "beasy")
+"""Whose states of charge Figures 10 and 15 compare."""
+
+
+def write_figures(figures: Callable[[], Figures], folder: Path) -> list[Path]:
+    """Draw figures in the papers' style and write them. Raises ConfigError without matplotlib."""
+    written: list[Path] = []
+    with paper_style():
+        for name, figure in figures():
+            written += save_figure(figure, folder, name)
+    return written
+
+
+def critical_figures(
+    campaign: Campaign, study: Study, closeups: Mapping[str, Closeup], soc_runs: Mapping[str, str]
+) -> Figures:
+    """Yield Figures 3, 4 (of the first scenario), 7, 9, 11 to 13, and 10 where its runs are there."""
+    scenarios = {scenario.name: scenario for scenario in campaign.manifest.parsed()}
+    yield from _prediction_figures(campaign, next(iter(scenarios.values())), 0)
+    if {"best-begin", "best-end", "worst-begin"} <= scenarios.keys():
+        yield "fig07_power", _critical_powers(scenarios)
+    for name, sample in study.items():
+        number = f"fig{OUTCOME_NUMBERS[name]:02d}_" if name in OUTCOME_NUMBERS else ""
+        yield f"{number}{name}", _outcomes(campaign, name, sample)
+    yield from _soc_figures("fig10_soc", closeups, soc_runs, next(iter(scenarios.values())))
+
+
+def average_figures(
+    campaign: Campaign, study: Study, closeups: Mapping[str, Closeup], soc_runs: Mapping[str, str]
+) -> Figures:
+    """Yield Figures 8 and 14; 15 where its runs are there."""
+    scenario = campaign.manifest.parsed()[0]
+    yield "fig08_power", _tuple_powers(scenario)
+    for name, sample in study.items():
+        yield f"fig14_{name}", _boxes(sample)
+        yield f"{name}_outcomes", _outcomes(campaign, name, sample)
+    yield from _soc_figures("fig15_soc", closeups, soc_runs, scenario)
+
+
+def runs_to_compare(campaign: Campaign, study: Study, scenario: str) -> dict[str, str]:
+    """Return the runs of the execution in which workload-reactive kills the most, by policy; {} without."""
+    sample = study[scenario]
+    if not set(COMPARED) <= set(sample.policies):
+        return {}
+    number, seed = sample.executions[int(np.argmax(sample.of("shot", COMPARED[0])))]
+    runs = campaign.runs
+    own = runs[(runs["scenario"] == scenario) & (runs["tuple"] == number) & (runs["seed"] == seed)]
+    return {policy: str(own.loc[own["policy"] == policy, "run"].iloc[0]) for policy in COMPARED}
+
+
+def _outcomes(campaign: Campaign, name: str, sample: Sample) -> Any:
+    runs = campaign.runs
+    own = runs[(runs["scenario"] == name) & (runs["status"] == "ok")]
+    means = own.groupby("policy")[[column for column, *_ in OUTCOMES]].mean().loc[list(sample.policies)]
+    outcomes = {column: means[column].to_numpy(np.float64) for column in means}
+    return outcome_figure(sample.policies, outcomes, _bars(sample, "distance"), _bars(sample, "wasted"))
+
+
+def _bars(sample: Sample, measure: str) -> Bars:
+    means = weighted_mean(sample.weights, sample.values[measure])
+    ends = np.array([interval(column) for column in means.T])
+    return Bars(means[0], ends[:, 0], ends[:, 1])
+
+
+def _boxes(sample: Sample) -> Any:
+    labels = {
+        "finished": ("finished jobs [%]", None),
+        "killed": ("killed jobs [%]", None),
+        "soc": ("final state of charge [%]", 50.0),
+        "wasted": ("wasted energy [kWh]", None),
+    }
+    panels = [BoxPanel(sample.values[name], label, mark) for name, (label, mark) in labels.items()]
+    return box_figure(sample.policies, panels)
+
+
+def _soc_figures(
+    name: str, closeups: Mapping[str, Closeup], runs: Mapping[str, str], scenario: Scenario
+) -> Figures:
+    if any(run not in closeups for run in runs.values()) or not runs:
+        return
+    curves = []
+    for policy, run in runs.items():
+        trace = closeups[run].trace
+        hours = (trace["start_s"] + trace["duration_s"]).to_numpy() / SECONDS_PER_HOUR
+        curves.append(SocCurve(policy, hours, trace["soc_pct"].to_numpy(), closeups[run].kills()))
+    yield name, soc_figure(curves, _limits(scenario))
+
+
+def _limits(scenario: Scenario) -> Limits:
+    battery = scenario.parsed_site().storage.battery
+    return Limits(battery.soc_min_pct, battery.soc_max_pct, battery.soc_target_pct)
+
+
+def _prediction_figures(campaign: Campaign, scenario: Scenario, number: int) -> Figures:
+    """Figures 3 and 4: what the plan of a tuple predicts."""
+    if not scenario.plan.make:
+        return
+    task = Preparation(campaign.folder).forecast(scenario, number).plan
+    plan: Plan = read_plans(campaign.folder.input_path("plan", task.recipe))[0]
+    hours: FloatArray = plan.step_s * np.arange(1.0, plan.steps + 1.0) / SECONDS_PER_HOUR
+    bands = [Band(part.low_w, part.value_w, part.high_w) for part in (plan.production, plan.demand)]
+    yield "fig03_predictions", prediction_figure(hours, *bands)
+    found = predict_window(plan)
+    soc_pct = 100.0 * found.energy_j / plan.storage.battery.capacity_j
+    yield "fig04_nine_curves", nine_curves_figure(hours, soc_pct, CURVES, found.dangerous, _limits(scenario))
+
+
+def _critical_powers(scenarios: Mapping[str, Scenario]) -> Any:
+    """Demand of both workloads, and production, without noise and with that of the first seed."""
+    demands = []
+    for name, title in (
+        ("best-begin", "demand, jobs mainly on the first day"),
+        ("best-end", "demand, jobs mainly on the third day"),
+    ):
+        demands.append(_powers(scenarios[name], 0, title)[0])
+    best = _powers(scenarios["best-begin"], 0, "production")[1]
+    worst = _powers(scenarios["worst-begin"], 0, "production")[1]
+    came = {"best case": _only(best.came_w), "worst case": _only(worst.came_w)}
+    steps = len(best.foreseen_w)
+    production = Powers("production", best.foreseen_w, came)
+    named = [Powers(d.title, d.foreseen_w, {"with noise": _only(d.came_w)}) for d in demands]
+    return power_figure(_hours(scenarios["best-begin"], steps), named, production)
+
+
+def _tuple_powers(scenario: Scenario) -> Any:
+    pairs = []
+    for number, part in enumerate(scenario.tuples):
+        title = f"pair {number}, arrivals: {part.workload.arrivals}"
+        pairs.append(_powers(scenario, number, title, scenario.seeds))
+    return tuple_figure(_hours(scenario, len(pairs[0][0].foreseen_w)), pairs)
+
+
+def _powers(
+    scenario: Scenario, number: int, title: str, seeds: tuple[int, ...] | None = None
+) -> tuple[Powers, Powers]:
+    """Demand and production of a tuple, hourly means, as foreseen and as they come with each seed."""
+    forecast = make_forecast(scenario, number)
+    with TemporaryDirectory(prefix="beasy-figures-") as place:
+        reader = _Reader(scenario, Path(place), forecast.platform)
+        demand_came, production_came = {}, {}
+        for seed in seeds or scenario.seeds[:1]:
+            execution = make_execution(scenario, forecast, number, seed)
+            demand_came[f"seed {seed}"] = reader.demand(execution.workload)
+            production_came[f"seed {seed}"] = reader.production(execution.power)
+        foreseen = reader.demand(forecast.plan.workload), reader.production(forecast.plan.production)
+    return Powers(title, foreseen[0], demand_came), Powers(title, foreseen[1], production_came)
+
+
+class _Reader:
+    """Reads demand and production out of a run's inputs, as hourly means (W a step)."""
+
+    def __init__(self, scenario: Scenario, folder: Path, platform: bytes) -> None:
+        self._scenario, self._folder = scenario, folder
+        (folder / "platform.xml").write_bytes(platform)
+        self._platform = read_simgrid_platform(folder / "platform.xml").platform
+        site = scenario.parsed_site()
+        self._steps, self._step_s = site.steps * scenario.windows, site.step_s
+
+    def demand(self, workload: bytes) -> FloatArray:
+        (self._folder / "workload.json").write_bytes(workload)
+        return self._smooth(
+            workload_demand_w(
+                [self._folder / "workload.json"], self._platform, steps=self._steps, step_s=self._step_s
+            )
+        )
+
+    def production(self, power: bytes) -> FloatArray:
+        (self._folder / "power.txt").write_bytes(power)
+        return self._smooth(
+            read_power_series(self._folder / "power.txt", steps=self._steps, step_s=self._step_s)
+        )
+
+    def _smooth(self, power_w: FloatArray) -> FloatArray:
+        width = max(round(SECONDS_PER_HOUR / self._step_s), 1)
+        sums = np.cumsum(np.insert(power_w, 0, 0.0))
+        ends = np.minimum(np.arange(len(power_w)) + (width + 1) // 2, len(power_w))
+        begins = np.maximum(np.arange(len(power_w)) - width // 2, 0)
+        return np.asarray((sums[ends] - sums[begins]) / (ends - begins))
+
+
+def _only(values: Mapping[str, FloatArray]) -> FloatArray:
+    return next(iter(values.values()))
+
+
+def _hours(scenario: Scenario, steps: int) -> FloatArray:
+    return np.asarray((np.arange(steps) + 0.5) * scenario.parsed_site().step_s / SECONDS_PER_HOUR)

@@ -1,0 +1,1 @@
+"""The evaluation of the energy-budget paper (Section V)."""

@@ -1,0 +1,187 @@
+"""Figures 2 to 5 of the energy-budget paper, from our runs.
+
+The study as tables: Figures 2 to 4 in numbers, Table II beside the paper's, and the claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from beasy_sched.reproduction.energy_budget.claims import ALGORITHMS, EASY, Finding, Results
+from beasy_sched.reproduction.energy_budget.study import Setting, Week, percent
+from beasy_sched.reproduction.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ONE_COLUMN_IN,
+    TWO_COLUMNS_IN,
+    VERMILLION,
+    Figures,
+    new_figure,
+    paper_style,
+    save_figure,
+)
+from beasy_sched.reproduction.text_table import TextTable
+
+NAMES: Final = {
+    (algorithm, shutdown): f"{name} {'SHUT' if shutdown else 'IDLE'}"
+    for algorithm, name in (("powercap", "PC"), ("reducepc", "reducePC"), ("energybud", "energyBud"))
+    for shutdown in (False, True)
+}
+"""The paper's names of the curves."""
+_PAPERS_TABLE_2: Final = {
+    "ave_bsld": ("AVEbsld", (0.16, 0.88, -8.61)),
+    "utilization": ("utilization", (-0.05, 4.95, 5.74)),
+    "jobs_started": ("jobs started", (-0.05, 1.4, 1.47)),
+    "energy_share": ("energy consumed", (-4.74, -1.78, -1.42)),
+}
+
+
+def week_table(weeks: Iterable[Week]) -> TextTable:
+    """What was run."""
+    rows: list[tuple[str, ...]] = [(w.name, str(w.hosts), str(w.jobs), f"{w.load:.2f}") for w in weeks]
+    return TextTable("Weeks", ("week", "processors", "jobs", "load"), rows, ("processors", "jobs", "load"))
+
+
+def figure_tables(results: Results) -> Iterator[TextTable]:
+    """Figures 2, 3 and 4: means by budget and condition."""
+    digits = {"utilization": 4, "ave_bsld": 1, "energy_share": 4}
+    titles = {
+        "utilization": "Figure 2: mean normalized utilization",
+        "ave_bsld": "Figure 3: mean normalized AVEbsld, all jobs",
+        "energy_share": "Figure 4: mean normalized energy of the week, share of the most that can be used",
+    }
+    for measure, title in titles.items():
+        easy = results.interval(measure, EASY)[0]
+        head = ["budget", *NAMES.values()]
+        rows = []
+        for budget in results.budgets:
+            means = [results.interval(measure, Setting(*name[:1], budget, name[1]))[0] for name in NAMES]
+            row = [f"{percent(budget)} %", *(f"{mean:.{digits[measure]}f}" for mean in means)]
+            if measure == "utilization":
+                row.append(f"{results.line(budget)[0]:.4f}")
+            rows.append(tuple(row))
+        if measure == "utilization":
+            head.append("line f")
+        note = f"EASY (no budget): {easy:.{digits[measure]}f}; {len(results.weeks)} weeks"
+        yield TextTable(title, tuple(head), rows, tuple(head[1:]), note)
+
+
+def table_2(results: Results) -> TextTable:
+    """Average change by shutdown, %, the paper's and ours."""
+    head = ["measure"]
+    for name in ("powercap", "reducePC", "energyBud"):
+        head += [name, "paper"]
+    rows = []
+    for measure, (label, paper) in _PAPERS_TABLE_2.items():
+        row = [label]
+        for algorithm, theirs in zip(ALGORITHMS, paper, strict=True):
+            row += [f"{results.change_pct(measure, algorithm)[0]:+.2f}", f"{theirs:+.2f}"]
+        rows.append(tuple(row))
+    raw = ["AVEbsld, not normalized"]
+    for algorithm in ALGORITHMS:
+        raw += [f"{results.change_pct('ave_bsld', algorithm, normalized=False)[0]:+.2f}", ""]
+    rows.insert(1, tuple(raw))
+    numbers = tuple(head[1:])
+    return TextTable("Table II: change by shutdown, % (ours, the paper's)", tuple(head), rows, numbers)
+
+
+def claim_table(findings: Iterable[Finding]) -> TextTable:
+    """The paper's claims."""
+    rows: list[tuple[str, ...]] = [(f.section, f.claim, f.ours, f.verdict) for f in findings]
+    note = "Means over the budgets below 100 % unless a budget is named."
+    return TextTable("Claims", ("section", "claim", "ours", "verdict"), rows, (), note)
+
+
+_COLOURS: Final = {"powercap": VERMILLION, "reducepc": GREEN, "energybud": BLUE}
+_WIDE: Final[dict[str, dict[str, Any]]] = {
+    "reducepc": {"markersize": 6, "markerfacecolor": "none", "linewidth": 2.6, "alpha": 0.7}
+}
+"""Drawn so that energyBud, which often has nearly the same values, does not hide it."""
+_LABELS: Final = {
+    "utilization": "normalized utilization",
+    "ave_bsld": "normalized AVEbsld",
+    "energy_share": "normalized energy, share of the most",
+}
+
+
+def write_energy_figures(results: Results, folder: Path) -> list[Path]:
+    """Draw all figures as PDF and PNG. Raises ConfigError without matplotlib, and InputError."""
+    written: list[Path] = []
+    with paper_style():
+        for name, figure in _figures(results):
+            written += save_figure(figure, folder, name)
+    return written
+
+
+def _figures(results: Results) -> Figures:
+    for number, measure in ((2, "utilization"), (3, "ave_bsld"), (4, "energy_share")):
+        yield f"figure-{number}", _by_budget(results, measure)
+    yield "figure-5", _trade_offs(results)
+
+
+def _by_budget(results: Results, measure: str) -> Any:
+    figure = new_figure(ONE_COLUMN_IN, 2.8)
+    panel = figure.subplots()
+    budgets = results.budgets
+    shares = [percent(budget) for budget in budgets]
+    for algorithm, shutdown in NAMES:
+        found = [results.interval(measure, Setting(algorithm, budget, shutdown)) for budget in budgets]
+        means = [mean for mean, _, _ in found]
+        errors = [[mean - low for mean, low, _ in found], [high - mean for mean, _, high in found]]
+        panel.errorbar(
+            shares,
+            means,
+            errors,
+            label=NAMES[algorithm, shutdown],
+            color=_COLOURS[algorithm],
+            linestyle="-" if shutdown else "--",
+            marker="o" if shutdown else "s",
+            elinewidth=0.5,
+            **_WIDE.get(algorithm, {"markersize": 3}),
+        )
+    if measure == "utilization":
+        panel.plot(shares, [results.line(budget)[0] for budget in budgets], color=BLACK, label="f(budget)")
+    panel.plot([100], [results.interval(measure, EASY)[0]], "*", color=BLACK, markersize=7, label="EASY")
+    panel.set_xlabel("energy budget [%]")
+    panel.set_ylabel(_LABELS[measure])
+    panel.grid(axis="both")
+    figure.legend(loc="outside upper center", ncols=3)
+    return figure
+
+
+def _trade_offs(results: Results) -> Any:
+    figure = new_figure(TWO_COLUMNS_IN, 3.2)
+    panels = figure.subplots(1, 2)
+    for panel, measure, letter in zip(panels, ("utilization", "ave_bsld"), "ab", strict=True):
+        for algorithm, shutdown in NAMES:
+            settings = [Setting(algorithm, budget, shutdown) for budget in results.budgets]
+            energy = [results.interval("energy_share", setting)[0] for setting in settings]
+            values = [results.interval(measure, setting)[0] for setting in settings]
+            fill = _COLOURS[algorithm] if shutdown else "none"
+            panel.plot(
+                energy,
+                values,
+                "o" if shutdown else "s",
+                color=_COLOURS[algorithm],
+                markerfacecolor=fill,
+                markersize=7 if algorithm in _WIDE else 4,
+                label=NAMES[algorithm, shutdown],
+            )
+            if algorithm in _WIDE:
+                continue  # its budgets stand beside energyBud's
+            for setting, x, y in zip(settings, energy, values, strict=True):
+                panel.annotate(
+                    percent(setting.budget), (x, y), fontsize=5, xytext=(3, 2), textcoords="offset points"
+                )
+        easy = results.interval("energy_share", EASY)[0], results.interval(measure, EASY)[0]
+        panel.plot(*easy, "*", color=BLACK, markersize=7, label="EASY")
+        panel.set_title(f"({letter})")
+        panel.set_xlabel(_LABELS["energy_share"])
+        panel.set_ylabel(_LABELS[measure])
+        panel.grid(axis="both")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=7)
+    return figure

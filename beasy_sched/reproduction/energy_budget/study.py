@@ -1,0 +1,424 @@
+"""The energy-budget study: all its runs, each once, whatever interrupts them.
+
+The folder holds ``study.json`` (what the study is), ``weeks/`` (the workloads), ``rows/`` (one small file
+a run that has ended: the journal) and, once all have, ``runs.parquet``.
+
+The weeks of the energy-budget study: traces in SWF, or synthetic ones that take their place.
+
+One run of the energy-budget study: a week of jobs, an algorithm, a budget, with or without shutdown.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import io
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from beasy_sched._version import __version__
+from beasy_sched.campaign.folder import must_be_empty
+from beasy_sched.campaign.tasks import Executor, Failure, Task, work_through
+from beasy_sched.engine import Session
+from beasy_sched.errors import ConfigError, InputError, machine_error, why
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.batsim_events import ExternalEvent
+from beasy_sched.formats.batsim_workload import read_workload
+from beasy_sched.formats.simgrid_xml import SimGridPlatform
+from beasy_sched.generate.platform import host_properties, load_server
+from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions, synthetic_workload
+from beasy_sched.generate.workload_swf import workload_from_swf
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message
+from beasy_sched.model.jobs import SLOWDOWN_FLOOR_S
+from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.policies.registry import make_policy
+from beasy_sched.simulator import Ending, Simulation, SimulationOptions
+from beasy_sched.units import SECONDS_PER_DAY
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+SERVER: Final = "taurus"
+"""The machine of the paper's Table I; one processor of a trace is one server."""
+WEEK_DAYS: Final = 7
+PERIOD_DAYS: Final = (2, 5)
+"""The three middle days, for which the budget holds."""
+_JOB_SIZES: Final = {1: 35, 2: 10, 4: 15, 8: 15, 16: 15, 32: 10}
+_RUN_MEDIAN_S, _RUN_LOG_SD, _RUN_CAP_S = 3600.0, 1.5, 24 * 3600.0
+_SYNTHETIC: Final = ((128, 1900, 1), (192, 2900, 2), (256, 3900, 3))
+"""Servers, jobs and seed of the weeks that stand in where no trace is given."""
+
+
+@dataclass(frozen=True)
+class Week:
+    """A week of jobs on as many servers as its machine had processors."""
+
+    name: str
+    hosts: int
+    workload: Path
+    """Batsim workload."""
+    sha256: str
+    jobs: int
+    load: float
+    """Host-seconds of all jobs, over those of the week."""
+
+
+def prepare_weeks(folder: Path, traces: Sequence[Path], *, quick: bool) -> list[Week]:
+    """Write the workloads of ``traces``, or of synthetic weeks, into ``folder``.
+
+    ``quick`` takes small synthetic weeks. Raises ConfigError and InputError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    speed = load_server(SERVER).kind().reference_speed_flops
+    made = [_from_trace(trace, speed) for trace in traces] or [
+        _synthetic(*size, speed, quick=quick) for size in _SYNTHETIC[: 2 if quick else None]
+    ]
+    names = [name for name, _ in made]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"--week: two weeks are called {twice!r}: rename one of the files")
+    return [_written(folder, name, workload) for name, workload in made]
+
+
+def _from_trace(trace: Path, speed: float) -> tuple[str, GeneratedWorkload]:
+    name = trace.name.removesuffix(".gz").removesuffix(".swf")
+    return name, workload_from_swf(trace, SwfOptions(reference_speed_flops=speed))
+
+
+def _synthetic(
+    hosts: int, jobs: int, seed: int, speed: float, *, quick: bool
+) -> tuple[str, GeneratedWorkload]:
+    if quick:
+        hosts, jobs = hosts // 4, jobs // 8
+    sizes = {size: share for size, share in _JOB_SIZES.items() if size <= hosts}
+    options = SyntheticOptions(
+        reference_speed_flops=speed,
+        jobs=jobs,
+        hosts=hosts,
+        day_shares=(1.0,) * WEEK_DAYS,
+        night_ratio=0.4,
+        run_median_s=_RUN_MEDIAN_S,
+        run_log_sd=_RUN_LOG_SD,
+        run_cap_s=_RUN_CAP_S,
+        host_shares=sizes,
+        seed=seed,
+    )
+    return f"synthetic-{seed}", synthetic_workload(options)
+
+
+def _written(folder: Path, name: str, workload: GeneratedWorkload) -> Week:
+    content = b"".join(workload.json_pieces())
+    digest = hashlib.sha256(content).hexdigest()
+    path = folder / f"{name}-{digest[:16]}.json"
+    if not path.exists():
+        write_atomic(path, content)
+    load = float(workload.run_s @ workload.hosts) / (workload.nb_res * WEEK_DAYS * SECONDS_PER_DAY)
+    return Week(name, workload.nb_res, path, digest, workload.size, load)
+
+
+WEEK_S: Final = WEEK_DAYS * SECONDS_PER_DAY
+PERIOD_S: Final = tuple(day * SECONDS_PER_DAY for day in PERIOD_DAYS)
+BUDGETS: Final = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 100.0 / 203.12, 0.3)
+"""Shares of what all processors would use computing; 49 % is all of them idle."""
+ALGORITHMS: Final = ("powercap", "reducepc", "energybud")
+ESTIMATES: Final = {
+    "idle_w": 100.0,
+    "computing_w": 203.12,
+    "sleeping_w": 100.0,
+    "switching_off_w": 100.0,
+    "switching_on_w": 100.0,
+}
+"""Table I of the paper; it counts all servers that do not compute as idle, even those that are off."""
+MONITORING_S: Final = 600.0
+
+
+class Setting(Struct, frozen=True):
+    """An experimental condition."""
+
+    algorithm: str
+    """`easy`, or one of `ALGORITHMS`."""
+    budget: float = 1.0
+    shutdown: bool = False
+
+    @property
+    def key(self) -> str:
+        """Name, for files: ``energybud-49-shut``."""
+        return f"{self.algorithm}-{percent(self.budget)}-{'shut' if self.shutdown else 'idle'}"
+
+    def options(self, allocation: str) -> dict[str, Any]:
+        """Options of the policy: EASY is the same algorithm without a limit."""
+        return {
+            "budget": "inf" if self.algorithm == "easy" else self.budget,
+            "period_start": PERIOD_S[0],
+            "period_end": PERIOD_S[1],
+            "monitoring": MONITORING_S,
+            "shutdown": "opportunistic" if self.shutdown else "none",
+            "allocation": allocation,
+            **ESTIMATES,
+        }
+
+
+def percent(budget: float) -> int:
+    """A budget as the paper names it, %."""
+    return round(100 * budget)
+
+
+def all_settings(budgets: tuple[float, ...] = BUDGETS) -> list[Setting]:
+    """The paper's conditions: EASY, and every algorithm with every budget, with and without shutdown."""
+    return [
+        Setting("easy"),
+        *(Setting(a, b, s) for a in ALGORITHMS for b in budgets for s in (False, True)),
+    ]
+
+
+@dataclass(frozen=True)
+class WeekTask:
+    """A run and its inputs."""
+
+    hosts: int
+    workload: Path
+    setting: Setting
+    allocation: str
+
+
+class WeekResult(Struct, frozen=True):
+    """What came of it."""
+
+    values: dict[str, float | int | None]
+    """The measures, by name (`MEASURES`)."""
+    error: str | None = None
+    trace: str | None = None
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+MEASURES: Final[Mapping[str, str]] = {
+    "jobs": "jobs of the week",
+    "jobs_started": "of them, started before the week's end",
+    "utilization": "processor-seconds of jobs within the week, over all processors', 0 to 1",
+    "ave_bsld": "mean bounded slowdown of all jobs (tau = 10 s)",
+    "energy_share": "energy used within the week, over all processors computing, 0 to 1",
+    "budget_j": "the budget, J",
+    "period_j": "energy used within the budget's period, J",
+    "excess_j": "energy used above the budget, J",
+    "debts": "measurements that found a debt",
+    "switches": "servers switched off or woken",
+    "end_s": "when the last job had ended, s",
+}
+
+
+def execute_week(task: WeekTask) -> WeekResult:
+    """Run it. Whatever goes wrong is told in the result, but for what the machine lacks: MachineError."""
+    gc.set_threshold(200_000, 20, 100)
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    values, error, trace = dict.fromkeys(MEASURES), None, None
+    try:
+        values = _run(task)
+    except Exception as found:
+        if (lack := machine_error(found)) is not None:
+            raise lack from found
+        error, trace = why(found), traceback.format_exc()
+    return WeekResult(values, error, trace, time.perf_counter() - wall_s, time.process_time() - cpu_s)
+
+
+def _run(task: WeekTask) -> dict[str, float | int | None]:
+    kind = load_server(SERVER).fastest_only().kind()
+    platform = SimGridPlatform(platform_of(kind, task.hosts), "master_host")
+    marks = [ExternalEvent(at, "mark", {"type": "mark"}) for at in (*PERIOD_S, WEEK_S)]
+    options = SimulationOptions(energy=True, forward_unknown_events=True)
+    simulation = Simulation(platform, [read_workload(task.workload, "w0")], marks, options)
+    name = "energybud" if task.setting.algorithm == "easy" else task.setting.algorithm
+    session = Session(make_policy(name, task.setting.options(task.allocation)))
+    energy_j: dict[float, float] = {}
+
+    def decide(message: Message) -> Reply:
+        if message.now in (*PERIOD_S, WEEK_S) and message.now not in energy_j:
+            meter = simulation.engine.world.meter
+            meter.accrue(message.now)
+            energy_j[message.now] = meter.energy_j
+        return session.step(message)
+
+    result = simulation.run(decide)
+    if result.ending is Ending.DEADLOCK:
+        raise RuntimeError("deadlock: jobs wait, and nothing is left that could happen")
+    return {
+        **_of_jobs(session, task.hosts),
+        "energy_share": energy_j[WEEK_S] / (kind.full_w[0] * task.hosts * WEEK_S),
+        **_of_budget(session, energy_j[PERIOD_S[1]] - energy_j[PERIOD_S[0]]),
+        "switches": session.commander.switches,
+        "end_s": result.makespan_s,
+    }
+
+
+def platform_of(kind: ServerKind, hosts: int) -> Platform:
+    """Servers of one kind, in memory."""
+    properties = host_properties(kind)
+    width = len(str(hosts))
+    names = tuple(f"{kind.name}-{i + 1:0{width}}" for i in range(hosts))
+    zeros = np.zeros(hosts, dtype=np.intp)
+    return Platform((kind,), zeros, names, zeros, (properties,) * hosts, ({},) * hosts)
+
+
+def _of_jobs(session: Session, hosts: int) -> dict[str, float | int | None]:
+    columns = session.outcomes.columns()
+    started = np.isfinite(columns["start_s"])
+    start_s, end_s = columns["start_s"][started], columns["end_s"][started]
+    wait_s, run_s = start_s - columns["subtime_s"][started], end_s - start_s
+    slowdown = np.maximum((wait_s + run_s) / np.maximum(run_s, SLOWDOWN_FLOOR_S), 1.0)
+    within_s = np.clip(np.minimum(end_s, WEEK_S) - start_s, 0.0, None)
+    return {
+        "jobs": session.submitted,
+        "jobs_started": int(np.count_nonzero(start_s < WEEK_S)),
+        "utilization": float(within_s @ columns["res"][started]) / (hosts * WEEK_S),
+        "ave_bsld": float(slowdown.mean()) if len(slowdown) else None,
+    }
+
+
+def _of_budget(session: Session, period_j: float) -> dict[str, float | int | None]:
+    budget = session.policy.results()["budget"]
+    limit_j = budget["budget_j"]
+    return {
+        "budget_j": limit_j,
+        "period_j": period_j,
+        "excess_j": None if limit_j is None else max(0.0, period_j - limit_j),
+        "debts": budget["measurements_in_debt"],
+    }
+
+
+Progress = Callable[[int, int], None]
+"""Told how many runs have ended, and how many there are."""
+_COUNTS = ("jobs", "jobs_started", "debts", "switches")
+
+
+@dataclass(frozen=True)
+class EnergyStudy:
+    """Weeks x settings in a folder; weeks may be added to a folder later."""
+
+    folder: Path
+    weeks: Sequence[Week]
+    settings: Sequence[Setting]
+    allocation: str
+
+    def begin(self) -> None:
+        """Make the folder, or see that it is that of the same study. Raises ConfigError."""
+        path, content = self.folder / "study.json", msgspec.json.format(msgspec.json.encode(self._what()))
+        if path.exists() and path.read_bytes() != content:
+            raise ConfigError(
+                f"{path} is of another study (other options or program version): choose another folder"
+            )
+        if not path.exists():
+            must_be_empty(self.folder, "that of a study")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, content)
+
+    def _what(self) -> dict[str, Any]:
+        return {
+            "version": __version__,
+            "allocation": self.allocation,
+            "settings": [setting.options(self.allocation) for setting in self.settings],
+        }
+
+    @property
+    def runs(self) -> list[tuple[Week, Setting]]:
+        """All runs, in the order of the table."""
+        return [(week, setting) for week in self.weeks for setting in self.settings]
+
+    def go_on(self, executor: Executor, progress: Progress | None = None) -> int:
+        """Execute the runs that have not ended well; return how many failed. ``executor`` is closed."""
+        (self.folder / "rows").mkdir(exist_ok=True)
+        pending = [run for run in self.runs if (found := self.result(*run)) is None or found.error]
+        ended = len(self.runs) - len(pending)
+
+        def done(key: tuple[Week, Setting], result: WeekResult | Failure) -> None:
+            nonlocal ended
+            if isinstance(result, Failure):
+                result = WeekResult(dict.fromkeys(MEASURES), result.error)
+            write_atomic(self._row_path(*key), msgspec.json.encode(result))
+            ended += 1
+            if progress is not None:
+                progress(ended, len(self.runs))
+
+        try:
+            if progress is not None:
+                progress(ended, len(self.runs))
+            work_through(executor, self._tasks(pending), done)
+        finally:
+            executor.close()
+        return sum(bool(self._must(*run).error) for run in self.runs)
+
+    def _tasks(self, pending: Sequence[tuple[Week, Setting]]) -> Iterator[Task]:
+        for week, setting in sorted(pending, key=lambda run: -run[0].jobs):  # the longest first
+            task = WeekTask(week.hosts, week.workload.absolute(), setting, self.allocation)
+            yield (week, setting), execute_week, task
+
+    def _row_path(self, week: Week, setting: Setting) -> Path:
+        return self.folder / "rows" / f"{week.name}-{week.sha256[:8]}-{setting.key}.json"
+
+    def result(self, week: Week, setting: Setting) -> WeekResult | None:
+        """Return what became of a run, None where it has not ended."""
+        try:
+            return msgspec.json.decode(self._row_path(week, setting).read_bytes(), type=WeekResult)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def _must(self, week: Week, setting: Setting) -> WeekResult:
+        found = self.result(week, setting)
+        if found is None:
+            raise InputError(self._row_path(week, setting), "cannot be read: run the study again")
+        return found
+
+    def write_table(self) -> Path:
+        """Write ``runs.parquet``; the same study gives the same bytes. Raises ConfigError and InputError."""
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise ConfigError("the table needs pyarrow: pip install 'beasy-sched[data]'") from None
+        rows = list(self._rows())
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        arrays = {
+            name: pyarrow.array(
+                values, pyarrow.float64() if name in MEASURES and name not in _COUNTS else None
+            )
+            for name, values in columns.items()
+        }
+        content = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.table(arrays), content)
+        write_atomic(self.folder / "runs.parquet", content.getvalue())
+        return self.folder / "runs.parquet"
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for week, setting in self.runs:
+            result = self._must(week, setting)
+            yield {
+                "week": week.name,
+                "hosts": week.hosts,
+                "algorithm": setting.algorithm,
+                "budget": setting.budget,
+                "shutdown": setting.shutdown,
+                "allocation": self.allocation,
+                "error": result.error or "",
+                **{name: result.values[name] for name in MEASURES},
+                "workload_sha256": week.sha256,
+                "version": __version__,
+            }
+
+    def table(self) -> pd.DataFrame:
+        """Return the runs as a data frame."""
+        import pandas
+
+        return pandas.DataFrame(list(self._rows()))
+
+    def cpu_s(self) -> float:
+        """Processor time of all runs, s."""
+        return sum(self._must(*run).cpu_s for run in self.runs)

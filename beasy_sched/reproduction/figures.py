@@ -1,0 +1,422 @@
+"""What the figures for papers have in common: sizes, fonts, colours that the colour-blind can tell apart.
+
+Figures over time as in the BEASY paper: states of charge, predictions, demand and production.
+
+Figures of results as in the BEASY paper: outcomes, distance, waste; boxes over executions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.atomic import write_atomic
+
+ONE_COLUMN_IN: Final = 3.5
+TWO_COLUMNS_IN: Final = 7.16
+"""Widths in the two-column layout of the IEEE, inches."""
+
+ORANGE, SKY, GREEN, YELLOW = "#e69f00", "#56b4e9", "#009e73", "#f0e442"
+BLUE, VERMILLION, PURPLE, BLACK = "#0072b2", "#d55e00", "#cc79a7", "#000000"
+"""The palette of Okabe and Ito."""
+GREY: Final = "#777777"
+
+_STYLE: Final = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 7,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.35,
+    "lines.linewidth": 1.0,
+    "hatch.linewidth": 0.5,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "beasy-sched",
+}
+PNG_DPI: Final = 200
+Figures = Iterator[tuple[str, Any]]
+"""Names of figures, and the figures."""
+
+
+@contextlib.contextmanager
+def paper_style() -> Iterator[None]:
+    """Draw in the style of the papers' figures. Raises ConfigError without matplotlib."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise ConfigError("figures need matplotlib: pip install 'beasy-sched[plot]'") from None
+    with mpl.rc_context(_STYLE):
+        yield
+
+
+def new_figure(width_in: float, height_in: float) -> Any:
+    """Return an empty figure whose parts find room by themselves."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width_in, height_in), layout="constrained")
+
+
+def save_figure(figure: Any, folder: Path, name: str) -> list[Path]:
+    """Write a figure as PDF and PNG; the same figure gives the same bytes. Raises InputError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {})):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=kind, dpi=PNG_DPI, metadata=metadata)
+        path = folder / f"{name}.{kind}"
+        write_atomic(path, buffer.getvalue())
+        paths.append(path)
+    return paths
+
+
+def mark_days(panel: Any, days: float) -> None:
+    """An axis of hours, marked at halves of days, of a day or two at quarters."""
+    days = round(days, 1)  # the middle of the last step is not quite the end
+    spacing = 12 if days > 2 else 6
+    panel.set_xlim(0, 24 * days)
+    panel.set_xticks([spacing * mark for mark in range(int(24 * days / spacing) + 1)])
+    panel.set_xlabel("time [h]")
+    panel.grid(axis="both")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of the battery, %."""
+
+    soc_min_pct: float
+    soc_max_pct: float
+    soc_target_pct: float | None = None
+
+
+@dataclass(frozen=True)
+class SocCurve:
+    """The battery of one run."""
+
+    name: str
+    hours: FloatArray
+    soc_pct: FloatArray
+    kills: Mapping[float, int] = field(default_factory=dict)
+    """How many jobs were killed, by hour."""
+
+
+def soc_figure(curves: Sequence[SocCurve], limits: Limits) -> Any:
+    """Compare states of charge; triangles show where jobs are killed for lack of energy."""
+    figure = new_figure(ONE_COLUMN_IN, 2.5)
+    panel = figure.subplots()
+    looks = zip((ORANGE, BLUE, GREEN), ("--", "-", "-."), ("^", "v", "s"), strict=True)
+    for curve, (color, style, mark) in zip(curves, looks, strict=False):
+        panel.plot(curve.hours, curve.soc_pct, color=color, linestyle=style, linewidth=1.3, label=curve.name)
+        if curve.kills:
+            hours = np.array(list(curve.kills))
+            total = sum(curve.kills.values())
+            below = np.interp(hours, curve.hours, curve.soc_pct) - 3.5
+            name = f"{curve.name} kills jobs ({total})"
+            panel.plot(
+                hours, below, mark, color=VERMILLION, markeredgecolor=color, markersize=4.5, label=name
+            )
+    _draw_limits(panel, limits)
+    last = max(curve.hours[-1] for curve in curves)
+    mark_days(panel, last / 24.0)
+    _level_axis(panel)
+    figure.legend(loc="outside upper center", ncols=2, columnspacing=1.0, handlelength=1.6)
+    return figure
+
+
+def nine_curves_figure(
+    hours: FloatArray, soc_pct: FloatArray, names: Sequence[tuple[str, str]], dangerous: Any, limits: Limits
+) -> Any:
+    """Draw the nine predictions (9, T): colour by production, dashes by demand; dangerous steps shaded."""
+    figure = new_figure(ONE_COLUMN_IN, 2.9)
+    panel = figure.subplots()
+    colors = {"low": VERMILLION, "median": BLUE, "high": GREEN}
+    styles = {"low": "-", "median": "--", "high": ":"}
+    for curve, (demand, production) in zip(soc_pct, names, strict=True):
+        panel.plot(hours, curve, color=colors[production], linestyle=styles[demand])
+    if np.any(dangerous):
+        panel.fill_between(hours, 0, 100, where=dangerous, step="pre", color=GREY, alpha=0.25, linewidth=0)
+    _draw_limits(panel, limits)
+    mark_days(panel, hours[-1] / 24.0)
+    _level_axis(panel)
+    _nine_legend(figure, colors, styles, bool(np.any(dangerous)))
+    return figure
+
+
+def _nine_legend(figure: Any, colors: Mapping[str, str], styles: Mapping[str, str], danger: bool) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Line2D([], [], color=color, label=f"{name} production") for name, color in colors.items()
+    ]
+    handles += [
+        Line2D([], [], color=BLACK, linestyle=style, label=f"{name} demand") for name, style in styles.items()
+    ]
+    if danger:
+        handles.append(Patch(color=GREY, alpha=0.25, label="dangerous steps"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, columnspacing=1.0, handlelength=1.6)
+
+
+@dataclass(frozen=True)
+class Band:
+    """A prediction, W a step."""
+
+    low_w: FloatArray
+    value_w: FloatArray
+    high_w: FloatArray
+
+
+def prediction_figure(hours: FloatArray, production: Band, demand: Band) -> Any:
+    """Draw production and demand as predicted, one above the other, with what they may be."""
+    figure = new_figure(ONE_COLUMN_IN, 3.0)
+    panels = figure.subplots(2, 1, sharex=True)
+    for panel, band, color, name in zip(
+        panels, (production, demand), (BLUE, GREEN), ("production", "demand"), strict=True
+    ):
+        panel.fill_between(
+            hours,
+            band.low_w / 1e3,
+            band.high_w / 1e3,
+            color=color,
+            alpha=0.3,
+            linewidth=0,
+            label="uncertainty",
+        )
+        panel.plot(hours, band.value_w / 1e3, color=color, linewidth=0.9, label="prediction")
+        panel.set_ylabel(f"{name} [kW]")
+        panel.set_ylim(bottom=0)
+        panel.grid()
+        panel.legend(loc="upper right", ncols=2)
+        panel.set_ylim(top=1.25 * band.high_w.max() / 1e3)
+    mark_days(panels[-1], hours[-1] / 24.0)
+    figure.align_ylabels()
+    return figure
+
+
+@dataclass(frozen=True)
+class Powers:
+    """What was foreseen (W a step), and what came in some cases."""
+
+    title: str
+    foreseen_w: FloatArray
+    came_w: Mapping[str, FloatArray]
+
+
+def power_figure(hours: FloatArray, demands: Sequence[Powers], production: Powers) -> Any:
+    """Draw demands and production without noise and with it, one above the other."""
+    figure = new_figure(ONE_COLUMN_IN, 1.35 * (len(demands) + 1))
+    panels = figure.subplots(len(demands) + 1, 1, sharex=True)
+    for panel, powers in zip(panels, [*demands, production], strict=True):
+        panel.plot(hours, powers.foreseen_w / 1e3, color=BLACK, linewidth=1.1, label="without noise")
+        for (name, came_w), color, style in zip(
+            powers.came_w.items(), (ORANGE, BLUE, PURPLE), ("-", "--", ":"), strict=False
+        ):
+            panel.plot(hours, came_w / 1e3, color=color, linestyle=style, linewidth=0.9, label=name)
+        panel.set_title(powers.title, loc="left")
+        panel.set_ylabel("power [kW]")
+        panel.set_ylim(0, 1.3 * max(np.max(w) for w in (powers.foreseen_w, *powers.came_w.values())) / 1e3)
+        panel.grid()
+        panel.legend(loc="upper right", ncols=3, handlelength=1.6, columnspacing=1.0)
+    mark_days(panels[-1], hours[-1] / 24.0)
+    figure.align_ylabels()
+    return figure
+
+
+def tuple_figure(hours: FloatArray, tuples: Sequence[tuple[Powers, Powers]]) -> Any:
+    """Draw demand and production of several pairs: foreseen as lines, the range of what came as bands."""
+    columns = 2
+    rows = -(-len(tuples) // columns)
+    figure = new_figure(TWO_COLUMNS_IN, 0.35 + 1.0 * rows)
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for panel, (demand, production) in zip(panels.flat, tuples, strict=False):
+        for powers, color, style, name in (
+            (demand, BLUE, "-", "demand"),
+            (production, ORANGE, "--", "production"),
+        ):
+            came_w = np.stack(list(powers.came_w.values())) / 1e3
+            panel.fill_between(
+                hours, came_w.min(axis=0), came_w.max(axis=0), color=color, alpha=0.3, linewidth=0,
+                label=f"{name}: with noise (range)",
+            )  # fmt: skip
+            panel.plot(hours, powers.foreseen_w / 1e3, color=color, linestyle=style, label=f"{name}: without")
+        panel.set_title(demand.title, loc="left", pad=2)
+        panel.grid()
+    for row in panels:
+        row[0].set_ylabel("power [kW]")
+    for unused in panels.flat[len(tuples) :]:
+        unused.set_visible(False)
+    for panel in panels[-1]:
+        mark_days(panel, hours[-1] / 24.0)
+    panels[0, 0].set_ylim(bottom=0)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    return figure
+
+
+def _draw_limits(panel: Any, limits: Limits) -> None:
+    for value in (limits.soc_min_pct, limits.soc_max_pct):
+        panel.axhline(value, color=VERMILLION, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1)
+    if limits.soc_target_pct is not None:
+        panel.axhline(limits.soc_target_pct, color=GREY, linestyle=(0, (1, 2)), linewidth=0.8, zorder=1)
+
+
+def _level_axis(panel: Any) -> None:
+    panel.set_ylim(0, 100)
+    panel.set_yticks(range(0, 101, 20))
+    panel.set_ylabel("state of charge [%]")
+
+
+OUTCOMES: Final = (
+    ("finished_pct", "finished", SKY, ""),
+    ("postponed_pct", "postponed", YELLOW, "...."),
+    ("reached_walltime_pct", "reached walltime", GREEN, "\\\\\\\\"),
+    ("not_completely_finished_pct", "not completely finished", PURPLE, "xxxx"),
+    ("killed_pct", "killed", VERMILLION, "////"),
+)
+"""Column, name, colour and hatch of what may become of a job, in the order of the paper's Fig. 9."""
+_HEIGHT: Final = 0.72
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A mean and its interval for each policy."""
+
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def outcome_figure(
+    policies: Sequence[str], outcomes: Mapping[str, FloatArray], distance: Bars, wasted: Bars
+) -> Any:
+    """Draw what became of the jobs, how far the battery ends from its target, and the energy wasted."""
+    figure = new_figure(TWO_COLUMNS_IN, 2.35)
+    jobs, soc, waste = figure.subplots(1, 3, sharey=True, width_ratios=[1.5, 1, 1])
+    places = np.arange(len(policies))
+    _draw_outcomes(jobs, places, outcomes)
+    _draw_bars(soc, places, distance, ORANGE, "{:+.1f}")
+    soc.axvline(0, color=BLACK, linewidth=0.8)
+    soc.set_xlabel("final SoC less target [points]")
+    _draw_bars(waste, places, wasted, BLUE, "{:.1f}")
+    waste.set_xlabel("wasted energy [kWh]")
+    jobs.set_yticks(places, policies)
+    jobs.invert_yaxis()
+    figure.legend(
+        *jobs.get_legend_handles_labels(), loc="outside upper center", ncols=len(OUTCOMES), handlelength=1.6
+    )
+    return figure
+
+
+def _draw_outcomes(panel: Any, places: Any, outcomes: Mapping[str, FloatArray]) -> None:
+    left = np.zeros(len(places))
+    for column, name, color, hatch in OUTCOMES:
+        panel.barh(
+            places,
+            outcomes[column],
+            _HEIGHT,
+            left,
+            color=color,
+            hatch=hatch,
+            label=name,
+            edgecolor=BLACK,
+            linewidth=0.3,
+        )
+        left = left + outcomes[column]
+    for place, share in zip(places, outcomes["finished_pct"], strict=True):
+        panel.text(1.5, place, f"{share:.1f} %", va="center", fontsize=6.5)
+    panel.set_xlim(0, 100)
+    panel.set_xlabel("share of the jobs [%]")
+
+
+def _draw_bars(panel: Any, places: Any, bars: Bars, color: str, form: str) -> None:
+    """Bars with intervals, each labelled with its mean, beside the end of the interval."""
+    panel.barh(places, bars.mean, _HEIGHT, color=color, alpha=0.75)
+    errors = np.maximum([bars.mean - bars.low, bars.high - bars.mean], 0.0)
+    panel.errorbar(bars.mean, places, xerr=errors, fmt="none", ecolor=BLACK, elinewidth=0.8, capsize=2)
+    for place, mean, low, high in zip(places, bars.mean, bars.low, bars.high, strict=True):
+        right = mean >= 0
+        panel.annotate(
+            form.format(mean),
+            (max(high, 0.0) if right else min(low, 0.0), place),
+            (3 if right else -3, 0),
+            textcoords="offset points",
+            ha="left" if right else "right",
+            va="center",
+            fontsize=6.5,
+        )
+    lowest, highest = min(bars.low.min(), 0.0), max(bars.high.max(), 0.0)
+    room = 0.3 * (highest - lowest or 1.0)
+    panel.set_xlim(lowest - room if lowest < 0 else 0.0, highest + room if highest > 0 else 0.0)
+    panel.grid(axis="x")
+    panel.set_axisbelow(True)
+
+
+@dataclass(frozen=True)
+class BoxPanel:
+    """Values of all executions (executions, policies), and what they are."""
+
+    values: FloatArray
+    label: str
+    mark: float | None = None
+    """Where to draw a line for comparison."""
+
+
+def box_figure(policies: Sequence[str], panels: Sequence[BoxPanel]) -> Any:
+    """Draw boxes over executions, a panel a measure: quartiles, whiskers of 1.5 times their distance."""
+    figure = new_figure(TWO_COLUMNS_IN, 2.5)
+    all_axes = figure.subplots(1, len(panels), sharey=True)
+    for axes, panel in zip(np.atleast_1d(all_axes), panels, strict=True):
+        drawn = axes.boxplot(
+            panel.values,
+            **_horizontal(axes.boxplot),
+            positions=np.arange(len(policies)),
+            widths=0.6,
+            patch_artist=True,
+            showmeans=True,
+            flierprops={"marker": "o", "markersize": 2, "markeredgewidth": 0.4, "alpha": 0.6},
+            meanprops={"marker": "D", "markersize": 3, "markerfacecolor": BLACK, "markeredgecolor": BLACK},
+            medianprops={"color": VERMILLION, "linewidth": 1.2},
+            whiskerprops={"linewidth": 0.7},
+            capprops={"linewidth": 0.7},
+        )
+        for box in drawn["boxes"]:
+            box.set(facecolor=SKY, alpha=0.8, linewidth=0.6)
+        if panel.mark is not None:
+            axes.axvline(panel.mark, color=GREY, linestyle="--", linewidth=0.8)
+        axes.set_xlabel(panel.label)
+        axes.grid(axis="x")
+    first = np.atleast_1d(all_axes)[0]
+    first.set_yticks(np.arange(len(policies)), policies)
+    first.invert_yaxis()
+    _box_legend(figure, drawn, any(panel.mark is not None for panel in panels))
+    return figure
+
+
+def _horizontal(boxplot: Any) -> dict[str, Any]:
+    """How this matplotlib is told to lay boxes flat: ``vert`` is on its way out from 3.10 on."""
+    known = inspect.signature(boxplot).parameters
+    return {"orientation": "horizontal"} if "orientation" in known else {"vert": False}
+
+
+def _box_legend(figure: Any, drawn: Mapping[str, Any], marked: bool) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [drawn["boxes"][0], drawn["medians"][0], drawn["means"][0]]
+    names = ["middle half", "median", "mean"]
+    if marked:
+        handles.append(Line2D([], [], color=GREY, linestyle="--", linewidth=0.8))
+        names.append("target SoC")
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names))

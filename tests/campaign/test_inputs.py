@@ -1,0 +1,157 @@
+"""What runs read: forecasts, what really comes, and plans."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from command_line import exit_code
+from small_campaign import SMALL, run_campaign, scenario
+
+from beasy_sched.campaign.inputs import (
+    execution_seed,
+    forecast_production_w,
+    forecast_workload,
+    real_production_w,
+    real_workload,
+)
+from beasy_sched.campaign.runs import materialize
+from beasy_sched.campaign.scenario_file import parse_scenario
+from beasy_sched.campaign.table import read_campaign
+from beasy_sched.formats.plan_file import read_plans
+
+FOR_BATSIM = {"platform.xml", "workload.json", "power.txt", "site.toml", "plan.msgpack"}
+
+
+def test_noise_seeds_are_distinct_and_stay_the_same():
+    seeds = {execution_seed(seed, number) for seed in range(20) for number in range(20)}
+    assert len(seeds) == 400
+    assert execution_seed(1, 0) == 11878005971903493554
+
+
+def test_cases_share_their_jobs_and_differ_in_their_power():
+    best, worst = scenario(), scenario(('case = "best"', 'case = "worst"'))
+    forecast_w = forecast_production_w(best, 0)
+    jobs = [b"".join(real_workload(s, forecast_workload(s, 0), 1, 0).json_pieces()) for s in (best, worst)]
+    assert jobs[0] == jobs[1]
+    high_w, low_w = (real_production_w(s, forecast_production_w(s, 0), 1, 0) for s in (best, worst))
+    sunny = forecast_w > 0
+    assert sunny.any()
+    assert np.all(low_w[sunny] < forecast_w[sunny])
+    assert np.all(high_w[sunny] > forecast_w[sunny])
+
+
+def test_the_shape_is_stretched_over_the_window():
+    found = scenario(("window_h = 3", "window_h = 6"), ("jobs = 30", "jobs = 100"))
+    submit_s = forecast_workload(found, 0).submit_s
+    counts, _ = np.histogram(submit_s, bins=3, range=(0, 6 * 3600))
+    assert counts.tolist() == [75, 17, 8]
+
+
+def test_a_trace_and_weather_files(tmp_path):
+    rows = [f"{n} {n * 60} 0 {60 + n} 2 -1 -1 2 900 -1 1 1 1 -1 1 -1 -1 -1" for n in range(1, 400)]
+    (tmp_path / "trace.swf").write_text("\n".join(rows))
+    sky = [
+        "generate",
+        "power",
+        "--synthetic",
+        "--pv-kw",
+        "1",
+        "--days",
+        "2",
+        "-q",
+        "-o",
+        str(tmp_path / "own"),
+    ]
+    assert exit_code(*sky, "--write-ninja", str(tmp_path / "ninja")) == 0
+    text = SMALL.replace("[workload]", "[[tuples]]\n[workload]")
+    changes = (
+        '[[tuples]]\nworkload = { source = "swf", file = "trace.swf", from = "1h", cores_per_host = 2 }\n'
+        'production = { source = "files", pv = "ninja_pv.csv", pv_kw = 2, start = "2024-10-01 10:00", '
+        'case = "exact" }\n'
+    )
+    found = parse_scenario(text + changes, tmp_path / "scenario.toml")
+    jobs = forecast_workload(found, 1)
+    assert (jobs.size, jobs.submit_s[0], set(jobs.hosts.tolist())) == (180, 0.0, {1})
+    power_w = forecast_production_w(found, 1)
+    assert power_w.shape == (36,)
+    assert 0 < power_w.max() <= 2000
+    np.testing.assert_array_equal(real_production_w(found, power_w, 1, 1), power_w)
+
+
+def test_the_files_of_an_execution_are_those_of_the_campaigns_run(tmp_path):
+    run_campaign(tmp_path / "campaign")
+    kept = {path.read_bytes() for path in (tmp_path / "campaign" / "inputs").iterdir()}
+    files = {path.name: path.read_bytes() for path in materialize(scenario(), tmp_path / "in", seed=2)}
+    assert all(files[name] in kept for name in FOR_BATSIM)
+    assert files.keys() == FOR_BATSIM | {"forecast_workload.json", "forecast_power.txt"}
+
+
+def test_the_plan_is_that_of_the_command(tmp_path):
+    materialize(scenario(), tmp_path, seed=1)
+    arguments = ["-p", "platform.xml", "-w", "forecast_workload.json", "--production", "forecast_power.txt"]
+    arguments += ["--site", "site.toml", "-o", "own.msgpack"]
+    paths = [argument if argument[0] == "-" else str(tmp_path / argument) for argument in arguments]
+    assert exit_code("plan", *paths, "-q") == 0
+    ours, own = (read_plans(tmp_path / name)[0] for name in ("plan.msgpack", "own.msgpack"))
+    np.testing.assert_array_equal(ours.power.envelope_w, own.power.envelope_w)
+    np.testing.assert_array_equal(ours.servers.states, own.servers.states)
+    np.testing.assert_array_equal(ours.renew_uncertainty, own.renew_uncertainty)
+
+
+def test_an_execution_runs_by_hand(tmp_path, capsys):
+    (tmp_path / "mine.toml").write_text(SMALL)
+    folder = tmp_path / "in"
+    assert exit_code("generate", "scenario", str(tmp_path / "mine.toml"), "--inputs", str(folder)) == 0
+    assert f"wrote {folder / 'plan.msgpack'}" in capsys.readouterr().err
+    files = ["-p", folder / "platform.xml", "-w", folder / "workload.json", "--events", folder / "power.txt"]
+    files += [
+        "--site",
+        folder / "site.toml",
+        "--plan",
+        folder / "plan.msgpack",
+        "-e",
+        tmp_path / "out" / "run",
+    ]
+    assert exit_code("simulate", *map(str, files), "--policy", "easy", "-q") == 0
+    summary = json.loads((tmp_path / "out" / "run_summary.json").read_text())
+    campaign = run_campaign(tmp_path / "campaign")
+    row = read_campaign(campaign.folder).runs.set_index("run").loc["small.t0.s1.kill-all.easy"]
+    assert row.consumed_kwh == summary["energy_kwh"]["consumed"] > 0
+    assert row.soc_final_pct == summary["site"]["soc_final_pct"]
+    assert row.jobs_submitted == summary["jobs"]["submitted"] == 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["average"], "Say what to write"),
+        (["averag", "-o", "-"], "no scenario is called 'averag'"),
+        (["averag", "--inputs", "x"], "no scenario is called 'averag'"),
+        (["average", "-o", "x", "--seed", "3"], "--seed and --tuple choose an execution"),
+        (["average", "-o", "x", "--tuple", "3"], "--seed and --tuple choose an execution"),
+        (["average", "--inputs", "x", "--tuple", "10"], "tuple: found 10, expected 0 to 9"),
+    ],
+)
+def test_generate_scenario_says_what_is_wrong(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert exit_code("generate", "scenario", *arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_scenario_file_to_begin_with(tmp_path, capsys):
+    assert exit_code("generate", "scenario", "worst-end", "-o", "-") == 0
+    found = parse_scenario(capsys.readouterr().out)
+    assert (found.name, found.tuples[0].workload.shape) == ("worst-end", "end")
+
+
+def test_two_windows(tmp_path):
+    two = scenario(('name = "small"', 'name = "small"\nwindows = 2'), ("[1, 2]", "[1]"))
+    assert forecast_production_w(two, 0).shape == (72,)
+    assert forecast_workload(two, 0).window_s == 2 * 3 * 3600
+    run_campaign(tmp_path, two)
+    runs = read_campaign(tmp_path).runs
+    assert (runs.status == "ok").all()
+    assert (runs.end_s > 6 * 3600 - 1).all()

@@ -1,0 +1,69 @@
+"""A policy asks for the energy used: without a site, beside one, and where it cannot be had."""
+
+from __future__ import annotations
+
+import pytest
+from talk import Scripted, Talk, completed, only, production, small_battery, submitted
+
+from beasy_sched.engine.actions import MeasureEnergy
+from beasy_sched.engine.power import EnergySource
+from beasy_sched.errors import ConfigError
+from beasy_sched.model import decisions as d
+from beasy_sched.model import events as e
+
+
+def test_the_answer_is_seen_at_the_same_time() -> None:
+    talk = Talk()
+    assert talk.session.view.measured is None
+    assert talk.ask(5.0, lambda view: [MeasureEnergy()], submitted(5.0, "a")) == [d.QueryEnergy(5.0)]
+    seen = []
+    talk.ask(5.0, lambda view: seen.append(view.measured) or (), e.EnergyAnswer(5.0, 123.0))
+    assert seen == [(5.0, 123.0)]
+
+
+def test_an_answer_to_the_policy_is_not_taken_for_a_step_s_energy() -> None:
+    """The step ends at 60 s; the policy asked at 30 s."""
+    talk = Talk(site=small_battery(), energy=EnergySource.BATSIM)
+    talk.at(0.0, production(0.0, 400.0))
+    assert only(d.QueryEnergy, talk.ask(30.0, lambda view: [MeasureEnergy()], submitted(30.0, "a")))
+    talk.at(30.0, e.EnergyAnswer(30.0, 6_000.0))
+    assert talk.session.power is not None
+    assert talk.session.power.answer_j is None
+    asked = talk.at(60.0, production(60.0, 400.0))
+    assert len(only(d.QueryEnergy, asked)) == 1
+    assert not talk.session.power.trace
+    talk.at(60.0, e.EnergyAnswer(60.0, 12_000.0))
+    assert [row.record.consumed_j for row in talk.session.power.trace] == [12_000.0]
+    assert talk.session.view.measured == (60.0, 12_000.0)
+
+
+def test_without_energy_there_is_a_message() -> None:
+    talk = Talk(power_actions=False)
+    with pytest.raises(ConfigError, match="measures the energy used, which needs Batsim's -E"):
+        talk.ask(5.0, lambda view: [MeasureEnergy()], submitted(5.0, "a"))
+
+
+def test_what_has_ended_is_told_once() -> None:
+    talk = Talk()
+    talk.run_job(0.0, "a", "0")
+    seen = []
+
+    def look(view: object) -> tuple[()]:
+        seen.append([job.id for job in view.ended])  # type: ignore[attr-defined]
+        return ()
+
+    talk.ask(10.0, look, completed(10.0, "a"))
+    talk.ask(11.0, look, submitted(11.0, "b"))
+    assert seen == [["w0!a"], []]
+
+
+def test_a_policy_adds_to_the_summary() -> None:
+    from beasy_sched.outputs.summary import summarize
+    from beasy_sched.settings import RunSettings
+
+    class Proud(Scripted):
+        def results(self) -> dict[str, dict[str, object]]:
+            return {"mine": {"calls": len(self.asked)}}
+
+    talk = Talk(Proud())
+    assert summarize(talk.session, RunSettings())["mine"] == {"calls": 1}

@@ -1,0 +1,70 @@
+"""The claims as data: they can all be judged, and the paper's own results make its claims true."""
+
+from __future__ import annotations
+
+import pytest
+from hand_study import hand_sample
+
+from beasy_sched.campaign.scenario import PAPER_POLICIES
+from beasy_sched.reproduction.beasy.claims import ALL, CLAIMS
+from beasy_sched.reproduction.beasy.tables import PAPER_RANKS
+from beasy_sched.reproduction.claims import Ranked, Several, Verdict, judge
+from beasy_sched.reproduction.sample import MEASURES, LowPlaces
+
+
+def study_of_ranks(ranks=PAPER_RANKS):
+    """A study whose means have given ranks."""
+    return {
+        scenario: hand_sample(
+            PAPER_POLICIES,
+            {m: [[-r if MEASURES[m].higher_is_better else r for r in row]] for m, row in rows.items()},
+            resamples=3,
+        )
+        for scenario, rows in ranks.items()
+    }
+
+
+def is_about_ranks(statement) -> bool:
+    if isinstance(statement, Several):
+        return all(is_about_ranks(part) for part in statement.statements)
+    quantity = getattr(statement, "quantity", None)
+    if isinstance(quantity, LowPlaces):
+        return True
+    return isinstance(statement, Ranked) and statement.measure in ("finished", "killed", "soc", "wasted")
+
+
+OF_RANKS = [claim for claim in CLAIMS if is_about_ranks(claim.statement)]
+
+
+def test_names_are_unique():
+    assert len({claim.name for claim in CLAIMS}) == len(CLAIMS) > 100
+
+
+def test_all_can_be_judged():
+    assert not [f for f in judge(CLAIMS, study_of_ranks()) if f.verdict is Verdict.NOT_RUN]
+
+
+@pytest.mark.parametrize("claim", OF_RANKS, ids=lambda claim: claim.name)
+def test_the_papers_table_makes_its_claims_true(claim):
+    (finding,) = judge([claim], study_of_ranks())
+    assert finding.verdict is Verdict.HOLDS, finding.ours
+
+
+@pytest.mark.parametrize("claim", OF_RANKS, ids=lambda claim: claim.name)
+def test_a_reversed_table_makes_them_false(claim):
+    reversed_ranks = {
+        scenario: {measure: [9 - rank for rank in row] for measure, row in rows.items()}
+        for scenario, rows in PAPER_RANKS.items()
+    }
+    (finding,) = judge([claim], study_of_ranks(reversed_ranks))
+    if claim.name in ("T7", "T8", "T10"):  # said of the middle of the field, which stays there
+        return
+    assert finding.verdict is Verdict.FAILS, finding.ours
+
+
+def test_the_table_is_complete():
+    assert tuple(PAPER_RANKS) == ALL
+    for rows in PAPER_RANKS.values():
+        assert tuple(rows) == ("finished", "killed", "soc", "wasted")
+        for row in rows.values():  # equals share a rank, and the next is skipped
+            assert [1 + sum(other < rank for other in row) for rank in row] == list(row)
