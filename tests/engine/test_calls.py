@@ -1,4 +1,4 @@
-"""Calls (consequence 6): always ahead, as few as possible, none when the run is over."""
+"""Requested calls: always in the future, as few as possible, none when the run is over."""
 
 from __future__ import annotations
 

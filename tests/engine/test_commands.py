@@ -1,4 +1,4 @@
-"""P-state commands (consequences 2, 3, 4 and 15): never lost, never one that Batsim aborts on."""
+"""P-state commands: none is lost, and none makes Batsim abort."""
 
 from __future__ import annotations
 

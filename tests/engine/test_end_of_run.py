@@ -1,4 +1,4 @@
-"""The end of the run and inner boundaries of windows (consequence 7), and the lifecycle's errors."""
+"""The end of the run, inner boundaries of windows, and the lifecycle's errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kills (consequence 5): a moment late, never of a job that may just have ended."""
+"""Kills: sent a moment after the decision, never for a job that may just have ended."""
 
 from __future__ import annotations
 

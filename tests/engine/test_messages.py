@@ -1,4 +1,4 @@
-"""What a message may hold (consequences 1, 9, 10, 12, 14): order, ids, sizes, times, hosts."""
+"""What a message may contain: any order of events, ids, sizes, times and hosts."""
 
 from __future__ import annotations
 

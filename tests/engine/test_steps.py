@@ -1,4 +1,4 @@
-"""The clock of steps and its production (consequences 8, 9, 10 and 13)."""
+"""When a step begins and ends, and the production that counts for it."""
 
 from __future__ import annotations
 

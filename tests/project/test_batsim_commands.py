@@ -72,7 +72,7 @@ def test_a_command(where: str, embedded: bool, arguments: list[str]):
 
 def test_the_scheduler_beside_batsim_asks_for_energy():
     """So that a Batsim without -E would abort: the command in the README must have it."""
-    section = (ROOT / "README.md").read_text("utf-8").partition("## Beside Batsim")[2].partition("\n## ")[0]
+    section = (ROOT / "README.md").read_text("utf-8").partition("## With Batsim")[2].partition("\n## ")[0]
     (serve,) = re.findall(r"^beasy-sched (serve .*) &$", section, re.MULTILINE)
     given = command("serve").make_context("serve", shlex.split(serve)[1:]).params
     assert (str(given["site"]), given["energy"]) == ("default", "batsim")
