@@ -34,7 +34,6 @@ from beasy_sched.engine.commands import Calls, Commander, Kills
 from beasy_sched.engine.diary import DecisionLog, Diary, Outcomes
 from beasy_sched.engine.policy import Policy, PolicyCaller
 from beasy_sched.engine.power import EnergySource, Phase, PowerSide
-from beasy_sched.engine.resources import platform_of, start_note
 from beasy_sched.engine.view import Measurement, View
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.formats.batsim_events import POWER_FIELD
@@ -52,7 +51,7 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobSubmitted
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import ENDS, Job, JobState
-from beasy_sched.model.platform import Platform, old_name_note
+from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_power, short_runs
 from beasy_sched.units import TIME_TOLERANCE_S

@@ -2,6 +2,8 @@
 
 A *server* is one Batsim host. Servers of one kind share a `ServerKind`; a `Platform` is the kinds and
 an array that tells each host's kind, so that ten thousand servers cost a few arrays.
+
+A scheduler knows them from the properties that SIMULATION_BEGINS sends: see `platform_of`.
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from beasy_sched.arrays import IndexArray
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_PSTATES
+from beasy_sched.model.events import Resource, SimulationBegins
 from beasy_sched.model.hosts import read_only
 
 SPEEDS_PROPERTY = "speed_per_state"
@@ -166,14 +171,17 @@ class Platform:
     """Index into ``kinds`` for each host."""
     names: tuple[str, ...]
     """Host names, sorted as text: Batsim numbers hosts so."""
-    initial_pstates: IndexArray | None = None
+    initial_pstates: IndexArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    """The P-state in which each host starts; all in 0 where none are given."""
     properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
     zone_properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        initial = self.initial_pstates
+        if not len(initial):
+            initial = np.zeros(self.size, dtype=np.intp)
         object.__setattr__(self, "kind_of", read_only(self.kind_of))
-        if self.initial_pstates is not None:
-            object.__setattr__(self, "initial_pstates", read_only(self.initial_pstates))
+        object.__setattr__(self, "initial_pstates", read_only(initial))
 
     @property
     def size(self) -> int:
@@ -185,7 +193,7 @@ class Platform:
 
         A scheduler is told of properties only. One that is there already is made to fit.
         """
-        if self.initial_pstates is None or not self.properties:
+        if not self.properties:
             return self
         from_zero = [0 in kind.computing for kind in self.kinds]
         rows = zip(self.properties, self.kind_of.tolist(), self.initial_pstates.tolist(), strict=True)
@@ -210,6 +218,82 @@ class Platform:
     def has_powers(self) -> bool:
         """Whether every kind's powers are known."""
         return all(k.idle_w for k in self.kinds)
+
+
+def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Platform:
+    """Describe the simulator's hosts, by their properties or, by name, from ``known``.
+
+    The P-state in which each starts also comes from ``known``, or from the property `START_PROPERTY`.
+
+    Raises PeerError for host ids that are not 0, 1, 2, ..., and ConfigError for a host that ``known``
+    does not have or for properties that cannot be read.
+    """
+    resources = sorted(begins.resources, key=lambda resource: resource.id)
+    if [resource.id for resource in resources] != list(range(len(resources))):
+        raise PeerError("the hosts of SIMULATION_BEGINS are not numbered 0, 1, 2, ...")
+    names = tuple(resource.name for resource in resources)
+    if known is not None:
+        return _by_name(names, known)
+    row_of: dict[tuple[str, ...], int] = {}
+    kinds: list[ServerKind] = []
+    kind_of = np.empty(len(resources), dtype=np.intp)
+    for resource in resources:
+        key = tuple(resource.properties.get(name, "") for name in _KIND_PROPERTIES)
+        row = row_of.setdefault(key, len(kinds))
+        if row == len(kinds):
+            kinds.append(ServerKind.from_properties(resource.name, resource.properties))
+        kind_of[resource.id] = row
+    initial = [_initial_pstate(resource, kinds[kind_of[resource.id]]) for resource in resources]
+    return Platform(tuple(kinds), kind_of, names, np.array(initial, dtype=np.intp))
+
+
+_KIND_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, "sleep_pstates", SPEEDS_PROPERTY)
+
+
+def _by_name(names: tuple[str, ...], known: Platform) -> Platform:
+    at = {name: index for index, name in enumerate(known.names)}
+    missing = [name for name in names if name not in at]
+    if missing:
+        raise ConfigError(
+            f"the platform file lacks host {missing[0]!r}, which the simulator has"
+            f" ({len(missing)} of {len(names)} hosts are missing): is it the file that Batsim was given?"
+        )
+    rows = np.array([at[name] for name in names], dtype=np.intp)
+    return Platform(known.kinds, known.kind_of[rows], names, known.initial_pstates[rows])
+
+
+def _initial_pstate(resource: Resource, kind: ServerKind) -> int:
+    """Return where a host starts: as its property says, else in 0 where that computes.
+
+    Where P-state 0 is one of sleep or transition, a host that is said to be idle is in its first computing
+    P-state. Batsim says so of all hosts, also of those that start asleep.
+    """
+    told = resource.properties.get(START_PROPERTY, "")
+    if told:
+        if not (told.isascii() and told.isdigit() and int(told) < kind.pstates):
+            raise ConfigError(
+                f"host {resource.name!r}: {START_PROPERTY} {told!r} is none of its P-states, expected 0"
+                f" to {kind.pstates - 1}"
+            )
+        return int(told)
+    if kind.sleep is not None and resource.state == "sleeping":
+        return kind.sleep.pstate
+    return 0 if 0 in kind.computing else kind.computing[0]
+
+
+def start_note(begins: SimulationBegins, platform: Platform) -> str | None:
+    """Tell of the first host whose start state had to be guessed, else None. See `platform_of`."""
+    for resource in sorted(begins.resources, key=lambda resource: resource.id):
+        kind = platform.kind(resource.id)
+        if START_PROPERTY not in resource.properties and 0 not in kind.computing:
+            pstate = int(platform.initial_pstates[resource.id])
+            state = "asleep" if pstate in kind.asleep_in else "on"
+            return (
+                f"the simulator does not tell in which P-state its hosts start, and P-state 0 of host"
+                f" {resource.name!r} is no computing one: such hosts are taken to start {state}, in P-state"
+                f" {pstate}; name the platform file with -p to be sure"
+            )
+    return None
 
 
 def old_name_note(host: str, properties: Mapping[str, str]) -> str | None:

@@ -15,7 +15,6 @@ from worlds import FAST, SLEEP_FIRST, SLOW, plans_of
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action, CallAt, MeasureEnergy, Postpone, Reject, SetPState, Start
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.engine.resources import platform_of
 from beasy_sched.engine.view import View
 from beasy_sched.errors import BeasyError, ConfigError, PeerError, PolicyError
 from beasy_sched.generate.platform import host_properties
@@ -23,7 +22,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.platform import Platform, ServerKind, platform_of
 from beasy_sched.policies.registry import make_policy
 
 

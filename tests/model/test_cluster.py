@@ -24,9 +24,7 @@ SLEEP = 2
 def platform(fast: int = 3, slow: int = 2, initial: list[int] | None = None) -> Platform:
     kind_of = np.array([0] * fast + [1] * slow, dtype=np.intp)
     names = tuple(f"n{i}" for i in range(fast + slow))
-    return Platform(
-        (FAST, SLOW), kind_of, names, None if initial is None else np.array(initial, dtype=np.intp)
-    )
+    return Platform((FAST, SLOW), kind_of, names, np.array(initial or [], dtype=np.intp))
 
 
 def submit(cluster: Cluster, name: str = "a", res: int = 1, walltime: float | None = 10.0) -> Job:
