@@ -19,12 +19,11 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, PStateArray, StateArray
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.decisions import SetResourceState
 from beasy_sched.model.events import ResourceStateChanged
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.model.power import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _NO_WISH = -1
@@ -61,16 +60,12 @@ class Commander:
         """Want ``hosts`` in ``pstate``, one that `check` allows."""
         self._wish[hosts.ids] = pstate
         self.cluster.hold(hosts.ids, self._sleep_of[self.cluster.platform.kind_of[hosts.ids]] == pstate)
-        self.cluster.to_wake[hosts.ids] = ~self.cluster.held[hosts.ids] & (
-            self.cluster.state[hosts.ids] == ASLEEP
-        )
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
     def cancel(self, hosts: HostIds) -> None:
         """Forget the wishes of some hosts."""
         self._wish[hosts] = _NO_WISH
-        self.cluster.hold(hosts, False)
-        self.cluster.to_wake[hosts] = False
+        self.cluster.unhold(hosts)
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
     def wished(self) -> PStateArray:

@@ -19,8 +19,7 @@ from beasy_sched.engine.budget import StepBudget
 from beasy_sched.engine.commands import MOMENT_S, Commander
 from beasy_sched.engine.guard import Guard, committed_energy_j
 from beasy_sched.errors import ConfigError, PeerError
-from beasy_sched.model.cluster import Cluster
-from beasy_sched.model.power import ASLEEP, SWITCHING_OFF, SWITCHING_ON, PowerAccount
+from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -92,9 +91,8 @@ class PowerSide:
         self.plans = plans
         self.end_s = site.window_s * windows
         self.storage = site.storage.start()
-        self.guard = Guard(site.guard, cluster, power_actions=power_actions)
-        self.account = PowerAccount(cluster.power, cluster.state, cluster.pstate)
-        cluster.account = self.account
+        self.account = cluster.open_account()
+        self.guard = Guard(site.guard, cluster, self.account, power_actions=power_actions)
         self.phase = Phase.WAITING_FOR_PRODUCTION
         self.budget: StepBudget | None = None
         self.trace: list[TraceRow] = []

@@ -31,7 +31,7 @@ from beasy_sched.engine.actions import (
 )
 from beasy_sched.engine.budget import StepBudget
 from beasy_sched.engine.commands import Calls, Commander, Kills
-from beasy_sched.engine.diary import DecisionLog, Diary, Outcomes
+from beasy_sched.engine.diary import DecisionLog, Diary
 from beasy_sched.engine.policy import Policy, PolicyCaller
 from beasy_sched.engine.power import EnergySource, Phase, PowerSide
 from beasy_sched.engine.view import Measurement, View
@@ -50,7 +50,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobSubmitted
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.model.jobs import ENDS, Job, JobState
+from beasy_sched.model.jobs import ENDS, Job, JobState, Outcomes
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_power, short_runs
@@ -323,7 +323,6 @@ class Session:
     def _release(self, job: Job) -> None:
         """Give what the job will not use to the step's budget."""
         if self._budget is not None:
-            assert job.hosts is not None
             self._budget.now = self.now
             self._budget.release(job.hosts.ids)
 
@@ -476,9 +475,8 @@ class Session:
         """Kill a job a moment later: it may have ended in this very instant, unannounced."""
         if job.id in self._kills or self._cluster.running.get(job.id) is not job:
             return
-        assert job.hosts is not None
         self._kills.add(job, self.now)
-        self._cluster.leaving[job.hosts.ids] = True
+        self._cluster.doom(job)
         self._diary.doomed(self.now, job, rule, facts)
 
     def _kill_the_doomed(self) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, IntArray
+from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.hosts import HostSet, read_only
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 
 if TYPE_CHECKING:
     from beasy_sched.energy.site import Site

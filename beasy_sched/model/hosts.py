@@ -56,7 +56,7 @@ class HostSet:
         """
         runs = cls.ranges(text)
         if not runs:
-            return cls(np.empty(0, dtype=np.intp), "")
+            return NO_HOSTS
         if len(runs) == 1:
             return cls(np.arange(runs[0][0], runs[0][1] + 1, dtype=np.intp))
         ids = np.fromiter(chain.from_iterable(range(low, high + 1) for low, high in runs), dtype=np.intp)
@@ -100,6 +100,8 @@ class HostSet:
     def __hash__(self) -> int:
         return hash(self.ids.tobytes())
 
+
+NO_HOSTS = HostSet(read_only(np.empty(0, dtype=np.intp)), "")
 
 _INTERVAL = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 

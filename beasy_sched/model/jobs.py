@@ -1,21 +1,21 @@
-"""A job and its life cycle, as the scheduler sees them.
-
-The waiting jobs, in order of arrival, with arrays beside them for whole-queue arithmetic.
-"""
+"""Jobs as the scheduler sees them: their life cycle, the queue of the waiting, the outcomes of the rest."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.events import JobEnd, JobRequest
-from beasy_sched.model.hosts import HostSet, read_only
+from beasy_sched.model.hosts import NO_HOSTS, HostSet, read_only
 
 SLOWDOWN_FLOOR_S: Final = 10.0
 """tau of the bounded slowdown (Eq. 4 of the BEASY paper, 3.26 of the thesis)."""
@@ -90,7 +90,8 @@ class Job:
         self.subtime_s = float(request.subtime)
         self.walltime_s = math.inf if request.walltime is None else float(request.walltime)
         self.state = JobState.WAITING
-        self.hosts: HostSet | None = None
+        self.hosts: HostSet = NO_HOSTS
+        """Those it was started on; none before."""
         self.start_s = math.nan
         self.end_s = math.nan
         self.expected_end_s = math.inf
@@ -128,6 +129,8 @@ def bounded_slowdown(wait_s: float, duration_s: float) -> float:
 
 _GONE = np.iinfo(np.int64).max
 """Hosts "asked for" by a place whose job has left: it never fits."""
+_NO_JOB: Final = Job(JobRequest("", 0.0, 0))
+"""What the queue keeps at such a place."""
 
 
 class JobQueue:
@@ -139,7 +142,7 @@ class JobQueue:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._jobs: list[Job | None] = []
+        self._jobs: list[Job] = []
         self._res = np.empty(64, dtype=np.int64)
         self._walltime_s = np.empty(64, dtype=np.float64)
         self._subtime_s = np.empty(64, dtype=np.float64)
@@ -157,7 +160,7 @@ class JobQueue:
     def __iter__(self) -> Iterator[Job]:
         for place in range(self._head, len(self._jobs)):
             job = self._jobs[place]
-            if job is not None:
+            if job is not _NO_JOB:
                 yield job
 
     @property
@@ -189,7 +192,7 @@ class JobQueue:
     def remove(self, job: Job) -> None:
         """Take a job out."""
         jobs = self._jobs
-        jobs[job.place] = None
+        jobs[job.place] = _NO_JOB
         self._res[job.place] = _GONE
         job.place = -1
         self._count -= 1
@@ -197,26 +200,23 @@ class JobQueue:
             jobs.clear()
             self._head = 0
             return
-        while jobs[self._head] is None:
+        while jobs[self._head] is _NO_JOB:
             self._head += 1
         if len(jobs) > 64 and 2 * self._count < len(jobs):
             self._compact()
 
     def _compact(self) -> None:
         places = np.flatnonzero(self._res[: len(self._jobs)] != _GONE)
-        for array in (self._res, self._walltime_s, self._subtime_s):
-            array[: len(places)] = array[places]
-        self._jobs = [job for job in self._jobs if job is not None]
+        for column in (self._res, self._walltime_s, self._subtime_s):
+            column[: len(places)] = column[places]
+        self._jobs = [job for job in self._jobs if job is not _NO_JOB]
         for place, job in enumerate(self._jobs):
-            assert job is not None
             job.place = place
         self._head = 0
 
     def at(self, place: int) -> Job:
         """Return the job at a place of the arrays."""
-        job = self._jobs[self._head + place]
-        assert job is not None
-        return job
+        return self._jobs[self._head + place]
 
     @property
     def res(self) -> IntArray:
@@ -236,3 +236,100 @@ class JobQueue:
     def places(self) -> IndexArray:
         """Return the places that hold a job, in order of arrival."""
         return np.flatnonzero(self.res != _GONE)
+
+
+_STATES = list(JobState)
+_CODES = {state: code for code, state in enumerate(_STATES)}
+
+
+class Outcomes:
+    """One row a job that has left the system."""
+
+    def __init__(self) -> None:
+        """No rows yet."""
+        self.ids: list[str] = []
+        self._subtime = array("d")
+        self._start = array("d")
+        self._end = array("d")
+        self._walltime = array("d")
+        self._energy = array("d")
+        self._res = array("q")
+        self._state = array("b")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add(self, job: Job) -> None:
+        """Add a job whose state is final."""
+        self.ids.append(job.id)
+        self._subtime.append(job.subtime_s)
+        self._start.append(job.start_s)
+        self._end.append(job.end_s)
+        self._walltime.append(job.walltime_s)
+        self._energy.append(job.energy_j)
+        self._res.append(job.res)
+        self._state.append(_CODES[job.state])
+
+    def counts(self) -> dict[str, int]:
+        """Count the outcomes by name, every outcome present."""
+        counter = Counter(self._state)
+        return {
+            state.value: counter[code]
+            for code, state in enumerate(_STATES)
+            if state not in (JobState.WAITING, JobState.RUNNING)
+        }
+
+    def energy_j(
+        self, *states: JobState, until_s: float = math.inf, running_j: Mapping[str, float] | None = None
+    ) -> float:
+        """Energy up to ``until_s`` of the jobs that ended in one of ``states``, where it was counted, J.
+
+        ``running_j`` is what each job that ran at ``until_s`` had spent by then.
+        """
+        chosen = np.isin(np.array(self._state), [_CODES[state] for state in states])
+        chosen &= np.array(self._start) < until_s  # false for those that never started
+        spent_j, known_j = np.array(self._energy), running_j or {}
+        for row in np.flatnonzero(chosen).tolist():
+            spent_j[row] = known_j.get(self.ids[row], spent_j[row])
+        return float(np.nansum(spent_j[chosen]))
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns as arrays; times in s, NaN for a job that never started."""
+        return {
+            "subtime_s": np.array(self._subtime),
+            "start_s": np.array(self._start),
+            "end_s": np.array(self._end),
+            "walltime_s": np.array(self._walltime),
+            "energy_j": np.array(self._energy),
+            "res": np.array(self._res),
+            "state": np.array([state.value for state in _STATES])[np.array(self._state, dtype=np.intp)],
+        }
+
+    def median_run_share(self) -> float | None:
+        """Median of run time over walltime, of the jobs that finished; None where there is none."""
+        columns = self.columns()
+        chosen = (columns["state"] == JobState.FINISHED.value) & np.isfinite(columns["walltime_s"])
+        run_s = (columns["end_s"] - columns["start_s"])[chosen]
+        return float(np.median(run_s / columns["walltime_s"][chosen])) if len(run_s) else None
+
+    def metrics(self, *, until_s: float = math.inf) -> dict[str, float | int | None]:
+        """Mean and quantiles of waiting time and bounded slowdown, over the jobs that started.
+
+        ``host_seconds`` are those in use up to ``until_s``, the end of the last window.
+        """
+        columns = self.columns()
+        started = np.isfinite(columns["start_s"]) & np.isfinite(columns["end_s"])
+        wait_s = (columns["start_s"] - columns["subtime_s"])[started]
+        run_s = (columns["end_s"] - columns["start_s"])[started]
+        used_s = np.minimum(columns["end_s"], until_s)[started] - columns["start_s"][started]
+        slowdown = np.maximum((wait_s + run_s) / np.maximum(run_s, SLOWDOWN_FLOOR_S), 1.0)
+        result: dict[str, float | int | None] = {
+            "started": int(started.sum()),
+            "host_seconds": float((used_s * columns["res"][started]).sum()),
+        }
+        for name, values in (("waiting_s", wait_s), ("bounded_slowdown", slowdown)):
+            result[f"{name}_mean"] = float(values.mean()) if len(values) else None
+            for quantile in (50, 95, 100):
+                key = f"{name}_max" if quantile == 100 else f"{name}_p{quantile}"
+                result[key] = float(np.percentile(values, quantile)) if len(values) else None
+        return result

@@ -12,8 +12,8 @@ from beasy_sched._version import __version__
 from beasy_sched.engine import Session
 from beasy_sched.engine.power import PowerSide
 from beasy_sched.errors import BeasyError, Failures, PolicyError
+from beasy_sched.model.cluster import USES
 from beasy_sched.model.jobs import JobState
-from beasy_sched.model.power import USES
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh

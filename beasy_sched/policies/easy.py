@@ -24,10 +24,10 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.engine.actions import NO_FACTS, Action, Facts, Postpone, SetPState, Start
 from beasy_sched.engine.policy import Options, Policy
 from beasy_sched.engine.view import View
+from beasy_sched.model.cluster import ASLEEP
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import SLOWDOWN_FLOOR_S, Job, JobQueue, bounded_slowdown
 from beasy_sched.model.platform import ServerKind
-from beasy_sched.model.power import ASLEEP
 from beasy_sched.units import TIME_TOLERANCE_S
 
 Places = npt.NDArray[np.intp]

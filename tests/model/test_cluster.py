@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from worlds import FAST, SLOW
 
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.cluster import Cluster, HostState
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import HostState, PowerAccount
 
 SLEEP = 2
 
@@ -161,7 +160,7 @@ class Life:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         self.cluster = Cluster(platform())
-        self.cluster.account = PowerAccount(self.cluster.power, self.cluster.state, self.cluster.pstate)
+        self.account = self.cluster.open_account()
         self.now = 0.0
         self.by_use_j = np.zeros(5)
         self.by_job_j: dict[str, float] = {}
@@ -252,7 +251,7 @@ class Life:
 def test_random_lives(seed: int) -> None:
     life = Life(np.random.default_rng(seed))
     life.live(40)
-    account = life.cluster.account
+    account = life.account
     account.advance(life.now)
     assert account.energy_by_use_j == pytest.approx(life.by_use_j, rel=1e-9, abs=1e-6)
     for job in life.cluster.running.values():
@@ -285,7 +284,7 @@ def test_hosts_that_a_job_was_to_leave_are_left_when_it_has_ended() -> None:
     cluster = Cluster(platform())
     first, second = submit(cluster, "a", 2), submit(cluster, "b", 2)
     cluster.start(first, HostSet.of([0, 1]), 0.0)
-    cluster.leaving[ids(0, 1)] = True
+    cluster.doom(first)
     cluster.end(first.id, JobState.KILLED, 1.0)
     cluster.start(second, HostSet.of([1, 2]), 1.0)
     assert not cluster.leaving.any()
