@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from beasy_sched.energy.site import parse_site
 from beasy_sched.engine import Session, SessionOptions
-from beasy_sched.engine.diary import DecisionLog
+from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform

@@ -129,7 +129,7 @@ def _leave(
         for warning in summary["warnings"]:
             click.echo(f"warning: {warning}", err=True)
     if verbosity in ("debug", "info"):
-        if session.cluster is not None:
+        if session.begun:
             print_summary(summary)
         for path in files.written:
             click.echo(f"wrote {path}", err=True)

@@ -5,7 +5,7 @@ Every action names the rule that led to it, and the numbers behind it, for the d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -18,6 +18,9 @@ Facts: TypeAlias = Mapping[str, float | int | str]
 """The numbers behind an action by name, the unit in the name: ``{"headroom_j": 4.2e6}``."""
 
 NO_FACTS: Facts = MappingProxyType({})
+
+DecisionLog: TypeAlias = Callable[[float, str, str, str, str, Facts], None]
+"""Called with (now in s, action, job id or "", hosts, rule, the numbers behind it)."""
 
 
 class Start(Struct, frozen=True, gc=False):

@@ -62,6 +62,20 @@ class Commander:
         self.cluster.hold(hosts.ids, self._sleep_of[self.cluster.platform.kind_of[hosts.ids]] == pstate)
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
+    def directions(self, hosts: HostSet, pstate: int) -> dict[str, int]:
+        """Count the hosts that ``pstate`` puts to sleep, wakes, and only brings to another speed."""
+        cluster = self.cluster
+        sleep = self._sleep_of[cluster.platform.kind_of[hosts.ids]] == pstate
+        state = cluster.state[hosts.ids]
+        wake = ((state == ASLEEP) | (state == SWITCHING_OFF)) & ~sleep
+        to_sleep, to_wake = int(np.count_nonzero(sleep)), int(np.count_nonzero(wake))
+        counts = {
+            "hosts_to_sleep": to_sleep,
+            "hosts_to_wake": to_wake,
+            "hosts_to_speed": len(hosts) - to_sleep - to_wake,
+        }
+        return {name: count for name, count in counts.items() if count}
+
     def cancel(self, hosts: HostIds) -> None:
         """Forget the wishes of some hosts."""
         self._wish[hosts] = _NO_WISH

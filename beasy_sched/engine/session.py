@@ -1,8 +1,7 @@
 """One simulation from the scheduler's side: sans-I/O, a message in and a reply out.
 
-How a session deals with the simulator, and on what site.
-
-What the session reads out of events' free-form parts: notices and profiles.
+A session applies a message's events, lets the power side and the policy decide, and carries their actions
+out, in decisions that Batsim accepts.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from beasy_sched.engine.actions import (
     Action,
     CallAt,
     Compensate,
+    DecisionLog,
     Facts,
     Kill,
     MeasureEnergy,
@@ -31,10 +31,9 @@ from beasy_sched.engine.actions import (
 )
 from beasy_sched.engine.budget import StepBudget
 from beasy_sched.engine.commands import Calls, Commander, Kills
-from beasy_sched.engine.diary import DecisionLog, Diary
 from beasy_sched.engine.policy import Policy, PolicyCaller
-from beasy_sched.engine.power import EnergySource, Phase, PowerSide
-from beasy_sched.engine.view import Measurement, View
+from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide
+from beasy_sched.engine.view import View
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.formats.batsim_events import POWER_FIELD
 from beasy_sched.limits import (
@@ -48,8 +47,7 @@ from beasy_sched.limits import (
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
-from beasy_sched.model.events import JobSubmitted
-from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, Job, JobState, Outcomes
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.plan.store import PlanStore
@@ -81,41 +79,6 @@ class SessionOptions:
     gets to see of them, and warns."""
 
 
-def hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
-    """Read the hosts of a machine notice on a platform of ``size`` hosts. Raises PeerError."""
-    text = data.get("resources")
-    try:
-        hosts = HostSet.parse(text) if isinstance(text, str) else None
-    except ValueError:
-        hosts = None
-    if hosts is None or np.any(hosts.ids >= size):
-        raise PeerError(f"NOTIFY {data.get('type')}: found resources {text!r}, expected hosts such as '0-3'")
-    return hosts
-
-
-def power_of(data: Mapping[str, Any]) -> float:
-    """Read the production, an integer or a float, W. Raises PeerError."""
-    value = data[POWER_FIELD]
-    power_w = math.nan
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            power_w = float(value)
-        except OverflowError:
-            power_w = math.inf
-    if not 0 <= power_w <= LARGEST_POWER_W:
-        raise PeerError(
-            f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
-        )
-    return power_w
-
-
-def computes(event: JobSubmitted, profiles: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> bool:
-    """Tell whether a job loads its hosts; the profile's type says so, and nothing else of it is read."""
-    workload, _, _ = event.job.id.partition("!")
-    profile = event.profile or profiles.get(workload, {}).get(event.job.profile, {})
-    return profile.get("type") != "delay"
-
-
 _NO_NEWS = frozenset((e.RequestedCall, e.EnergyAnswer))
 """Events that only answer what was asked for."""
 
@@ -134,8 +97,9 @@ class Session:
         self._policy = PolicyCaller(policy)
         self.options = options or SessionOptions()
         self.now = -math.inf
+        self.begun = False
+        """Whether SIMULATION_BEGINS has come; before it, the cluster has no hosts."""
         self.ended = False
-        self.cluster: Cluster | None = None
         self.power: PowerSide | None = None
         self.outcomes = Outcomes()
         self.windows: list[dict[str, int]] = []
@@ -147,7 +111,6 @@ class Session:
         self._decisions: list[d.Decision] = []
         self._arrived: list[Job] = []
         self._ended: list[Job] = []
-        self._budget: StepBudget | None = None
         self._restless = 0
         """How often the policy has asked to be asked again at once, since anything happened."""
         self._restless_until = -math.inf
@@ -156,9 +119,10 @@ class Session:
         self._kills = Kills()
         self._queries: deque[bool] = deque()
         """Energy queries without an answer yet: whether the power side waits for it."""
-        self._over = False
         self._announced: tuple[float, float, float] | None = None
         """When production was announced last, how long after the time before, and how much (s, s, W)."""
+        self._profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
+        self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
             e.SimulationEnds: self._on_ends,
@@ -184,7 +148,7 @@ class Session:
             raise PeerError(f"the message says {message.now:g} s: no simulation lasts so long")
         self.now = message.now
         self._decisions = []
-        if self.cluster is not None:
+        if self.begun:
             self._arrived = []
             self._show()
         elif not message.events or type(message.events[0]) is not e.SimulationBegins:
@@ -203,36 +167,39 @@ class Session:
 
     def _show(self) -> None:
         """Show the policy where things stand, whatever it has made of what it was shown before."""
-        view = self.view
-        view.now, view.arrived, view.ended, view.budget = self.now, self._arrived, self._ended, self._budget
+        self.view.show(self.now, self._arrived, self._ended, self.power.budget if self.power else None)
 
     # --- events ---------------------------------------------------------------------------------
 
     def _on_begins(self, event: e.SimulationBegins) -> None:
-        if self.cluster is not None:
+        if self.begun:
             raise PeerError("a second SIMULATION_BEGINS came in the middle of a simulation")
         options = self.options
-        self.cluster = Cluster(platform_of(event, options.platform))
+        platform = platform_of(event, options.platform)
+        self._set_up(Cluster(platform))
+        self.begun = True
         notes = (old_name_note(resource.name, resource.properties) for resource in event.resources)
         if note := next(filter(None, notes), None):
             self._warn(note)
-        if options.platform is None and (note := start_note(event, self.cluster.platform)):
+        if options.platform is None and (note := start_note(event, platform)):
             self._warn(note)
-        self.commander = Commander(self.cluster)
-        self._diary = Diary(self._log, self.cluster)
-        self.view = View(self.cluster)
-        self._show()
-        self.view.has_site = options.site is not None
-        self.view.site = options.site
-        self.view.power_actions_allowed = options.power_actions
-        self.view.wants_facts = self._log is not None
         self._profiles = event.profiles
         if options.site is not None:
             self.power = self._power_side(options.site)
-            self.view.storage_state = self.power.storage
-            self.view.plans = options.plans
-        self._check_speeds(self.cluster.platform)
+        self._show()
+        self._check_speeds(platform)
         self._policy.begin(self.view, self.now)
+
+    def _set_up(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.commander = Commander(cluster)
+        self.view = View(
+            cluster,
+            site=self.options.site,
+            plans=self.options.plans,
+            power_actions=self.options.power_actions,
+            wants_facts=self._log is not None,
+        )
 
     def _check_speeds(self, platform: Platform) -> None:
         if self.policy.needs_speeds and not platform.has_speeds:
@@ -254,7 +221,7 @@ class Session:
             )
         if options.plans is not None:
             try:
-                options.plans.check_fits(self._cluster.platform, site)
+                options.plans.check_fits(self.cluster.platform, site)
             except ConfigError as error:
                 raise ConfigError(f"the plan does not fit this run: {error}") from None
         if options.plans is not None and not options.inputs_checked:
@@ -263,7 +230,7 @@ class Session:
                 self._warn(finding.text)
         return PowerSide(
             site,
-            self._cluster,
+            self.cluster,
             self.commander,
             energy,
             options.windows,
@@ -275,14 +242,14 @@ class Session:
         self.ended = True
         if not self.options.inputs_checked:
             self._look_back()
-        for job in [*self._cluster.running.values()]:
-            self.outcomes.add(self._cluster.end(job.id, JobState.UNFINISHED, self.now))
-        for job in [*self._cluster.queue]:
+        for job in [*self.cluster.running.values()]:
+            self.outcomes.add(self.cluster.end(job.id, JobState.UNFINISHED, self.now))
+        for job in [*self.cluster.queue]:
             self._drop(job, JobState.POSTPONED)
 
     def _look_back(self) -> None:
         """Warn of what the inputs must have been, where nobody could look at them before the run."""
-        if self._announced is not None and self.power is not None and self.power.phase is Phase.OVER:
+        if self._announced is not None and self.power is not None and self._over:
             last_s, lasting_s, power_w = self._announced
             short = short_power(last_s + lasting_s, self.power.end_s, power_w)
             if short is not None:
@@ -299,32 +266,26 @@ class Session:
         if request.id in self._ids:
             raise PeerError(f"job {request.id} was submitted twice")
         self._ids.add(request.id)
-        job = self._cluster.submit(request)
-        if job.res > self._cluster.size:
-            facts = {"hosts_asked": job.res, "hosts_in_all": self._cluster.size}
+        job = self.cluster.submit(request)
+        if job.res > self.cluster.size:
+            facts = {"hosts_asked": job.res, "hosts_in_all": self.cluster.size}
             self._refuse(job, JobState.REJECTED, "asks for more hosts than there are", facts)
             return
         if self.power is not None:
-            job.computes = computes(event, self._profiles)
+            job.computes = _computes(event, self._profiles)
         self._arrived.append(job)
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         state = ENDS[event.end]
         if state is JobState.KILLED and self._over:
             state = JobState.UNFINISHED
-        running = self._cluster.running.get(event.job_id)
-        if running is not None and not self._kills.is_counted(running.id):
-            self._release(running)
+        running = self.cluster.running.get(event.job_id)
+        if self.power is not None and running is not None and not self._kills.is_counted(running.id):
+            self.power.release(running, self.now)
         self._kills.ended(event.job_id)
-        job = self._cluster.end(event.job_id, state, event.timestamp)
+        job = self.cluster.end(event.job_id, state, event.timestamp)
         self._ended.append(job)
         self.outcomes.add(job)
-
-    def _release(self, job: Job) -> None:
-        """Give what the job will not use to the step's budget."""
-        if self._budget is not None:
-            self._budget.now = self.now
-            self._budget.release(job.hosts.ids)
 
     def _on_killed(self, event: e.JobsKilled) -> None:
         """Nothing to do: each job's JobCompleted came first."""
@@ -334,10 +295,10 @@ class Session:
 
     def _on_notify(self, event: e.Notify) -> None:
         if event.kind in ("event_machine_unavailable", "event_machine_available"):
-            hosts = hosts_of(event.data, self._cluster.size)
-            self._cluster.set_available(hosts.ids, event.kind == "event_machine_available")
+            hosts = _hosts_of(event.data, self.cluster.size)
+            self.cluster.set_available(hosts.ids, event.kind == "event_machine_available")
         elif POWER_FIELD in event.data and self.power is not None:
-            power_w = power_of(event.data)
+            power_w = _power_of(event.data)
             self.power.set_production(power_w, event.timestamp)
             before_s, lasting_s, _ = self._announced or (event.timestamp, 0.0, 0.0)
             if event.timestamp > before_s:
@@ -350,9 +311,9 @@ class Session:
     def _on_answer(self, event: e.EnergyAnswer) -> None:
         if not 0 <= event.consumed_energy_j <= LARGEST_ENERGY_J:
             raise PeerError(f"ANSWER: found consumed_energy {event.consumed_energy_j:g}, expected joules")
-        self.view.measured = Measurement(event.timestamp, event.consumed_energy_j)
+        self.view.measure(event.timestamp, event.consumed_energy_j)
         if self._queries and self._queries.popleft() and self.power is not None:
-            self.power.answer_j = event.consumed_energy_j
+            self.power.answer(event.consumed_energy_j)
 
     def _on_unknown(self, event: e.UnknownEvent) -> None:
         self._warn_of_unknown(f"unknown event type {shortened(event.type)!r} (ignored)")
@@ -373,32 +334,24 @@ class Session:
 
     def _advance_power(self, power: PowerSide) -> None:
         """Settle and open steps as they fall due."""
-        for action in power.advance(self.now, self._begin_step):
-            self._commit(action)
-            self._kills.count()
-        if power.wants_answer:
+        entered = power.advance(self.now)
+        if isinstance(entered, Open):
+            self._begin_step(power, entered.budget)
+        elif isinstance(entered, Asking):
             self._query(for_power_side=True)
-            power.wants_answer = False
-        if power.phase is Phase.OVER:
+        elif self._over:
             self._finish()
-        elif power.budget is not None:
-            power.budget.now = self.now
 
-    def _begin_step(self, budget: StepBudget) -> None:
-        """Let the policy take its power actions for a step that has just been opened."""
-        assert self.power is not None
-        self._budget = self.view.budget = budget
-        self.view.storage_state = self.power.storage
-        self._note_windows(budget.start_s)
+    def _begin_step(self, power: PowerSide, budget: StepBudget) -> None:
+        """Let the policy take its power actions for a step that has just been opened, then the guard."""
+        self.view.show_step(budget, power.storage)
+        while budget.start_s >= (len(self.windows) + 1) * power.site.window_s - TIME_TOLERANCE_S:
+            self.windows.append(self.outcomes.counts())
         for action in self._policy.ask("power_actions", self.view, self.now):
             self._commit(action)
+        for action in power.shed(budget):
+            self._commit(action)
         self._kills.count()
-
-    def _note_windows(self, now: float) -> None:
-        """Record the counts of every window that has ended by ``now``."""
-        assert self.options.site is not None
-        while now >= (len(self.windows) + 1) * self.options.site.window_s - TIME_TOLERANCE_S:
-            self.windows.append(self.outcomes.counts())
 
     def _send_wishes(self) -> None:
         if self.commander.busy:
@@ -406,20 +359,20 @@ class Session:
 
     def _commit(self, action: Action) -> None:
         if type(action) is Start:
-            hosts = self._cluster.start(action.job, action.hosts, self.now)
+            hosts = self.cluster.start(action.job, action.hosts, self.now)
             self._decisions.append(d.ExecuteJob(self.now, action.job.id, hosts))
-            self._diary.started(self.now, action)
+            self._note("start", action.rule, action.facts, action.job, action.hosts)
         elif type(action) is Reject:
             if action.job.state is not JobState.WAITING:
                 raise PolicyError(f"job {action.job.id} is {action.job.state.value}: it cannot be rejected")
-            self._cluster.queue.check_holds(action.job)
+            self.cluster.queue.check_holds(action.job)
             self._refuse(action.job, JobState.REJECTED, action.rule, action.facts)
         elif type(action) is SetPState:
             self._set_pstate(action)
         elif type(action) is Postpone:
-            self._diary.postponed(self.now, action)
+            self._postpone(action)
         elif type(action) is Compensate:
-            self._diary.compensated(self.now, action)
+            self._note("compensate", action.rule, action.facts)
         elif type(action) is CallAt:
             if action.at <= self.now:
                 self._count_restless()
@@ -432,10 +385,21 @@ class Session:
     def _set_pstate(self, action: SetPState) -> None:
         if not self.options.power_actions or not len(action.hosts):
             return
-        self._cluster.check_hosts(action.hosts, f"P-state {action.pstate} is wanted of")
+        self.cluster.check_hosts(action.hosts, f"P-state {action.pstate} is wanted of")
         self.commander.check(action.hosts, action.pstate)
-        self._diary.wished(self.now, action)
+        if self._log is not None:
+            facts = {**self.commander.directions(action.hosts, action.pstate), **action.facts}
+            self._note(f"P-state {action.pstate}", action.rule, facts, hosts=action.hosts)
         self.commander.wish(action.hosts, action.pstate)
+
+    def _postpone(self, action: Postpone) -> None:
+        """Log why a job waits, where the reason is not the one given last for it."""
+        job = action.job
+        if job.state is not JobState.WAITING:
+            raise PolicyError(f"job {job.id} is {job.state.value}: it cannot be postponed")
+        if self._log is not None and job.postponed_for != action.rule:
+            job.postponed_for = action.rule
+            self._note("postpone", action.rule, action.facts, job)
 
     def _measure(self) -> None:
         if not self.options.power_actions:
@@ -443,7 +407,7 @@ class Session:
                 f"policy {self._policy.name!r} measures the energy used, which needs Batsim's -E:"
                 " run both without switching power actions off"
             )
-        if not self._cluster.platform.has_powers and (found := missing_powers(self._cluster.platform)):
+        if not self.cluster.platform.has_powers and (found := missing_powers(self.cluster.platform)):
             self._warn(found.text)
         self._count_restless()
         self._query(for_power_side=False)
@@ -473,11 +437,11 @@ class Session:
 
     def _doom(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
         """Kill a job a moment later: it may have ended in this very instant, unannounced."""
-        if job.id in self._kills or self._cluster.running.get(job.id) is not job:
+        if job.id in self._kills or self.cluster.running.get(job.id) is not job:
             return
         self._kills.add(job, self.now)
-        self._cluster.doom(job)
-        self._diary.doomed(self.now, job, rule, facts)
+        self.cluster.doom(job)
+        self._note("kill", rule, facts, job, job.hosts)
 
     def _kill_the_doomed(self) -> None:
         due = self._kills.due(self.now)
@@ -486,26 +450,25 @@ class Session:
 
     def _finish(self) -> None:
         """End the run: what runs is not completely finished, what waits is postponed."""
-        self._over = True
-        self._budget = self.view.budget = None
-        for job in [*self._cluster.running.values()]:
+        self._show()
+        for job in [*self.cluster.running.values()]:
             self._doom(job, "the run is over")
-        for job in [*self._cluster.queue]:
+        for job in [*self.cluster.queue]:
             waited = {"waited_s": self.now - job.subtime_s}
             self._refuse(job, JobState.POSTPONED, "the run is over", waited)
 
     def _refuse(self, job: Job, state: JobState, rule: str, facts: Facts = NO_FACTS) -> None:
         self._drop(job, state)
         self._decisions.append(d.RejectJob(self.now, job.id))
-        self._diary.refused(self.now, job, rule, facts)
+        self._note("reject", rule, facts, job)
 
     def _drop(self, job: Job, state: JobState) -> None:
-        self._cluster.drop(job, state)
+        self.cluster.drop(job, state)
         self.outcomes.add(job)
 
     def results(self) -> Any:
         """The policy's own sections of the summary. Raises PolicyError where they cannot be made."""
-        return {} if self.cluster is None else self._policy.results(self.now)
+        return self._policy.results(self.now) if self.begun else {}
 
     @property
     def submitted(self) -> int:
@@ -515,9 +478,16 @@ class Session:
     # --- small things -------------------------------------------------------------------------------
 
     @property
-    def _cluster(self) -> Cluster:
-        assert self.cluster is not None
-        return self.cluster
+    def _over(self) -> bool:
+        """Whether the run's last window has ended."""
+        return self.power is not None and isinstance(self.power.phase, Over)
+
+    def _note(
+        self, what: str, rule: str, facts: Facts, job: Job | None = None, hosts: HostSet = NO_HOSTS
+    ) -> None:
+        """Write a line of the decision log, where there is one."""
+        if self._log is not None:
+            self._log(self.now, what, "" if job is None else job.id, str(hosts), rule, facts)
 
     def _warn_of_unknown(self, text: str) -> None:
         """Tell of an unknown type or field, once, and of only so many."""
@@ -531,3 +501,38 @@ class Session:
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def _hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
+    """Read the hosts of a machine notice on a platform of ``size`` hosts. Raises PeerError."""
+    text = data.get("resources")
+    try:
+        hosts = HostSet.parse(text) if isinstance(text, str) else None
+    except ValueError:
+        hosts = None
+    if hosts is None or np.any(hosts.ids >= size):
+        raise PeerError(f"NOTIFY {data.get('type')}: found resources {text!r}, expected hosts such as '0-3'")
+    return hosts
+
+
+def _power_of(data: Mapping[str, Any]) -> float:
+    """Read the production, an integer or a float, W. Raises PeerError."""
+    value = data[POWER_FIELD]
+    power_w = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            power_w = float(value)
+        except OverflowError:
+            power_w = math.inf
+    if not 0 <= power_w <= LARGEST_POWER_W:
+        raise PeerError(
+            f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
+        )
+    return power_w
+
+
+def _computes(event: e.JobSubmitted, profiles: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> bool:
+    """Tell whether a job loads its hosts; the profile's type says so, and nothing else of it is read."""
+    workload, _, _ = event.job.id.partition("!")
+    profile = event.profile or profiles.get(workload, {}).get(event.job.profile, {})
+    return profile.get("type") != "delay"

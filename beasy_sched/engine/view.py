@@ -33,8 +33,16 @@ class Measurement(NamedTuple):
 class View:
     """The read-only face of the cluster and of the power side, handed to a policy."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        """Look at ``cluster``; the session keeps the other attributes up to date."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        site: Site | None = None,
+        plans: PlanStore | None = None,
+        power_actions: bool = True,
+        wants_facts: bool = True,
+    ) -> None:
+        """Look at ``cluster``."""
         self._cluster = cluster
         self.now = 0.0
         """Simulated time, s."""
@@ -46,17 +54,17 @@ class View:
         """The energy used, as last measured; None until an answer to a `MeasureEnergy` has come."""
         self.budget: StepBudget | None = None
         """Power and energy of the present step; None without a site."""
-        self.has_site = False
+        self.has_site = site is not None
         """Whether the run has a site: storage, production, steps."""
-        self.site: Site | None = None
+        self.site = site
         """The storage and how long a step and a window are; None without a site."""
-        self.storage_state: StorageState | None = None
+        self.storage_state = None if site is None else site.storage.start()
         """What battery and tank truly held at the start of the present step; None without a site."""
-        self.plans: PlanStore | None = None
+        self.plans = None if site is None else plans
         """The offline plans of the run's windows; None without a plan."""
-        self.power_actions_allowed = True
+        self.power_actions_allowed = power_actions
         """Whether P-states may be changed at all."""
-        self.wants_facts = True
+        self.wants_facts = wants_facts
         """Whether someone reads the facts of actions; where nobody does, they need not be gathered."""
         self.host_state = read_only(cluster.state)
         """`HostState` of each host."""
@@ -70,6 +78,18 @@ class View:
         self._waking_wished = read_only(cluster.to_wake)
         self._state_counts = read_only(cluster.state_counts)
         self._running = MappingProxyType(cluster.running)
+
+    def show(self, now: float, arrived: list[Job], ended: list[Job], budget: StepBudget | None) -> None:
+        """Show where things stand at ``now``, whatever a policy has made of what it was shown before."""
+        self.now, self.arrived, self.ended, self.budget = now, arrived, ended, budget
+
+    def show_step(self, budget: StepBudget, storage: StorageState) -> None:
+        """Show a step that has just been opened, and what the storage holds at its start."""
+        self.budget, self.storage_state = budget, storage
+
+    def measure(self, at_s: float, energy_j: float) -> None:
+        """Show an answer of the simulator's energy meter."""
+        self.measured = Measurement(at_s, energy_j)
 
     def wants_reason(self, job: Job, rule: str) -> bool:
         """Tell whether it would be news that ``job`` waits by ``rule``."""
@@ -110,7 +130,7 @@ class View:
 
     def usable_hosts(self, job: Job) -> int:
         """Count the hosts that a running job will leave to others: those still in service."""
-        if self._cluster.all_available or job.hosts is None:
+        if self._cluster.all_available:
             return job.res
         return int(np.count_nonzero(self.available[job.hosts.ids]))
 
