@@ -24,7 +24,7 @@ from beasy_sched.limits import MOST_MESSAGE_BYTES
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.protocol import batsim4
-from beasy_sched.protocol.endpoint import endpoint_problem, is_ipv6
+from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
 _TICK_MS = 200
 _SEND_TIMEOUT_S = 10.0

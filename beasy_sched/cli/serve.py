@@ -12,7 +12,7 @@ import click
 
 from beasy_sched.cli.run_options import run_options, settings_of
 from beasy_sched.errors import why
-from beasy_sched.protocol.endpoint import reachable
+from beasy_sched.protocol.wire import reachable
 from beasy_sched.settings import RunSettings, build_session
 
 if TYPE_CHECKING:

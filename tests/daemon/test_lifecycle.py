@@ -28,7 +28,7 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.recording import open_recording
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.protocol import batsim4
-from beasy_sched.protocol.endpoint import reachable
+from beasy_sched.protocol.wire import reachable
 from beasy_sched.simulator.zmq_client import ZmqScheduler
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
