@@ -6,6 +6,7 @@ to a query (or, with ``model``, from the daemon's own account); each step is set
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
@@ -22,6 +23,7 @@ from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.jobs import Job
 from beasy_sched.plan.store import PlanStore
+from beasy_sched.preflight import Finding, short_power
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
@@ -133,6 +135,10 @@ class PowerSide:
         self._renew_j = 0.0
         """Energy produced from the beginning of the step to when production changed last."""
         self._renew_since_s = 0.0
+        self._announced_s = -math.inf
+        """When production was announced last."""
+        self._lasting_s = 0.0
+        """How long after the time before."""
         self._step_start_s = 0.0
         self._consumed_j = 0.0
         self._reserve_j = 0.0
@@ -156,12 +162,21 @@ class PowerSide:
             return MOMENT_S
         return self.phase.budget.end_s + MOMENT_S if isinstance(self.phase, Open) else None
 
+    def short_production(self) -> Finding | None:
+        """Tell of production whose announcements ended before the run did."""
+        if not isinstance(self.phase, Over) or self._announced_s == -math.inf:
+            return None
+        return short_power(self._announced_s + self._lasting_s, self.end_s, self._renew_w)
+
     # --- what happens --------------------------------------------------------------------------------
 
     def set_production(self, power_w: float, now: float) -> None:
         """Production is ``power_w`` from now on: what is left of the step is worth more or less."""
         self._count_production(now)
         self._renew_w = power_w
+        if now > self._announced_s:
+            self._lasting_s = now - self._announced_s if self._announced_s > -math.inf else 0.0
+        self._announced_s = now
         if isinstance(self.phase, Waiting):
             self.phase.announced = True
         elif isinstance(self.phase, Open) and self.is_open(now):

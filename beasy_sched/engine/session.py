@@ -31,9 +31,8 @@ from beasy_sched.engine.actions import (
 )
 from beasy_sched.engine.budget import StepBudget
 from beasy_sched.engine.commands import Calls, Commander, Kills
-from beasy_sched.engine.policy import Policy, PolicyCaller
+from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide
-from beasy_sched.engine.view import View
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.formats.batsim_events import POWER_FIELD
 from beasy_sched.limits import (
@@ -51,7 +50,7 @@ from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, Job, JobState, Outcomes
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.plan.store import PlanStore
-from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_power, short_runs
+from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
@@ -119,8 +118,6 @@ class Session:
         self._kills = Kills()
         self._queries: deque[bool] = deque()
         """Energy queries without an answer yet: whether the power side waits for it."""
-        self._announced: tuple[float, float, float] | None = None
-        """When production was announced last, how long after the time before, and how much (s, s, W)."""
         self._profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
         self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
@@ -224,9 +221,8 @@ class Session:
                 options.plans.check_fits(self.cluster.platform, site)
             except ConfigError as error:
                 raise ConfigError(f"the plan does not fit this run: {error}") from None
-        if options.plans is not None and not options.inputs_checked:
             finding = plan_length(options.plans, site, options.windows)
-            if finding is not None:
+            if finding is not None and not options.inputs_checked:
                 self._warn(finding.text)
         return PowerSide(
             site,
@@ -249,11 +245,8 @@ class Session:
 
     def _look_back(self) -> None:
         """Warn of what the inputs must have been, where nobody could look at them before the run."""
-        if self._announced is not None and self.power is not None and self._over:
-            last_s, lasting_s, power_w = self._announced
-            short = short_power(last_s + lasting_s, self.power.end_s, power_w)
-            if short is not None:
-                self._warn(short.text)
+        if self.power is not None and (short := self.power.short_production()):
+            self._warn(short.text)
         profiles = (profile for some in self._profiles.values() for profile in some.values())
         if any(profile.get("type") == "delay" for profile in profiles):
             return  # they run as long on any hosts
@@ -298,12 +291,7 @@ class Session:
             hosts = _hosts_of(event.data, self.cluster.size)
             self.cluster.set_available(hosts.ids, event.kind == "event_machine_available")
         elif POWER_FIELD in event.data and self.power is not None:
-            power_w = _power_of(event.data)
-            self.power.set_production(power_w, event.timestamp)
-            before_s, lasting_s, _ = self._announced or (event.timestamp, 0.0, 0.0)
-            if event.timestamp > before_s:
-                lasting_s = event.timestamp - before_s
-            self._announced = event.timestamp, lasting_s, power_w
+            self.power.set_production(_power_of(event.data), event.timestamp)
 
     def _on_call(self, event: e.RequestedCall) -> None:
         self._calls.arrived(event.timestamp)
@@ -323,12 +311,14 @@ class Session:
     def _decide(self) -> None:
         if self.power is not None:
             self._advance_power(self.power)
-        self._kill_the_doomed()
+        if due := self._kills.due(self.now):
+            self._decisions.append(d.KillJobs(self.now, due))
         self._send_wishes()
         if not self._kills and (self.power is None or self.power.is_open(self.now)):
             for action in self._policy.ask("schedule", self.view, self.now):
                 self._commit(action)
-            self._ended = self.view.ended = []
+            self._ended = []
+            self._show()
             self._send_wishes()
         self._ask_for_call()
 
@@ -442,11 +432,6 @@ class Session:
         self._kills.add(job, self.now)
         self.cluster.doom(job)
         self._note("kill", rule, facts, job, job.hosts)
-
-    def _kill_the_doomed(self) -> None:
-        due = self._kills.due(self.now)
-        if due:
-            self._decisions.append(d.KillJobs(self.now, due))
 
     def _finish(self) -> None:
         """End the run: what runs is not completely finished, what waits is postponed."""

@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.engine.actions import NO_FACTS, Action, Facts, Postpone, SetPState, Start
-from beasy_sched.engine.policy import Options, Policy
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import ASLEEP
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import SLOWDOWN_FLOOR_S, Job, JobQueue, bounded_slowdown

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import server_step_energy_j
 from beasy_sched.engine.actions import Action, Compensate
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform

@@ -13,8 +13,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, StateArray
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState, Start
-from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import Policy, View
 from beasy_sched.model.cluster import SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job

@@ -12,8 +12,7 @@ from worlds import STEP_S, World, random_world
 
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action, CallAt, Kill, Reject, SetPState
-from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import Policy, View
 from beasy_sched.model import decisions as d
 from beasy_sched.model.cluster import HostState
 from beasy_sched.model.events import Message

@@ -14,8 +14,8 @@ from worlds import FAST, SLEEP_FIRST, SLOW, plans_of
 
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action, CallAt, MeasureEnergy, Postpone, Reject, SetPState, Start
+from beasy_sched.engine.policy import View
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.engine.view import View
 from beasy_sched.errors import BeasyError, ConfigError, PeerError, PolicyError
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model import decisions as d

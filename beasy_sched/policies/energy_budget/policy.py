@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, Facts, MeasureEnergy, Postpone, Start
-from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import FAST
 
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import SWITCHING_OFF, Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
