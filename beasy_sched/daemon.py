@@ -13,16 +13,15 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError, Interrupted, PeerError
 from beasy_sched.formats.atomic import ENDING_SIGNALS
 from beasy_sched.limits import MOST_MESSAGE_BYTES
-from beasy_sched.model.decisions import Reply
-from beasy_sched.model.events import Message
 from beasy_sched.protocol import batsim4
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
@@ -35,16 +34,6 @@ _KEEPALIVE_S = {zmq.TCP_KEEPALIVE_IDLE: 60, zmq.TCP_KEEPALIVE_INTVL: 15, zmq.TCP
 """A machine that has vanished without a word is noticed within two minutes."""
 _BUSY = b'{"error":"this scheduler serves another simulation"}'
 """No reply that Batsim can read: a second simulator aborts, rather than wait for ever."""
-
-
-class Server(Protocol):
-    """What the daemon serves: `beasy_sched.engine.Session` is one."""
-
-    ended: bool
-
-    def step(self, message: Message) -> Reply:
-        """Answer one message."""
-        ...
 
 
 Waiting = Callable[[str, float], None]
@@ -127,18 +116,18 @@ class Daemon:
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
 
-    def serve(self, server: Server, record: Recorder | None = None) -> None:
+    def serve(self, session: Session, record: Recorder | None = None) -> None:
         """Serve one simulation to its end.
 
         Raises PeerError when the simulator breaks the protocol, vanishes or stays silent at the start,
         and Interrupted on a signal.
         """
         self.busy_s, self.messages, self.notices, self._peer = 0.0, 0, [], None
-        while not server.ended:
+        while not session.ended:
             raw = self._receive(self.timeout_s if self.messages == 0 else None)
             begin = time.perf_counter()
             self.messages += 1
-            reply = batsim4.encode_reply(server.step(batsim4.decode_message(raw)))
+            reply = batsim4.encode_reply(session.step(batsim4.decode_message(raw)))
             self.busy_s += time.perf_counter() - begin
             if record is not None:
                 record(raw, reply)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, IntArray
+from beasy_sched.arrays import BoolArray
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.actions import (
@@ -29,10 +29,9 @@ from beasy_sched.engine.actions import (
 from beasy_sched.engine.budget import StepBudget
 from beasy_sched.errors import ConfigError, PolicyError, own_mistakes
 from beasy_sched.limits import MOST_ACTIONS, shortened
-from beasy_sched.model.cluster import Cluster, PowerModel
+from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostSet, read_only
-from beasy_sched.model.jobs import Job, JobQueue, JobState
-from beasy_sched.model.platform import Platform
+from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.plan.store import PlanStore
 
 
@@ -107,6 +106,10 @@ class View:
     ) -> None:
         """Look at ``cluster``."""
         self._cluster = cluster
+        self.platform = cluster.platform
+        """The servers and what they can do."""
+        self.power_model = cluster.power
+        """Powers and transition times by kind."""
         self.now = 0.0
         """Simulated time, s."""
         self.arrived: list[Job] = []
@@ -139,8 +142,12 @@ class View:
         """False for hosts that were taken out of service."""
         self._sleep_wished = read_only(cluster.held)
         self._waking_wished = read_only(cluster.to_wake)
-        self._state_counts = read_only(cluster.state_counts)
-        self._running = MappingProxyType(cluster.running)
+        self.state_counts = read_only(cluster.state_counts)
+        """How many hosts of each kind are in each `HostState`, [kind, state]."""
+        self.queue = cluster.queue
+        """Waiting jobs by order of arrival; a policy only reads it."""
+        self.running: Mapping[str, Job] = MappingProxyType(cluster.running)
+        """Running jobs by id."""
 
     def show(self, now: float, arrived: list[Job], ended: list[Job], budget: StepBudget | None) -> None:
         """Show where things stand at ``now``, whatever a policy has made of what it was shown before."""
@@ -167,26 +174,6 @@ class View:
         return self._waking_wished
 
     @property
-    def power_model(self) -> PowerModel:
-        """Powers and transition times by kind."""
-        return self._cluster.power
-
-    @property
-    def platform(self) -> Platform:
-        """The servers and what they can do."""
-        return self._cluster.platform
-
-    @property
-    def queue(self) -> JobQueue:
-        """Waiting jobs by order of arrival; a policy only reads it."""
-        return self._cluster.queue
-
-    @property
-    def running(self) -> Mapping[str, Job]:
-        """Running jobs by id."""
-        return self._running
-
-    @property
     def ends(self) -> list[tuple[float, int, Job]]:
         """Running jobs sorted by their latest end: (s, order of start, job)."""
         return self._cluster.ends[:]
@@ -201,11 +188,6 @@ class View:
     def wakes(self) -> list[tuple[float, int]]:
         """Hosts that are waking: (when ready in s, how many), sorted."""
         return self._cluster.wakes()
-
-    @property
-    def state_counts(self) -> IntArray:
-        """How many hosts of each kind are in each `HostState`, [kind, state]; only read it."""
-        return self._state_counts
 
     @property
     def all_available(self) -> bool:

@@ -35,10 +35,7 @@ IDLE, BUSY, ASLEEP, SWITCHING_OFF, SWITCHING_ON = (int(state) for state in HostS
 USES = ("idle", "computing", "sleeping", "switching off", "switching on")
 """Names of the energy uses, by `HostState`."""
 
-_OUT_OF_TRANSITION = (
-    (SWITCHING_OFF, ASLEEP),
-    (SWITCHING_ON, IDLE),
-)
+_OUT_OF_TRANSITION = (SWITCHING_OFF, ASLEEP), (SWITCHING_ON, IDLE)
 
 
 class Cluster:
@@ -82,7 +79,7 @@ class Cluster:
         """Running jobs by latest end: (expected end in s, order of start, job)."""
         self.uniform_speed = True
         """Whether all hosts run at one speed, so that any choice of hosts is as fast as another."""
-        self._speeds = _speed_table(platform)
+        self._speeds = _table(platform, [kind.speeds_flops for kind in platform.kinds])
         self._one_speed = _has_one_speed(platform)
         self._starts = 0
         self._account: PowerAccount | None = None
@@ -325,25 +322,16 @@ def _has_one_speed(platform: Platform) -> bool:
     return len(speeds) < 2
 
 
-def _speed_table(platform: Platform) -> FloatArray:
-    width = max((kind.pstates for kind in platform.kinds), default=1)
-    table = np.zeros((len(platform.kinds) or 1, width))
-    for row, kind in enumerate(platform.kinds):
-        table[row, : len(kind.speeds_flops)] = kind.speeds_flops
-    return table
-
-
 class PowerModel:
     """Powers and transition times of every kind, as tables: [kind, P-state] in W, [kind] in s and W."""
 
     def __init__(self, platform: Platform) -> None:
         """Lay out the tables; kinds without powers draw nothing."""
         kinds = platform.kinds
-        width = max((kind.pstates for kind in kinds), default=1)
         self.kind_of = platform.kind_of
-        self.idle_w = _table([kind.idle_w for kind in kinds], width)
-        self.epsilon_w = _table([kind.epsilon_w or kind.idle_w for kind in kinds], width)
-        self.full_w = _table([kind.full_w for kind in kinds], width)
+        self.idle_w = _table(platform, [kind.idle_w for kind in kinds])
+        self.epsilon_w = _table(platform, [kind.epsilon_w or kind.idle_w for kind in kinds])
+        self.full_w = _table(platform, [kind.full_w for kind in kinds])
         self.sleep_w = np.array([_sleep_w(kind) for kind in kinds])
         self.off_w = np.array([_transition_w(kind, "off_pstate") for kind in kinds])
         self.on_w = np.array([_transition_w(kind, "on_pstate") for kind in kinds])
@@ -458,8 +446,9 @@ class PowerAccount:
         return spent_j
 
 
-def _table(rows: list[tuple[float, ...]], width: int) -> FloatArray:
-    table = np.zeros((len(rows), width))
+def _table(platform: Platform, rows: list[tuple[float, ...]]) -> FloatArray:
+    """Lay out values of each kind by P-state, [kind, P-state]; 0 where none are known."""
+    table = np.zeros((len(rows), max((kind.pstates for kind in platform.kinds), default=1)))
     for row, values in enumerate(rows):
         table[row, : len(values)] = values
     return table

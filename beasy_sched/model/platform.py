@@ -44,6 +44,11 @@ class SleepState:
     on_pstate: int
     """P-state held while switching on."""
 
+    @property
+    def pstates(self) -> tuple[int, int, int]:
+        """All three."""
+        return self.pstate, self.off_pstate, self.on_pstate
+
 
 @dataclass(frozen=True)
 class ServerKind:
@@ -69,14 +74,17 @@ class ServerKind:
     def pstates(self) -> int:
         """Number of P-states of every sort; those named where neither speeds nor powers are known."""
         known = max(len(self.speeds_flops), len(self.idle_w))
-        named = [p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)]
-        return known or max(named, default=0) + 1
+        return known or max(self._not_computing, default=0) + 1
+
+    @cached_property
+    def _not_computing(self) -> list[int]:
+        """The P-states of sleep and transition."""
+        return [pstate for sleep in self.sleeps for pstate in sleep.pstates]
 
     @cached_property
     def computing(self) -> tuple[int, ...]:
         """The P-states in which jobs run, as numbered in the platform file."""
-        other = {p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)}
-        return tuple(p for p in range(self.pstates) if p not in other)
+        return tuple(p for p in range(self.pstates) if p not in self._not_computing)
 
     @cached_property
     def asleep_in(self) -> frozenset[int]:
@@ -137,14 +145,13 @@ class ServerKind:
             raise ConfigError(
                 f"{speeds} speeds but {powers} entries in {POWERS_PROPERTY}: expected one a P-state"
             )
-        named = [p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)]
-        known = max(speeds, powers)
+        named, known = self._not_computing, max(speeds, powers)
         too_many = max(known, *(p + 1 for p in named), 0) > MOST_PSTATES
         if (not known and (too_many or min(named, default=0) < 0)) or known > MOST_PSTATES:
             raise ConfigError(f"P-states are numbered 0 to {MOST_PSTATES - 1} at most")
         if known and not all(0 <= pstate < known for pstate in named):
             raise ConfigError(f"sleep_pstates names P-states {named}, but there are only 0 to {known - 1}")
-        if any(len({s.pstate, s.off_pstate, s.on_pstate}) < 3 for s in self.sleeps):
+        if any(len(set(sleep.pstates)) < 3 for sleep in self.sleeps):
             raise ConfigError(
                 "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
             )
