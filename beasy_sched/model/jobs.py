@@ -238,6 +238,8 @@ class JobQueue:
         return np.flatnonzero(self.res != _GONE)
 
 
+_COLUMNS = {"subtime_s": "d", "start_s": "d", "end_s": "d", "walltime_s": "d", "energy_j": "d", "res": "q"}
+"""Type codes of the columns of `Outcomes`, by the jobs' attributes."""
 _STATES = list(JobState)
 _CODES = {state: code for code, state in enumerate(_STATES)}
 
@@ -248,12 +250,7 @@ class Outcomes:
     def __init__(self) -> None:
         """No rows yet."""
         self.ids: list[str] = []
-        self._subtime = array("d")
-        self._start = array("d")
-        self._end = array("d")
-        self._walltime = array("d")
-        self._energy = array("d")
-        self._res = array("q")
+        self._columns = {name: array(code) for name, code in _COLUMNS.items()}
         self._state = array("b")
 
     def __len__(self) -> int:
@@ -262,12 +259,8 @@ class Outcomes:
     def add(self, job: Job) -> None:
         """Add a job whose state is final."""
         self.ids.append(job.id)
-        self._subtime.append(job.subtime_s)
-        self._start.append(job.start_s)
-        self._end.append(job.end_s)
-        self._walltime.append(job.walltime_s)
-        self._energy.append(job.energy_j)
-        self._res.append(job.res)
+        for name, column in self._columns.items():
+            column.append(getattr(job, name))
         self._state.append(_CODES[job.state])
 
     def counts(self) -> dict[str, int]:
@@ -287,8 +280,8 @@ class Outcomes:
         ``running_j`` is what each job that ran at ``until_s`` had spent by then.
         """
         chosen = np.isin(np.array(self._state), [_CODES[state] for state in states])
-        chosen &= np.array(self._start) < until_s  # false for those that never started
-        spent_j, known_j = np.array(self._energy), running_j or {}
+        chosen &= np.array(self._columns["start_s"]) < until_s  # false for those that never started
+        spent_j, known_j = np.array(self._columns["energy_j"]), running_j or {}
         for row in np.flatnonzero(chosen).tolist():
             spent_j[row] = known_j.get(self.ids[row], spent_j[row])
         return float(np.nansum(spent_j[chosen]))
@@ -296,12 +289,7 @@ class Outcomes:
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns as arrays; times in s, NaN for a job that never started."""
         return {
-            "subtime_s": np.array(self._subtime),
-            "start_s": np.array(self._start),
-            "end_s": np.array(self._end),
-            "walltime_s": np.array(self._walltime),
-            "energy_j": np.array(self._energy),
-            "res": np.array(self._res),
+            **{name: np.array(column) for name, column in self._columns.items()},
             "state": np.array([state.value for state in _STATES])[np.array(self._state, dtype=np.intp)],
         }
 
