@@ -1,7 +1,7 @@
 """The power side of a run: the clock of steps, the storage, and the step's budget.
 
-The state is the daemon's own. Production comes by NOTIFY, the energy that servers used by the answer
-to a query (or, with ``model``, from the daemon's own account); each step is settled when it has ended.
+Production is announced by NOTIFY. The energy used by servers comes from the simulator's answer to a query
+or, with ``model``, from the daemon's own account. Each step is settled after it has ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class EnergySource(str, Enum):
-    """Where the energy that servers used is known from."""
+    """Source of the energy used by servers."""
 
     BATSIM = "batsim"
     MODEL = "model"
@@ -36,10 +36,10 @@ class EnergySource(str, Enum):
 
 @dataclass
 class Waiting:
-    """No step has begun: nothing is known of the production."""
+    """No step has begun: the production is not known yet."""
 
     announced: bool = False
-    """Whether production has been announced by now."""
+    """Whether production has been announced."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Settled:
     by_use_j: FloatArray
     """Energy of every use since time 0, J."""
     running_j: dict[str, float]
-    """What each job that ran then had spent, J."""
+    """Energy spent by each job running at that time, J."""
 
     @property
     def used_j(self) -> float:
@@ -116,8 +116,8 @@ class PowerSide:
         """Begin at time 0 with the site's start levels. Raises ConfigError if no powers are known."""
         if not cluster.platform.has_powers:
             raise ConfigError(
-                "the simulator's hosts have no wattage_per_state: a site needs powers; generate the platform"
-                " with 'beasy-sched generate platform', or leave out --site"
+                "the simulator's hosts have no wattage_per_state: a site requires powers; generate the"
+                " platform with 'beasy-sched generate platform', or omit --site"
             )
         self.site = site
         self.cluster = cluster
@@ -138,7 +138,7 @@ class PowerSide:
         self._announced_s = -math.inf
         """When production was announced last."""
         self._lasting_s = 0.0
-        """How long after the time before."""
+        """Time from the announcement before to that one."""
         self._step_start_s = 0.0
         self._consumed_j = 0.0
         self._reserve_j = 0.0
@@ -157,13 +157,13 @@ class PowerSide:
 
     @property
     def next_call_s(self) -> float | None:
-        """When the clock wants to be called at the latest, s; None where something else comes for sure."""
+        """When the clock must be called at the latest, s; None if no call is needed."""
         if isinstance(self.phase, Waiting):
             return MOMENT_S
         return self.phase.budget.end_s + MOMENT_S if isinstance(self.phase, Open) else None
 
     def short_production(self) -> Finding | None:
-        """Tell of production whose announcements ended before the run did."""
+        """Return a finding if production announcements ended before the run did."""
         if not isinstance(self.phase, Over) or self._announced_s == -math.inf:
             return None
         return short_power(self._announced_s + self._lasting_s, self.end_s, self._renew_w)
@@ -171,7 +171,7 @@ class PowerSide:
     # --- what happens --------------------------------------------------------------------------------
 
     def set_production(self, power_w: float, now: float) -> None:
-        """Production is ``power_w`` from now on: what is left of the step is worth more or less."""
+        """Note that production is ``power_w`` from now on, and adjust the headroom of the step."""
         self._count_production(now)
         self._renew_w = power_w
         if now > self._announced_s:
@@ -190,22 +190,22 @@ class PowerSide:
             self.phase.answer_j = used_j
 
     def release(self, job: Job, now: float) -> None:
-        """Give back to the step what a job that ends will not use. Call it before its hosts are idle."""
+        """Return the energy that an ended job will not use to the step. Call it before its hosts are idle."""
         if self.budget is not None:
             self.budget.now = now
             self.budget.release(job.hosts.ids)
 
     def advance(self, now: float) -> Phase | None:
-        """Go on as far as ``now`` allows; return the phase that has been entered, None for none.
+        """Advance to ``now``; return the phase entered, or None if it has not changed.
 
-        After an `Open`, the policy's power actions come first, then `shed`; after an `Asking`, `answer`.
+        After `Open`, let the policy act, then call `shed`; after `Asking`, query the energy.
         """
         before = self.phase
         if isinstance(before, Waiting):
             if not before.announced and now < MOMENT_S - TIME_TOLERANCE_S:
                 return None
             if not before.announced:
-                self.warnings.append("no production was announced by time 0: it is taken as 0 W until it is")
+                self.warnings.append("no production was announced by time 0: assuming 0 W until announced")
             return self._open_step(now)
         if isinstance(before, Over):
             return None
@@ -225,7 +225,7 @@ class PowerSide:
         return self._open_step(now)
 
     def shed(self, budget: StepBudget) -> list[Action]:
-        """Return what the guard takes from a step that has just been opened."""
+        """Return the guard's actions for a step that has just been opened."""
         left_s = budget.end_s - budget.now
         actions, budget.headroom_j = self.guard.shed(
             budget.supply_j, self._commander.wished(), budget.now, left_s, budget.soc_pct
@@ -243,8 +243,8 @@ class PowerSide:
     def _production_settled(self, boundary_s: float, now: float) -> bool:
         """Tell whether the production of the step that begins at ``boundary_s`` is known.
 
-        It is once it was announced at the boundary or a moment has passed: one instant can come in
-        several messages, in any order.
+        It is known once it has been announced at the boundary, or a moment has passed: events of one
+        instant can arrive in several messages, in any order.
         """
         return (
             self._renew_since_s >= boundary_s - TIME_TOLERANCE_S
@@ -261,7 +261,7 @@ class PowerSide:
         used_j = consumed_j - self._consumed_j
         if used_j < -1e-6 * max(consumed_j, 1.0):
             raise PeerError(
-                f"the simulator says that less energy was used by {now:g} s than before ({consumed_j} J)"
+                f"the simulator reported less energy used by {now:g} s than before ({consumed_j} J)"
             )
         self.account.advance(now)
         self._count_production(now)
@@ -315,7 +315,7 @@ class PowerSide:
         return self._enter(Open(budget))
 
     def _planned_hydrogen(self, now: float) -> HydrogenPlan:
-        """What the plan sets for the step at ``now``; nothing where there is no plan."""
+        """Return what the plan sets for the step at ``now``, no hydrogen without a plan."""
         place = None if self.plans is None else self.plans.place(now)
         if self.plans is None or place is None:
             return NO_HYDROGEN

@@ -59,27 +59,27 @@ class SessionOptions:
     """What a session is told once, at its beginning."""
 
     site: Site | None = None
-    """Storage, steps and guard; None leaves power out of account."""
+    """Storage, steps and guard; None for a run without power limits."""
     plans: PlanStore | None = None
-    """Offline plans of the site, by window: the hydrogen follows them, results show them."""
+    """Offline plans of the site by window; hydrogen follows them, and results show them."""
     windows: int = 1
-    """How many windows of the site's length the run has; it ends with the last."""
+    """Number of windows of the site's length; the run ends with the last one."""
     energy: EnergySource = EnergySource.BATSIM
     """Whether the energy used comes from the simulator's answers or from the daemon's own account."""
     power_actions: bool = True
-    """Whether P-states may be changed and energy asked for; Batsim needs ``-E`` for both.
+    """Whether P-states may be changed and energy queried; Batsim needs ``-E`` for both.
 
     Without them, energy comes from the daemon's own account whatever ``energy`` says.
     """
     platform: Platform | None = None
-    """Speeds and powers by host name, where the simulator's properties do not tell them."""
+    """Speeds and powers by host name, if the simulator's properties do not contain them."""
     inputs_checked: bool = False
-    """Whether all inputs were looked at before the run (`preflight`); otherwise the session looks at what it
-    gets to see of them, and warns."""
+    """Whether all inputs were checked before the run (`preflight`); otherwise the session checks those it
+    sees, and warns."""
 
 
 _NO_NEWS = frozenset((e.RequestedCall, e.EnergyAnswer))
-"""Events that only answer what was asked for."""
+"""Events that only answer a request of the scheduler."""
 
 
 class Session:
@@ -111,13 +111,13 @@ class Session:
         self._arrived: list[Job] = []
         self._ended: list[Job] = []
         self._restless = 0
-        """How often the policy has asked to be asked again at once, since anything happened."""
+        """How often the policy has asked for an immediate call since anything happened."""
         self._restless_until = -math.inf
         self._ids: set[str] = set()
         self._calls = Calls()
         self._kills = Kills()
         self._queries: deque[bool] = deque()
-        """Energy queries without an answer yet: whether the power side waits for it."""
+        """Unanswered energy queries; True if the power side sent the query."""
         self._profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
         self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
@@ -136,13 +136,13 @@ class Session:
     def step(self, message: e.Message) -> d.Reply:
         """Answer one message.
 
-        Raises PeerError where the simulator breaks the protocol, PolicyError where the policy asks
-        for something illegal; the session is then over.
+        Raises PeerError if the simulator violates the protocol, PolicyError if the policy returns an
+        illegal action; the session is then over.
         """
         if message.now < self.now - TIME_TOLERANCE_S:
-            raise PeerError(f"time runs backwards: the message says {message.now}, after {self.now}")
+            raise PeerError(f"time runs backwards: a message for {message.now} s came after {self.now} s")
         if not abs(message.now) <= LATEST_S:
-            raise PeerError(f"the message says {message.now:g} s: no simulation lasts so long")
+            raise PeerError(f"the message is for {message.now:g} s: no simulation lasts that long")
         self.now = message.now
         self._decisions = []
         if self.begun:
@@ -154,7 +154,9 @@ class Session:
             self._restless, self._restless_until = 0, message.now + 60.0
         for event in message.events:
             if not abs(event.timestamp) <= LATEST_S:
-                raise PeerError(f"an event's timestamp is {event.timestamp:g} s: no simulation lasts so long")
+                raise PeerError(
+                    f"an event's timestamp is {event.timestamp:g} s: no simulation lasts that long"
+                )
             self._handlers[type(event)](event)
         for path in message.unknown_fields:
             self._warn_of_unknown(f"unknown field {path.rpartition('].')[2]} (ignored)")
@@ -163,7 +165,7 @@ class Session:
         return d.Reply(message.now, self._decisions)
 
     def _show(self) -> None:
-        """Show the policy where things stand, whatever it has made of what it was shown before."""
+        """Update the policy's view, whatever the policy has written to it."""
         self.view.show(self.now, self._arrived, self._ended, self.power.budget if self.power else None)
 
     # --- events ---------------------------------------------------------------------------------
@@ -203,8 +205,8 @@ class Session:
             kind = next(index for index, kind in enumerate(platform.kinds) if not kind.speeds_flops)
             host = platform.names[int(np.argmax(platform.kind_of == kind))]
             raise ConfigError(
-                f"policy {self._policy.name!r} reckons with the servers' speeds, and the simulator has sent"
-                f" none for host {host!r}: name the platform file with -p/--platform, or use one made by"
+                f"policy {self._policy.name!r} requires the servers' speeds, but the simulator sent none"
+                f" for host {host!r}: pass the platform file with -p/--platform, or use one made by"
                 " 'beasy-sched generate platform'"
             )
 
@@ -214,7 +216,8 @@ class Session:
         if not options.power_actions and energy is EnergySource.BATSIM:
             energy = EnergySource.MODEL
             self._warn(
-                "no energy can be asked for without power actions: it is counted from states and powers"
+                "energy queries are disabled without power actions: energy is computed from"
+                " host states and powers"
             )
         if options.plans is not None:
             try:
@@ -244,12 +247,12 @@ class Session:
             self._drop(job, JobState.POSTPONED)
 
     def _look_back(self) -> None:
-        """Warn of what the inputs must have been, where nobody could look at them before the run."""
+        """Warn of inputs that could not be checked before the run."""
         if self.power is not None and (short := self.power.short_production()):
             self._warn(short.text)
         profiles = (profile for some in self._profiles.values() for profile in some.values())
         if any(profile.get("type") == "delay" for profile in profiles):
-            return  # they run as long on any hosts
+            return  # their run time does not depend on the hosts
         share = self.outcomes.median_run_share()
         if share is not None and share < SHORT_RUN_SHARE:
             self._warn(short_runs(share, "do the workload's flops belong to this platform?").text)
@@ -333,7 +336,7 @@ class Session:
             self._finish()
 
     def _begin_step(self, power: PowerSide, budget: StepBudget) -> None:
-        """Let the policy take its power actions for a step that has just been opened, then the guard."""
+        """Let the policy act on the power of a step that has just been opened, then the guard."""
         self.view.show_step(budget, power.storage)
         while budget.start_s >= (len(self.windows) + 1) * power.site.window_s - TIME_TOLERANCE_S:
             self.windows.append(self.outcomes.counts())
@@ -383,7 +386,7 @@ class Session:
         self.commander.wish(action.hosts, action.pstate)
 
     def _postpone(self, action: Postpone) -> None:
-        """Log why a job waits, where the reason is not the one given last for it."""
+        """Log why a job waits, if the reason has changed."""
         job = action.job
         if job.state is not JobState.WAITING:
             raise PolicyError(f"job {job.id} is {job.state.value}: it cannot be postponed")
@@ -394,8 +397,8 @@ class Session:
     def _measure(self) -> None:
         if not self.options.power_actions:
             raise ConfigError(
-                f"policy {self._policy.name!r} measures the energy used, which needs Batsim's -E:"
-                " run both without switching power actions off"
+                f"policy {self._policy.name!r} measures energy, which requires Batsim's -E:"
+                " run both with power actions enabled"
             )
         if not self.cluster.platform.has_powers and (found := missing_powers(self.cluster.platform)):
             self._warn(found.text)
@@ -403,12 +406,12 @@ class Session:
         self._query(for_power_side=False)
 
     def _count_restless(self) -> None:
-        """Raise PolicyError for a policy that keeps itself busy without end while nothing happens."""
+        """Raise PolicyError for a policy that keeps requesting calls while nothing happens."""
         self._restless += 1
         if self._restless > MOST_RESTLESS:
             raise PolicyError(
-                f"policy {self._policy.name!r} has asked {MOST_RESTLESS:,} times to be called at once, or"
-                f" measured the energy, by {self.now:g} s, while nothing else happened: it would never end"
+                f"policy {self._policy.name!r} asked {MOST_RESTLESS:,} times to be called immediately or"
+                f" measured energy, by {self.now:g} s, while nothing else happened: the run would never end"
             )
 
     def _query(self, *, for_power_side: bool) -> None:
@@ -426,7 +429,7 @@ class Session:
     # --- ends of jobs and of the run ------------------------------------------------------------------
 
     def _doom(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
-        """Kill a job a moment later: it may have ended in this very instant, unannounced."""
+        """Kill a job a moment later: it may have just ended, with the event still to come."""
         if job.id in self._kills or self.cluster.running.get(job.id) is not job:
             return
         self._kills.add(job, self.now)
@@ -434,7 +437,7 @@ class Session:
         self._note("kill", rule, facts, job, job.hosts)
 
     def _finish(self) -> None:
-        """End the run: what runs is not completely finished, what waits is postponed."""
+        """End the run: kill running jobs (counted as not completely finished) and reject waiting ones."""
         self._show()
         for job in [*self.cluster.running.values()]:
             self._doom(job, "the run is over")
@@ -452,15 +455,15 @@ class Session:
         self.outcomes.add(job)
 
     def results(self) -> Any:
-        """The policy's own sections of the summary. Raises PolicyError where they cannot be made."""
+        """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""
         return self._policy.results(self.now) if self.begun else {}
 
     @property
     def submitted(self) -> int:
-        """How many jobs have been submitted."""
+        """Number of jobs submitted so far."""
         return len(self._ids)
 
-    # --- small things -------------------------------------------------------------------------------
+    # --- notes and warnings -------------------------------------------------------------------------------
 
     @property
     def _over(self) -> bool:
@@ -470,17 +473,17 @@ class Session:
     def _note(
         self, what: str, rule: str, facts: Facts, job: Job | None = None, hosts: HostSet = NO_HOSTS
     ) -> None:
-        """Write a line of the decision log, where there is one."""
+        """Write a line to the decision log, if there is one."""
         if self._log is not None:
             self._log(self.now, what, "" if job is None else job.id, str(hosts), rule, facts)
 
     def _warn_of_unknown(self, text: str) -> None:
-        """Tell of an unknown type or field, once, and of only so many."""
+        """Warn of an unknown type or field, once each, up to a limit."""
         if len(self._unknown) > MOST_UNKNOWN or text in self._unknown:
             return
         self._unknown.add(text)
         if len(self._unknown) > MOST_UNKNOWN:
-            text = f"more unknown event types and fields than {MOST_UNKNOWN}: the others are not named"
+            text = f"more than {MOST_UNKNOWN} unknown event types and fields: the rest are not listed"
         self.warnings.append(text)
 
     def _warn(self, text: str) -> None:
@@ -517,7 +520,7 @@ def _power_of(data: Mapping[str, Any]) -> float:
 
 
 def _computes(event: e.JobSubmitted, profiles: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> bool:
-    """Tell whether a job loads its hosts; the profile's type says so, and nothing else of it is read."""
+    """Tell whether a job loads its hosts; only the type of its profile is read."""
     workload, _, _ = event.job.id.partition("!")
     profile = event.profile or profiles.get(workload, {}).get(event.job.profile, {})
     return profile.get("type") != "delay"

@@ -30,7 +30,7 @@ class HostState(IntEnum):
 
 
 IDLE, BUSY, ASLEEP, SWITCHING_OFF, SWITCHING_ON = (int(state) for state in HostState)
-"""The same as plain integers: arrays compare with them several times as fast as with an enum's members."""
+"""The same as plain integers: comparing arrays with them is several times as fast."""
 
 USES = ("idle", "computing", "sleeping", "switching off", "switching on")
 """Names of the energy uses, by `HostState`."""
@@ -60,32 +60,32 @@ class Cluster:
         """Idle and available: may be given to a job now."""
         self.free_count = size
         self.held = np.zeros(size, dtype=np.bool_)
-        """Kept from new jobs because they are to sleep."""
+        """Reserved for sleep: not given to new jobs."""
         self.leaving = np.zeros(size, dtype=np.bool_)
         """Hosts of jobs that are about to be killed."""
         self.to_wake = np.zeros(size, dtype=np.bool_)
         """Asleep, and wished awake: the command has not been sent yet."""
         self.state_since_s = np.zeros(size)
-        """When each host came into its present state, s."""
+        """When each host entered its present state, s."""
         self.power = PowerModel(platform)
         self.switch_end_s = np.zeros(size)
-        """When a host in transition will be done, s."""
+        """When a host in transition will complete it, s."""
         self._waking = 0
         self.openings = 0
-        """Counts what may let a waiting job start: hosts coming free, a waiting job leaving."""
+        """Counts events that may let a waiting job start: a host becoming free, a waiting job leaving."""
         self.queue = JobQueue()
         self.running: dict[str, Job] = {}
         self.ends: list[tuple[float, int, Job]] = []
         """Running jobs by latest end: (expected end in s, order of start, job)."""
         self.uniform_speed = True
-        """Whether all hosts run at one speed, so that any choice of hosts is as fast as another."""
+        """Whether all hosts run at the same speed."""
         self._speeds = _table(platform, [kind.speeds_flops for kind in platform.kinds])
         self._one_speed = _has_one_speed(platform)
         self._starts = 0
         self._account: PowerAccount | None = None
-        """Energy by use; None where nobody asks for it."""
+        """Energy by use; None if it is not counted."""
         self._job_on: dict[int, Job] = {}
-        """Running jobs by order of start, where energy is counted."""
+        """Running jobs by order of start, if energy is counted."""
         self._order_on = np.zeros(size, dtype=np.int64)
         """Which job is on each host, by its order of start; 0 for none."""
         for row, kind in enumerate(platform.kinds):
@@ -96,7 +96,7 @@ class Cluster:
         self._refresh_speed()
 
     def open_account(self) -> PowerAccount:
-        """Count the energy of every use and job from now, time 0, on."""
+        """Start counting the energy of every use and job; call it at time 0."""
         self._account = PowerAccount(self.power, self.state, self.pstate)
         return self._account
 
@@ -109,16 +109,16 @@ class Cluster:
         return job
 
     def start(self, job: Job, hosts: HostSet, now: float) -> HostSet:
-        """Give ``hosts`` to a waiting job. Raises PolicyError where Batsim would abort.
+        """Start a waiting job on ``hosts``. Raises PolicyError if Batsim would abort.
 
-        Returns the hosts in an array of our own: whoever gave them may go on to change theirs.
+        Returns a copy of the hosts: the caller may modify its own array.
         """
         ids = hosts.ids
         if job.state is not JobState.WAITING or job.place < 0:
             where = job.state.value if job.state is not JobState.WAITING else "not in the queue"
             raise PolicyError(f"job {job.id} is {where}: it cannot be started")
         if len(ids) != job.res:
-            raise PolicyError(f"job {job.id} asks for {job.res} hosts and was given {len(ids)} ({hosts})")
+            raise PolicyError(f"job {job.id} requests {job.res} hosts and was given {len(ids)} ({hosts})")
         self.queue.check_holds(job)
         self.check_hosts(hosts, f"job {job.id} was given")
         if not self.free[ids].all():
@@ -148,7 +148,7 @@ class Cluster:
         """Take a job off its hosts. Raises PeerError for a job that is not running."""
         job = self.running.pop(job_id, None)
         if job is None:
-            raise PeerError(f"the simulator says that job {job_id} ended, but it is not running")
+            raise PeerError(f"the simulator reported the end of job {job_id}, which is not running")
         job.move(state)
         job.end_s = now
         del self.ends[bisect_left(self.ends, (job.expected_end_s, job.start_order))]
@@ -166,7 +166,7 @@ class Cluster:
         return job
 
     def doom(self, job: Job) -> None:
-        """Note that a running job is about to be killed: its hosts will be free, or may sleep."""
+        """Note that a running job is about to be killed."""
         self.leaving[job.hosts.ids] = True
 
     def drop(self, job: Job, state: JobState) -> None:
@@ -178,7 +178,7 @@ class Cluster:
     # --- hosts --------------------------------------------------------------------------------
 
     def begin_switch(self, hosts: HostIds, state: int, pstate: int, now: float) -> None:
-        """Hosts begin to fall asleep or to wake, towards ``pstate``."""
+        """Start falling asleep or waking, towards ``pstate``."""
         duration_s = self.power.on_s if state == SWITCHING_ON else self.power.off_s
         self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
         self.pstate[hosts] = pstate
@@ -188,7 +188,7 @@ class Cluster:
         self._refresh_free(hosts)
 
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
-        """Hosts that are on go to another computing P-state, at once."""
+        """Change hosts that are on to another computing P-state immediately."""
         self.pstate[hosts] = pstate
         for order in np.unique(self._order_on[hosts]).tolist():
             if order:
@@ -200,9 +200,9 @@ class Cluster:
         self._refresh_speed()
 
     def load_of(self, job: Job, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray | float:
-        """Return the share of full load that ``job`` puts on each host: all go at the slowest one's pace.
+        """Return the share of full load that ``job`` puts on each host: the slowest one sets the pace.
 
-        ``pstate`` of the hosts, where it is not to be the present one.
+        ``pstate`` replaces the present P-states of the hosts.
         """
         if not job.computes:
             return 0.0
@@ -214,7 +214,7 @@ class Cluster:
         return load
 
     def end_switch(self, hosts: HostIds, pstate: int, now: float) -> None:
-        """Hosts have come out of their transition, asleep or awake in ``pstate``."""
+        """End a transition: hosts are now asleep or awake in ``pstate``."""
         was = self.state[hosts]
         self.pstate[hosts] = pstate
         for before, after in _OUT_OF_TRANSITION:
@@ -226,13 +226,13 @@ class Cluster:
         self._refresh_speed()
 
     def hold(self, hosts: HostIds, to_sleep: bool | BoolArray) -> None:
-        """Keep from new jobs those of ``hosts`` that are to sleep; the others are to be awake."""
+        """Wish some of ``hosts`` asleep, which keeps them from new jobs, and the others awake."""
         self.held[hosts] = to_sleep
         self.to_wake[hosts] = ~self.held[hosts] & (self.state[hosts] == ASLEEP)
         self._refresh_free(hosts)
 
     def unhold(self, hosts: HostIds) -> None:
-        """Nothing more is wished of ``hosts``."""
+        """Drop the wishes for ``hosts``."""
         self.held[hosts] = False
         self.to_wake[hosts] = False
         self._refresh_free(hosts)
@@ -246,17 +246,17 @@ class Cluster:
         return list(zip(times.tolist(), counts.tolist(), strict=True))
 
     def set_available(self, hosts: HostIds, available: bool) -> None:
-        """Hosts leave or rejoin the choice of every policy."""
+        """Take hosts out of service, or put them back."""
         self.available[hosts] = available
         self.all_available = bool(self.available.all())
         self._refresh_free(hosts)
 
     def speed_flops(self, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray:
-        """Return the speed of each host, now or in ``pstate``, flops/s (0 where speeds are not known)."""
+        """Return the speed of each host, now or in ``pstate``, flops/s (0 if not known)."""
         return self._speeds[self.platform.kind_of[hosts], self.pstate[hosts] if pstate is None else pstate]
 
     def check_hosts(self, hosts: HostSet, who: str) -> None:
-        """Raise PolicyError unless these are hosts of the platform, each of them once."""
+        """Raise PolicyError unless ``hosts`` are hosts of the platform, sorted, each once."""
         ids = hosts.ids
         if len(ids) and (ids[0] < 0 or ids[-1] >= self.size or (ids[1:] <= ids[:-1]).any()):
             raise PolicyError(
@@ -270,7 +270,7 @@ class Cluster:
             self._account.change(ids, self.state[ids], self.pstate[ids], now, self.load[ids])
 
     def _count(self, ids: HostIds, before: int | None, after: int) -> None:
-        """Keep `state_counts`; ``before`` is None where the hosts' states, still the old ones, differ."""
+        """Update `state_counts`; ``before`` None means the hosts' present states, which may differ."""
         counts, kinds = self.state_counts, self.platform.kind_of
         if before is None:
             np.subtract.at(counts, (kinds[ids], self.state[ids]), 1)
@@ -315,7 +315,7 @@ class Cluster:
 
 
 def _has_one_speed(platform: Platform) -> bool:
-    """Tell whether hosts that compute all do so at one speed, in whatever P-state that is."""
+    """Tell whether all computing P-states of all hosts have the same speed."""
     speeds = {
         kind.speeds_flops[p] if kind.speeds_flops else 0.0 for kind in platform.kinds for p in kind.computing
     }
@@ -326,7 +326,7 @@ class PowerModel:
     """Powers and transition times of every kind, as tables: [kind, P-state] in W, [kind] in s and W."""
 
     def __init__(self, platform: Platform) -> None:
-        """Lay out the tables; kinds without powers draw nothing."""
+        """Build the tables; kinds without powers draw nothing."""
         kinds = platform.kinds
         self.kind_of = platform.kind_of
         self.idle_w = _table(platform, [kind.idle_w for kind in kinds])
@@ -342,7 +342,7 @@ class PowerModel:
             np.broadcast_to(w[:, None], self.idle_w.shape) for w in (self.sleep_w, self.off_w, self.on_w)
         ]
         self._unloaded_w = np.stack([self.idle_w, self.idle_w, *by_kind])
-        """Power by what a server does, kind and P-state, a job's load aside."""
+        """Power by state, kind and P-state, without a job's load."""
         for table in vars(self).values():
             table.flags.writeable = False
         self._full_job_w = self.epsilon_w + (self.full_w - self.epsilon_w) - self.idle_w
@@ -365,7 +365,7 @@ class PowerModel:
         return draw_w
 
     def busy_w(self, hosts: HostIds, pstate: PStateArray, load: FloatArray | float = 1.0) -> FloatArray:
-        """Power of ``hosts`` at a share of full load, W: idle at 0, Epsilon to full above."""
+        """Power of ``hosts`` at a share of full load, W: idle power at 0, epsilon to full above."""
         kinds = self.kind_of[hosts]
         least_w = self.epsilon_w[kinds, pstate]
         loaded_w = least_w + (self.full_w[kinds, pstate] - least_w) * load
@@ -380,7 +380,7 @@ class PowerModel:
 
 
 class PowerAccount:
-    """Energy of every use since time 0, and of what each busy host has spent on its present job."""
+    """Energy of every use since time 0, and of each busy host for its present job."""
 
     def __init__(self, model: PowerModel, state: StateArray, pstate: PStateArray) -> None:
         """Start at time 0 with the hosts in these states."""
@@ -402,7 +402,7 @@ class PowerAccount:
         return float(self._power_by_use_w.sum())
 
     def advance(self, now: float) -> None:
-        """Let time pass to ``now`` (s)."""
+        """Advance to ``now`` (s)."""
         if now > self.now_s:
             self.energy_by_use_j += self._power_by_use_w * (now - self.now_s)
             self.now_s = now
@@ -415,7 +415,7 @@ class PowerAccount:
         now: float,
         load: FloatArray | float = 1.0,
     ) -> None:
-        """Hosts go to new states at ``now``; ``load`` is the share of full load of the busy ones."""
+        """Change hosts to new states at ``now``; ``load`` is the share of full load of busy ones."""
         self.advance(now)
         old_w = self._draw_w[hosts]
         self._job_j[hosts] += np.where(self._use[hosts] == BUSY, old_w * (now - self._since_s[hosts]), 0.0)
@@ -425,14 +425,14 @@ class PowerAccount:
         self._hosts_by_use += np.bincount(state, minlength=len(USES)) - np.bincount(
             self._use[hosts], minlength=len(USES)
         )
-        # What sums and differences leave behind is rounding: no power is below 0, nor that of no host above.
+        # Remove rounding errors: no power is below 0, and no hosts draw none.
         self._power_by_use_w[(self._power_by_use_w < 0.0) | (self._hosts_by_use == 0)] = 0.0
         self._draw_w[hosts] = new_w
         self._use[hosts] = state
         self._since_s[hosts] = now
 
     def spent_j(self, now: float) -> FloatArray:
-        """Energy that each busy host has spent on its present job, J; means nothing of the others."""
+        """Energy that each busy host has spent on its present job, J; undefined for other hosts."""
         return np.asarray(self._job_j + self._draw_w * (now - self._since_s))
 
     def job_spent_j(self, hosts: HostIds, now: float) -> float:
@@ -440,7 +440,7 @@ class PowerAccount:
         return float((self._job_j[hosts] + self._draw_w[hosts] * (now - self._since_s[hosts])).sum())
 
     def close_job(self, hosts: HostIds, now: float) -> float:
-        """Return a job's energy (J) and begin its hosts' next count. Call it before the hosts change."""
+        """Return a job's energy (J) and reset the count of its hosts. Call it before the hosts change."""
         spent_j = self.job_spent_j(hosts, now)
         self._job_j[hosts] = -(self._draw_w[hosts] * (now - self._since_s[hosts]))
         return spent_j

@@ -28,7 +28,7 @@ class JobState(Enum):
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
-    """Ended by itself with an error code: counted among the finished, and shown beside them."""
+    """Ended by itself with an error code: counted with the finished jobs and shown separately."""
     WALLTIME_REACHED = "reached walltime"
     KILLED = "killed"
     UNFINISHED = "not completely finished"
@@ -83,7 +83,7 @@ class Job:
     )
 
     def __init__(self, request: JobRequest) -> None:
-        """Take in a job that has just been submitted."""
+        """Create a job that has just been submitted."""
         self.request = request
         self.id = request.id
         self.res = request.res
@@ -91,27 +91,27 @@ class Job:
         self.walltime_s = math.inf if request.walltime is None else float(request.walltime)
         self.state = JobState.WAITING
         self.hosts: HostSet = NO_HOSTS
-        """Those it was started on; none before."""
+        """Hosts on which it was started; empty before."""
         self.start_s = math.nan
         self.end_s = math.nan
         self.expected_end_s = math.inf
         """Start plus walltime: the latest end."""
         self.place = -1
-        """Where the queue keeps it; -1 when it does not."""
+        """Its place in the queue; -1 if it is not in the queue."""
         self.postponed_for = ""
-        """The rule by which it waits, as logged last."""
+        """The last logged rule why it waits."""
         self.computes = True
         """Whether it loads its hosts: a ``delay`` job leaves them at idle power."""
         self.energy_j = math.nan
-        """Energy of its hosts while it ran, once it has ended and where energy is counted."""
+        """Energy of its hosts while it ran, J; NaN until it has ended, or if energy is not counted."""
         self.start_order = 0
-        """How many jobs had been started when it was, itself included."""
+        """Its position in the order of starts, from 1; 0 if not started."""
 
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.state.value}, res={self.res}, walltime={self.walltime_s:g} s)"
 
     def move(self, state: JobState) -> None:
-        """Go on to ``state``. Raises PeerError where that is not a legal transition."""
+        """Change to ``state``. Raises PeerError if that is not a legal transition."""
         if state not in _NEXT.get(self.state, ()):
             raise PeerError(f"job {self.id} is {self.state.value}: it cannot become {state.value}")
         self.state = state
@@ -123,21 +123,21 @@ class Job:
 
 
 def bounded_slowdown(wait_s: float, duration_s: float) -> float:
-    """Bounded slowdown (Eq. 4 / 3.26): with the walltime to order jobs, the run time to report."""
+    """Bounded slowdown (Eq. 4 / 3.26), with the walltime to order jobs or the run time to report."""
     return max((wait_s + duration_s) / max(duration_s, SLOWDOWN_FLOOR_S), 1.0)
 
 
 _GONE = np.iinfo(np.int64).max
-"""Hosts "asked for" by a place whose job has left: it never fits."""
+"""Number of hosts "requested" at an empty place: never available."""
 _NO_JOB: Final = Job(JobRequest("", 0.0, 0))
-"""What the queue keeps at such a place."""
+"""The job at an empty place."""
 
 
 class JobQueue:
     """Waiting jobs by order of arrival.
 
-    A job keeps its place until the queue is compacted, which happens when most places are empty:
-    adding, removing and finding the first job take constant time on average.
+    A job keeps its place until the queue is compacted, when most places are empty. Adding, removing and
+    finding the first job take amortized constant time.
     """
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class JobQueue:
         self._walltime_s = np.empty(64, dtype=np.float64)
         self._subtime_s = np.empty(64, dtype=np.float64)
         self._seen = self._read_only()
-        """The three arrays as others see them."""
+        """Read-only views of the three arrays."""
         self._head = 0
         self._count = 0
 
@@ -184,7 +184,7 @@ class JobQueue:
         job.place = place
 
     def check_holds(self, job: Job) -> None:
-        """Raise PolicyError unless this very job waits here: not a copy, nor one that has left."""
+        """Raise PolicyError unless exactly this job is in the queue: not a copy, not one that has left."""
         place = job.place
         if not (type(place) is int and 0 <= place < len(self._jobs) and self._jobs[place] is job):
             raise PolicyError(f"job {job.id} is not in the queue: was it copied, or made by the policy?")
@@ -220,7 +220,7 @@ class JobQueue:
 
     @property
     def res(self) -> IntArray:
-        """Hosts asked for, by place; an empty place asks for more than any platform has."""
+        """Hosts requested, by place; an empty place requests more than any platform has."""
         return self._seen[0][self._head : len(self._jobs)]
 
     @property
@@ -245,7 +245,7 @@ _CODES = {state: code for code, state in enumerate(_STATES)}
 
 
 class Outcomes:
-    """One row a job that has left the system."""
+    """One row per job that has left the system."""
 
     def __init__(self) -> None:
         """No rows yet."""
@@ -264,7 +264,7 @@ class Outcomes:
         self._state.append(_CODES[job.state])
 
     def counts(self) -> dict[str, int]:
-        """Count the outcomes by name, every outcome present."""
+        """Count the outcomes by name, including those with no jobs."""
         counter = Counter(self._state)
         return {
             state.value: counter[code]
@@ -275,9 +275,9 @@ class Outcomes:
     def energy_j(
         self, *states: JobState, until_s: float = math.inf, running_j: Mapping[str, float] | None = None
     ) -> float:
-        """Energy up to ``until_s`` of the jobs that ended in one of ``states``, where it was counted, J.
+        """Energy up to ``until_s`` of the jobs that ended in one of ``states``, if it was counted, J.
 
-        ``running_j`` is what each job that ran at ``until_s`` had spent by then.
+        ``running_j`` is the energy spent by each job running at ``until_s``.
         """
         chosen = np.isin(np.array(self._state), [_CODES[state] for state in states])
         chosen &= np.array(self._columns["start_s"]) < until_s  # false for those that never started
@@ -294,7 +294,7 @@ class Outcomes:
         }
 
     def median_run_share(self) -> float | None:
-        """Median of run time over walltime, of the jobs that finished; None where there is none."""
+        """Median of run time over walltime of the finished jobs; None if there are none."""
         columns = self.columns()
         chosen = (columns["state"] == JobState.FINISHED.value) & np.isfinite(columns["walltime_s"])
         run_s = (columns["end_s"] - columns["start_s"])[chosen]
@@ -303,7 +303,7 @@ class Outcomes:
     def metrics(self, *, until_s: float = math.inf) -> dict[str, float | int | None]:
         """Mean and quantiles of waiting time and bounded slowdown, over the jobs that started.
 
-        ``host_seconds`` are those in use up to ``until_s``, the end of the last window.
+        ``host_seconds`` counts use up to ``until_s``, the end of the last window.
         """
         columns = self.columns()
         started = np.isfinite(columns["start_s"]) & np.isfinite(columns["end_s"])

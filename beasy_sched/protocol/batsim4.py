@@ -1,8 +1,8 @@
-"""Batsim 4 (JSON over ZeroMQ): bytes to typed messages and back. Only this package knows its words.
+"""Batsim 4 (JSON over ZeroMQ): bytes to typed messages and back. Only this module uses its field names.
 
-Batsim's side speaks with `encode_message` and `decode_reply`, the scheduler's with `decode_message`
-and `encode_reply`. Unknown event types and fields are kept and named, never a crash; a malformed
-message is a ProtocolError that names the place.
+The simulator's side uses `encode_message` and `decode_reply`, the scheduler's `decode_message` and
+`encode_reply`. Unknown event types and fields are kept and reported; a malformed message raises a
+ProtocolError that names the place.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_TIME_S = 1e300
 
 
 def decode_message(raw: bytes) -> e.Message:
-    """Read a message of Batsim's. Raises ProtocolError."""
+    """Read a message from Batsim. Raises ProtocolError."""
     unknown: Unknown = []
     envelope = decode_envelope(raw, unknown)
     events: list[e.Event] = []
@@ -204,7 +204,7 @@ def _event_text(event: e.Event) -> str:
 
 
 def job_object(job: e.JobRequest) -> dict[str, Any]:
-    """Return the job as the JSON object that JOB_SUBMITTED carries."""
+    """Return the job as the JSON object in JOB_SUBMITTED."""
     data: dict[str, Any] = {"id": job.id, "subtime": job.subtime, "res": job.res, "profile": job.profile}
     if job.walltime is not None:
         data["walltime"] = job.walltime
@@ -406,20 +406,20 @@ def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
     except ValueError as error:
         raise fault(path, str(error)) from None
     if some and not len(hosts):
-        raise fault(path, "no hosts are named: expected intervals such as '0-3 5'")
+        raise fault(path, "no hosts are given: expected intervals such as '0-3 5'")
     return hosts
 
 
 def add_hosts(count: int, hosts: HostSet, path: str) -> int:
-    """Add a set's size to that of the message's other sets. Raises ProtocolError for too many in all."""
+    """Add a set's size to that of the message's other sets. Raises ProtocolError above the limit."""
     count += len(hosts)
     if count > MOST_HOSTS_NAMED:
-        raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in all")
+        raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in total")
     return count
 
 
 def read_pstate(text: str, path: str) -> int:
-    """Read a P-state number, which Batsim sends as a text. Raises ProtocolError."""
+    """Read a P-state number, which Batsim sends as text. Raises ProtocolError."""
     if not _INTEGER.fullmatch(text):
         raise fault(path, f"should be a string corresponding to an integer (got {text!r})")
     return int(text)

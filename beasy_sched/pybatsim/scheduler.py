@@ -1,8 +1,8 @@
-"""A pybatsim scheduler whose decisions are a session's: the same as the daemon's.
+"""A pybatsim scheduler that makes the same decisions as the daemon.
 
-pybatsim takes a message apart into callbacks that have lost their timestamps and groups. So the
-scheduler keeps the message's text as it comes in, decodes it as the daemon does, and decides once,
-when pybatsim says that there are no more events.
+pybatsim splits a message into callbacks, which lose timestamps and grouping. So the scheduler keeps the
+text of each message, decodes it as the daemon does, and decides once, when pybatsim reports that there are
+no more events.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
     options: dict[str, Any] = {}
     """The policy's own options."""
     site: str | None = None
-    """Site file, or ``"default"``; without one, power is no concern."""
+    """Site file or ``"default"``; None for a run without power limits."""
     windows: int = 1
-    """How many of the site's windows the run has."""
+    """Number of the site's windows in the run."""
     energy: EnergySource = EnergySource.BATSIM
-    """``"batsim"`` asks the simulator (needs its ``-E``), ``"model"`` keeps its own account."""
+    """``"batsim"`` asks the simulator (requires its ``-E``), ``"model"`` keeps its own account."""
     power_actions: bool = True
-    """False for a Batsim without ``-E``, which aborts on P-state changes."""
+    """False if Batsim runs without ``-E``, when it aborts on P-state changes."""
     platform: str | None = None
-    """The platform file that Batsim has, where its hosts' properties do not tell their speeds."""
+    """Batsim's platform file, if the properties of its hosts do not contain their speeds."""
     export: str | None = None
     """Prefix of the files to write: summary, decision log, energy trace."""
 
     def settings(self) -> RunSettings:
-        """Read the site file and return what a session is built from. Raises InputError."""
+        """Read the site file and return the settings of the session. Raises InputError."""
         return RunSettings(
             policy=self.policy,
             options=self.options,
@@ -69,7 +69,7 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def read_platform(self) -> Platform | None:
-        """Read the platform file, if one is named. Raises InputError."""
+        """Read the platform file, if one is given. Raises InputError."""
         return None if self.platform is None else read_simgrid_platform(Path(self.platform)).platform
 
 
@@ -79,19 +79,19 @@ def read_options(options: Mapping[str, Any]) -> PybatsimOptions:
         return msgspec.convert(dict(options), PybatsimOptions)
     except msgspec.ValidationError as error:
         known = ", ".join(PybatsimOptions.__struct_fields__)
-        raise ConfigError(f"options: {error} (known are {known})") from None
+        raise ConfigError(f"options: {error} (known options: {known})") from None
 
 
 class MessageTap:
-    """pybatsim's network endpoint, which also keeps the text of the last message."""
+    """pybatsim's network endpoint that also keeps the text of the last message."""
 
     def __init__(self, network: Any) -> None:
-        """Stand in for ``network``."""
+        """Wrap ``network``."""
         self._network = network
         self.text = ""
 
     def recv(self, blocking: bool = False) -> Any:
-        """Return the next message, decoded as pybatsim does; None where none came in time."""
+        """Return the next message, decoded as pybatsim does; None if none arrived in time."""
         text = self._network.recv_string(blocking=blocking)
         if text is None:
             return None
@@ -103,20 +103,20 @@ class MessageTap:
 
 
 class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
-    """One simulation under one of our policies; `PybatsimOptions` says which and how.
+    """One simulation with one of our policies, configured by `PybatsimOptions`.
 
-    Errors end the process as they end the daemon: one message, no traceback, its exit code.
+    Errors end the process as they end the daemon: one message, no traceback, the same exit code.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """Take pybatsim's ``-o`` object. Exits with code 2 for options or files that are wrong."""
+        """Read pybatsim's ``-o`` object. Exits with code 2 if options or files are invalid."""
         super().__init__(options)
         self._bs: Any = None
         self._files: RunFiles | None = None
         with self._errors_told():
             known = read_options(options)
             settings = known.settings()
-            build_session(settings)  # bad settings are told before any file is opened
+            build_session(settings)  # report bad settings before any file is opened
             platform = known.read_platform()
             files = RunFiles(known.export, settings)
             self.session = build_session(settings, platform=platform, log=files.log)
@@ -133,7 +133,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
         with self._errors_told():
             if bs.scheduler is not self:
                 raise ConfigError(
-                    "pybatsim's --protect hides from the scheduler where a message ends: start without it"
+                    "pybatsim's --protect hides the end of a message from the scheduler: start without it"
                 )
         self._bs = bs
         self._tap = bs.network = MessageTap(bs.network)
@@ -150,44 +150,44 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
                 self._finish(None)
 
     def onDeadlock(self) -> None:
-        """Give up: no message came within pybatsim's ``-t`` milliseconds."""
+        """Give up: no message arrived within pybatsim's ``-t`` milliseconds."""
         with self._errors_told():
             raise PeerError(
                 "the simulator has been silent for longer than pybatsim's --timeout:"
-                " it has gone away, or needs more time (0 waits for ever)"
+                " it has stopped, or needs more time (0 waits forever)"
             )
 
     def onJobSubmission(self, job: Any) -> None:
-        """Nothing yet: see `onNoMoreEvents`, as for all that follow."""
+        """Do nothing: see `onNoMoreEvents`; the same for all callbacks below."""
 
     def onJobCompletion(self, job: Any) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     def onJobsKilled(self, jobs: Any) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     def onMachinePStateChanged(self, nodeid: Any, pstate: Any) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     def onReportEnergyConsumed(self, consumed_energy: Any) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     def onRequestedCall(self) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     def onNotifyEventMachineUnavailable(self, machines: Any) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     def onNotifyEventMachineAvailable(self, machines: Any) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     def onNotifyGenericEvent(self, event_data: Any) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     # --- ends ------------------------------------------------------------------------------------------
 
     def _finish(self, error: str | None) -> None:
-        """Write the outputs, once; those of a run that has failed are partial."""
+        """Write the outputs, once; they are partial if the run failed."""
         files, self._files = self._files, None
         if files is None:
             return
@@ -202,7 +202,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
         try:
             yield
         except BeasyError as error:
-            with suppress(Exception):  # the first error is the one to tell
+            with suppress(Exception):  # report the first error
                 self._finish(str(error))
             print(f"beasy-sched: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
@@ -222,4 +222,4 @@ _SENDERS: dict[type[d.Decision], Callable[[Any, Any], None]] = {
     d.CallMeLater: lambda bs, x: bs.wake_me_up_at(x.at),
     d.QueryEnergy: lambda bs, x: bs.request_consumed_energy(),
 }
-"""How each decision that a session takes is said to pybatsim."""
+"""How each decision of a session is passed to pybatsim."""

@@ -101,7 +101,7 @@ def test_energy_that_shrinks_is_the_peers_fault() -> None:
     talk.at(60.0, production(60.0, 500.0))
     talk.at(60.0, e.EnergyAnswer(60.0, 12_000.0))
     talk.at(120.0, production(120.0, 500.0))
-    with pytest.raises(PeerError, match="less energy was used by 120 s than before"):
+    with pytest.raises(PeerError, match="less energy used by 120 s than before"):
         talk.at(120.0, e.EnergyAnswer(120.0, 11_000.0))
 
 

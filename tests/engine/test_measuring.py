@@ -39,7 +39,7 @@ def test_an_answer_to_the_policy_is_not_taken_for_a_step_s_energy() -> None:
 
 def test_without_energy_there_is_a_message() -> None:
     talk = Talk(power_actions=False)
-    with pytest.raises(ConfigError, match="measures the energy used, which needs Batsim's -E"):
+    with pytest.raises(ConfigError, match="measures energy, which requires Batsim's -E"):
         talk.ask(5.0, lambda view: [MeasureEnergy()], submitted(5.0, "a"))
 
 

@@ -172,7 +172,7 @@ def test_without_power_actions_no_energy_is_asked_for() -> None:
     assert only(d.QueryEnergy, found) == []
     assert only(d.SetResourceState, found) == []
     assert [row.record.demand_w for row in talk.session.power.trace] == [IDLE_W, IDLE_W]
-    assert "no energy can be asked for" in talk.session.warnings[0]
+    assert "energy queries are disabled" in talk.session.warnings[0]
 
 
 def test_the_own_account_knows_what_a_delay_job_draws() -> None:

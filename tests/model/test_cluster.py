@@ -72,7 +72,7 @@ def test_a_host_that_is_not_free_is_named_with_its_state(condition: str) -> None
 @pytest.mark.parametrize("hosts", [[], [0], [0, 1, 2]])
 def test_exactly_as_many_hosts_as_asked_for(hosts: list[int]) -> None:
     cluster = Cluster(platform())
-    with pytest.raises(PolicyError, match=f"asks for 2 hosts and was given {len(hosts)}"):
+    with pytest.raises(PolicyError, match=f"requests 2 hosts and was given {len(hosts)}"):
         cluster.start(submit(cluster, res=2), HostSet.of(hosts), 0.0)
 
 
@@ -100,7 +100,7 @@ def test_a_job_that_was_never_submitted_cannot_start() -> None:
 
 
 def test_the_end_of_a_job_that_does_not_run_is_the_peers_fault() -> None:
-    with pytest.raises(PeerError, match="w0!x ended, but it is not running"):
+    with pytest.raises(PeerError, match="the end of job w0!x, which is not running"):
         Cluster(platform()).end("w0!x", JobState.FINISHED, 0.0)
 
 
