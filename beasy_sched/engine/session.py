@@ -125,10 +125,10 @@ class Session:
             e.SimulationEnds: self._on_ends,
             e.JobSubmitted: self._on_submitted,
             e.JobCompleted: self._on_completed,
-            e.JobsKilled: self._on_killed,
-            e.ResourceStateChanged: self._on_state_changed,
+            e.JobsKilled: lambda event: None,  # each job's JobCompleted came before
+            e.ResourceStateChanged: lambda event: self.commander.acknowledge(event),
             e.Notify: self._on_notify,
-            e.RequestedCall: self._on_call,
+            e.RequestedCall: lambda event: self._calls.arrived(event.timestamp),
             e.EnergyAnswer: self._on_answer,
             e.UnknownEvent: self._on_unknown,
         }
@@ -283,21 +283,12 @@ class Session:
         self._ended.append(job)
         self.outcomes.add(job)
 
-    def _on_killed(self, event: e.JobsKilled) -> None:
-        """Nothing to do: each job's JobCompleted came first."""
-
-    def _on_state_changed(self, event: e.ResourceStateChanged) -> None:
-        self.commander.acknowledge(event)
-
     def _on_notify(self, event: e.Notify) -> None:
         if event.kind in ("event_machine_unavailable", "event_machine_available"):
             hosts = _hosts_of(event.data, self.cluster.size)
             self.cluster.set_available(hosts.ids, event.kind == "event_machine_available")
         elif POWER_FIELD in event.data and self.power is not None:
             self.power.set_production(_power_of(event.data), event.timestamp)
-
-    def _on_call(self, event: e.RequestedCall) -> None:
-        self._calls.arrived(event.timestamp)
 
     def _on_answer(self, event: e.EnergyAnswer) -> None:
         if not 0 <= event.consumed_energy_j <= LARGEST_ENERGY_J:
@@ -506,17 +497,12 @@ def _hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
 def _power_of(data: Mapping[str, Any]) -> float:
     """Read the production, an integer or a float, W. Raises PeerError."""
     value = data[POWER_FIELD]
-    power_w = math.nan
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            power_w = float(value)
-        except OverflowError:
-            power_w = math.inf
-    if not 0 <= power_w <= LARGEST_POWER_W:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and 0 <= value <= LARGEST_POWER_W):
         raise PeerError(
             f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
         )
-    return power_w
+    return float(value)
 
 
 def _computes(event: e.JobSubmitted, profiles: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> bool:

@@ -122,9 +122,10 @@ class Job:
         return self.walltime_s * self.res
 
 
-def bounded_slowdown(wait_s: float, duration_s: float) -> float:
+def bounded_slowdown(wait_s: FloatArray | float, duration_s: FloatArray | float) -> FloatArray:
     """Bounded slowdown (Eq. 4 / 3.26), with the walltime to order jobs or the run time to report."""
-    return max((wait_s + duration_s) / max(duration_s, SLOWDOWN_FLOOR_S), 1.0)
+    slowdown: FloatArray = np.maximum((wait_s + duration_s) / np.maximum(duration_s, SLOWDOWN_FLOOR_S), 1.0)
+    return slowdown
 
 
 _GONE = np.iinfo(np.int64).max
@@ -310,7 +311,7 @@ class Outcomes:
         wait_s = (columns["start_s"] - columns["subtime_s"])[started]
         run_s = (columns["end_s"] - columns["start_s"])[started]
         used_s = np.minimum(columns["end_s"], until_s)[started] - columns["start_s"][started]
-        slowdown = np.maximum((wait_s + run_s) / np.maximum(run_s, SLOWDOWN_FLOOR_S), 1.0)
+        slowdown = bounded_slowdown(wait_s, run_s)
         result: dict[str, float | int | None] = {
             "started": int(started.sum()),
             "host_seconds": float((used_s * columns["res"][started]).sum()),

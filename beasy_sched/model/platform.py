@@ -307,8 +307,8 @@ def old_name_note(host: str, properties: Mapping[str, str]) -> str | None:
     if properties.get(POWERS_PROPERTY, "").strip() or not properties.get(OLD_POWERS_PROPERTY, "").strip():
         return None
     return (
-        f"host {host!r} has its powers only under the name used by Batsim 4.0, {OLD_POWERS_PROPERTY}: they are"
-        f" read, but Batsim 4.2 would meter 0 W; add {POWERS_PROPERTY} to such hosts"
+        f"host {host!r} has its powers only under the name used by Batsim 4.0, {OLD_POWERS_PROPERTY}: they"
+        f" are read, but Batsim 4.2 would meter 0 W; add {POWERS_PROPERTY} to such hosts"
     )
 
 

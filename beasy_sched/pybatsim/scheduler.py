@@ -157,32 +157,12 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
                 " it has stopped, or needs more time (0 waits forever)"
             )
 
-    def onJobSubmission(self, job: Any) -> None:
-        """Do nothing: see `onNoMoreEvents`; the same for all callbacks below."""
+    def _wait_for_more(self, *_: Any) -> None:
+        """Do nothing: the whole message is handled by `onNoMoreEvents`."""
 
-    def onJobCompletion(self, job: Any) -> None:
-        """Do nothing."""
-
-    def onJobsKilled(self, jobs: Any) -> None:
-        """Do nothing."""
-
-    def onMachinePStateChanged(self, nodeid: Any, pstate: Any) -> None:
-        """Do nothing."""
-
-    def onReportEnergyConsumed(self, consumed_energy: Any) -> None:
-        """Do nothing."""
-
-    def onRequestedCall(self) -> None:
-        """Do nothing."""
-
-    def onNotifyEventMachineUnavailable(self, machines: Any) -> None:
-        """Do nothing."""
-
-    def onNotifyEventMachineAvailable(self, machines: Any) -> None:
-        """Do nothing."""
-
-    def onNotifyGenericEvent(self, event_data: Any) -> None:
-        """Do nothing."""
+    onJobSubmission = onJobCompletion = onJobsKilled = onMachinePStateChanged = _wait_for_more
+    onReportEnergyConsumed = onRequestedCall = onNotifyGenericEvent = _wait_for_more
+    onNotifyEventMachineUnavailable = onNotifyEventMachineAvailable = _wait_for_more
 
     # --- ends ------------------------------------------------------------------------------------------
 
