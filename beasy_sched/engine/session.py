@@ -164,6 +164,15 @@ class Session:
             self._decide()
         return d.Reply(message.now, self._decisions)
 
+    def results(self) -> Any:
+        """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""
+        return self._policy.results(self.now) if self.begun else {}
+
+    @property
+    def submitted(self) -> int:
+        """Number of jobs submitted so far."""
+        return len(self._ids)
+
     def _show(self) -> None:
         """Update the policy's view, whatever the policy has written to it."""
         self.view.show(self.now, self._arrived, self._ended, self.power.budget if self.power else None)
@@ -444,15 +453,6 @@ class Session:
     def _drop(self, job: Job, state: JobState) -> None:
         self.cluster.drop(job, state)
         self.outcomes.add(job)
-
-    def results(self) -> Any:
-        """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""
-        return self._policy.results(self.now) if self.begun else {}
-
-    @property
-    def submitted(self) -> int:
-        """Number of jobs submitted so far."""
-        return len(self._ids)
 
     # --- notes and warnings -------------------------------------------------------------------------------
 
