@@ -8,7 +8,7 @@
     run = bs.simulate(platform, workload, power, policy="easy", site="default")
     run.jobs["waiting_time"].describe()
 
-Everything works on files, the same ones that the command line and Batsim itself read.
+All functions work on files, the same as those of the command line and Batsim.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def generate_power(
     seed: int = 0,
     **weather: float,
 ) -> Path:
-    """Write power events, one a step of 300 s, from ``start`` (UTC; default: where the files begin).
+    """Write power events, one per step of 300 s, from ``start`` (UTC; default: the start of the files).
 
     ``pv`` and ``wind`` are exports of Renewables.ninja, NASA POWER or CSV files, scaled to ``pv_kw`` and
-    ``wind_kw``; without files the weather is synthetic (``weather``: fields of `SyntheticWeather`). Warns
-    (UserWarning) of what is odd about a file.
+    ``wind_kw``; without files the weather is synthetic (``weather``: fields of `SyntheticWeather`). Issues a
+    UserWarning for anything unusual in a file.
     """
     import numpy as np
 
@@ -130,9 +130,9 @@ def simulate(
 ) -> Run:
     """Run a policy on the embedded simulator and return its results.
 
-    ``site`` is a site file, or ``"default"``; ``export`` the prefix of the files written (default: in a
-    new temporary folder). Warns (UserWarning) of what is odd about the inputs, and of a run that is not
-    complete. Raises ConfigError and InputError, and whatever ends the run early.
+    ``site`` is a site file or ``"default"``; ``export`` is the prefix of the output files (default: in a new
+    temporary folder). Issues a UserWarning for unusual inputs and for an incomplete run. Raises
+    ConfigError, InputError and whatever ends the run early.
     """
     from beasy_sched.energy.site import read_site_text
     from beasy_sched.outputs.files import RunFiles

@@ -1,4 +1,4 @@
-"""The daemon: serves one simulation after another over ZeroMQ. The only scheduler code with a socket."""
+"""The daemon: serves one simulation after another over ZeroMQ."""
 
 from __future__ import annotations
 
@@ -13,42 +13,31 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError, Interrupted, PeerError
 from beasy_sched.formats.atomic import ENDING_SIGNALS
 from beasy_sched.limits import MOST_MESSAGE_BYTES
-from beasy_sched.model.decisions import Reply
-from beasy_sched.model.events import Message
 from beasy_sched.protocol import batsim4
-from beasy_sched.protocol.endpoint import endpoint_problem, is_ipv6
+from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
 _TICK_MS = 200
 _SEND_TIMEOUT_S = 10.0
 _FIRST_WORD_S = 10.0
 _LONGEST_SILENCE_S = 3600.0
-_EXAMPLE = "expected something like tcp://*:28000, or tcp://127.0.0.1:28000 for this machine alone"
+_EXAMPLE = "expected something like tcp://*:28000, or tcp://127.0.0.1:28000 for this machine only"
 _KEEPALIVE_S = {zmq.TCP_KEEPALIVE_IDLE: 60, zmq.TCP_KEEPALIVE_INTVL: 15, zmq.TCP_KEEPALIVE_CNT: 4}
-"""A machine that has vanished without a word is noticed within two minutes."""
+"""A machine that disappears without closing its connection is noticed within two minutes."""
 _BUSY = b'{"error":"this scheduler serves another simulation"}'
-"""No reply that Batsim can read: a second simulator aborts, rather than wait for ever."""
+"""Not a valid reply for Batsim: a second simulator aborts instead of waiting forever."""
 
 
-class Server(Protocol):
-    """What the daemon serves: `beasy_sched.engine.Session` is one."""
-
-    ended: bool
-
-    def step(self, message: Message) -> Reply:
-        """Answer one message."""
-        ...
-
-
-Waiting = Callable[[str, float], None]
-"""Told the endpoint, and for how long (s) nobody has been connected to it."""
+OnWaiting = Callable[[str, float], None]
+"""Called with the endpoint and the time (s) without a connection to it."""
 
 Recorder = Callable[[bytes, bytes], None]
 
@@ -65,7 +54,7 @@ class Daemon:
         endpoint: str,
         *,
         timeout_s: float | None = None,
-        waiting: Waiting | None = None,
+        waiting: OnWaiting | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Bind ``endpoint`` (port 0 takes any free one); wait ``timeout_s`` for a first message.
@@ -87,9 +76,9 @@ class Daemon:
         self.busy_s = 0.0
         """Time spent on messages of the last simulation, without waiting."""
         self.messages = 0
-        """How many they were."""
+        """Number of messages of the last simulation."""
         self.notices: list[str] = []
-        """What the user should know of the last simulation."""
+        """Notices to the user about the last simulation."""
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 1000)
@@ -100,9 +89,9 @@ class Daemon:
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
         self._waiting, self._clock = waiting, clock
         self._connections: set[int] = set()
-        """Those that there are (file descriptors)."""
+        """Open connections (file descriptors)."""
         self._peer: int | None = None
-        """The connection (a file descriptor) that the simulation under way came by."""
+        """The connection (a file descriptor) of the present simulation."""
         self._stop: str | None = None
         self._old_handlers: dict[int, Any] = {}
         try:
@@ -127,25 +116,25 @@ class Daemon:
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
 
-    def serve(self, server: Server, record: Recorder | None = None) -> None:
+    def serve(self, session: Session, record: Recorder | None = None) -> None:
         """Serve one simulation to its end.
 
-        Raises PeerError when the simulator breaks the protocol, vanishes or stays silent at the start,
-        and Interrupted on a signal.
+        Raises PeerError if the simulator violates the protocol, disconnects or sends no first message in
+        time, and Interrupted on a signal.
         """
         self.busy_s, self.messages, self.notices, self._peer = 0.0, 0, [], None
-        while not server.ended:
+        while not session.ended:
             raw = self._receive(self.timeout_s if self.messages == 0 else None)
             begin = time.perf_counter()
             self.messages += 1
-            reply = batsim4.encode_reply(server.step(batsim4.decode_message(raw)))
+            reply = batsim4.encode_reply(session.step(batsim4.decode_message(raw)))
             self.busy_s += time.perf_counter() - begin
             if record is not None:
                 record(raw, reply)
             self._send(reply)
 
     def close(self) -> None:
-        """Close the socket; a last reply is still delivered."""
+        """Close the socket; the last reply is still delivered."""
         self._socket.disable_monitor()
         self._monitor.close(0)
         self._socket.close()
@@ -174,10 +163,10 @@ class Daemon:
                 self._waiting(self.endpoint, waited_s)
                 word_s = waited_s + min(5 * word_s, _LONGEST_SILENCE_S)
             if deadline is not None and time.monotonic() >= deadline:
-                raise PeerError(f"no simulator has sent a first message within {timeout_s:g} s")
+                raise PeerError(f"no simulator sent a first message within {timeout_s:g} s")
 
     def _note_connection(self) -> None:
-        """Take in that someone has connected or left."""
+        """Process a connection or disconnection."""
         event = recv_monitor_message(self._monitor)
         connection = int(event["value"])
         if event["event"] == zmq.EVENT_ACCEPTED:
@@ -185,10 +174,10 @@ class Daemon:
             return
         self._connections.discard(connection)
         if self.messages and self._peer in (connection, None):
-            raise PeerError("the simulator has gone away in the middle of the simulation")
+            raise PeerError("the simulator disconnected in the middle of the simulation")
 
     def _take(self) -> bytes | None:
-        """Take what has come; None where it came from another than the simulator that is served."""
+        """Receive a message; None if it is from another simulator than the one being served."""
         frames = self._socket.recv_multipart(copy=False)
         try:
             sender = frames[0].get(zmq.SRCFD)
@@ -198,10 +187,10 @@ class Daemon:
             self._peer = sender
         elif sender != self._peer:
             self._send(_BUSY)
-            self._notice("another simulator tried to join in and was turned away")
+            self._notice("another simulator tried to connect and was rejected")
             return None
         if len(frames) != 1:
-            raise PeerError(f"found a message of {len(frames)} frames, expected one: is the peer Batsim?")
+            raise PeerError(f"found a message with {len(frames)} frames, expected one: is the peer Batsim?")
         return frames[0].bytes
 
     def _notice(self, text: str) -> None:
@@ -210,7 +199,7 @@ class Daemon:
 
     def _send(self, reply: bytes) -> None:
         if not self._socket.poll(int(_SEND_TIMEOUT_S * 1000), zmq.POLLOUT):
-            raise PeerError("the reply cannot be sent: the simulator does not take it")
+            raise PeerError("the reply cannot be sent: the simulator does not receive it")
         try:
             self._socket.send(reply, zmq.NOBLOCK)
         except zmq.ZMQError as error:
@@ -223,30 +212,30 @@ class Daemon:
 
 
 def _check_socket_file(endpoint: str, path: str) -> None:
-    """Refuse a file that is no socket, or another's: ZeroMQ would delete it. Raises ConfigError."""
+    """Raise ConfigError for a file that is not a socket, or in use: ZeroMQ would delete it."""
     try:
         found = os.lstat(path)
-    except (OSError, ValueError):  # there is none; or ZeroMQ tells what is wrong with the name
+    except (OSError, ValueError):  # no such file, or ZeroMQ reports what is wrong with the name
         return
     if not stat.S_ISSOCK(found.st_mode):
         raise ConfigError(
-            f"cannot listen on {endpoint!r}: {path} exists and is no socket; choose a name that is free"
+            f"cannot listen on {endpoint!r}: {path} exists and is not a socket; choose another name"
         )
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1.0)
-        with contextlib.suppress(OSError):  # nobody listens: a killed process has left it
+        with contextlib.suppress(OSError):  # not in use: left by a killed process
             probe.connect(path)
             raise ConfigError(f"cannot listen on {endpoint!r}: another program listens there")
 
 
 def _why_not(error: zmq.ZMQError | UnicodeError) -> str:
-    """Say why an endpoint cannot be bound, and what to do."""
+    """Return why an endpoint cannot be bound, and what to do."""
     if isinstance(error, UnicodeError):
         return "it is not plain text"
     if error.errno == zmq.EADDRINUSE:
-        hint = "another program has it: choose another port, or 0 for any"
+        hint = "in use by another program: choose another port, or 0 for any"
     elif error.errno in (zmq.EADDRNOTAVAIL, errno.ENODEV):
-        hint = "this machine has no such address: tcp://*:28000 listens on all that it has"
+        hint = "this machine does not have this address: tcp://*:28000 listens on all of its addresses"
     else:
         hint = _EXAMPLE
     return f"{zmq.strerror(error.errno or 0)} ({hint})"

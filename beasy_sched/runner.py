@@ -1,4 +1,4 @@
-"""Policy and simulator in one process: what `simulate` and the Python interface have in common."""
+"""Policy and simulator in one process, for `simulate` and the Python interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beasy_sched.outputs.files import RunFiles
 from beasy_sched.settings import build_session
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 
-DEADLOCK = "deadlock: jobs wait, and nothing is left that could happen"
+DEADLOCK = "deadlock: jobs are waiting, and no more events can occur"
 
 
 def run_in_process(
@@ -25,12 +25,12 @@ def run_in_process(
     metering: bool = True,
     warn: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Run to the end and return the summary; what there is, is written even when the run fails.
+    """Run to the end and return the summary; results so far are written even if the run fails.
 
-    ``progress`` is told the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy, allow
-    P-state changes; ``warn`` is told at once what is odd about the inputs, which the summary's warnings
-    hold, too. Raises InputError and ConfigError, and whatever ends the run early; the summary then
-    says so. A simulation that ends in a deadlock raises nothing, and says so, too.
+    ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
+    allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
+    the summary. Raises InputError, ConfigError and whatever ends the run early; the summary then names the
+    error. A deadlock raises nothing, but is named in the summary.
     """
     with files:
         session = build_session(files.settings, log=files.log, inputs_checked=True)
@@ -55,7 +55,7 @@ def run_in_process(
         try:
             result = simulation.run(_decide(session, files), progress)
         except BaseException as error:
-            with contextlib.suppress(Exception):  # the first error is the one to tell
+            with contextlib.suppress(Exception):  # report the first error
                 files.finish(session, why(error))
             raise
         files.written.extend(result.files)
@@ -64,7 +64,7 @@ def run_in_process(
 
 
 def _decide(session: Session, files: RunFiles) -> Callable[[Message], Reply]:
-    """Return the session's step, with every message recorded where a recording is wanted."""
+    """Return the session's step, which also records every message if a recording is wanted."""
     if files.recording is None:
         return session.step
     from beasy_sched.protocol.batsim4 import encode_message, encode_reply

@@ -1,4 +1,4 @@
-"""Everything that shapes the scheduler's side of a run, and the session made of it."""
+"""The settings of the scheduler's side of a run, and the session made from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from beasy_sched.energy.site import parse_site
 from beasy_sched.engine import Session, SessionOptions
-from beasy_sched.engine.diary import DecisionLog
+from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
@@ -16,14 +16,14 @@ from beasy_sched.policies.registry import make_policy
 
 
 class RunSettings(Struct, frozen=True):
-    """What a user chose; kept in summaries and recordings, so that a run can be repeated."""
+    """The user's settings, kept in summaries and recordings so that a run can be repeated."""
 
     policy: str = "easy"
     options: dict[str, Any] = {}
     site: str | None = None
     """Text of the site file."""
     site_name: str = "site.toml"
-    """Its name, for messages."""
+    """Its name, for error messages."""
     plan: str | None = None
     """Plan file."""
     windows: int = 1
@@ -38,20 +38,20 @@ def build_session(
     log: DecisionLog | None = None,
     inputs_checked: bool = False,
 ) -> Session:
-    """Make the session that ``settings`` describe; the rest is as in `SessionOptions`.
+    """Make the session described by ``settings``; the other parameters are as in `SessionOptions`.
 
     Raises ConfigError and InputError.
     """
     policy = make_policy(settings.policy, settings.options)
     if policy.needs_power and settings.site is None:
-        raise ConfigError(f"policy {settings.policy!r} lives on a site's power: name one with --site")
+        raise ConfigError(f"policy {settings.policy!r} requires a site: pass --site FILE")
     if policy.needs_plan and settings.plan is None:
-        raise ConfigError(f"policy {settings.policy!r} follows an offline plan: name one with --plan")
+        raise ConfigError(f"policy {settings.policy!r} requires an offline plan: pass --plan FILE")
     if settings.windows < 1:
         raise ConfigError(f"windows: found {settings.windows}, expected at least 1")
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
     if settings.plan is not None and site is None:
-        raise ConfigError("a plan is for a site: name one with --site")
+        raise ConfigError("a plan requires a site: pass --site FILE")
     plans = None
     if settings.plan is not None:
         from beasy_sched.formats.plan_file import read_plans

@@ -30,7 +30,7 @@ from pybatsim_inside import PybatsimInside
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import Action, Start
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import View
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.jobs import Job

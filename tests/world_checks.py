@@ -7,9 +7,9 @@ import pytest
 from worlds import PLAIN, STEP_S, Run, World
 
 from beasy_sched.engine.power import TraceRow
+from beasy_sched.model.cluster import HostState
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.jobs import JobState
-from beasy_sched.model.power import HostState
 from beasy_sched.simulator import Ending
 
 RESERVE = [HostState.ASLEEP, HostState.SWITCHING_OFF, HostState.SWITCHING_ON]

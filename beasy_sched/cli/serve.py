@@ -12,7 +12,7 @@ import click
 
 from beasy_sched.cli.run_options import run_options, settings_of
 from beasy_sched.errors import why
-from beasy_sched.protocol.endpoint import reachable
+from beasy_sched.protocol.wire import reachable
 from beasy_sched.settings import RunSettings, build_session
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _leave(
         for warning in summary["warnings"]:
             click.echo(f"warning: {warning}", err=True)
     if verbosity in ("debug", "info"):
-        if session.cluster is not None:
+        if session.begun:
             print_summary(summary)
         for path in files.written:
             click.echo(f"wrote {path}", err=True)

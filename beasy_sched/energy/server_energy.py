@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
+from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 
 _CELLS_A_PIECE = 1_000_000
 

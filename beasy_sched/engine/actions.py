@@ -5,7 +5,7 @@ Every action names the rule that led to it, and the numbers behind it, for the d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -15,9 +15,12 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job
 
 Facts: TypeAlias = Mapping[str, float | int | str]
-"""The numbers behind an action by name, the unit in the name: ``{"headroom_j": 4.2e6}``."""
+"""The numbers behind an action, with the unit in the name: ``{"headroom_j": 4.2e6}``."""
 
 NO_FACTS: Facts = MappingProxyType({})
+
+DecisionLog: TypeAlias = Callable[[float, str, str, str, str, Facts], None]
+"""Called with (now in s, action, job id or "", hosts, rule, the numbers behind it)."""
 
 
 class Start(Struct, frozen=True, gc=False):
@@ -30,7 +33,7 @@ class Start(Struct, frozen=True, gc=False):
 
 
 class Kill(Struct, frozen=True, gc=False):
-    """Stop a running job (a moment later, when it is certain that it has not just ended)."""
+    """Stop a running job (a moment later, once it is certain that it has not just ended)."""
 
     job: Job
     rule: str = ""
@@ -48,8 +51,8 @@ class Reject(Struct, frozen=True, gc=False):
 class SetPState(Struct, frozen=True, gc=False):
     """Wish hosts into a P-state: another speed, asleep, or awake again.
 
-    The wish is kept until it can be carried out: a busy host sleeps only after its job, a host in
-    transition changes only after it.
+    The wish is kept until it can be carried out: after its job for a busy host, after its transition
+    for a host in transition.
     """
 
     hosts: HostSet
@@ -59,7 +62,7 @@ class SetPState(Struct, frozen=True, gc=False):
 
 
 class Postpone(Struct, frozen=True, gc=False):
-    """Say why a waiting job does not start. It changes nothing; a line is logged when the rule is new."""
+    """Say why a waiting job does not start. Has no effect except a log line when the rule is new."""
 
     job: Job
     rule: str
@@ -67,7 +70,7 @@ class Postpone(Struct, frozen=True, gc=False):
 
 
 class Compensate(Struct, frozen=True, gc=False):
-    """Say how the steps to come have been changed to reach the target. It changes nothing but the log."""
+    """Say how the plan of later steps was changed to reach the target. Only logged."""
 
     rule: str
     facts: Facts = NO_FACTS
@@ -76,17 +79,16 @@ class Compensate(Struct, frozen=True, gc=False):
 class CallAt(Struct, frozen=True, gc=False):
     """Ask for another decision at a time (s) even if nothing happens.
 
-    It holds until the policy is asked again, whatever the reason: what is still wanted then, ask for
-    again.
+    The request expires when the policy is next called, for any reason: repeat it then if needed.
     """
 
     at: float
 
 
 class MeasureEnergy(Struct, frozen=True, gc=False):
-    """Ask the simulator for the energy used so far; the policy is asked again when the answer is there.
+    """Ask the simulator for the energy used so far; the policy is called again with the answer.
 
-    It comes at the same simulated time, as `View.measured`. It needs Batsim's ``-E``.
+    It arrives at the same simulated time, as `View.measured`. Requires Batsim's ``-E``.
     """
 
 

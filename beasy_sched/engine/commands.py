@@ -1,12 +1,9 @@
-"""P-state wishes and the commands that carry them out without ever offending Batsim.
+"""P-state wishes, calls and kills, sent only when Batsim can accept them.
 
 A SET_RESOURCE_STATE for a host in transition is lost without an answer, and one that puts a busy
 host to sleep aborts Batsim. So a wish is kept per host and sent when its host is ready; a newer
-wish replaces an older one.
-
-The calls that the simulator is asked for: as few as possible, and always ahead of now.
-
-Kills, a moment late: killing a job that has just ended, unannounced, would abort Batsim.
+wish replaces an older one. Killing a job that has just ended also aborts Batsim, so kills are sent a
+moment late.
 """
 
 from __future__ import annotations
@@ -19,12 +16,11 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, PStateArray, StateArray
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.decisions import SetResourceState
 from beasy_sched.model.events import ResourceStateChanged
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.model.power import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _NO_WISH = -1
@@ -39,17 +35,17 @@ class Commander:
         self._wish = np.full(cluster.size, _NO_WISH, dtype=np.int16)
         self._pending = 0
         self.switches = 0
-        """Times that a host was sent to sleep or woken."""
+        """Number of times that hosts were sent to sleep or woken."""
         self.speed_changes = 0
-        """Times that a host was given another computing P-state."""
+        """Number of times that hosts changed to another computing P-state."""
         self._sent: Counter[tuple[HostSet, int, bool]] = Counter()
-        """Commands without an answer yet: hosts, target, and whether it is a switch (not another speed)."""
+        """Unanswered commands: hosts, target, and whether it is a switch (not a change of speed)."""
         kinds = cluster.platform.kinds
         self._sleep_of = np.array([kind.sleep.pstate if kind.sleep else _NO_WISH for kind in kinds])
         self._computing = [frozenset(kind.computing) for kind in kinds]
 
     def check(self, hosts: HostSet, pstate: int) -> None:
-        """Raise PolicyError where a host cannot be brought to ``pstate``."""
+        """Raise PolicyError if any host cannot be brought to ``pstate``."""
         for row in np.unique(self.cluster.platform.kind_of[hosts.ids]).tolist():
             if pstate != self._sleep_of[row] and pstate not in self._computing[row]:
                 kind = self.cluster.platform.kinds[row].name
@@ -58,19 +54,29 @@ class Commander:
                 )
 
     def wish(self, hosts: HostSet, pstate: int) -> None:
-        """Want ``hosts`` in ``pstate``, one that `check` allows."""
+        """Wish ``hosts`` into ``pstate``, which `check` must allow."""
         self._wish[hosts.ids] = pstate
         self.cluster.hold(hosts.ids, self._sleep_of[self.cluster.platform.kind_of[hosts.ids]] == pstate)
-        self.cluster.to_wake[hosts.ids] = ~self.cluster.held[hosts.ids] & (
-            self.cluster.state[hosts.ids] == ASLEEP
-        )
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
+
+    def directions(self, hosts: HostSet, pstate: int) -> dict[str, int]:
+        """Count the hosts that ``pstate`` puts to sleep, wakes, or changes in speed only."""
+        cluster = self.cluster
+        sleep = self._sleep_of[cluster.platform.kind_of[hosts.ids]] == pstate
+        state = cluster.state[hosts.ids]
+        wake = ((state == ASLEEP) | (state == SWITCHING_OFF)) & ~sleep
+        to_sleep, to_wake = int(np.count_nonzero(sleep)), int(np.count_nonzero(wake))
+        counts = {
+            "hosts_to_sleep": to_sleep,
+            "hosts_to_wake": to_wake,
+            "hosts_to_speed": len(hosts) - to_sleep - to_wake,
+        }
+        return {name: count for name, count in counts.items() if count}
 
     def cancel(self, hosts: HostIds) -> None:
         """Forget the wishes of some hosts."""
         self._wish[hosts] = _NO_WISH
-        self.cluster.hold(hosts, False)
-        self.cluster.to_wake[hosts] = False
+        self.cluster.unhold(hosts)
         self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
     def wished(self) -> PStateArray:
@@ -79,14 +85,14 @@ class Commander:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is wished or under way."""
+        """Whether any wish or command is pending."""
         return bool(self._pending or self._sent)
 
     def send(self, now: float) -> Iterator[SetResourceState]:
         """Yield the commands that may go out now, and mark their hosts.
 
-        Hosts that finish together go in one group: one acknowledgement comes for all of them. Hosts out
-        of service are not switched: Batsim would take them for being back.
+        Hosts that finish together are sent in one group, which gets one acknowledgement. Hosts out of
+        service are not switched: Batsim would consider them back in service.
         """
         if not self._pending:
             return
@@ -133,9 +139,9 @@ class Commander:
         return SetResourceState(now, group, pstate)
 
     def acknowledge(self, event: ResourceStateChanged) -> None:
-        """Take in the answer to a command. Raises PeerError for one that was never sent.
+        """Process the answer to a command. Raises PeerError for an answer to a command that was not sent.
 
-        Another speed holds from the moment it is asked for: its answer changes nothing.
+        A change of speed takes effect when it is requested: its acknowledgement changes nothing.
         """
         for switch in (False, True):
             command = (event.resources, event.state, switch)
@@ -147,25 +153,25 @@ class Commander:
                     self.cluster.end_switch(event.resources.ids, event.state, event.timestamp)
                 return
         raise PeerError(
-            f"the simulator says that hosts {event.resources} reached P-state {event.state},"
-            " which was not asked for"
+            f"the simulator reported that hosts {event.resources} reached P-state {event.state},"
+            " which was not requested"
         )
 
 
 def _at_rest(state: StateArray) -> BoolArray:
-    """Which hosts are not in transition."""
+    """Return the mask of hosts that are not in transition."""
     return np.asarray((state != SWITCHING_OFF) & (state != SWITCHING_ON))
 
 
 MOMENT_S = 1e-3
-"""The shortest time ahead that is asked for, and how long a kill waits: a job may just have ended."""
+"""The shortest delay of a requested call, and the delay of a kill: the job may have just ended."""
 
 
 class Calls:
-    """What calls are pending at the simulator, and when the next one is wanted.
+    """Calls pending at the simulator, and the time of the next one needed.
 
-    A pending call cannot be taken back and delays the simulation's end, so a call is asked for only
-    where none comes early enough.
+    A pending call cannot be cancelled and delays the simulation's end, so a call is requested only
+    if no pending one is early enough.
     """
 
     def __init__(self) -> None:
@@ -174,16 +180,16 @@ class Calls:
         self._wanted_s = math.inf
 
     def want(self, at: float, now: float) -> None:
-        """Want a call at a time (s); one that is not ahead is wanted a moment from now."""
+        """Request a call at a time (s), at the earliest a moment from now."""
         self._wanted_s = min(self._wanted_s, max(at, now + MOMENT_S))
 
     def arrived(self, timestamp: float) -> None:
-        """Take in a call that has come."""
+        """Note a call that has arrived."""
         if self._pending and self._pending[0] <= timestamp + TIME_TOLERANCE_S:
             self._pending.pop(0)
 
     def to_ask(self) -> float | None:
-        """Return the time (s) to ask for, or None where a pending call is early enough."""
+        """Return the time (s) of the call to request, or None if a pending one is early enough."""
         at = self._wanted_s
         self._wanted_s = math.inf
         if math.isinf(at) or (self._pending and self._pending[0] <= at + TIME_TOLERANCE_S):
@@ -193,7 +199,7 @@ class Calls:
 
 
 class Kills:
-    """The jobs that are to be killed, from the decision until the simulator says that they have ended."""
+    """Jobs to be killed, from the decision until the simulator reports their end."""
 
     def __init__(self) -> None:
         """None."""
@@ -214,21 +220,21 @@ class Kills:
         self._at_s = now + MOMENT_S
 
     def count(self) -> None:
-        """Note that a step's budget takes it as given that the jobs added so far are gone."""
+        """Note that the step's budget already assumes the jobs added so far to be gone."""
         self._counted.update(self._jobs)
 
     def is_counted(self, job_id: str) -> bool:
-        """Whether a step's budget already has what the job's end saves."""
+        """Whether the step's budget already includes what the job's end saves."""
         return job_id in self._counted
 
     def ended(self, job_id: str) -> None:
-        """Forget a job that has ended, in whatever way."""
+        """Forget a job that has ended for any reason."""
         self._jobs.pop(job_id, None)
         self._sent.discard(job_id)
         self._counted.discard(job_id)
 
     def due(self, now: float) -> tuple[str, ...]:
-        """Return the jobs to kill at ``now`` (s): not those that are just reaching their walltime."""
+        """Return the jobs to kill at ``now`` (s), except those that are about to reach their walltime."""
         if now < self._at_s - TIME_TOLERANCE_S:
             return ()
         waiting = self._waiting()

@@ -13,10 +13,9 @@ from beasy_sched.arrays import FloatArray, PStateArray
 from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState
 from beasy_sched.engine.budget import energy_tolerance_j
-from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, Cluster, PowerAccount
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.model.power import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 
 NO_ENERGY = "guard: no energy for it"
 
@@ -84,7 +83,6 @@ def _speeds_to_come(cluster: Cluster, wish: PStateArray) -> tuple[PStateArray, F
         return cluster.pstate, cluster.load
     pstate, load = np.where(changed, wish, cluster.pstate), cluster.load.copy()
     for job in cluster.running.values():
-        assert job.hosts is not None
         if changed[job.hosts.ids].any():
             load[job.hosts.ids] = cluster.load_of(job, job.hosts.ids, pstate[job.hosts.ids])
     return pstate, load
@@ -101,10 +99,13 @@ def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> FloatArray:
 class Guard:
     """Sheds load until the coming step's energy suffices."""
 
-    def __init__(self, settings: GuardSettings, cluster: Cluster, *, power_actions: bool = True) -> None:
+    def __init__(
+        self, settings: GuardSettings, cluster: Cluster, account: PowerAccount, *, power_actions: bool = True
+    ) -> None:
         """Guard ``cluster`` in the way of ``settings``; without ``power_actions`` it can only kill."""
         self.settings = settings
         self.cluster = cluster
+        self._account = account
         kinds = cluster.platform.kinds
         sleep = [kind.sleep.pstate if kind.sleep and power_actions else -1 for kind in kinds]
         self._sleep = np.array(sleep, dtype=np.intp)[cluster.platform.kind_of]
@@ -194,7 +195,7 @@ class Guard:
     ) -> float:
         """Kill jobs, those that have spent least first, until enough is saved; all of them by `kill-all`."""
         jobs = [job for job in self.cluster.running.values() if not self._is_leaving(job)]
-        victims = [(self._spent_j(job, now), job) for job in jobs]
+        victims = [(self._account.job_spent_j(job.hosts.ids, now), job) for job in jobs]
         victims.sort(key=lambda victim: (victim[0], victim[1].start_order))
         saves_j = [self._kill_saves_j(job, energy_j, dt_s) for _, job in victims]
         chosen = list(range(len(victims)))
@@ -205,29 +206,21 @@ class Guard:
             known["still_missing_j"] = missing_j
         for place in chosen:
             spent_j, job = victims[place]
-            assert job.hosts is not None
             why = {**known, "spent_j": spent_j, "saves_j": saves_j[place]}
             actions.append(Kill(job, NO_ENERGY, why))
             self._sleep_actions(actions, job.hosts.ids, NO_ENERGY, {"killed": job.id})
         return sum(saves_j[place] for place in chosen)
 
     def _is_leaving(self, job: Job) -> bool:
-        assert job.hosts is not None
         return bool(self.cluster.leaving[job.hosts.ids].any())
 
     def _kill_saves_j(self, job: Job, energy_j: FloatArray, dt_s: float) -> float:
         """What a job's end saves over ``dt_s`` seconds, J: its hosts sleep, or idle where they cannot."""
-        assert job.hosts is not None
         hosts, cluster = job.hosts.ids, self.cluster
         idle_j = cluster.power.idle_w[cluster.platform.kind_of[hosts], cluster.pstate[hosts]] * dt_s
         sleeps = (self._sleep[hosts] >= 0) & cluster.available[hosts]
         after_j = np.where(sleeps, sleep_energy_j(cluster, hosts, dt_s), idle_j)
         return float((energy_j[hosts] - after_j).sum())
-
-    def _spent_j(self, job: Job, now: float) -> float:
-        assert job.hosts is not None
-        assert self.cluster.account is not None
-        return self.cluster.account.job_spent_j(job.hosts.ids, now)
 
     def _sleep_actions(self, actions: list[Action], hosts: HostIds, rule: str, facts: Facts) -> None:
         targets = self._sleep[hosts]

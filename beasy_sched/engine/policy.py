@@ -1,18 +1,19 @@
-"""The base class of policies, ours and others'.
-
-Calling a policy, so that its own mistakes are told as such.
-"""
+"""Policies, ours and others': their base class, what they see, and how they are called."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
+from beasy_sched.arrays import BoolArray
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.actions import (
     NO_FACTS,
     Action,
@@ -25,22 +26,24 @@ from beasy_sched.engine.actions import (
     SetPState,
     Start,
 )
-from beasy_sched.engine.view import View
+from beasy_sched.engine.budget import StepBudget
 from beasy_sched.errors import ConfigError, PolicyError, own_mistakes
 from beasy_sched.limits import MOST_ACTIONS, shortened
-from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.hosts import HostSet, read_only
 from beasy_sched.model.jobs import Job, JobState
+from beasy_sched.plan.store import PlanStore
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Base of a policy's options (the ``--options`` JSON); the plain base has none."""
+    """Base class of a policy's options (the ``--options`` JSON); it has none itself."""
 
 
 class Policy:
     """Decides which jobs start, where, and at what speed.
 
-    A policy is asked once a message, after all its events have been applied. It reads a `View` and
-    returns actions; it holds no socket, and never sees a run time or future production.
+    A policy is called once per message, after all its events have been applied. It reads a `View` and
+    returns actions; it never sees actual run times or future production.
 
     Subclass it, give it a ``name`` and a one-line ``summary``, and write `schedule`. Options are a
     subclass of `Options` named in ``options_type``.
@@ -50,12 +53,12 @@ class Policy:
     summary: ClassVar[str] = ""
     options_type: ClassVar[type[Options]] = Options
     needs_power: ClassVar[bool] = False
-    """Whether it makes sense only with a site (storage and production)."""
+    """Whether it requires a site (storage and production)."""
     needs_plan: ClassVar[bool] = False
-    """Whether it follows an offline plan of servers (and so needs a site, too)."""
+    """Whether it requires an offline plan of servers, and so a site."""
 
     needs_speeds: ClassVar[bool] = False
-    """Whether it reckons with the servers' speeds, which Batsim itself does not tell."""
+    """Whether it requires the servers' speeds, which Batsim itself does not send."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError that names the option."""
@@ -63,7 +66,7 @@ class Policy:
             self.options = msgspec.convert(dict(options or {}), self.options_type)
         except msgspec.ValidationError as error:
             known = ", ".join(self.options_type.__struct_fields__) or "none"
-            raise ConfigError(f"options of policy {self.name!r}: {error} (it knows: {known})") from None
+            raise ConfigError(f"options of policy {self.name!r}: {error} (known options: {known})") from None
 
     def begin(self, view: View) -> None:
         """Called once, when the platform is known."""
@@ -77,8 +80,144 @@ class Policy:
         return {}
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Return what to do now. Every hosts set must be free, and large enough for its job."""
+        """Return the actions to take now. Each job's hosts must be free and as many as requested."""
         raise NotImplementedError
+
+
+class Measurement(NamedTuple):
+    """An answer of the simulator's energy meter."""
+
+    at_s: float
+    energy_j: float
+    """Energy that all servers have used since time 0, J."""
+
+
+class View:
+    """The read-only face of the cluster and of the power side, handed to a policy."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        site: Site | None = None,
+        plans: PlanStore | None = None,
+        power_actions: bool = True,
+        wants_facts: bool = True,
+    ) -> None:
+        """Look at ``cluster``."""
+        self._cluster = cluster
+        self.platform = cluster.platform
+        """The servers and what they can do."""
+        self.power_model = cluster.power
+        """Powers and transition times by kind."""
+        self.now = 0.0
+        """Simulated time, s."""
+        self.arrived: list[Job] = []
+        """Jobs submitted in this message."""
+        self.ended: list[Job] = []
+        """Jobs that have ended since the policy was last called."""
+        self.measured: Measurement | None = None
+        """The energy used, as last measured; None until an answer to a `MeasureEnergy` has come."""
+        self.budget: StepBudget | None = None
+        """Power and energy of the present step; None without a site."""
+        self.has_site = site is not None
+        """Whether the run has a site: storage, production, steps."""
+        self.site = site
+        """Storage, step length and window length; None without a site."""
+        self.storage_state = None if site is None else site.storage.start()
+        """Actual contents of battery and tank at the start of the present step; None without a site."""
+        self.plans = None if site is None else plans
+        """The offline plans of the run's windows; None without a plan."""
+        self.power_actions_allowed = power_actions
+        """Whether P-states may be changed at all."""
+        self.wants_facts = wants_facts
+        """Whether the facts of actions are logged; if not, they need not be collected."""
+        self.host_state = read_only(cluster.state)
+        """`HostState` of each host."""
+        self.pstate = read_only(cluster.pstate)
+        """P-state of each host; the target while switching."""
+        self.state_since_s = read_only(cluster.state_since_s)
+        """When each host entered its present state, s."""
+        self.available = read_only(cluster.available)
+        """False for hosts that were taken out of service."""
+        self._sleep_wished = read_only(cluster.held)
+        self._waking_wished = read_only(cluster.to_wake)
+        self.state_counts = read_only(cluster.state_counts)
+        """How many hosts of each kind are in each `HostState`, [kind, state]."""
+        self.queue = cluster.queue
+        """Waiting jobs by order of arrival; a policy only reads it."""
+        self.running: Mapping[str, Job] = MappingProxyType(cluster.running)
+        """Running jobs by id."""
+
+    def show(self, now: float, arrived: list[Job], ended: list[Job], budget: StepBudget | None) -> None:
+        """Show the present state, overwriting whatever the policy has written."""
+        self.now, self.arrived, self.ended, self.budget = now, arrived, ended, budget
+
+    def show_step(self, budget: StepBudget, storage: StorageState) -> None:
+        """Show a step that has just been opened, and the storage at its start."""
+        self.budget, self.storage_state = budget, storage
+
+    def measure(self, at_s: float, energy_j: float) -> None:
+        """Show an answer of the simulator's energy meter."""
+        self.measured = Measurement(at_s, energy_j)
+
+    def wants_reason(self, job: Job, rule: str) -> bool:
+        """Tell whether ``rule`` would be logged as a new reason why ``job`` waits."""
+        return self.wants_facts and job.postponed_for != rule
+
+    def sleep_wished(self) -> BoolArray:
+        """Return the mask of hosts that are to sleep and have not started to."""
+        return self._sleep_wished
+
+    def waking_wished(self) -> BoolArray:
+        """Return the mask of sleeping hosts that are to wake and have not started to."""
+        return self._waking_wished
+
+    @property
+    def ends(self) -> list[tuple[float, int, Job]]:
+        """Running jobs sorted by their latest end: (s, order of start, job)."""
+        return self._cluster.ends[:]
+
+    def usable_hosts(self, job: Job) -> int:
+        """Count the hosts of a running job that are still in service, and so usable after it."""
+        if self._cluster.all_available:
+            return job.res
+        return int(np.count_nonzero(self.available[job.hosts.ids]))
+
+    @property
+    def wakes(self) -> list[tuple[float, int]]:
+        """Hosts that are waking: (when ready in s, how many), sorted."""
+        return self._cluster.wakes()
+
+    @property
+    def all_available(self) -> bool:
+        """Whether every host is in service."""
+        return self._cluster.all_available
+
+    @property
+    def openings(self) -> int:
+        """A counter that changes whenever something happens that could let a waiting job start."""
+        return self._cluster.openings
+
+    @property
+    def free_count(self) -> int:
+        """Number of hosts that are on, idle and in service."""
+        return self._cluster.free_count
+
+    def free_mask(self) -> BoolArray:
+        """Return a copy of the mask of free hosts, which the caller may modify."""
+        return self._cluster.free.copy()
+
+    def fastest(self, mask: BoolArray, count: int) -> HostSet:
+        """Choose ``count`` hosts of ``mask``: the faster ones first, then the lower ids."""
+        ids = np.flatnonzero(mask)
+        if len(ids) > count:
+            if not self._cluster.uniform_speed:
+                speeds = self._cluster.speed_flops(ids)
+                ids = np.sort(ids[np.argsort(-speeds, kind="stable")[:count]])
+            else:
+                ids = ids[:count]
+        return HostSet(ids)
 
 
 T = TypeVar("T")
@@ -86,17 +225,17 @@ _LARGEST_FACT = 10**18
 
 
 class PolicyCaller:
-    """Calls one policy's methods, and looks at what it returns before anything is done."""
+    """Calls a policy's methods and checks what they return before anything is carried out."""
 
     def __init__(self, policy: Policy) -> None:
-        """Speak for ``policy``."""
+        """Call ``policy``."""
         kind = type(policy)
         self.name = kind.name or f"{kind.__module__}:{kind.__qualname__}"
-        """The policy's name, or for one without a name its module and class."""
+        """The policy's name, or its module and class if it has none."""
         self._policy = policy
 
     def ask(self, method: str, view: View, now: float) -> list[Action]:
-        """Ask for actions at ``now`` (s); all of them are known, and well-formed, before the first is done.
+        """Return the policy's actions at ``now`` (s), all of them checked to be well-formed.
 
         Raises PolicyError.
         """
@@ -104,22 +243,22 @@ class PolicyCaller:
         for action in actions:
             check = _CHECKS.get(type(action))
             if check is None:
-                raise self._error(method, now, f"returned {_shown(action)}, which is no action")
+                raise self._error(method, now, f"returned {_shown(action)}, which is not an action")
             problem = check(action)
             if problem is not None:
                 raise self._error(method, now, f"returned {type(action).__name__} with {problem}")
         return actions
 
     def begin(self, view: View, now: float) -> None:
-        """Tell the policy of its platform."""
+        """Tell the policy that the platform is known."""
         self._call("begin", lambda call: call(view), now)
 
     def results(self, now: float) -> Any:
-        """What the policy adds to the summary."""
+        """Return what the policy adds to the summary."""
         return self._call("results", lambda call: call(), now)
 
     def _call(self, method: str, use: Callable[[Any], T], now: float) -> T:
-        """Use a method of the policy. Its mistakes become a PolicyError that says where they are."""
+        """Call a method of the policy; turn its exceptions into a PolicyError that names the method."""
         with own_mistakes(f"policy {self.name!r} failed at {now:g} s, in {method}"):
             try:
                 return use(getattr(self._policy, method))
@@ -132,7 +271,7 @@ class PolicyCaller:
 
 
 class _NotActions(Exception):
-    """A policy returned something that holds no actions."""
+    """A policy returned something other than a list of actions."""
 
 
 def _listed(found: Iterable[Action]) -> list[Action]:
@@ -155,7 +294,7 @@ def _job_problem(action: Any) -> str | None:
     if not isinstance(action.job, Job):
         return f"job {_shown(action.job)}: expected a Job of the view"
     if action.job.id is not action.job.request.id or type(action.job.state) is not JobState:
-        return f"job {action.job.request.id}, which the policy has changed: jobs are only to be read"
+        return f"job {action.job.request.id}, which the policy has modified: jobs are read-only"
     return _words_problem(action)
 
 
@@ -170,7 +309,7 @@ def _words_problem(action: Any) -> str | None:
             isinstance(value, int) and abs(value) <= _LARGEST_FACT
         )
         if type(name) is not str or not plain:
-            return f"facts {_shown({name: value})}: expected numbers and short texts by name"
+            return f"facts {_shown({name: value})}: expected a dictionary of numbers and short texts"
     return None
 
 

@@ -1,14 +1,15 @@
 """The power side of a run: the clock of steps, the storage, and the step's budget.
 
-The state is the daemon's own. Production comes by NOTIFY, the energy that servers used by the answer
-to a query (or, with ``model``, from the daemon's own account); each step is settled when it has ended.
+Production is announced by NOTIFY. The energy used by servers comes from the simulator's answer to a query
+or, with ``model``, from the daemon's own account. Each step is settled after it has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final, TypeAlias
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.balance import StepRecord, settle_step, step_headroom_j
@@ -19,26 +20,58 @@ from beasy_sched.engine.budget import StepBudget
 from beasy_sched.engine.commands import MOMENT_S, Commander
 from beasy_sched.engine.guard import Guard, committed_energy_j
 from beasy_sched.errors import ConfigError, PeerError
-from beasy_sched.model.cluster import Cluster
-from beasy_sched.model.power import ASLEEP, SWITCHING_OFF, SWITCHING_ON, PowerAccount
+from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Cluster
+from beasy_sched.model.jobs import Job
 from beasy_sched.plan.store import PlanStore
+from beasy_sched.preflight import Finding, short_power
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class EnergySource(str, Enum):
-    """Where the energy that servers used is known from."""
+    """Source of the energy used by servers."""
 
     BATSIM = "batsim"
     MODEL = "model"
 
 
-class Phase(Enum):
-    """Where the clock of steps stands."""
+@dataclass
+class Waiting:
+    """No step has begun: the production is not known yet."""
 
-    WAITING_FOR_PRODUCTION = "no production is known yet"
-    ASKING = "a step has ended and its energy has been asked for"
-    OPEN = "a step is under way"
-    OVER = "the last window has ended"
+    announced: bool = False
+    """Whether production has been announced."""
+
+
+@dataclass(frozen=True)
+class Open:
+    """A step is under way."""
+
+    budget: StepBudget
+
+
+@dataclass
+class Asking:
+    """A step has ended, and the simulator has been asked for its energy."""
+
+    budget: StepBudget
+    answer_j: float | None = None
+    """The answer: energy used since time 0, J."""
+
+
+@dataclass(frozen=True)
+class Over:
+    """The last window has ended."""
+
+
+Phase: TypeAlias = Waiting | Open | Asking | Over
+
+_NEXT: Final[dict[type[Phase], frozenset[type[Phase]]]] = {
+    Waiting: frozenset({Open, Over}),
+    Open: frozenset({Open, Asking, Over}),
+    Asking: frozenset({Open, Over}),
+    Over: frozenset(),
+}
+"""Every legal transition of the clock of steps."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +91,7 @@ class Settled:
     by_use_j: FloatArray
     """Energy of every use since time 0, J."""
     running_j: dict[str, float]
-    """What each job that ran then had spent, J."""
+    """Energy spent by each job running at that time, J."""
 
     @property
     def used_j(self) -> float:
@@ -83,8 +116,8 @@ class PowerSide:
         """Begin at time 0 with the site's start levels. Raises ConfigError if no powers are known."""
         if not cluster.platform.has_powers:
             raise ConfigError(
-                "the simulator's hosts have no wattage_per_state: a site needs powers; generate the platform"
-                " with 'beasy-sched generate platform', or leave out --site"
+                "the simulator's hosts have no wattage_per_state: a site requires powers; generate the"
+                " platform with 'beasy-sched generate platform', or omit --site"
             )
         self.site = site
         self.cluster = cluster
@@ -92,98 +125,135 @@ class PowerSide:
         self.plans = plans
         self.end_s = site.window_s * windows
         self.storage = site.storage.start()
-        self.guard = Guard(site.guard, cluster, power_actions=power_actions)
-        self.account = PowerAccount(cluster.power, cluster.state, cluster.pstate)
-        cluster.account = self.account
-        self.phase = Phase.WAITING_FOR_PRODUCTION
-        self.budget: StepBudget | None = None
+        self.account = cluster.open_account()
+        self.guard = Guard(site.guard, cluster, self.account, power_actions=power_actions)
+        self.phase: Phase = Waiting()
         self.trace: list[TraceRow] = []
         self.warnings: list[str] = []
         self._commander = commander
-        self.answer_j: float | None = None
-        """Energy used since time 0, as the simulator has just answered."""
-        self.wants_answer = False
-        """Whether the simulator must be asked for the energy."""
-        self._production_known = False
         self._renew_w = 0.0
         self._renew_j = 0.0
+        """Energy produced from the beginning of the step to when production changed last."""
         self._renew_since_s = 0.0
+        self._announced_s = -math.inf
+        """When production was announced last."""
+        self._lasting_s = 0.0
+        """Time from the announcement before to that one."""
         self._step_start_s = 0.0
         self._consumed_j = 0.0
         self._reserve_j = 0.0
         self.settled = Settled(0.0, self.account.energy_by_use_j.copy(), {})
 
-    # --- production ---------------------------------------------------------------------------------
+    # --- what the session asks -----------------------------------------------------------------------
 
-    def set_production(self, power_w: float, now: float) -> None:
-        """Production is ``power_w`` from now on."""
-        self._renew_j += self._renew_w * (now - self._renew_since_s)
-        self._renew_since_s = now
-        self._renew_w = power_w
-        self._production_known = True
-        if self.phase is Phase.OPEN and not self.boundary_due(now):
-            self._refresh_budget(now)
-
-    def boundary_due(self, now: float) -> bool:
-        """Tell whether the step under way has ended."""
-        return (
-            self.phase is Phase.OPEN
-            and self.budget is not None
-            and now >= self.budget.end_s - TIME_TOLERANCE_S
-        )
+    @property
+    def budget(self) -> StepBudget | None:
+        """What is left of the present step; None before the first one and after the last."""
+        return self.phase.budget if isinstance(self.phase, Open | Asking) else None
 
     def is_open(self, now: float) -> bool:
         """Tell whether a step is under way, so that jobs may be started."""
-        return self.phase is Phase.OPEN and not self.boundary_due(now)
+        return isinstance(self.phase, Open) and now < self.phase.budget.end_s - TIME_TOLERANCE_S
 
     @property
     def next_call_s(self) -> float | None:
-        """When the clock wants to be called at the latest, s; None where something else comes for sure."""
-        if self.phase in (Phase.OVER, Phase.ASKING):
+        """When the clock must be called at the latest, s; None if no call is needed."""
+        if isinstance(self.phase, Waiting):
+            return MOMENT_S
+        return self.phase.budget.end_s + MOMENT_S if isinstance(self.phase, Open) else None
+
+    def short_production(self) -> Finding | None:
+        """Return a finding if production announcements ended before the run did."""
+        if not isinstance(self.phase, Over) or self._announced_s == -math.inf:
             return None
-        return (self.budget.end_s if self.budget else self._step_start_s) + MOMENT_S
+        return short_power(self._announced_s + self._lasting_s, self.end_s, self._renew_w)
+
+    # --- what happens --------------------------------------------------------------------------------
+
+    def set_production(self, power_w: float, now: float) -> None:
+        """Note that production is ``power_w`` from now on, and adjust the headroom of the step."""
+        self._count_production(now)
+        self._renew_w = power_w
+        if now > self._announced_s:
+            self._lasting_s = now - self._announced_s if self._announced_s > -math.inf else 0.0
+        self._announced_s = now
+        if isinstance(self.phase, Waiting):
+            self.phase.announced = True
+        elif isinstance(self.phase, Open) and self.is_open(now):
+            budget = self.phase.budget
+            budget.headroom_j += (power_w - budget.renew_w) * (budget.end_s - now)
+            budget.renew_w = power_w
+
+    def answer(self, used_j: float) -> None:
+        """Take in the simulator's answer: energy used since time 0, J."""
+        if isinstance(self.phase, Asking):
+            self.phase.answer_j = used_j
+
+    def release(self, job: Job, now: float) -> None:
+        """Return the energy that an ended job will not use to the step. Call it before its hosts are idle."""
+        if self.budget is not None:
+            self.budget.now = now
+            self.budget.release(job.hosts.ids)
+
+    def advance(self, now: float) -> Phase | None:
+        """Advance to ``now``; return the phase entered, or None if it has not changed.
+
+        After `Open`, let the policy act, then call `shed`; after `Asking`, query the energy.
+        """
+        before = self.phase
+        if isinstance(before, Waiting):
+            if not before.announced and now < MOMENT_S - TIME_TOLERANCE_S:
+                return None
+            if not before.announced:
+                self.warnings.append("no production was announced by time 0: assuming 0 W until announced")
+            return self._open_step(now)
+        if isinstance(before, Over):
+            return None
+        before.budget.now = now
+        if isinstance(before, Asking):
+            if before.answer_j is None:
+                return None
+            used_j = before.answer_j
+        elif self.is_open(now) or not self._production_settled(before.budget.end_s, now):
+            return None
+        elif self.energy is EnergySource.BATSIM:
+            return self._enter(Asking(before.budget))
+        else:
+            self.account.advance(now)
+            used_j = float(self.account.energy_by_use_j.sum())
+        self._close_step(used_j, now)
+        return self._open_step(now)
+
+    def shed(self, budget: StepBudget) -> list[Action]:
+        """Return the guard's actions for a step that has just been opened."""
+        left_s = budget.end_s - budget.now
+        actions, budget.headroom_j = self.guard.shed(
+            budget.supply_j, self._commander.wished(), budget.now, left_s, budget.soc_pct
+        )
+        return actions
 
     # --- steps ----------------------------------------------------------------------------------------
 
-    def advance(self, now: float, begin_step: Callable[[StepBudget], None]) -> list[Action]:
-        """Go on as far as ``now`` allows; return the guard's actions where a step has been opened.
+    def _enter(self, phase: Phase) -> Phase:
+        if type(phase) not in _NEXT[type(self.phase)]:
+            raise RuntimeError(f"the clock of steps cannot go from {self.phase} to {phase}")
+        self.phase = phase
+        return phase
 
-        ``begin_step`` is called for a newly opened step, before the guard looks at it.
+    def _production_settled(self, boundary_s: float, now: float) -> bool:
+        """Tell whether the production of the step that begins at ``boundary_s`` is known.
+
+        It is known once it has been announced at the boundary, or a moment has passed: events of one
+        instant can arrive in several messages, in any order.
         """
-        if self.phase is Phase.WAITING_FOR_PRODUCTION:
-            if not self._production_known and now < MOMENT_S - TIME_TOLERANCE_S:
-                return []
-            if not self._production_known:
-                self.warnings.append("no production was announced by time 0: it is taken as 0 W until it is")
-        elif self.boundary_due(now) and not self._production_settled(now):
-            return []
-        elif self.boundary_due(now) and self.energy is EnergySource.BATSIM:
-            self.phase, self.wants_answer = Phase.ASKING, True
-            return []
-        elif self.phase is Phase.ASKING:
-            if self.answer_j is None:
-                return []
-            self._close_step(self.answer_j, now)
-            self.answer_j = None
-        elif self.boundary_due(now):
-            self.account.advance(now)
-            self._close_step(float(self.account.energy_by_use_j.sum()), now)
-        else:
-            return []
-        return self._open_step(now, begin_step)
-
-    def _production_settled(self, now: float) -> bool:
-        """Tell whether the next step's production is known.
-
-        It is once it was announced at the boundary or a moment has passed: one instant can come in
-        several messages, in any order.
-        """
-        assert self.budget is not None
-        boundary_s = self.budget.end_s
         return (
             self._renew_since_s >= boundary_s - TIME_TOLERANCE_S
             or now >= boundary_s + MOMENT_S - TIME_TOLERANCE_S
         )
+
+    def _count_production(self, now: float) -> None:
+        self._renew_j += self._renew_w * (now - self._renew_since_s)
+        self._renew_since_s = now
 
     def _close_step(self, consumed_j: float, now: float) -> None:
         """Settle the step that has ended; ``consumed_j`` (J) counts from time 0."""
@@ -191,12 +261,12 @@ class PowerSide:
         used_j = consumed_j - self._consumed_j
         if used_j < -1e-6 * max(consumed_j, 1.0):
             raise PeerError(
-                f"the simulator says that less energy was used by {now:g} s than before ({consumed_j} J)"
+                f"the simulator reported less energy used by {now:g} s than before ({consumed_j} J)"
             )
         self.account.advance(now)
-        self._renew_j += self._renew_w * (now - self._renew_since_s)
-        self._renew_since_s = now
-        reserve_j = self._reserve_energy_j()
+        self._count_production(now)
+        by_use_j = self.account.energy_by_use_j.copy()
+        reserve_j = float(sum(by_use_j[use] for use in (ASLEEP, SWITCHING_OFF, SWITCHING_ON)))
         record, self.storage = settle_step(
             self.site.storage,
             self.storage,
@@ -208,57 +278,44 @@ class PowerSide:
         )
         self.trace.append(TraceRow(len(self.trace), self._step_start_s, record))
         self._consumed_j, self._reserve_j, self._renew_j = consumed_j, reserve_j, 0.0
-        self.settled = self._settled(now)
-        self._step_start_s = now
-
-    def _settled(self, now: float) -> Settled:
         spent_j = self.account.spent_j(now)
         running = self.cluster.running.values()
-        jobs_j = {job.id: float(spent_j[job.hosts.ids].sum()) for job in running if job.hosts is not None}
-        return Settled(now, self.account.energy_by_use_j.copy(), jobs_j)
+        self.settled = Settled(
+            now, by_use_j, {job.id: float(spent_j[job.hosts.ids].sum()) for job in running}
+        )
+        self._step_start_s = now
 
-    def _open_step(self, now: float, begin_step: Callable[[StepBudget], None]) -> list[Action]:
+    def _open_step(self, now: float) -> Phase:
         """Begin the step that ``now`` belongs to, or end the run after its last window."""
         if now >= self.end_s - TIME_TOLERANCE_S:
-            self.phase, self.budget = Phase.OVER, None
-            return []
-        step_s = self.site.step_s
+            return self._enter(Over())
+        step_s, storage = self.site.step_s, self.site.storage
         index = int((now + TIME_TOLERANCE_S) // step_s)
-        self.phase = Phase.OPEN
-        self.budget = StepBudget(
-            cluster=self.cluster,
-            step=index,
-            start_s=now,
-            end_s=min((index + 1) * step_s, self.end_s),
-            renew_w=self._renew_w,
-            soc_pct=self.site.storage.battery.soc_pct(self.storage.battery_j),
-            supply_j=0.0,
-            headroom_j=0.0,
-            veto=self.site.guard.veto,
-            now=now,
-        )
-        self.budget.supply_j = self._supply_j(now)
-        committed_j = committed_energy_j(self.cluster, self._commander.wished(), now, self.budget.remaining_s)
-        self.budget.headroom_j = self.budget.supply_j - float(committed_j.sum())
-        begin_step(self.budget)
-        wish = self._commander.wished()
-        left_s, soc_pct = self.budget.end_s - now, self.budget.soc_pct
-        actions, headroom_j = self.guard.shed(self.budget.supply_j, wish, now, left_s, soc_pct)
-        self.budget.headroom_j = headroom_j
-        return actions
-
-    def _supply_j(self, now: float) -> float:
-        assert self.budget is not None
-        return step_headroom_j(
-            self.site.storage,
+        end_s = min((index + 1) * step_s, self.end_s)
+        supply_j = step_headroom_j(
+            storage,
             self.storage,
-            dt_s=self.budget.end_s - now,
+            dt_s=end_s - now,
             renew_w=self._renew_w,
             planned=self._planned_hydrogen(now),
         )
+        committed_j = committed_energy_j(self.cluster, self._commander.wished(), now, end_s - now)
+        budget = StepBudget(
+            cluster=self.cluster,
+            step=index,
+            start_s=now,
+            end_s=end_s,
+            renew_w=self._renew_w,
+            soc_pct=storage.battery.soc_pct(self.storage.battery_j),
+            supply_j=supply_j,
+            headroom_j=supply_j - float(committed_j.sum()),
+            veto=self.site.guard.veto,
+            now=now,
+        )
+        return self._enter(Open(budget))
 
     def _planned_hydrogen(self, now: float) -> HydrogenPlan:
-        """What the plan sets for the step that ``now`` lies in; nothing where there is no plan."""
+        """Return what the plan sets for the step at ``now``, no hydrogen without a plan."""
         place = None if self.plans is None else self.plans.place(now)
         if self.plans is None or place is None:
             return NO_HYDROGEN
@@ -268,15 +325,3 @@ class PowerSide:
             float(power.fuel_cell_w[place.step]),
             float(power.battery_j[place.step + 1]),
         )
-
-    def _refresh_budget(self, now: float) -> None:
-        """Production has changed in the middle of a step: what is left of it is worth more or less."""
-        assert self.budget is not None
-        gained_w = self._renew_w - self.budget.renew_w
-        self.budget.headroom_j += gained_w * (self.budget.end_s - now)
-        self.budget.renew_w = self._renew_w
-
-    def _reserve_energy_j(self) -> float:
-        by_use = self.account.energy_by_use_j
-        uses = (ASLEEP, SWITCHING_OFF, SWITCHING_ON)
-        return float(sum(by_use[use] for use in uses))

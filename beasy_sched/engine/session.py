@@ -1,8 +1,7 @@
 """One simulation from the scheduler's side: sans-I/O, a message in and a reply out.
 
-How a session deals with the simulator, and on what site.
-
-What the session reads out of events' free-form parts: notices and profiles.
+A session applies a message's events, lets the power side and the policy decide, and carries their actions
+out, in decisions that Batsim accepts.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from beasy_sched.engine.actions import (
     Action,
     CallAt,
     Compensate,
+    DecisionLog,
     Facts,
     Kill,
     MeasureEnergy,
@@ -31,11 +31,8 @@ from beasy_sched.engine.actions import (
 )
 from beasy_sched.engine.budget import StepBudget
 from beasy_sched.engine.commands import Calls, Commander, Kills
-from beasy_sched.engine.diary import DecisionLog, Diary, Outcomes
-from beasy_sched.engine.policy import Policy, PolicyCaller
-from beasy_sched.engine.power import EnergySource, Phase, PowerSide
-from beasy_sched.engine.resources import platform_of, start_note
-from beasy_sched.engine.view import Measurement, View
+from beasy_sched.engine.policy import Policy, PolicyCaller, View
+from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.formats.batsim_events import POWER_FIELD
 from beasy_sched.limits import (
@@ -49,12 +46,11 @@ from beasy_sched.limits import (
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster
-from beasy_sched.model.events import JobSubmitted
-from beasy_sched.model.hosts import HostSet
-from beasy_sched.model.jobs import ENDS, Job, JobState
-from beasy_sched.model.platform import Platform, old_name_note
+from beasy_sched.model.hosts import NO_HOSTS, HostSet
+from beasy_sched.model.jobs import ENDS, Job, JobState, Outcomes
+from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.plan.store import PlanStore
-from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_power, short_runs
+from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
@@ -63,62 +59,27 @@ class SessionOptions:
     """What a session is told once, at its beginning."""
 
     site: Site | None = None
-    """Storage, steps and guard; None leaves power out of account."""
+    """Storage, steps and guard; None for a run without power limits."""
     plans: PlanStore | None = None
-    """Offline plans of the site, by window: the hydrogen follows them, results show them."""
+    """Offline plans of the site by window; hydrogen follows them, and results show them."""
     windows: int = 1
-    """How many windows of the site's length the run has; it ends with the last."""
+    """Number of windows of the site's length; the run ends with the last one."""
     energy: EnergySource = EnergySource.BATSIM
     """Whether the energy used comes from the simulator's answers or from the daemon's own account."""
     power_actions: bool = True
-    """Whether P-states may be changed and energy asked for; Batsim needs ``-E`` for both.
+    """Whether P-states may be changed and energy queried; Batsim needs ``-E`` for both.
 
     Without them, energy comes from the daemon's own account whatever ``energy`` says.
     """
     platform: Platform | None = None
-    """Speeds and powers by host name, where the simulator's properties do not tell them."""
+    """Speeds and powers by host name, if the simulator's properties do not contain them."""
     inputs_checked: bool = False
-    """Whether all inputs were looked at before the run (`preflight`); otherwise the session looks at what it
-    gets to see of them, and warns."""
-
-
-def hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
-    """Read the hosts of a machine notice on a platform of ``size`` hosts. Raises PeerError."""
-    text = data.get("resources")
-    try:
-        hosts = HostSet.parse(text) if isinstance(text, str) else None
-    except ValueError:
-        hosts = None
-    if hosts is None or np.any(hosts.ids >= size):
-        raise PeerError(f"NOTIFY {data.get('type')}: found resources {text!r}, expected hosts such as '0-3'")
-    return hosts
-
-
-def power_of(data: Mapping[str, Any]) -> float:
-    """Read the production, an integer or a float, W. Raises PeerError."""
-    value = data[POWER_FIELD]
-    power_w = math.nan
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            power_w = float(value)
-        except OverflowError:
-            power_w = math.inf
-    if not 0 <= power_w <= LARGEST_POWER_W:
-        raise PeerError(
-            f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
-        )
-    return power_w
-
-
-def computes(event: JobSubmitted, profiles: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> bool:
-    """Tell whether a job loads its hosts; the profile's type says so, and nothing else of it is read."""
-    workload, _, _ = event.job.id.partition("!")
-    profile = event.profile or profiles.get(workload, {}).get(event.job.profile, {})
-    return profile.get("type") != "delay"
+    """Whether all inputs were checked before the run (`preflight`); otherwise the session checks those it
+    sees, and warns."""
 
 
 _NO_NEWS = frozenset((e.RequestedCall, e.EnergyAnswer))
-"""Events that only answer what was asked for."""
+"""Events that only answer a request of the scheduler."""
 
 
 class Session:
@@ -135,8 +96,9 @@ class Session:
         self._policy = PolicyCaller(policy)
         self.options = options or SessionOptions()
         self.now = -math.inf
+        self.begun = False
+        """Whether SIMULATION_BEGINS has come; before it, the cluster has no hosts."""
         self.ended = False
-        self.cluster: Cluster | None = None
         self.power: PowerSide | None = None
         self.outcomes = Outcomes()
         self.windows: list[dict[str, int]] = []
@@ -148,27 +110,25 @@ class Session:
         self._decisions: list[d.Decision] = []
         self._arrived: list[Job] = []
         self._ended: list[Job] = []
-        self._budget: StepBudget | None = None
         self._restless = 0
-        """How often the policy has asked to be asked again at once, since anything happened."""
+        """How often the policy has asked for an immediate call since anything happened."""
         self._restless_until = -math.inf
         self._ids: set[str] = set()
         self._calls = Calls()
         self._kills = Kills()
         self._queries: deque[bool] = deque()
-        """Energy queries without an answer yet: whether the power side waits for it."""
-        self._over = False
-        self._announced: tuple[float, float, float] | None = None
-        """When production was announced last, how long after the time before, and how much (s, s, W)."""
+        """Unanswered energy queries; True if the power side sent the query."""
+        self._profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
+        self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
             e.SimulationEnds: self._on_ends,
             e.JobSubmitted: self._on_submitted,
             e.JobCompleted: self._on_completed,
-            e.JobsKilled: self._on_killed,
-            e.ResourceStateChanged: self._on_state_changed,
+            e.JobsKilled: lambda event: None,  # each job's JobCompleted came before
+            e.ResourceStateChanged: lambda event: self.commander.acknowledge(event),
             e.Notify: self._on_notify,
-            e.RequestedCall: self._on_call,
+            e.RequestedCall: lambda event: self._calls.arrived(event.timestamp),
             e.EnergyAnswer: self._on_answer,
             e.UnknownEvent: self._on_unknown,
         }
@@ -176,16 +136,16 @@ class Session:
     def step(self, message: e.Message) -> d.Reply:
         """Answer one message.
 
-        Raises PeerError where the simulator breaks the protocol, PolicyError where the policy asks
-        for something illegal; the session is then over.
+        Raises PeerError if the simulator violates the protocol, PolicyError if the policy returns an
+        illegal action; the session is then over.
         """
         if message.now < self.now - TIME_TOLERANCE_S:
-            raise PeerError(f"time runs backwards: the message says {message.now}, after {self.now}")
+            raise PeerError(f"time runs backwards: a message for {message.now} s came after {self.now} s")
         if not abs(message.now) <= LATEST_S:
-            raise PeerError(f"the message says {message.now:g} s: no simulation lasts so long")
+            raise PeerError(f"the message is for {message.now:g} s: no simulation lasts that long")
         self.now = message.now
         self._decisions = []
-        if self.cluster is not None:
+        if self.begun:
             self._arrived = []
             self._show()
         elif not message.events or type(message.events[0]) is not e.SimulationBegins:
@@ -194,7 +154,9 @@ class Session:
             self._restless, self._restless_until = 0, message.now + 60.0
         for event in message.events:
             if not abs(event.timestamp) <= LATEST_S:
-                raise PeerError(f"an event's timestamp is {event.timestamp:g} s: no simulation lasts so long")
+                raise PeerError(
+                    f"an event's timestamp is {event.timestamp:g} s: no simulation lasts that long"
+                )
             self._handlers[type(event)](event)
         for path in message.unknown_fields:
             self._warn_of_unknown(f"unknown field {path.rpartition('].')[2]} (ignored)")
@@ -202,46 +164,58 @@ class Session:
             self._decide()
         return d.Reply(message.now, self._decisions)
 
+    def results(self) -> Any:
+        """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""
+        return self._policy.results(self.now) if self.begun else {}
+
+    @property
+    def submitted(self) -> int:
+        """Number of jobs submitted so far."""
+        return len(self._ids)
+
     def _show(self) -> None:
-        """Show the policy where things stand, whatever it has made of what it was shown before."""
-        view = self.view
-        view.now, view.arrived, view.ended, view.budget = self.now, self._arrived, self._ended, self._budget
+        """Update the policy's view, whatever the policy has written to it."""
+        self.view.show(self.now, self._arrived, self._ended, self.power.budget if self.power else None)
 
     # --- events ---------------------------------------------------------------------------------
 
     def _on_begins(self, event: e.SimulationBegins) -> None:
-        if self.cluster is not None:
+        if self.begun:
             raise PeerError("a second SIMULATION_BEGINS came in the middle of a simulation")
         options = self.options
-        self.cluster = Cluster(platform_of(event, options.platform))
+        platform = platform_of(event, options.platform)
+        self._set_up(Cluster(platform))
+        self.begun = True
         notes = (old_name_note(resource.name, resource.properties) for resource in event.resources)
         if note := next(filter(None, notes), None):
             self._warn(note)
-        if options.platform is None and (note := start_note(event, self.cluster.platform)):
+        if options.platform is None and (note := start_note(event, platform)):
             self._warn(note)
-        self.commander = Commander(self.cluster)
-        self._diary = Diary(self._log, self.cluster)
-        self.view = View(self.cluster)
-        self._show()
-        self.view.has_site = options.site is not None
-        self.view.site = options.site
-        self.view.power_actions_allowed = options.power_actions
-        self.view.wants_facts = self._log is not None
         self._profiles = event.profiles
         if options.site is not None:
             self.power = self._power_side(options.site)
-            self.view.storage_state = self.power.storage
-            self.view.plans = options.plans
-        self._check_speeds(self.cluster.platform)
+        self._show()
+        self._check_speeds(platform)
         self._policy.begin(self.view, self.now)
+
+    def _set_up(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.commander = Commander(cluster)
+        self.view = View(
+            cluster,
+            site=self.options.site,
+            plans=self.options.plans,
+            power_actions=self.options.power_actions,
+            wants_facts=self._log is not None,
+        )
 
     def _check_speeds(self, platform: Platform) -> None:
         if self.policy.needs_speeds and not platform.has_speeds:
             kind = next(index for index, kind in enumerate(platform.kinds) if not kind.speeds_flops)
             host = platform.names[int(np.argmax(platform.kind_of == kind))]
             raise ConfigError(
-                f"policy {self._policy.name!r} reckons with the servers' speeds, and the simulator has sent"
-                f" none for host {host!r}: name the platform file with -p/--platform, or use one made by"
+                f"policy {self._policy.name!r} requires the servers' speeds, but the simulator sent none"
+                f" for host {host!r}: pass the platform file with -p/--platform, or use one made by"
                 " 'beasy-sched generate platform'"
             )
 
@@ -251,20 +225,20 @@ class Session:
         if not options.power_actions and energy is EnergySource.BATSIM:
             energy = EnergySource.MODEL
             self._warn(
-                "no energy can be asked for without power actions: it is counted from states and powers"
+                "energy queries are disabled without power actions: energy is computed from"
+                " host states and powers"
             )
         if options.plans is not None:
             try:
-                options.plans.check_fits(self._cluster.platform, site)
+                options.plans.check_fits(self.cluster.platform, site)
             except ConfigError as error:
                 raise ConfigError(f"the plan does not fit this run: {error}") from None
-        if options.plans is not None and not options.inputs_checked:
             finding = plan_length(options.plans, site, options.windows)
-            if finding is not None:
+            if finding is not None and not options.inputs_checked:
                 self._warn(finding.text)
         return PowerSide(
             site,
-            self._cluster,
+            self.cluster,
             self.commander,
             energy,
             options.windows,
@@ -276,21 +250,18 @@ class Session:
         self.ended = True
         if not self.options.inputs_checked:
             self._look_back()
-        for job in [*self._cluster.running.values()]:
-            self.outcomes.add(self._cluster.end(job.id, JobState.UNFINISHED, self.now))
-        for job in [*self._cluster.queue]:
+        for job in [*self.cluster.running.values()]:
+            self.outcomes.add(self.cluster.end(job.id, JobState.UNFINISHED, self.now))
+        for job in [*self.cluster.queue]:
             self._drop(job, JobState.POSTPONED)
 
     def _look_back(self) -> None:
-        """Warn of what the inputs must have been, where nobody could look at them before the run."""
-        if self._announced is not None and self.power is not None and self.power.phase is Phase.OVER:
-            last_s, lasting_s, power_w = self._announced
-            short = short_power(last_s + lasting_s, self.power.end_s, power_w)
-            if short is not None:
-                self._warn(short.text)
+        """Warn of inputs that could not be checked before the run."""
+        if self.power is not None and (short := self.power.short_production()):
+            self._warn(short.text)
         profiles = (profile for some in self._profiles.values() for profile in some.values())
         if any(profile.get("type") == "delay" for profile in profiles):
-            return  # they run as long on any hosts
+            return  # their run time does not depend on the hosts
         share = self.outcomes.median_run_share()
         if share is not None and share < SHORT_RUN_SHARE:
             self._warn(short_runs(share, "do the workload's flops belong to this platform?").text)
@@ -300,61 +271,40 @@ class Session:
         if request.id in self._ids:
             raise PeerError(f"job {request.id} was submitted twice")
         self._ids.add(request.id)
-        job = self._cluster.submit(request)
-        if job.res > self._cluster.size:
-            facts = {"hosts_asked": job.res, "hosts_in_all": self._cluster.size}
+        job = self.cluster.submit(request)
+        if job.res > self.cluster.size:
+            facts = {"hosts_asked": job.res, "hosts_in_all": self.cluster.size}
             self._refuse(job, JobState.REJECTED, "asks for more hosts than there are", facts)
             return
         if self.power is not None:
-            job.computes = computes(event, self._profiles)
+            job.computes = _computes(event, self._profiles)
         self._arrived.append(job)
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         state = ENDS[event.end]
         if state is JobState.KILLED and self._over:
             state = JobState.UNFINISHED
-        running = self._cluster.running.get(event.job_id)
-        if running is not None and not self._kills.is_counted(running.id):
-            self._release(running)
+        running = self.cluster.running.get(event.job_id)
+        if self.power is not None and running is not None and not self._kills.is_counted(running.id):
+            self.power.release(running, self.now)
         self._kills.ended(event.job_id)
-        job = self._cluster.end(event.job_id, state, event.timestamp)
+        job = self.cluster.end(event.job_id, state, event.timestamp)
         self._ended.append(job)
         self.outcomes.add(job)
 
-    def _release(self, job: Job) -> None:
-        """Give what the job will not use to the step's budget."""
-        if self._budget is not None:
-            assert job.hosts is not None
-            self._budget.now = self.now
-            self._budget.release(job.hosts.ids)
-
-    def _on_killed(self, event: e.JobsKilled) -> None:
-        """Nothing to do: each job's JobCompleted came first."""
-
-    def _on_state_changed(self, event: e.ResourceStateChanged) -> None:
-        self.commander.acknowledge(event)
-
     def _on_notify(self, event: e.Notify) -> None:
         if event.kind in ("event_machine_unavailable", "event_machine_available"):
-            hosts = hosts_of(event.data, self._cluster.size)
-            self._cluster.set_available(hosts.ids, event.kind == "event_machine_available")
+            hosts = _hosts_of(event.data, self.cluster.size)
+            self.cluster.set_available(hosts.ids, event.kind == "event_machine_available")
         elif POWER_FIELD in event.data and self.power is not None:
-            power_w = power_of(event.data)
-            self.power.set_production(power_w, event.timestamp)
-            before_s, lasting_s, _ = self._announced or (event.timestamp, 0.0, 0.0)
-            if event.timestamp > before_s:
-                lasting_s = event.timestamp - before_s
-            self._announced = event.timestamp, lasting_s, power_w
-
-    def _on_call(self, event: e.RequestedCall) -> None:
-        self._calls.arrived(event.timestamp)
+            self.power.set_production(_power_of(event.data), event.timestamp)
 
     def _on_answer(self, event: e.EnergyAnswer) -> None:
         if not 0 <= event.consumed_energy_j <= LARGEST_ENERGY_J:
             raise PeerError(f"ANSWER: found consumed_energy {event.consumed_energy_j:g}, expected joules")
-        self.view.measured = Measurement(event.timestamp, event.consumed_energy_j)
+        self.view.measure(event.timestamp, event.consumed_energy_j)
         if self._queries and self._queries.popleft() and self.power is not None:
-            self.power.answer_j = event.consumed_energy_j
+            self.power.answer(event.consumed_energy_j)
 
     def _on_unknown(self, event: e.UnknownEvent) -> None:
         self._warn_of_unknown(f"unknown event type {shortened(event.type)!r} (ignored)")
@@ -364,43 +314,37 @@ class Session:
     def _decide(self) -> None:
         if self.power is not None:
             self._advance_power(self.power)
-        self._kill_the_doomed()
+        if due := self._kills.due(self.now):
+            self._decisions.append(d.KillJobs(self.now, due))
         self._send_wishes()
         if not self._kills and (self.power is None or self.power.is_open(self.now)):
             for action in self._policy.ask("schedule", self.view, self.now):
                 self._commit(action)
-            self._ended = self.view.ended = []
+            self._ended = []
+            self._show()
             self._send_wishes()
         self._ask_for_call()
 
     def _advance_power(self, power: PowerSide) -> None:
         """Settle and open steps as they fall due."""
-        for action in power.advance(self.now, self._begin_step):
-            self._commit(action)
-            self._kills.count()
-        if power.wants_answer:
+        entered = power.advance(self.now)
+        if isinstance(entered, Open):
+            self._begin_step(power, entered.budget)
+        elif isinstance(entered, Asking):
             self._query(for_power_side=True)
-            power.wants_answer = False
-        if power.phase is Phase.OVER:
+        elif self._over:
             self._finish()
-        elif power.budget is not None:
-            power.budget.now = self.now
 
-    def _begin_step(self, budget: StepBudget) -> None:
-        """Let the policy take its power actions for a step that has just been opened."""
-        assert self.power is not None
-        self._budget = self.view.budget = budget
-        self.view.storage_state = self.power.storage
-        self._note_windows(budget.start_s)
+    def _begin_step(self, power: PowerSide, budget: StepBudget) -> None:
+        """Let the policy act on the power of a step that has just been opened, then the guard."""
+        self.view.show_step(budget, power.storage)
+        while budget.start_s >= (len(self.windows) + 1) * power.site.window_s - TIME_TOLERANCE_S:
+            self.windows.append(self.outcomes.counts())
         for action in self._policy.ask("power_actions", self.view, self.now):
             self._commit(action)
+        for action in power.shed(budget):
+            self._commit(action)
         self._kills.count()
-
-    def _note_windows(self, now: float) -> None:
-        """Record the counts of every window that has ended by ``now``."""
-        assert self.options.site is not None
-        while now >= (len(self.windows) + 1) * self.options.site.window_s - TIME_TOLERANCE_S:
-            self.windows.append(self.outcomes.counts())
 
     def _send_wishes(self) -> None:
         if self.commander.busy:
@@ -408,20 +352,20 @@ class Session:
 
     def _commit(self, action: Action) -> None:
         if type(action) is Start:
-            hosts = self._cluster.start(action.job, action.hosts, self.now)
+            hosts = self.cluster.start(action.job, action.hosts, self.now)
             self._decisions.append(d.ExecuteJob(self.now, action.job.id, hosts))
-            self._diary.started(self.now, action)
+            self._note("start", action.rule, action.facts, action.job, action.hosts)
         elif type(action) is Reject:
             if action.job.state is not JobState.WAITING:
                 raise PolicyError(f"job {action.job.id} is {action.job.state.value}: it cannot be rejected")
-            self._cluster.queue.check_holds(action.job)
+            self.cluster.queue.check_holds(action.job)
             self._refuse(action.job, JobState.REJECTED, action.rule, action.facts)
         elif type(action) is SetPState:
             self._set_pstate(action)
         elif type(action) is Postpone:
-            self._diary.postponed(self.now, action)
+            self._postpone(action)
         elif type(action) is Compensate:
-            self._diary.compensated(self.now, action)
+            self._note("compensate", action.rule, action.facts)
         elif type(action) is CallAt:
             if action.at <= self.now:
                 self._count_restless()
@@ -434,29 +378,40 @@ class Session:
     def _set_pstate(self, action: SetPState) -> None:
         if not self.options.power_actions or not len(action.hosts):
             return
-        self._cluster.check_hosts(action.hosts, f"P-state {action.pstate} is wanted of")
+        self.cluster.check_hosts(action.hosts, f"P-state {action.pstate} is wanted of")
         self.commander.check(action.hosts, action.pstate)
-        self._diary.wished(self.now, action)
+        if self._log is not None:
+            facts = {**self.commander.directions(action.hosts, action.pstate), **action.facts}
+            self._note(f"P-state {action.pstate}", action.rule, facts, hosts=action.hosts)
         self.commander.wish(action.hosts, action.pstate)
+
+    def _postpone(self, action: Postpone) -> None:
+        """Log why a job waits, if the reason has changed."""
+        job = action.job
+        if job.state is not JobState.WAITING:
+            raise PolicyError(f"job {job.id} is {job.state.value}: it cannot be postponed")
+        if self._log is not None and job.postponed_for != action.rule:
+            job.postponed_for = action.rule
+            self._note("postpone", action.rule, action.facts, job)
 
     def _measure(self) -> None:
         if not self.options.power_actions:
             raise ConfigError(
-                f"policy {self._policy.name!r} measures the energy used, which needs Batsim's -E:"
-                " run both without switching power actions off"
+                f"policy {self._policy.name!r} measures energy, which requires Batsim's -E:"
+                " run both with power actions enabled"
             )
-        if not self._cluster.platform.has_powers and (found := missing_powers(self._cluster.platform)):
+        if not self.cluster.platform.has_powers and (found := missing_powers(self.cluster.platform)):
             self._warn(found.text)
         self._count_restless()
         self._query(for_power_side=False)
 
     def _count_restless(self) -> None:
-        """Raise PolicyError for a policy that keeps itself busy without end while nothing happens."""
+        """Raise PolicyError for a policy that keeps requesting calls while nothing happens."""
         self._restless += 1
         if self._restless > MOST_RESTLESS:
             raise PolicyError(
-                f"policy {self._policy.name!r} has asked {MOST_RESTLESS:,} times to be called at once, or"
-                f" measured the energy, by {self.now:g} s, while nothing else happened: it would never end"
+                f"policy {self._policy.name!r} asked {MOST_RESTLESS:,} times to be called immediately or"
+                f" measured energy, by {self.now:g} s, while nothing else happened: the run would never end"
             )
 
     def _query(self, *, for_power_side: bool) -> None:
@@ -474,63 +429,84 @@ class Session:
     # --- ends of jobs and of the run ------------------------------------------------------------------
 
     def _doom(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
-        """Kill a job a moment later: it may have ended in this very instant, unannounced."""
-        if job.id in self._kills or self._cluster.running.get(job.id) is not job:
+        """Kill a job a moment later: it may have just ended, with the event still to come."""
+        if job.id in self._kills or self.cluster.running.get(job.id) is not job:
             return
-        assert job.hosts is not None
         self._kills.add(job, self.now)
-        self._cluster.leaving[job.hosts.ids] = True
-        self._diary.doomed(self.now, job, rule, facts)
-
-    def _kill_the_doomed(self) -> None:
-        due = self._kills.due(self.now)
-        if due:
-            self._decisions.append(d.KillJobs(self.now, due))
+        self.cluster.doom(job)
+        self._note("kill", rule, facts, job, job.hosts)
 
     def _finish(self) -> None:
-        """End the run: what runs is not completely finished, what waits is postponed."""
-        self._over = True
-        self._budget = self.view.budget = None
-        for job in [*self._cluster.running.values()]:
+        """End the run: kill running jobs (counted as not completely finished) and reject waiting ones."""
+        self._show()
+        for job in [*self.cluster.running.values()]:
             self._doom(job, "the run is over")
-        for job in [*self._cluster.queue]:
+        for job in [*self.cluster.queue]:
             waited = {"waited_s": self.now - job.subtime_s}
             self._refuse(job, JobState.POSTPONED, "the run is over", waited)
 
     def _refuse(self, job: Job, state: JobState, rule: str, facts: Facts = NO_FACTS) -> None:
         self._drop(job, state)
         self._decisions.append(d.RejectJob(self.now, job.id))
-        self._diary.refused(self.now, job, rule, facts)
+        self._note("reject", rule, facts, job)
 
     def _drop(self, job: Job, state: JobState) -> None:
-        self._cluster.drop(job, state)
+        self.cluster.drop(job, state)
         self.outcomes.add(job)
 
-    def results(self) -> Any:
-        """The policy's own sections of the summary. Raises PolicyError where they cannot be made."""
-        return {} if self.cluster is None else self._policy.results(self.now)
+    # --- notes and warnings -------------------------------------------------------------------------------
 
     @property
-    def submitted(self) -> int:
-        """How many jobs have been submitted."""
-        return len(self._ids)
+    def _over(self) -> bool:
+        """Whether the run's last window has ended."""
+        return self.power is not None and isinstance(self.power.phase, Over)
 
-    # --- small things -------------------------------------------------------------------------------
-
-    @property
-    def _cluster(self) -> Cluster:
-        assert self.cluster is not None
-        return self.cluster
+    def _note(
+        self, what: str, rule: str, facts: Facts, job: Job | None = None, hosts: HostSet = NO_HOSTS
+    ) -> None:
+        """Write a line to the decision log, if there is one."""
+        if self._log is not None:
+            self._log(self.now, what, "" if job is None else job.id, str(hosts), rule, facts)
 
     def _warn_of_unknown(self, text: str) -> None:
-        """Tell of an unknown type or field, once, and of only so many."""
+        """Warn of an unknown type or field, once each, up to a limit."""
         if len(self._unknown) > MOST_UNKNOWN or text in self._unknown:
             return
         self._unknown.add(text)
         if len(self._unknown) > MOST_UNKNOWN:
-            text = f"more unknown event types and fields than {MOST_UNKNOWN}: the others are not named"
+            text = f"more than {MOST_UNKNOWN} unknown event types and fields: the rest are not listed"
         self.warnings.append(text)
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def _hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
+    """Read the hosts of a machine notice on a platform of ``size`` hosts. Raises PeerError."""
+    text = data.get("resources")
+    try:
+        hosts = HostSet.parse(text) if isinstance(text, str) else None
+    except ValueError:
+        hosts = None
+    if hosts is None or np.any(hosts.ids >= size):
+        raise PeerError(f"NOTIFY {data.get('type')}: found resources {text!r}, expected hosts such as '0-3'")
+    return hosts
+
+
+def _power_of(data: Mapping[str, Any]) -> float:
+    """Read the production, an integer or a float, W. Raises PeerError."""
+    value = data[POWER_FIELD]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and 0 <= value <= LARGEST_POWER_W):
+        raise PeerError(
+            f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
+        )
+    return float(value)
+
+
+def _computes(event: e.JobSubmitted, profiles: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> bool:
+    """Tell whether a job loads its hosts; only the type of its profile is read."""
+    workload, _, _ = event.job.id.partition("!")
+    profile = event.profile or profiles.get(workload, {}).get(event.job.profile, {})
+    return profile.get("type") != "delay"

@@ -256,8 +256,7 @@ def platform_xml(platform: Platform) -> Iterator[str]:
     if not (platform.has_speeds and platform.has_powers):
         raise ConfigError("a platform file needs the speed and the power of every P-state")
     yield _HEAD.format(master=MASTER_HOST, contents=_contents(platform), powers=_MASTER_POWERS)
-    initial = platform.initial_pstates
-    pstates: Sequence[int] = [0] * platform.size if initial is None else initial.tolist()
+    pstates: Sequence[int] = platform.initial_pstates.tolist()
     bodies = [_host_body(kind) for kind in platform.kinds]
     kind_of = platform.kind_of.tolist()
     for start in range(0, platform.size, _HOSTS_A_PIECE):

@@ -1,48 +1,54 @@
-"""Servers, running jobs and the queue: the state that events and decisions change."""
+"""The cluster: its hosts' states, the running jobs and the queue, and what the hosts draw.
+
+Events and decisions change it through its methods. A `PowerModel` tells the power of a host by state, a
+`PowerAccount` keeps the energy of every use up to date change by change.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from enum import IntEnum
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, PStateArray
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, JobState
-from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import (
-    ASLEEP,
-    BUSY,
-    IDLE,
-    SWITCHING_OFF,
-    SWITCHING_ON,
-    HostState,
-    PowerAccount,
-    PowerModel,
-)
+from beasy_sched.model.platform import Platform, ServerKind
 
-_OUT_OF_TRANSITION = (
-    (SWITCHING_OFF, ASLEEP),
-    (SWITCHING_ON, IDLE),
-)
+
+class HostState(IntEnum):
+    """What a server is doing."""
+
+    IDLE = 0
+    BUSY = 1
+    ASLEEP = 2
+    SWITCHING_OFF = 3
+    SWITCHING_ON = 4
+
+
+IDLE, BUSY, ASLEEP, SWITCHING_OFF, SWITCHING_ON = (int(state) for state in HostState)
+"""The same as plain integers: comparing arrays with them is several times as fast."""
+
+USES = ("idle", "computing", "sleeping", "switching off", "switching on")
+"""Names of the energy uses, by `HostState`."""
+
+_OUT_OF_TRANSITION = (SWITCHING_OFF, ASLEEP), (SWITCHING_ON, IDLE)
 
 
 class Cluster:
-    """The scheduler's picture of the site. Only the session writes to it."""
+    """The scheduler's picture of the site. Its arrays are for others to read only."""
 
     def __init__(self, platform: Platform) -> None:
-        """All servers idle, or asleep where the platform says that they start so.
-
-        Their P-state is the platform's initial one: 0 unless it says otherwise.
-        """
+        """All servers idle, or asleep where their initial P-state is one of sleep."""
         size = platform.size
         self.platform = platform
         self.size = size
         self.state = np.zeros(size, dtype=np.int8)
         """`HostState` of each host."""
-        self.pstate = np.zeros(size, dtype=np.int16)
+        self.pstate = platform.initial_pstates.astype(np.int16)
         """Present P-state; the target while switching."""
         self.state_counts = np.zeros((len(platform.kinds) or 1, len(HostState)), dtype=np.int64)
         """How many hosts of each kind are in each `HostState`, [kind, state]."""
@@ -54,47 +60,45 @@ class Cluster:
         """Idle and available: may be given to a job now."""
         self.free_count = size
         self.held = np.zeros(size, dtype=np.bool_)
-        """Kept from new jobs because they are to sleep."""
+        """Reserved for sleep: not given to new jobs."""
         self.leaving = np.zeros(size, dtype=np.bool_)
         """Hosts of jobs that are about to be killed."""
         self.to_wake = np.zeros(size, dtype=np.bool_)
-        """Asleep, and wished awake: the command has not gone out yet."""
+        """Asleep, and wished awake: the command has not been sent yet."""
         self.state_since_s = np.zeros(size)
-        """When each host came into its present state, s."""
+        """When each host entered its present state, s."""
         self.power = PowerModel(platform)
-        self.account: PowerAccount | None = None
-        """Energy by use; None where nobody asks for it."""
         self.switch_end_s = np.zeros(size)
-        """When a host in transition will be done, s."""
+        """When a host in transition will complete it, s."""
         self._waking = 0
         self.openings = 0
-        """Counts what may let a waiting job start: hosts coming free, a waiting job leaving."""
+        """Counts events that may let a waiting job start: a host becoming free, a waiting job leaving."""
         self.queue = JobQueue()
         self.running: dict[str, Job] = {}
         self.ends: list[tuple[float, int, Job]] = []
         """Running jobs by latest end: (expected end in s, order of start, job)."""
         self.uniform_speed = True
-        """Whether all hosts run at one speed, so that any choice of hosts is as fast as another."""
-        self._speeds = _speed_table(platform)
+        """Whether all hosts run at the same speed."""
+        self._speeds = _table(platform, [kind.speeds_flops for kind in platform.kinds])
         self._one_speed = _has_one_speed(platform)
         self._starts = 0
+        self._account: PowerAccount | None = None
+        """Energy by use; None if it is not counted."""
         self._job_on: dict[int, Job] = {}
+        """Running jobs by order of start, if energy is counted."""
         self._order_on = np.zeros(size, dtype=np.int64)
-        """Which job is on each host: its order of start, 0 for none."""
-        self._set_initial_pstates()
+        """Which job is on each host, by its order of start; 0 for none."""
+        for row, kind in enumerate(platform.kinds):
+            asleep = np.isin(self.pstate, list(kind.asleep_in)) & (platform.kind_of == row)
+            self.state[asleep] = ASLEEP
+        np.add.at(self.state_counts, (platform.kind_of, self.state), 1)
+        self._refresh_free(np.arange(size))
         self._refresh_speed()
 
-    def _set_initial_pstates(self) -> None:
-        initial = self.platform.initial_pstates
-        if not self.size:
-            return
-        if initial is not None:
-            self.pstate[:] = initial
-        for row, kind in enumerate(self.platform.kinds):
-            asleep = np.isin(self.pstate, list(kind.asleep_in)) & (self.platform.kind_of == row)
-            self.state[asleep] = ASLEEP
-        np.add.at(self.state_counts, (self.platform.kind_of, self.state), 1)
-        self._refresh_free(np.arange(self.size))
+    def open_account(self) -> PowerAccount:
+        """Start counting the energy of every use and job; call it at time 0."""
+        self._account = PowerAccount(self.power, self.state, self.pstate)
+        return self._account
 
     # --- jobs ---------------------------------------------------------------------------------
 
@@ -105,16 +109,16 @@ class Cluster:
         return job
 
     def start(self, job: Job, hosts: HostSet, now: float) -> HostSet:
-        """Give ``hosts`` to a waiting job. Raises PolicyError where Batsim would abort.
+        """Start a waiting job on ``hosts``. Raises PolicyError if Batsim would abort.
 
-        Returns the hosts in an array of our own: whoever gave them may go on to change theirs.
+        Returns a copy of the hosts: the caller may modify its own array.
         """
         ids = hosts.ids
         if job.state is not JobState.WAITING or job.place < 0:
             where = job.state.value if job.state is not JobState.WAITING else "not in the queue"
             raise PolicyError(f"job {job.id} is {where}: it cannot be started")
         if len(ids) != job.res:
-            raise PolicyError(f"job {job.id} asks for {job.res} hosts and was given {len(ids)} ({hosts})")
+            raise PolicyError(f"job {job.id} requests {job.res} hosts and was given {len(ids)} ({hosts})")
         self.queue.check_holds(job)
         self.check_hosts(hosts, f"job {job.id} was given")
         if not self.free[ids].all():
@@ -130,7 +134,7 @@ class Cluster:
         self._starts += 1
         job.start_order = self._starts
         insort(self.ends, (job.expected_end_s, job.start_order, job))
-        if self.account is not None:
+        if self._account is not None:
             self._job_on[job.start_order] = job
             self._order_on[ids] = job.start_order
             self.load[ids] = self.load_of(job, ids)
@@ -144,15 +148,14 @@ class Cluster:
         """Take a job off its hosts. Raises PeerError for a job that is not running."""
         job = self.running.pop(job_id, None)
         if job is None:
-            raise PeerError(f"the simulator says that job {job_id} ended, but it is not running")
+            raise PeerError(f"the simulator reported the end of job {job_id}, which is not running")
         job.move(state)
         job.end_s = now
         del self.ends[bisect_left(self.ends, (job.expected_end_s, job.start_order))]
-        assert job.hosts is not None
         ids = job.hosts.ids
-        if self.account is not None:
-            self.account.advance(now)
-            job.energy_j = self.account.close_job(ids, now)
+        if self._account is not None:
+            self._account.advance(now)
+            job.energy_j = self._account.close_job(ids, now)
             del self._job_on[job.start_order]
             self._order_on[ids] = 0
             self.load[ids] = 0.0
@@ -161,6 +164,10 @@ class Cluster:
         self._set_state(ids, IDLE, now)
         self._free_again(ids)
         return job
+
+    def doom(self, job: Job) -> None:
+        """Note that a running job is about to be killed."""
+        self.leaving[job.hosts.ids] = True
 
     def drop(self, job: Job, state: JobState) -> None:
         """Take a waiting job out of the queue for good (rejected or postponed)."""
@@ -171,7 +178,7 @@ class Cluster:
     # --- hosts --------------------------------------------------------------------------------
 
     def begin_switch(self, hosts: HostIds, state: int, pstate: int, now: float) -> None:
-        """Hosts begin to fall asleep or to wake, towards ``pstate``."""
+        """Start falling asleep or waking, towards ``pstate``."""
         duration_s = self.power.on_s if state == SWITCHING_ON else self.power.off_s
         self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
         self.pstate[hosts] = pstate
@@ -181,22 +188,21 @@ class Cluster:
         self._refresh_free(hosts)
 
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
-        """Hosts that are on go to another computing P-state, at once."""
+        """Change hosts that are on to another computing P-state immediately."""
         self.pstate[hosts] = pstate
         for order in np.unique(self._order_on[hosts]).tolist():
             if order:
                 job = self._job_on[order]
-                assert job.hosts is not None
                 self.load[job.hosts.ids] = self.load_of(job, job.hosts.ids)
                 hosts = np.union1d(hosts, job.hosts.ids)
-        if self.account is not None:
-            self.account.change(hosts, self.state[hosts], self.pstate[hosts], now, self.load[hosts])
+        if self._account is not None:
+            self._account.change(hosts, self.state[hosts], self.pstate[hosts], now, self.load[hosts])
         self._refresh_speed()
 
     def load_of(self, job: Job, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray | float:
-        """Return the share of full load that ``job`` puts on each host: all go at the slowest one's pace.
+        """Return the share of full load that ``job`` puts on each host: the slowest one sets the pace.
 
-        ``pstate`` of the hosts, where it is not to be the present one.
+        ``pstate`` replaces the present P-states of the hosts.
         """
         if not job.computes:
             return 0.0
@@ -208,7 +214,7 @@ class Cluster:
         return load
 
     def end_switch(self, hosts: HostIds, pstate: int, now: float) -> None:
-        """Hosts have come out of their transition, asleep or awake in ``pstate``."""
+        """End a transition: hosts are now asleep or awake in ``pstate``."""
         was = self.state[hosts]
         self.pstate[hosts] = pstate
         for before, after in _OUT_OF_TRANSITION:
@@ -219,9 +225,16 @@ class Cluster:
         self._refresh_free(hosts)
         self._refresh_speed()
 
-    def hold(self, hosts: HostIds, held: bool | BoolArray) -> None:
-        """Keep hosts from new jobs, or give them back."""
-        self.held[hosts] = held
+    def hold(self, hosts: HostIds, to_sleep: bool | BoolArray) -> None:
+        """Wish some of ``hosts`` asleep, which keeps them from new jobs, and the others awake."""
+        self.held[hosts] = to_sleep
+        self.to_wake[hosts] = ~self.held[hosts] & (self.state[hosts] == ASLEEP)
+        self._refresh_free(hosts)
+
+    def unhold(self, hosts: HostIds) -> None:
+        """Drop the wishes for ``hosts``."""
+        self.held[hosts] = False
+        self.to_wake[hosts] = False
         self._refresh_free(hosts)
 
     def wakes(self) -> list[tuple[float, int]]:
@@ -233,17 +246,17 @@ class Cluster:
         return list(zip(times.tolist(), counts.tolist(), strict=True))
 
     def set_available(self, hosts: HostIds, available: bool) -> None:
-        """Hosts leave or rejoin the choice of every policy."""
+        """Take hosts out of service, or put them back."""
         self.available[hosts] = available
         self.all_available = bool(self.available.all())
         self._refresh_free(hosts)
 
     def speed_flops(self, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray:
-        """Return the speed of each host, now or in ``pstate``, flops/s (0 where speeds are not known)."""
+        """Return the speed of each host, now or in ``pstate``, flops/s (0 if not known)."""
         return self._speeds[self.platform.kind_of[hosts], self.pstate[hosts] if pstate is None else pstate]
 
     def check_hosts(self, hosts: HostSet, who: str) -> None:
-        """Raise PolicyError unless these are hosts of the platform, each of them once."""
+        """Raise PolicyError unless ``hosts`` are hosts of the platform, sorted, each once."""
         ids = hosts.ids
         if len(ids) and (ids[0] < 0 or ids[-1] >= self.size or (ids[1:] <= ids[:-1]).any()):
             raise PolicyError(
@@ -253,11 +266,11 @@ class Cluster:
     def _set_state(self, ids: HostIds, state: int, now: float) -> None:
         self.state[ids] = state
         self.state_since_s[ids] = now
-        if self.account is not None:
-            self.account.change(ids, self.state[ids], self.pstate[ids], now, self.load[ids])
+        if self._account is not None:
+            self._account.change(ids, self.state[ids], self.pstate[ids], now, self.load[ids])
 
     def _count(self, ids: HostIds, before: int | None, after: int) -> None:
-        """Keep `state_counts`; ``before`` is None where the hosts' states, still the old ones, differ."""
+        """Update `state_counts`; ``before`` None means the hosts' present states, which may differ."""
         counts, kinds = self.state_counts, self.platform.kind_of
         if before is None:
             np.subtract.at(counts, (kinds[ids], self.state[ids]), 1)
@@ -302,16 +315,154 @@ class Cluster:
 
 
 def _has_one_speed(platform: Platform) -> bool:
-    """Tell whether hosts that compute all do so at one speed, in whatever P-state that is."""
+    """Tell whether all computing P-states of all hosts have the same speed."""
     speeds = {
         kind.speeds_flops[p] if kind.speeds_flops else 0.0 for kind in platform.kinds for p in kind.computing
     }
     return len(speeds) < 2
 
 
-def _speed_table(platform: Platform) -> FloatArray:
-    width = max((kind.pstates for kind in platform.kinds), default=1)
-    table = np.zeros((len(platform.kinds) or 1, width))
-    for row, kind in enumerate(platform.kinds):
-        table[row, : len(kind.speeds_flops)] = kind.speeds_flops
+class PowerModel:
+    """Powers and transition times of every kind, as tables: [kind, P-state] in W, [kind] in s and W."""
+
+    def __init__(self, platform: Platform) -> None:
+        """Build the tables; kinds without powers draw nothing."""
+        kinds = platform.kinds
+        self.kind_of = platform.kind_of
+        self.idle_w = _table(platform, [kind.idle_w for kind in kinds])
+        self.epsilon_w = _table(platform, [kind.epsilon_w or kind.idle_w for kind in kinds])
+        self.full_w = _table(platform, [kind.full_w for kind in kinds])
+        self.sleep_w = np.array([_sleep_w(kind) for kind in kinds])
+        self.off_w = np.array([_transition_w(kind, "off_pstate") for kind in kinds])
+        self.on_w = np.array([_transition_w(kind, "on_pstate") for kind in kinds])
+        self.off_s = np.array([kind.off_duration_s() for kind in kinds])
+        self.on_s = np.array([kind.on_duration_s() for kind in kinds])
+        self.can_sleep = np.array([kind.sleep is not None for kind in kinds])
+        by_kind = [
+            np.broadcast_to(w[:, None], self.idle_w.shape) for w in (self.sleep_w, self.off_w, self.on_w)
+        ]
+        self._unloaded_w = np.stack([self.idle_w, self.idle_w, *by_kind])
+        """Power by state, kind and P-state, without a job's load."""
+        for table in vars(self).values():
+            table.flags.writeable = False
+        self._full_job_w = self.epsilon_w + (self.full_w - self.epsilon_w) - self.idle_w
+
+    def draw_w(
+        self,
+        hosts: HostIds,
+        state: StateArray,
+        pstate: PStateArray,
+        load: FloatArray | float = 1.0,
+    ) -> FloatArray:
+        """Power of ``hosts`` in these states (arrays of the same length), W; ``load`` of the busy, 0 to 1."""
+        draw_w: FloatArray = self._unloaded_w[state, self.kind_of[hosts], pstate]
+        busy = state == BUSY
+        if busy.all():
+            return self.busy_w(hosts, pstate, load)
+        if busy.any():
+            loads = load if isinstance(load, float) else load[busy]
+            draw_w[busy] = self.busy_w(hosts[busy], pstate[busy], loads)
+        return draw_w
+
+    def busy_w(self, hosts: HostIds, pstate: PStateArray, load: FloatArray | float = 1.0) -> FloatArray:
+        """Power of ``hosts`` at a share of full load, W: idle power at 0, epsilon to full above."""
+        kinds = self.kind_of[hosts]
+        least_w = self.epsilon_w[kinds, pstate]
+        loaded_w = least_w + (self.full_w[kinds, pstate] - least_w) * load
+        return np.where(np.asarray(load) > 0.0, loaded_w, self.idle_w[kinds, pstate])
+
+    def job_w(self, hosts: HostIds, pstate: PStateArray, load: FloatArray | None = None) -> float:
+        """What a job adds to the idle power of its hosts, W; at full load where ``load`` is not given."""
+        if load is None:
+            return float(self._full_job_w[self.kind_of[hosts], pstate].sum())
+        idle_w = self.idle_w[self.kind_of[hosts], pstate]
+        return float((self.busy_w(hosts, pstate, load) - idle_w).sum())
+
+
+class PowerAccount:
+    """Energy of every use since time 0, and of each busy host for its present job."""
+
+    def __init__(self, model: PowerModel, state: StateArray, pstate: PStateArray) -> None:
+        """Start at time 0 with the hosts in these states."""
+        size = len(state)
+        self.model = model
+        self.now_s = 0.0
+        self.energy_by_use_j = np.zeros(len(USES))
+        self._power_by_use_w = np.zeros(len(USES))
+        self._use = state.copy()
+        self._hosts_by_use = np.bincount(state, minlength=len(USES))
+        self._draw_w = np.zeros(size)
+        self._since_s = np.zeros(size)
+        self._job_j = np.zeros(size)
+        self.change(np.arange(size), state, pstate, 0.0)
+
+    @property
+    def power_w(self) -> float:
+        """Present power of all servers, W."""
+        return float(self._power_by_use_w.sum())
+
+    def advance(self, now: float) -> None:
+        """Advance to ``now`` (s)."""
+        if now > self.now_s:
+            self.energy_by_use_j += self._power_by_use_w * (now - self.now_s)
+            self.now_s = now
+
+    def change(
+        self,
+        hosts: HostIds,
+        state: StateArray,
+        pstate: PStateArray,
+        now: float,
+        load: FloatArray | float = 1.0,
+    ) -> None:
+        """Change hosts to new states at ``now``; ``load`` is the share of full load of busy ones."""
+        self.advance(now)
+        old_w = self._draw_w[hosts]
+        self._job_j[hosts] += np.where(self._use[hosts] == BUSY, old_w * (now - self._since_s[hosts]), 0.0)
+        np.subtract.at(self._power_by_use_w, self._use[hosts], old_w)
+        new_w = self.model.draw_w(hosts, state, pstate, load)
+        np.add.at(self._power_by_use_w, state, new_w)
+        self._hosts_by_use += np.bincount(state, minlength=len(USES)) - np.bincount(
+            self._use[hosts], minlength=len(USES)
+        )
+        # Remove rounding errors: no power is below 0, and no hosts draw none.
+        self._power_by_use_w[(self._power_by_use_w < 0.0) | (self._hosts_by_use == 0)] = 0.0
+        self._draw_w[hosts] = new_w
+        self._use[hosts] = state
+        self._since_s[hosts] = now
+
+    def spent_j(self, now: float) -> FloatArray:
+        """Energy that each busy host has spent on its present job, J; undefined for other hosts."""
+        return np.asarray(self._job_j + self._draw_w * (now - self._since_s))
+
+    def job_spent_j(self, hosts: HostIds, now: float) -> float:
+        """Energy that busy hosts have spent since their job started, J."""
+        return float((self._job_j[hosts] + self._draw_w[hosts] * (now - self._since_s[hosts])).sum())
+
+    def close_job(self, hosts: HostIds, now: float) -> float:
+        """Return a job's energy (J) and reset the count of its hosts. Call it before the hosts change."""
+        spent_j = self.job_spent_j(hosts, now)
+        self._job_j[hosts] = -(self._draw_w[hosts] * (now - self._since_s[hosts]))
+        return spent_j
+
+
+def _table(platform: Platform, rows: list[tuple[float, ...]]) -> FloatArray:
+    """Lay out values of each kind by P-state, [kind, P-state]; 0 where none are known."""
+    table = np.zeros((len(rows), max((kind.pstates for kind in platform.kinds), default=1)))
+    for row, values in enumerate(rows):
+        table[row, : len(values)] = values
     return table
+
+
+def _sleep_w(kind: ServerKind) -> float:
+    return kind.idle_w[kind.sleep.pstate] if kind.sleep and kind.idle_w else 0.0
+
+
+def _transition_w(kind: ServerKind, which: str) -> float:
+    """Power of a transition: 1 flop keeps one of the cores busy."""
+    if kind.sleep is None or not kind.full_w:
+        return 0.0
+    pstate: int = getattr(kind.sleep, which)
+    if kind.cores == 1:
+        return kind.full_w[pstate]
+    return kind.epsilon_w[pstate] + (kind.full_w[pstate] - kind.epsilon_w[pstate]) / kind.cores

@@ -1,7 +1,7 @@
 """What the scheduler answers, free of any protocol version.
 
-A decision's ``timestamp`` is the simulated time (s) at which it was taken; a reply's ``now`` is never
-earlier than the timestamps it carries.
+A decision's ``timestamp`` is the simulated time (s) at which it was made; a reply's ``now`` is never
+earlier than the timestamps of its decisions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SetResourceState(Decision, frozen=True, gc=False):
 
 
 class CallMeLater(Decision, frozen=True, gc=False):
-    """Ask for a message at time ``at`` (s), which must lie ahead."""
+    """Ask for a message at time ``at`` (s), which must be in the future."""
 
     at: float
 
@@ -65,7 +65,7 @@ class SetJobMetadata(Decision, frozen=True, gc=False):
 
 
 class RegisterProfile(Decision, frozen=True, gc=False):
-    """Make a profile known, for jobs that the scheduler creates."""
+    """Register a profile for jobs that the scheduler creates."""
 
     workload_name: str
     profile_name: str
@@ -84,11 +84,11 @@ class FinishRegistration(Decision, frozen=True, gc=False):
 
 
 class ContinueRegistration(Decision, frozen=True, gc=False):
-    """More jobs will be registered after all."""
+    """More jobs will be registered."""
 
 
 class ChangeJobState(Decision, frozen=True, gc=False):
-    """Set a job's state by hand (Batsim's CHANGE_JOB_STATE)."""
+    """Set a job's state directly (Batsim's CHANGE_JOB_STATE)."""
 
     job_id: str
     job_state: str

@@ -36,11 +36,11 @@ class JobRequest(Struct, frozen=True, gc=False):
     """A job as its user submitted it: no run time, no flops."""
 
     id: str
-    """With its workload: ``"w0!7"``."""
+    """Including its workload: ``"w0!7"``."""
     subtime: float | int
     """Submission time, s."""
     res: int
-    """Hosts asked for."""
+    """Number of hosts requested."""
     profile: str = ""
     walltime: float | int | None = None
     """Requested time, s; None means no limit."""
@@ -75,11 +75,11 @@ class JobSubmitted(Event, frozen=True, gc=False):
 
     job: JobRequest
     profile: dict[str, Any] | None = None
-    """The profile, where Batsim was told to forward it. Policies do not see it."""
+    """The profile, if Batsim forwards it. Policies do not see it."""
 
 
 class JobCompleted(Event, frozen=True, gc=False):
-    """A job has left its hosts, whatever the reason."""
+    """A job has ended, for any reason."""
 
     job_id: str
     end: JobEnd
@@ -95,14 +95,14 @@ class JobsKilled(Event, frozen=True, gc=False):
 
 
 class ResourceStateChanged(Event, frozen=True, gc=False):
-    """The answer to one SetResourceState, once its slowest host is done."""
+    """The answer to one SetResourceState, sent when its slowest host is done."""
 
     resources: HostSet
     state: int
 
 
 class Notify(Event, frozen=True, gc=False):
-    """Something happened outside: ``kind`` says what, ``data`` is the original object.
+    """Something happened outside: ``kind`` names it, ``data`` is the original object.
 
     Known kinds: ``no_more_static_job_to_submit``, ``no_more_external_event_to_occur``,
     ``event_machine_available``, ``event_machine_unavailable``; any other comes from the events file.
@@ -123,7 +123,7 @@ class EnergyAnswer(Event, frozen=True, gc=False):
 
 
 class UnknownEvent(Event, frozen=True, gc=False):
-    """An event type that this version does not know: kept and reported, never a crash."""
+    """An event type that this version does not know, kept and reported."""
 
     type: str
     data: Any

@@ -20,7 +20,7 @@ _Array = TypeVar("_Array", bound="npt.NDArray[Any]")
 
 
 def read_only(array: _Array) -> _Array:
-    """Return a view of ``array`` through which nobody can write."""
+    """Return a read-only view of ``array``."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -29,34 +29,34 @@ def read_only(array: _Array) -> _Array:
 class HostSet:
     """An immutable set of host ids, kept as a sorted array.
 
-    The text form is Batsim's: closed intervals joined by spaces, ``"0-3 5"``. It is made (and read)
-    only when asked for, since the in-process path never needs it.
+    The text form is Batsim's: closed intervals separated by spaces, ``"0-3 5"``. It is made only when
+    needed, since in-process runs do not use it.
     """
 
     __slots__ = ("_text", "ids")
 
     ids: HostIds
-    """Sorted, without repeats; do not write to it."""
+    """Sorted, without duplicates; do not modify."""
 
     def __init__(self, ids: HostIds, text: str | None = None) -> None:
-        """Wrap ``ids``, which must be sorted and without repeats (use `of` for anything else)."""
+        """Wrap ``ids``, which must be sorted and without duplicates (otherwise use `of`)."""
         self.ids = ids
         self._text = text
 
     @classmethod
     def of(cls, ids: Iterable[int]) -> HostSet:
-        """Build the set from any iterable of whole numbers. Raises TypeError for others."""
+        """Build the set from any iterable of integers. Raises TypeError for other values."""
         return cls(np.unique(np.fromiter(map(index, ids), dtype=np.intp)))
 
     @classmethod
     def parse(cls, text: str) -> HostSet:
-        """Read ``"0-3 5"``; commas work too. An empty text is the empty set.
+        """Read ``"0-3 5"``; commas are accepted, too. An empty text is the empty set.
 
         Raises ValueError on anything that is not an interval of non-negative integers.
         """
         runs = cls.ranges(text)
         if not runs:
-            return cls(np.empty(0, dtype=np.intp), "")
+            return NO_HOSTS
         if len(runs) == 1:
             return cls(np.arange(runs[0][0], runs[0][1] + 1, dtype=np.intp))
         ids = np.fromiter(chain.from_iterable(range(low, high + 1) for low, high in runs), dtype=np.intp)
@@ -65,10 +65,10 @@ class HostSet:
 
     @staticmethod
     def ranges(text: str) -> list[tuple[int, int]]:
-        """Read ``"0-3 5"`` as ranges, both ends within, in the order of the text. Raises ValueError."""
+        """Read ``"0-3 5"`` as closed ranges in the order of the text. Raises ValueError."""
         runs = [_parse_interval(part) for part in text.replace(",", " ").split()]
         if len(runs) > 1 and sum(high - low + 1 for low, high in runs) > MOST_HOSTS:
-            raise ValueError(f"the intervals hold more than {MOST_HOSTS:,} hosts: more than any platform")
+            raise ValueError(f"the intervals contain more than {MOST_HOSTS:,} hosts: more than any platform")
         return runs
 
     def kept(self) -> HostSet:
@@ -101,6 +101,8 @@ class HostSet:
         return hash(self.ids.tobytes())
 
 
+NO_HOSTS = HostSet(read_only(np.empty(0, dtype=np.intp)), "")
+
 _INTERVAL = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
@@ -113,7 +115,7 @@ def _parse_interval(part: str) -> tuple[int, int]:
     if last < first:
         raise ValueError(f"the interval {part!r} runs backwards")
     if last >= MOST_HOSTS:
-        raise ValueError(f"{part!r} goes beyond {MOST_HOSTS:,} hosts: more than any platform")
+        raise ValueError(f"{part!r} exceeds {MOST_HOSTS:,} hosts: more than any platform")
     return first, last
 
 

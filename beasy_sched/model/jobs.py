@@ -1,21 +1,21 @@
-"""A job and its life cycle, as the scheduler sees them.
-
-The waiting jobs, in order of arrival, with arrays beside them for whole-queue arithmetic.
-"""
+"""Jobs as the scheduler sees them: their life cycle, the queue of the waiting, the outcomes of the rest."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.events import JobEnd, JobRequest
-from beasy_sched.model.hosts import HostSet, read_only
+from beasy_sched.model.hosts import NO_HOSTS, HostSet, read_only
 
 SLOWDOWN_FLOOR_S: Final = 10.0
 """tau of the bounded slowdown (Eq. 4 of the BEASY paper, 3.26 of the thesis)."""
@@ -28,7 +28,7 @@ class JobState(Enum):
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
-    """Ended by itself with an error code: counted among the finished, and shown beside them."""
+    """Ended by itself with an error code: counted with the finished jobs and shown separately."""
     WALLTIME_REACHED = "reached walltime"
     KILLED = "killed"
     UNFINISHED = "not completely finished"
@@ -83,34 +83,35 @@ class Job:
     )
 
     def __init__(self, request: JobRequest) -> None:
-        """Take in a job that has just been submitted."""
+        """Create a job that has just been submitted."""
         self.request = request
         self.id = request.id
         self.res = request.res
         self.subtime_s = float(request.subtime)
         self.walltime_s = math.inf if request.walltime is None else float(request.walltime)
         self.state = JobState.WAITING
-        self.hosts: HostSet | None = None
+        self.hosts: HostSet = NO_HOSTS
+        """Hosts on which it was started; empty before."""
         self.start_s = math.nan
         self.end_s = math.nan
         self.expected_end_s = math.inf
         """Start plus walltime: the latest end."""
         self.place = -1
-        """Where the queue keeps it; -1 when it does not."""
+        """Its place in the queue; -1 if it is not in the queue."""
         self.postponed_for = ""
-        """The rule by which it waits, as logged last."""
+        """The last logged rule why it waits."""
         self.computes = True
         """Whether it loads its hosts: a ``delay`` job leaves them at idle power."""
         self.energy_j = math.nan
-        """Energy of its hosts while it ran, once it has ended and where energy is counted."""
+        """Energy of its hosts while it ran, J; NaN until it has ended, or if energy is not counted."""
         self.start_order = 0
-        """How many jobs had been started when it was, itself included."""
+        """Its position in the order of starts, from 1; 0 if not started."""
 
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.state.value}, res={self.res}, walltime={self.walltime_s:g} s)"
 
     def move(self, state: JobState) -> None:
-        """Go on to ``state``. Raises PeerError where that is not a legal transition."""
+        """Change to ``state``. Raises PeerError if that is not a legal transition."""
         if state not in _NEXT.get(self.state, ()):
             raise PeerError(f"job {self.id} is {self.state.value}: it cannot become {state.value}")
         self.state = state
@@ -121,30 +122,33 @@ class Job:
         return self.walltime_s * self.res
 
 
-def bounded_slowdown(wait_s: float, duration_s: float) -> float:
-    """Bounded slowdown (Eq. 4 / 3.26): with the walltime to order jobs, the run time to report."""
-    return max((wait_s + duration_s) / max(duration_s, SLOWDOWN_FLOOR_S), 1.0)
+def bounded_slowdown(wait_s: FloatArray | float, duration_s: FloatArray | float) -> FloatArray:
+    """Bounded slowdown (Eq. 4 / 3.26), with the walltime to order jobs or the run time to report."""
+    slowdown: FloatArray = np.maximum((wait_s + duration_s) / np.maximum(duration_s, SLOWDOWN_FLOOR_S), 1.0)
+    return slowdown
 
 
 _GONE = np.iinfo(np.int64).max
-"""Hosts "asked for" by a place whose job has left: it never fits."""
+"""Number of hosts "requested" at an empty place: never available."""
+_NO_JOB: Final = Job(JobRequest("", 0.0, 0))
+"""The job at an empty place."""
 
 
 class JobQueue:
     """Waiting jobs by order of arrival.
 
-    A job keeps its place until the queue is compacted, which happens when most places are empty:
-    adding, removing and finding the first job take constant time on average.
+    A job keeps its place until the queue is compacted, when most places are empty. Adding, removing and
+    finding the first job take amortized constant time.
     """
 
     def __init__(self) -> None:
         """Start empty."""
-        self._jobs: list[Job | None] = []
+        self._jobs: list[Job] = []
         self._res = np.empty(64, dtype=np.int64)
         self._walltime_s = np.empty(64, dtype=np.float64)
         self._subtime_s = np.empty(64, dtype=np.float64)
         self._seen = self._read_only()
-        """The three arrays as others see them."""
+        """Read-only views of the three arrays."""
         self._head = 0
         self._count = 0
 
@@ -157,7 +161,7 @@ class JobQueue:
     def __iter__(self) -> Iterator[Job]:
         for place in range(self._head, len(self._jobs)):
             job = self._jobs[place]
-            if job is not None:
+            if job is not _NO_JOB:
                 yield job
 
     @property
@@ -181,7 +185,7 @@ class JobQueue:
         job.place = place
 
     def check_holds(self, job: Job) -> None:
-        """Raise PolicyError unless this very job waits here: not a copy, nor one that has left."""
+        """Raise PolicyError unless exactly this job is in the queue: not a copy, not one that has left."""
         place = job.place
         if not (type(place) is int and 0 <= place < len(self._jobs) and self._jobs[place] is job):
             raise PolicyError(f"job {job.id} is not in the queue: was it copied, or made by the policy?")
@@ -189,7 +193,7 @@ class JobQueue:
     def remove(self, job: Job) -> None:
         """Take a job out."""
         jobs = self._jobs
-        jobs[job.place] = None
+        jobs[job.place] = _NO_JOB
         self._res[job.place] = _GONE
         job.place = -1
         self._count -= 1
@@ -197,30 +201,27 @@ class JobQueue:
             jobs.clear()
             self._head = 0
             return
-        while jobs[self._head] is None:
+        while jobs[self._head] is _NO_JOB:
             self._head += 1
         if len(jobs) > 64 and 2 * self._count < len(jobs):
             self._compact()
 
     def _compact(self) -> None:
         places = np.flatnonzero(self._res[: len(self._jobs)] != _GONE)
-        for array in (self._res, self._walltime_s, self._subtime_s):
-            array[: len(places)] = array[places]
-        self._jobs = [job for job in self._jobs if job is not None]
+        for column in (self._res, self._walltime_s, self._subtime_s):
+            column[: len(places)] = column[places]
+        self._jobs = [job for job in self._jobs if job is not _NO_JOB]
         for place, job in enumerate(self._jobs):
-            assert job is not None
             job.place = place
         self._head = 0
 
     def at(self, place: int) -> Job:
         """Return the job at a place of the arrays."""
-        job = self._jobs[self._head + place]
-        assert job is not None
-        return job
+        return self._jobs[self._head + place]
 
     @property
     def res(self) -> IntArray:
-        """Hosts asked for, by place; an empty place asks for more than any platform has."""
+        """Hosts requested, by place; an empty place requests more than any platform has."""
         return self._seen[0][self._head : len(self._jobs)]
 
     @property
@@ -236,3 +237,88 @@ class JobQueue:
     def places(self) -> IndexArray:
         """Return the places that hold a job, in order of arrival."""
         return np.flatnonzero(self.res != _GONE)
+
+
+_COLUMNS = {"subtime_s": "d", "start_s": "d", "end_s": "d", "walltime_s": "d", "energy_j": "d", "res": "q"}
+"""Type codes of the columns of `Outcomes`, by the jobs' attributes."""
+_STATES = list(JobState)
+_CODES = {state: code for code, state in enumerate(_STATES)}
+
+
+class Outcomes:
+    """One row per job that has left the system."""
+
+    def __init__(self) -> None:
+        """No rows yet."""
+        self.ids: list[str] = []
+        self._columns = {name: array(code) for name, code in _COLUMNS.items()}
+        self._state = array("b")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add(self, job: Job) -> None:
+        """Add a job whose state is final."""
+        self.ids.append(job.id)
+        for name, column in self._columns.items():
+            column.append(getattr(job, name))
+        self._state.append(_CODES[job.state])
+
+    def counts(self) -> dict[str, int]:
+        """Count the outcomes by name, including those with no jobs."""
+        counter = Counter(self._state)
+        return {
+            state.value: counter[code]
+            for code, state in enumerate(_STATES)
+            if state not in (JobState.WAITING, JobState.RUNNING)
+        }
+
+    def energy_j(
+        self, *states: JobState, until_s: float = math.inf, running_j: Mapping[str, float] | None = None
+    ) -> float:
+        """Energy up to ``until_s`` of the jobs that ended in one of ``states``, if it was counted, J.
+
+        ``running_j`` is the energy spent by each job running at ``until_s``.
+        """
+        chosen = np.isin(np.array(self._state), [_CODES[state] for state in states])
+        chosen &= np.array(self._columns["start_s"]) < until_s  # false for those that never started
+        spent_j, known_j = np.array(self._columns["energy_j"]), running_j or {}
+        for row in np.flatnonzero(chosen).tolist():
+            spent_j[row] = known_j.get(self.ids[row], spent_j[row])
+        return float(np.nansum(spent_j[chosen]))
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns as arrays; times in s, NaN for a job that never started."""
+        return {
+            **{name: np.array(column) for name, column in self._columns.items()},
+            "state": np.array([state.value for state in _STATES])[np.array(self._state, dtype=np.intp)],
+        }
+
+    def median_run_share(self) -> float | None:
+        """Median of run time over walltime of the finished jobs; None if there are none."""
+        columns = self.columns()
+        chosen = (columns["state"] == JobState.FINISHED.value) & np.isfinite(columns["walltime_s"])
+        run_s = (columns["end_s"] - columns["start_s"])[chosen]
+        return float(np.median(run_s / columns["walltime_s"][chosen])) if len(run_s) else None
+
+    def metrics(self, *, until_s: float = math.inf) -> dict[str, float | int | None]:
+        """Mean and quantiles of waiting time and bounded slowdown, over the jobs that started.
+
+        ``host_seconds`` counts use up to ``until_s``, the end of the last window.
+        """
+        columns = self.columns()
+        started = np.isfinite(columns["start_s"]) & np.isfinite(columns["end_s"])
+        wait_s = (columns["start_s"] - columns["subtime_s"])[started]
+        run_s = (columns["end_s"] - columns["start_s"])[started]
+        used_s = np.minimum(columns["end_s"], until_s)[started] - columns["start_s"][started]
+        slowdown = bounded_slowdown(wait_s, run_s)
+        result: dict[str, float | int | None] = {
+            "started": int(started.sum()),
+            "host_seconds": float((used_s * columns["res"][started]).sum()),
+        }
+        for name, values in (("waiting_s", wait_s), ("bounded_slowdown", slowdown)):
+            result[f"{name}_mean"] = float(values.mean()) if len(values) else None
+            for quantile in (50, 95, 100):
+                key = f"{name}_max" if quantile == 100 else f"{name}_p{quantile}"
+                result[key] = float(np.percentile(values, quantile)) if len(values) else None
+        return result

@@ -1,7 +1,8 @@
 """Servers: P-states, speeds, powers, sleep states and transitions.
 
-A *server* is one Batsim host. Servers of one kind share a `ServerKind`; a `Platform` is the kinds and
-an array that tells each host's kind, so that ten thousand servers cost a few arrays.
+A *server* is one Batsim host. Servers of one kind share a `ServerKind`; a `Platform` is a list of kinds
+and an array with each host's kind, so ten thousand servers take a few arrays. `platform_of` reads a
+platform from the host properties in SIMULATION_BEGINS.
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from beasy_sched.arrays import IndexArray
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_PSTATES
+from beasy_sched.model.events import Resource, SimulationBegins
 from beasy_sched.model.hosts import read_only
 
 SPEEDS_PROPERTY = "speed_per_state"
-"""Host property that carries the speeds (flops/s, comma separated): Batsim sends properties only."""
+"""Host property with the speeds (flops/s, comma separated), since Batsim sends only properties."""
 POWERS_PROPERTY = "wattage_per_state"
 """Host property with the powers of each P-state, W; the name that Batsim 4.2 reads."""
 OLD_POWERS_PROPERTY = "watt_per_state"
-"""Its name in Batsim 4.0 and before; Batsim 4.2 passes it on, but meters 0 W."""
+"""Its name up to Batsim 4.0; Batsim 4.2 passes it on but meters 0 W."""
 OFF_PROPERTY, OLD_OFF_PROPERTY = "wattage_off", "watt_off"
-"""Host property with the power of a host that is off, W; and its name in Batsim 4.0 and before."""
+"""Host property with the power of a host that is off, W, and its name up to Batsim 4.0."""
 
 START_PROPERTY = "initial_pstate"
 """Host property with the P-state in which a host starts: Batsim does not send the ``pstate`` of its file."""
@@ -39,10 +43,15 @@ class SleepState:
     on_pstate: int
     """P-state held while switching on."""
 
+    @property
+    def pstates(self) -> tuple[int, int, int]:
+        """All three."""
+        return self.pstate, self.off_pstate, self.on_pstate
+
 
 @dataclass(frozen=True)
 class ServerKind:
-    """What the servers of one kind can do; every tuple has one entry a P-state.
+    """What servers of one kind can do; every tuple has one entry per P-state.
 
     P-states are numbered as in the platform file: computing states first or not, sleeping and
     transition states among them. A transition P-state's speed encodes its duration: 1 flop is run.
@@ -50,9 +59,9 @@ class ServerKind:
 
     name: str
     speeds_flops: tuple[float, ...]
-    """Speed of one core, flops/s. Empty where the platform's speeds are not known."""
+    """Speed of one core, flops/s. Empty if not known."""
     idle_w: tuple[float, ...] = ()
-    """Power when idle. Empty where no powers are known."""
+    """Power when idle, W. Empty if powers are not known."""
     epsilon_w: tuple[float, ...] = ()
     """Power at the least load above zero (SimGrid's Epsilon)."""
     full_w: tuple[float, ...] = ()
@@ -62,16 +71,19 @@ class ServerKind:
 
     @cached_property
     def pstates(self) -> int:
-        """Number of P-states of every sort; those named where neither speeds nor powers are known."""
+        """Number of all P-states; the highest one named if neither speeds nor powers are known."""
         known = max(len(self.speeds_flops), len(self.idle_w))
-        named = [p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)]
-        return known or max(named, default=0) + 1
+        return known or max(self._not_computing, default=0) + 1
+
+    @cached_property
+    def _not_computing(self) -> list[int]:
+        """The P-states of sleep and transition."""
+        return [pstate for sleep in self.sleeps for pstate in sleep.pstates]
 
     @cached_property
     def computing(self) -> tuple[int, ...]:
         """The P-states in which jobs run, as numbered in the platform file."""
-        other = {p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)}
-        return tuple(p for p in range(self.pstates) if p not in other)
+        return tuple(p for p in range(self.pstates) if p not in self._not_computing)
 
     @cached_property
     def asleep_in(self) -> frozenset[int]:
@@ -85,7 +97,7 @@ class ServerKind:
 
     @cached_property
     def fastest(self) -> int:
-        """The computing P-state of highest speed (the first one where speeds are not known)."""
+        """The computing P-state with the highest speed (the first one if speeds are not known)."""
         if not self.speeds_flops:
             return self.computing[0]
         return max(self.computing, key=lambda p: (self.speeds_flops[p], -p))
@@ -108,7 +120,7 @@ class ServerKind:
     def from_properties(cls, name: str, properties: Mapping[str, str]) -> ServerKind:
         """Read the kind from a Batsim host's properties.
 
-        Raises ConfigError when a property is there but cannot be read or does not fit the others.
+        Raises ConfigError if a property cannot be read or does not fit the others.
         """
         try:
             idle, epsilon, full = host_powers(properties)
@@ -126,20 +138,19 @@ class ServerKind:
         return kind
 
     def check(self) -> None:
-        """Raise ConfigError where the P-states of the speeds, powers and sleep states do not fit together."""
+        """Raise ConfigError if the P-states of speeds, powers and sleep states do not match."""
         speeds, powers = len(self.speeds_flops), len(self.idle_w)
         if speeds and powers and speeds != powers:
             raise ConfigError(
-                f"{speeds} speeds but {powers} entries in {POWERS_PROPERTY}: expected one a P-state"
+                f"{speeds} speeds but {powers} entries in {POWERS_PROPERTY}: expected one per P-state"
             )
-        named = [p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)]
-        known = max(speeds, powers)
+        named, known = self._not_computing, max(speeds, powers)
         too_many = max(known, *(p + 1 for p in named), 0) > MOST_PSTATES
         if (not known and (too_many or min(named, default=0) < 0)) or known > MOST_PSTATES:
             raise ConfigError(f"P-states are numbered 0 to {MOST_PSTATES - 1} at most")
         if known and not all(0 <= pstate < known for pstate in named):
             raise ConfigError(f"sleep_pstates names P-states {named}, but there are only 0 to {known - 1}")
-        if any(len({s.pstate, s.off_pstate, s.on_pstate}) < 3 for s in self.sleeps):
+        if any(len(set(sleep.pstates)) < 3 for sleep in self.sleeps):
             raise ConfigError(
                 "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
             )
@@ -148,13 +159,12 @@ class ServerKind:
         if speeds and min(self.speeds_flops[p] for p in range(speeds) if p not in self.asleep_in) <= 0:
             raise ConfigError("the speeds of computing and transition P-states must be above 0")
         if max(self.off_duration_s(), self.on_duration_s()) > LATEST_S:
-            raise ConfigError("the speeds of transition P-states make transitions last for ever")
+            raise ConfigError("the speeds of transition P-states make transitions last forever")
 
     @property
     def none_computes(self) -> str:
-        """What is wrong with a kind all of whose P-states are for sleeping."""
-        all_of_them = f"sleep_pstates names all that there are, 0 to {self.pstates - 1}"
-        return f"no P-state is left for computing: {all_of_them}"
+        """The error message for a kind without a computing P-state."""
+        return f"no P-state is left for computing: sleep_pstates names all of them, 0 to {self.pstates - 1}"
 
 
 @dataclass(frozen=True)
@@ -165,15 +175,18 @@ class Platform:
     kind_of: IndexArray
     """Index into ``kinds`` for each host."""
     names: tuple[str, ...]
-    """Host names, sorted as text: Batsim numbers hosts so."""
-    initial_pstates: IndexArray | None = None
+    """Host names, sorted as text: the order in which Batsim numbers hosts."""
+    initial_pstates: IndexArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    """The P-state in which each host starts; 0 for all if omitted."""
     properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
     zone_properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        initial = self.initial_pstates
+        if not len(initial):
+            initial = np.zeros(self.size, dtype=np.intp)
         object.__setattr__(self, "kind_of", read_only(self.kind_of))
-        if self.initial_pstates is not None:
-            object.__setattr__(self, "initial_pstates", read_only(self.initial_pstates))
+        object.__setattr__(self, "initial_pstates", read_only(initial))
 
     @property
     def size(self) -> int:
@@ -181,11 +194,12 @@ class Platform:
         return len(self.names)
 
     def telling_start(self) -> Platform:
-        """Return the platform with `START_PROPERTY` on each host where it is not a computing P-state 0.
+        """Return the platform with `START_PROPERTY` set on each host that does not start in a computing
+        P-state 0.
 
-        A scheduler is told of properties only. One that is there already is made to fit.
+        Schedulers see only properties. An existing property is corrected.
         """
-        if self.initial_pstates is None or not self.properties:
+        if not self.properties:
             return self
         from_zero = [0 in kind.computing for kind in self.kinds]
         rows = zip(self.properties, self.kind_of.tolist(), self.initial_pstates.tolist(), strict=True)
@@ -203,22 +217,98 @@ class Platform:
 
     @cached_property
     def has_speeds(self) -> bool:
-        """Whether every kind's speeds are known."""
+        """Whether the speeds of every kind are known."""
         return all(k.speeds_flops for k in self.kinds)
 
     @cached_property
     def has_powers(self) -> bool:
-        """Whether every kind's powers are known."""
+        """Whether the powers of every kind are known."""
         return all(k.idle_w for k in self.kinds)
 
 
+def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Platform:
+    """Describe the simulator's hosts, by their properties or, by name, from ``known``.
+
+    The P-state in which each starts also comes from ``known``, or from the property `START_PROPERTY`.
+
+    Raises PeerError for host ids that are not 0, 1, 2, ..., and ConfigError for a host that ``known``
+    does not have or for properties that cannot be read.
+    """
+    resources = sorted(begins.resources, key=lambda resource: resource.id)
+    if [resource.id for resource in resources] != list(range(len(resources))):
+        raise PeerError("the hosts of SIMULATION_BEGINS are not numbered 0, 1, 2, ...")
+    names = tuple(resource.name for resource in resources)
+    if known is not None:
+        return _by_name(names, known)
+    row_of: dict[tuple[str, ...], int] = {}
+    kinds: list[ServerKind] = []
+    kind_of = np.empty(len(resources), dtype=np.intp)
+    for resource in resources:
+        key = tuple(resource.properties.get(name, "") for name in _KIND_PROPERTIES)
+        row = row_of.setdefault(key, len(kinds))
+        if row == len(kinds):
+            kinds.append(ServerKind.from_properties(resource.name, resource.properties))
+        kind_of[resource.id] = row
+    initial = [_initial_pstate(resource, kinds[kind_of[resource.id]]) for resource in resources]
+    return Platform(tuple(kinds), kind_of, names, np.array(initial, dtype=np.intp))
+
+
+_KIND_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, "sleep_pstates", SPEEDS_PROPERTY)
+
+
+def _by_name(names: tuple[str, ...], known: Platform) -> Platform:
+    at = {name: index for index, name in enumerate(known.names)}
+    missing = [name for name in names if name not in at]
+    if missing:
+        raise ConfigError(
+            f"the platform file does not contain the simulator's host {missing[0]!r}"
+            f" ({len(missing)} of {len(names)} hosts are missing): is it the file that Batsim uses?"
+        )
+    rows = np.array([at[name] for name in names], dtype=np.intp)
+    return Platform(known.kinds, known.kind_of[rows], names, known.initial_pstates[rows])
+
+
+def _initial_pstate(resource: Resource, kind: ServerKind) -> int:
+    """Return the P-state in which a host starts: the one in its property, or else 0 if that computes.
+
+    If P-state 0 is a sleep or transition state, an idle host is assumed to be in its first computing
+    P-state. Batsim reports all hosts as idle, even those that start asleep.
+    """
+    told = resource.properties.get(START_PROPERTY, "")
+    if told:
+        if not (told.isascii() and told.isdigit() and int(told) < kind.pstates):
+            raise ConfigError(
+                f"host {resource.name!r}: {START_PROPERTY} {told!r} is not one of its P-states, expected 0"
+                f" to {kind.pstates - 1}"
+            )
+        return int(told)
+    if kind.sleep is not None and resource.state == "sleeping":
+        return kind.sleep.pstate
+    return 0 if 0 in kind.computing else kind.computing[0]
+
+
+def start_note(begins: SimulationBegins, platform: Platform) -> str | None:
+    """Return a warning about the first host whose start state had to be guessed, if any."""
+    for resource in sorted(begins.resources, key=lambda resource: resource.id):
+        kind = platform.kind(resource.id)
+        if START_PROPERTY not in resource.properties and 0 not in kind.computing:
+            pstate = int(platform.initial_pstates[resource.id])
+            state = "asleep" if pstate in kind.asleep_in else "on"
+            return (
+                f"the simulator does not say in which P-state its hosts start, and P-state 0 of host"
+                f" {resource.name!r} is not a computing one: assuming that such hosts start {state}, in"
+                f" P-state {pstate}; pass the platform file with -p to be certain"
+            )
+    return None
+
+
 def old_name_note(host: str, properties: Mapping[str, str]) -> str | None:
-    """Tell what Batsim 4.2 makes of a host that has its powers under their older name alone, else None."""
+    """Return a warning about a host whose powers Batsim 4.2 would ignore because of their old name."""
     if properties.get(POWERS_PROPERTY, "").strip() or not properties.get(OLD_POWERS_PROPERTY, "").strip():
         return None
     return (
-        f"host {host!r} has its powers under the name of Batsim 4.0 alone, {OLD_POWERS_PROPERTY}: they are"
-        f" read, but Batsim 4.2 would meter 0 W; add {POWERS_PROPERTY} to such hosts"
+        f"host {host!r} has its powers only under the name used by Batsim 4.0, {OLD_POWERS_PROPERTY}: they"
+        f" are read, but Batsim 4.2 would meter 0 W; add {POWERS_PROPERTY} to such hosts"
     )
 
 
@@ -229,7 +319,7 @@ Powers = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 def host_powers(properties: Mapping[str, str], cores: int = 1) -> Powers:
     """Read a host's powers under either name, ``wattage_per_state`` or the older ``watt_per_state``.
 
-    Where both are there, the newer one counts, and idle and full powers must be the same in both. Raises
+    If both are present, the newer one is used, and idle and full powers must be the same in both. Raises
     ConfigError.
     """
     new, old = properties.get(POWERS_PROPERTY, ""), properties.get(OLD_POWERS_PROPERTY, "")
@@ -248,7 +338,7 @@ def host_powers(properties: Mapping[str, str], cores: int = 1) -> Powers:
 
 
 def parse_wattages(text: str) -> Powers:
-    """Read ``wattage_per_state``: ``idle:full`` or ``idle:epsilon:full`` a P-state, in W.
+    """Read ``wattage_per_state``: ``idle:full`` or ``idle:epsilon:full`` per P-state, in W.
 
     Returns the idle, epsilon and full powers. With two values, epsilon is the idle power (SimGrid's
     host_energy plugin). Raises ConfigError.
@@ -261,10 +351,10 @@ def parse_wattages(text: str) -> Powers:
 
 
 def _old_powers(text: str, cores: int) -> Powers:
-    """Read ``watt_per_state``: ``idle:full`` or ``idle:one core:full`` a P-state, in W.
+    """Read ``watt_per_state``: ``idle:full`` or ``idle:one core:full`` per P-state, in W.
 
-    Epsilon is what the SimGrid that knew both names (before 3.28) made of it: on one core any load draws
-    the full power; on more, the line from all cores to one goes on to no load.
+    Epsilon is computed as in SimGrid before 3.28, which supported both names: with one core, any load draws
+    full power; with more, the line from all cores to one core is extended to no load.
     """
     rows = []
     for watts in _watts(OLD_POWERS_PROPERTY, text, "idle:one_core:full"):
@@ -300,7 +390,7 @@ def _columns(rows: list[tuple[float, float, float]]) -> Powers:
 
 
 def parse_sleep_states(text: str) -> tuple[SleepState, ...]:
-    """Read ``sleep_pstates``: ``sleep:off:on`` triples, the order of Batsim's code. Raises ConfigError."""
+    """Read ``sleep_pstates``: ``sleep:off:on`` triples, in the order of Batsim's code. Raises ConfigError."""
     states = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
         try:

@@ -12,8 +12,8 @@ from beasy_sched._version import __version__
 from beasy_sched.engine import Session
 from beasy_sched.engine.power import PowerSide
 from beasy_sched.errors import BeasyError, Failures, PolicyError
+from beasy_sched.model.cluster import USES
 from beasy_sched.model.jobs import JobState
-from beasy_sched.model.power import USES
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
@@ -50,12 +50,12 @@ def summarize(
             "power_actions": settings.power_actions,
         },
         "end_s": session.now if np.isfinite(session.now) else None,
-        "hosts": session.cluster.size if session.cluster else None,
+        "hosts": session.cluster.size if session.begun else None,
         "jobs": {
             "submitted": session.submitted,
             **{name.replace(" ", "_"): count for name, count in counts.items()},
-            "still_waiting": len(session.cluster.queue) if session.cluster else 0,
-            "still_running": len(session.cluster.running) if session.cluster else 0,
+            "still_waiting": len(session.cluster.queue),
+            "still_running": len(session.cluster.running),
         },
         "killed_as_in_paper": sum(counts[state.value] for state in _LOST),
         "windows": [*session.windows],
@@ -160,7 +160,7 @@ def _power_warnings(power: PowerSide) -> list[str]:
 def _quality_part(session: Session) -> dict[str, Any]:
     end_s = session.now if session.power is None else min(session.now, session.power.end_s)
     quality: dict[str, Any] = {**session.outcomes.metrics(until_s=end_s), "utilization": None}
-    if session.cluster is not None:
+    if session.begun:
         offered = session.cluster.size * end_s
         quality["utilization"] = quality["host_seconds"] / offered if offered > 0 else None
         quality["server_switches"] = session.commander.switches
@@ -225,7 +225,6 @@ def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
         session.outcomes.energy_j(*states, until_s=settled.time_s, running_j=settled.running_j)
         for states in (_DONE, tuple(set(JobState) - set(_DONE)))
     )
-    assert session.cluster is not None
     others_j += sum(settled.running_j.get(job_id, 0.0) for job_id in session.cluster.running)
     switching_j = by_use["switching off"] + by_use["switching on"]
     parts_j = {

@@ -20,8 +20,8 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,11 @@ from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.engine.actions import NO_FACTS, Action, Facts, Postpone, SetPState, Start
-from beasy_sched.engine.policy import Options, Policy
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import Options, Policy, View
+from beasy_sched.model.cluster import ASLEEP
 from beasy_sched.model.hosts import HostIds, HostSet
-from beasy_sched.model.jobs import SLOWDOWN_FLOOR_S, Job, JobQueue, bounded_slowdown
+from beasy_sched.model.jobs import Job, JobQueue, bounded_slowdown
 from beasy_sched.model.platform import ServerKind
-from beasy_sched.model.power import ASLEEP
 from beasy_sched.units import TIME_TOLERANCE_S
 
 Places = npt.NDArray[np.intp]
@@ -65,8 +64,7 @@ def slowdown(queue: JobQueue, places: Places, now: float) -> FloatArray:
     endless = np.isinf(walltime_s)
     duration_s = np.where(endless, 1.0, walltime_s)
     wait_s = now - queue.subtime_s[places]
-    slowdowns = np.maximum((wait_s + duration_s) / np.maximum(duration_s, SLOWDOWN_FLOOR_S), 1.0)
-    return np.where(endless, 1.0, slowdowns)
+    return np.where(endless, 1.0, bounded_slowdown(wait_s, duration_s))
 
 
 def one_by_one(order: Order, queue: JobQueue, places: Places, now: float) -> Iterator[int]:
@@ -116,7 +114,7 @@ def head_facts(view: View, job: Job, free: int, order: Order) -> FactDict:
     facts: FactDict = {"hosts_free": free, "waited_s": wait_s}
     finite = math.isfinite(job.walltime_s)
     if order is largest_slowdown:
-        facts["slowdown"] = bounded_slowdown(wait_s, job.walltime_s) if finite else 1.0
+        facts["slowdown"] = float(bounded_slowdown(wait_s, job.walltime_s)) if finite else 1.0
     elif order is smallest_size and finite:
         facts["size_host_s"] = job.size
     return facts

@@ -23,10 +23,10 @@ import numpy.typing as npt
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import server_step_energy_j
 from beasy_sched.engine.actions import Action, Compensate
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import View
+from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.beasy.compensation import compensation_j
 from beasy_sched.policies.follow_plan import FollowPlan
 from beasy_sched.policies.working_plan import WorkingPlan
@@ -350,7 +350,6 @@ class EnvelopePolicy(FollowPlan):
         comp_j = compensation_j(plan.battery, diff_j)
         busy_until_s = np.zeros(view.platform.size)
         for end_s, _, job in view.ends:
-            assert job.hosts is not None
             busy_until_s[job.hosts.ids] = end_s
         steps = self.order(np.arange(step, end_step), comp_j > 0)
         left_j, steps_changed = self._refit.spread(steps, comp_j, busy_until_s)

@@ -13,11 +13,10 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, StateArray
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState, Start
-from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import Policy, View
+from beasy_sched.model.cluster import SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.model.power import SWITCHING_ON
 from beasy_sched.policies.easy import EasyPass, FactDict, Reservation, largest_slowdown, smallest_size
 from beasy_sched.policies.working_plan import WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -130,7 +129,6 @@ class PlannedEasyPass(EasyPass):
         switching_on = state == SWITCHING_ON
         ready_s = np.where(switching_on, view.state_since_s + power.on_s[kinds], ready_s)
         for end_s, _, job in view.ends:
-            assert job.hosts is not None
             ready_s[job.hosts.ids] = max(end_s, view.now)
         for action in self.actions:
             if isinstance(action, Start):
@@ -170,7 +168,7 @@ class FollowPlan(Policy):
         actions: list[Action] = [
             Kill(job, "its server is planned to sleep", _kill_facts(view, job, to_sleep))
             for job in view.running.values()
-            if job.hosts is not None and to_sleep[job.hosts.ids].any()
+            if to_sleep[job.hosts.ids].any()
         ]
         pending = np.where(on, view.sleep_wished(), view.waking_wished())
         differs = (view.pstate != planned) | (self._asked != planned) | pending
@@ -188,7 +186,6 @@ class FollowPlan(Policy):
 
 def _kill_facts(view: View, job: Job, to_sleep: BoolArray) -> Facts:
     """How many of a job's hosts are to sleep, and how long it might have run on."""
-    assert job.hosts is not None
     facts: dict[str, float | int | str] = {"hosts_to_sleep": int(np.count_nonzero(to_sleep[job.hosts.ids]))}
     if np.isfinite(job.expected_end_s):
         facts["walltime_left_s"] = job.expected_end_s - view.now

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, Facts
-from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import Policy, View
+from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.policies.easy import (
     EasyPass,
     FactDict,

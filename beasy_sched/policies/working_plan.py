@@ -12,9 +12,9 @@ from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import server_plan_energy_j, server_step_energy_j, sleep_pstates
 from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
 

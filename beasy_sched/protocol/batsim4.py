@@ -1,21 +1,15 @@
-"""Batsim 4 (JSON over ZeroMQ): bytes to typed messages and back. Only this package knows its words.
+"""Batsim 4 (JSON over ZeroMQ): bytes to typed messages and back. Only this module uses its field names.
 
-Batsim's side speaks with `encode_message` and `decode_reply`, the scheduler's with `decode_message`
-and `encode_reply`. Unknown event types and fields are kept and named, never a crash; a malformed
-message is a ProtocolError that names the place.
-
-Fields that are text on Batsim 4's wire and something better inside.
-
-Batsim 4's decisions: what the scheduler answers, written and read.
-
-Batsim 4's events: what the simulator tells the scheduler, read and written.
+The simulator's side uses `encode_message` and `decode_reply`, the scheduler's `decode_message` and
+`encode_reply`. Unknown event types and fields are kept and reported; a malformed message raises a
+ProtocolError that names the place.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -26,235 +20,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import Unknown, convert_at, decode_envelope, dump, fault, reader
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
-
-
-def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
-    """Read ``"0-3 5"``; with ``some``, an empty set is an error. Raises ProtocolError."""
-    try:
-        hosts = HostSet.parse(text)
-    except ValueError as error:
-        raise fault(path, str(error)) from None
-    if some and not len(hosts):
-        raise fault(path, "no hosts are named: expected intervals such as '0-3 5'")
-    return hosts
-
-
-def add_hosts(count: int, hosts: HostSet, path: str) -> int:
-    """Add a set's size to that of the message's other sets. Raises ProtocolError for too many in all."""
-    count += len(hosts)
-    if count > MOST_HOSTS_NAMED:
-        raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in all")
-    return count
-
-
-def read_pstate(text: str, path: str) -> int:
-    """Read a P-state number, which Batsim sends as a text. Raises ProtocolError."""
-    if not _INTEGER.fullmatch(text):
-        raise fault(path, f"should be a string corresponding to an integer (got {text!r})")
-    return int(text)
-
-
-# --- writing (the scheduler's side) ---
-
-
-def encode_reply(reply: d.Reply) -> bytes:
-    """Write a reply to Batsim."""
-    events = [_DECISION_WRITERS[type(decision)](decision) for decision in reply.decisions]
-    return msgspec.json.encode({"now": reply.now, "events": events})
-
-
-def _event(kind: str, decision: d.Decision, data: dict[str, Any]) -> dict[str, Any]:
-    return {"timestamp": decision.timestamp, "type": kind, "data": data}
-
-
-def _write_execute(x: d.ExecuteJob) -> dict[str, Any]:
-    data: dict[str, Any] = {"job_id": x.job_id, "alloc": str(x.alloc)}
-    if x.mapping is not None:
-        data["mapping"] = x.mapping
-    return _event("EXECUTE_JOB", x, data)
-
-
-def _write_register_profile(x: d.RegisterProfile) -> dict[str, Any]:
-    return _event(
-        "REGISTER_PROFILE",
-        x,
-        {"workload_name": x.workload_name, "profile_name": x.profile_name, "profile": x.profile},
-    )
-
-
-_DECISION_WRITERS: dict[type[d.Decision], Callable[[Any], dict[str, Any]]] = {
-    d.ExecuteJob: _write_execute,
-    d.RejectJob: lambda x: _event("REJECT_JOB", x, {"job_id": x.job_id}),
-    d.KillJobs: lambda x: _event("KILL_JOB", x, {"job_ids": list(x.job_ids)}),
-    d.SetResourceState: lambda x: _event(
-        "SET_RESOURCE_STATE", x, {"resources": str(x.resources), "state": str(x.state)}
-    ),
-    d.CallMeLater: lambda x: _event("CALL_ME_LATER", x, {"timestamp": x.at}),
-    d.QueryEnergy: lambda x: _event("QUERY", x, {"requests": {"consumed_energy": {}}}),
-    d.SetJobMetadata: lambda x: _event("SET_JOB_METADATA", x, {"job_id": x.job_id, "metadata": x.metadata}),
-    d.RegisterProfile: _write_register_profile,
-    d.RegisterJob: lambda x: _event("REGISTER_JOB", x, {"job_id": x.job_id, "job": x.job}),
-    d.FinishRegistration: lambda x: _event("NOTIFY", x, {"type": "registration_finished"}),
-    d.ContinueRegistration: lambda x: _event("NOTIFY", x, {"type": "continue_registration"}),
-    d.ChangeJobState: lambda x: _event("CHANGE_JOB_STATE", x, {"job_id": x.job_id, "job_state": x.job_state}),
-}
-
-
-# --- reading (the simulator's side) ---
-
-
-class _Execute(Struct):
-    job_id: str
-    alloc: str
-    mapping: dict[str, str] | None = None
-
-
-class _JobId(Struct):
-    job_id: str
-
-
-class _JobIds(Struct):
-    job_ids: list[str]
-
-
-class _SetState(Struct):
-    resources: str
-    state: str
-
-
-class _Call(Struct):
-    timestamp: float
-
-
-class _Query(Struct):
-    requests: dict[str, Any]
-
-
-class _Metadata(Struct):
-    job_id: str
-    metadata: str
-
-
-class _RegisterProfile(Struct):
-    workload_name: str
-    profile_name: str
-    profile: dict[str, Any]
-
-
-class _RegisterJob(Struct):
-    job_id: str
-    job: dict[str, Any]
-
-
-class _NotifyKind(Struct):
-    type: str
-
-
-class _ChangeJobState(Struct):
-    job_id: str
-    job_state: str
-
-
-_execute = reader(_Execute)
-_job_id = reader(_JobId)
-_job_ids = reader(_JobIds)
-_set_state = reader(_SetState)
-_call = reader(_Call)
-_query = reader(_Query)
-_metadata = reader(_Metadata)
-_register_profile = reader(_RegisterProfile)
-_register_job = reader(_RegisterJob)
-_notify = reader(_NotifyKind)
-_change_job_state = reader(_ChangeJobState)
-
-
-def decode_reply(raw: bytes) -> d.Reply:
-    """Read a scheduler's reply, as strictly as Batsim does. Raises ProtocolError."""
-    envelope = decode_envelope(raw, [])
-    decisions: list[d.Decision] = []
-    hosts = 0
-    for index, event in enumerate(envelope.events):
-        path = f"$.events[{index}]"
-        read = _DECISION_READERS.get(event.type)
-        if read is None:
-            raise fault(f"{path}.type", f"event {index} has an unknown 'type' value {event.type!r}")
-        if event.timestamp > envelope.now:
-            raise fault(
-                f"{path}.timestamp",
-                f"timestamp {event.timestamp:g} of event {index} should be lower than or equal to"
-                f" now={envelope.now:g}",
-            )
-        decision = read(event.timestamp, event.data, f"{path}.data")
-        decisions.append(decision)
-        if type(decision) is d.ExecuteJob:
-            hosts = add_hosts(hosts, decision.alloc, path)
-        elif type(decision) is d.SetResourceState:
-            hosts = add_hosts(hosts, decision.resources, path)
-    return d.Reply(envelope.now, decisions)
-
-
-def _read_execute(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = _execute(data, path, [])
-    return d.ExecuteJob(timestamp, raw.job_id, read_hosts(raw.alloc, f"{path}.alloc", some=True), raw.mapping)
-
-
-def _read_set_state(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = _set_state(data, path, [])
-    hosts = read_hosts(raw.resources, f"{path}.resources", some=True)
-    return d.SetResourceState(timestamp, hosts, read_pstate(raw.state, f"{path}.state"))
-
-
-def _read_query(timestamp: float, data: Any, path: str) -> d.Decision:
-    for request in _query(data, path, []).requests:
-        if request != "consumed_energy":
-            raise fault(f"{path}.requests", f"Unknown QUERY {request!r}")
-    return d.QueryEnergy(timestamp)
-
-
-def _read_scheduler_notify(timestamp: float, data: Any, path: str) -> d.Decision:
-    kind = _notify(data, path, []).type
-    if kind in ("registration_finished", "submission_finished"):
-        return d.FinishRegistration(timestamp)
-    if kind in ("continue_registration", "continue_submission"):
-        return d.ContinueRegistration(timestamp)
-    raise fault(f"{path}.type", f"unknown NOTIFY {kind!r} from the scheduler")
-
-
-def _read_register_profile(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = _register_profile(data, path, [])
-    return d.RegisterProfile(timestamp, raw.workload_name, raw.profile_name, raw.profile)
-
-
-def _read_register_job(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = _register_job(data, path, [])
-    return d.RegisterJob(timestamp, raw.job_id, raw.job)
-
-
-def _read_metadata(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = _metadata(data, path, [])
-    return d.SetJobMetadata(timestamp, raw.job_id, raw.metadata)
-
-
-def _read_change_job_state(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = _change_job_state(data, path, [])
-    return d.ChangeJobState(timestamp, raw.job_id, raw.job_state)
-
-
-_DECISION_READERS: dict[str, Callable[[float, Any, str], d.Decision]] = {
-    "EXECUTE_JOB": _read_execute,
-    "REJECT_JOB": lambda t, data, path: d.RejectJob(t, _job_id(data, path, []).job_id),
-    "KILL_JOB": lambda t, data, path: d.KillJobs(t, tuple(_job_ids(data, path, []).job_ids)),
-    "SET_RESOURCE_STATE": _read_set_state,
-    "CALL_ME_LATER": lambda t, data, path: d.CallMeLater(t, _call(data, path, []).timestamp),
-    "QUERY": _read_query,
-    "SET_JOB_METADATA": _read_metadata,
-    "REGISTER_PROFILE": _read_register_profile,
-    "REGISTER_JOB": _read_register_job,
-    "NOTIFY": _read_scheduler_notify,
-    "CHANGE_JOB_STATE": _read_change_job_state,
-}
-
+__all__ = ["decode_message", "decode_reply", "encode_message", "encode_reply", "job_object"]
 
 NO_WALLTIME = -1
 
@@ -263,15 +29,34 @@ _LONGEST_TIME_S = 1e300
 """Integers of any length are JSON, but not times."""
 
 
-# --- what each event carries ---
+# --- events: what the simulator tells the scheduler ---
 
 
-class _Resource(Struct):
-    id: int
-    name: str
-    state: str = "idle"
-    properties: dict[str, str] = {}
-    zone_properties: dict[str, str] = {}
+def decode_message(raw: bytes) -> e.Message:
+    """Read a message from Batsim. Raises ProtocolError."""
+    unknown: Unknown = []
+    envelope = decode_envelope(raw, unknown)
+    events: list[e.Event] = []
+    hosts = 0
+    for index, event in enumerate(envelope.events):
+        read = _EVENT_READERS.get(event.type)
+        path = f"$.events[{index}].data"
+        if read is None:
+            events.append(e.UnknownEvent(event.timestamp, shortened(event.type), event.data))
+            continue
+        decoded = read(event.timestamp, event.data, path, unknown)
+        events.append(decoded)
+        if type(decoded) is e.JobCompleted:
+            hosts = add_hosts(hosts, decoded.alloc, path)
+        elif type(decoded) is e.ResourceStateChanged:
+            hosts = add_hosts(hosts, decoded.resources, path)
+    return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
+
+
+def encode_message(message: e.Message) -> bytes:
+    """Write a message as Batsim does: reals with six decimals, no spaces."""
+    events = ",".join(map(_event_text, message.events))
+    return f'{{"now":{message.now:.6f},"events":[{events}]}}'.encode()
 
 
 class _Begins(Struct):
@@ -310,7 +95,7 @@ class _Killed(Struct):
     job_progress: dict[str, Any] = {}
 
 
-class _StateChanged(Struct):
+class _HostStates(Struct):
     resources: str
     state: str
 
@@ -323,39 +108,14 @@ class _Notify(Struct):
     type: str
 
 
-_resource = reader(_Resource)
+_resource = reader(e.Resource)
 _begins = reader(_Begins, ("nb_resources", "nb_compute_resources", "nb_storage_resources"))
 _submitted = reader(_Submitted)
 _completed = reader(_Completed)
 _killed = reader(_Killed)
-_state_changed = reader(_StateChanged)
+_state_changed = reader(_HostStates)
 _answer = reader(_Answer)
-_notify_object = reader(_Notify)
 _JOB_FIELDS = frozenset(_Job.__struct_fields__)
-
-
-# --- reading (the scheduler's side) ---
-
-
-def decode_message(raw: bytes) -> e.Message:
-    """Read a message of Batsim's. Raises ProtocolError."""
-    unknown: Unknown = []
-    envelope = decode_envelope(raw, unknown)
-    events: list[e.Event] = []
-    hosts = 0
-    for index, event in enumerate(envelope.events):
-        read = _EVENT_READERS.get(event.type)
-        path = f"$.events[{index}].data"
-        if read is None:
-            events.append(e.UnknownEvent(event.timestamp, shortened(event.type), event.data))
-            continue
-        decoded = read(event.timestamp, event.data, path, unknown)
-        events.append(decoded)
-        if type(decoded) is e.JobCompleted:
-            hosts = add_hosts(hosts, decoded.alloc, path)
-        elif type(decoded) is e.ResourceStateChanged:
-            hosts = add_hosts(hosts, decoded.resources, path)
-    return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
 
 
 def _read_begins(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
@@ -375,8 +135,7 @@ def _read_begins(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.
 
 
 def _resources(items: list[dict[str, Any]], path: str, unknown: Unknown) -> tuple[e.Resource, ...]:
-    read = (_resource(item, f"{path}[{index}]", unknown) for index, item in enumerate(items))
-    return tuple(e.Resource(raw.id, raw.name, raw.state, raw.properties, raw.zone_properties) for raw in read)
+    return tuple(_resource(item, f"{path}[{index}]", unknown) for index, item in enumerate(items))
 
 
 def _read_submitted(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
@@ -419,8 +178,7 @@ def _read_state_changed(timestamp: float, data: Any, path: str, unknown: Unknown
 
 
 def _read_notify(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
-    kind = _notify_object(data, path, []).type
-    return e.Notify(timestamp, kind, data)
+    return e.Notify(timestamp, convert_at(data, _Notify, path).type, data)
 
 
 def _read_answer(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
@@ -440,22 +198,13 @@ _EVENT_READERS: dict[str, Callable[[float, Any, str, Unknown], e.Event]] = {
 }
 
 
-# --- writing (the simulator's side) ---
-
-
-def encode_message(message: e.Message) -> bytes:
-    """Write a message as Batsim does: reals with six decimals, no spaces."""
-    events = ",".join(map(_event_text, message.events))
-    return f'{{"now":{message.now:.6f},"events":[{events}]}}'.encode()
-
-
 def _event_text(event: e.Event) -> str:
     kind, data = _EVENT_WRITERS[type(event)](event)
     return f'{{"timestamp":{event.timestamp:.6f},"type":{dump(kind)},"data":{dump(data)}}}'
 
 
 def job_object(job: e.JobRequest) -> dict[str, Any]:
-    """Return the job as the JSON object that JOB_SUBMITTED carries."""
+    """Return the job as the JSON object in JOB_SUBMITTED."""
     data: dict[str, Any] = {"id": job.id, "subtime": job.subtime, "res": job.res, "profile": job.profile}
     if job.walltime is not None:
         data["walltime"] = job.walltime
@@ -513,4 +262,164 @@ _EVENT_WRITERS: dict[type[e.Event], Callable[[Any], tuple[str, Any]]] = {
 }
 
 
-__all__ = ["decode_message", "decode_reply", "encode_message", "encode_reply", "job_object"]
+# --- decisions: what the scheduler answers ---
+
+
+def encode_reply(reply: d.Reply) -> bytes:
+    """Write a reply to Batsim."""
+    events = [_DECISION_WRITERS[type(decision)](decision) for decision in reply.decisions]
+    return msgspec.json.encode({"now": reply.now, "events": events})
+
+
+def _event(kind: str, decision: d.Decision, data: dict[str, Any]) -> dict[str, Any]:
+    return {"timestamp": decision.timestamp, "type": kind, "data": data}
+
+
+def _write_execute(x: d.ExecuteJob) -> dict[str, Any]:
+    data: dict[str, Any] = {"job_id": x.job_id, "alloc": str(x.alloc)}
+    if x.mapping is not None:
+        data["mapping"] = x.mapping
+    return _event("EXECUTE_JOB", x, data)
+
+
+def decode_reply(raw: bytes) -> d.Reply:
+    """Read a scheduler's reply, as strictly as Batsim does. Raises ProtocolError."""
+    envelope = decode_envelope(raw, [])
+    decisions: list[d.Decision] = []
+    hosts = 0
+    for index, event in enumerate(envelope.events):
+        path = f"$.events[{index}]"
+        read = _DECISION_READERS.get(event.type)
+        if read is None:
+            raise fault(f"{path}.type", f"event {index} has an unknown 'type' value {event.type!r}")
+        if event.timestamp > envelope.now:
+            raise fault(
+                f"{path}.timestamp",
+                f"timestamp {event.timestamp:g} of event {index} should be lower than or equal to"
+                f" now={envelope.now:g}",
+            )
+        decision = read(event.timestamp, event.data, f"{path}.data")
+        decisions.append(decision)
+        if type(decision) is d.ExecuteJob:
+            hosts = add_hosts(hosts, decision.alloc, path)
+        elif type(decision) is d.SetResourceState:
+            hosts = add_hosts(hosts, decision.resources, path)
+    return d.Reply(envelope.now, decisions)
+
+
+class _Execute(Struct):
+    job_id: str
+    alloc: str
+    mapping: dict[str, str] | None = None
+
+
+class _Call(Struct):
+    timestamp: float
+
+
+class _Query(Struct):
+    requests: dict[str, Any]
+
+
+def _read_execute(timestamp: float, data: Any, path: str) -> d.Decision:
+    raw = convert_at(data, _Execute, path)
+    return d.ExecuteJob(timestamp, raw.job_id, read_hosts(raw.alloc, f"{path}.alloc", some=True), raw.mapping)
+
+
+def _read_set_state(timestamp: float, data: Any, path: str) -> d.Decision:
+    raw = convert_at(data, _HostStates, path)
+    hosts = read_hosts(raw.resources, f"{path}.resources", some=True)
+    return d.SetResourceState(timestamp, hosts, read_pstate(raw.state, f"{path}.state"))
+
+
+def _read_query(timestamp: float, data: Any, path: str) -> d.Decision:
+    for request in convert_at(data, _Query, path).requests:
+        if request != "consumed_energy":
+            raise fault(f"{path}.requests", f"Unknown QUERY {request!r}")
+    return d.QueryEnergy(timestamp)
+
+
+def _read_scheduler_notify(timestamp: float, data: Any, path: str) -> d.Decision:
+    kind = convert_at(data, _Notify, path).type
+    if kind in ("registration_finished", "submission_finished"):
+        return d.FinishRegistration(timestamp)
+    if kind in ("continue_registration", "continue_submission"):
+        return d.ContinueRegistration(timestamp)
+    raise fault(f"{path}.type", f"unknown NOTIFY {kind!r} from the scheduler")
+
+
+D = TypeVar("D", bound=d.Decision)
+
+
+def _plain_writer(name: str, kind: type[D]) -> Callable[[D], dict[str, Any]]:
+    fields = kind.__struct_fields__[1:]  # the timestamp is the event's
+    return lambda x: _event(name, x, {field: getattr(x, field) for field in fields})
+
+
+def _plain_reader(kind: type[D]) -> Callable[[float, Any, str], D]:
+    return lambda timestamp, data, path: convert_at(
+        {**data, "timestamp": timestamp} if isinstance(data, dict) else data, kind, path
+    )
+
+
+_PLAIN: dict[str, type[d.Decision]] = {
+    "REJECT_JOB": d.RejectJob,
+    "KILL_JOB": d.KillJobs,
+    "SET_JOB_METADATA": d.SetJobMetadata,
+    "REGISTER_PROFILE": d.RegisterProfile,
+    "REGISTER_JOB": d.RegisterJob,
+    "CHANGE_JOB_STATE": d.ChangeJobState,
+}
+"""Decisions whose fields are those of the wire."""
+
+_DECISION_WRITERS: dict[type[d.Decision], Callable[[Any], dict[str, Any]]] = {
+    **{kind: _plain_writer(name, kind) for name, kind in _PLAIN.items()},
+    d.ExecuteJob: _write_execute,
+    d.SetResourceState: lambda x: _event(
+        "SET_RESOURCE_STATE", x, {"resources": str(x.resources), "state": str(x.state)}
+    ),
+    d.CallMeLater: lambda x: _event("CALL_ME_LATER", x, {"timestamp": x.at}),
+    d.QueryEnergy: lambda x: _event("QUERY", x, {"requests": {"consumed_energy": {}}}),
+    d.FinishRegistration: lambda x: _event("NOTIFY", x, {"type": "registration_finished"}),
+    d.ContinueRegistration: lambda x: _event("NOTIFY", x, {"type": "continue_registration"}),
+}
+
+_DECISION_READERS: dict[str, Callable[[float, Any, str], d.Decision]] = {
+    **{name: _plain_reader(kind) for name, kind in _PLAIN.items()},
+    "EXECUTE_JOB": _read_execute,
+    "SET_RESOURCE_STATE": _read_set_state,
+    "CALL_ME_LATER": lambda t, data, path: d.CallMeLater(t, convert_at(data, _Call, path).timestamp),
+    "QUERY": _read_query,
+    "NOTIFY": _read_scheduler_notify,
+}
+
+
+# --- fields that are text on the wire ---
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
+
+
+def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
+    """Read ``"0-3 5"``; with ``some``, an empty set is an error. Raises ProtocolError."""
+    try:
+        hosts = HostSet.parse(text)
+    except ValueError as error:
+        raise fault(path, str(error)) from None
+    if some and not len(hosts):
+        raise fault(path, "no hosts are given: expected intervals such as '0-3 5'")
+    return hosts
+
+
+def add_hosts(count: int, hosts: HostSet, path: str) -> int:
+    """Add a set's size to that of the message's other sets. Raises ProtocolError above the limit."""
+    count += len(hosts)
+    if count > MOST_HOSTS_NAMED:
+        raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in total")
+    return count
+
+
+def read_pstate(text: str, path: str) -> int:
+    """Read a P-state number, which Batsim sends as text. Raises ProtocolError."""
+    if not _INTEGER.fullmatch(text):
+        raise fault(path, f"should be a string corresponding to an integer (got {text!r})")
+    return int(text)

@@ -1,8 +1,6 @@
-"""Typed reading of JSON: one decode, then each part converted with the place of any error named.
+"""The wire below any protocol version: JSON and numbers as Batsim reads and writes them, and endpoints.
 
-JSON text as Batsim writes it: every real number with exactly six decimals, integers as they are.
-
-Numbers as Batsim reads and prints them.
+A message is decoded once, then each part converted with the place of any error named.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from beasy_sched.limits import LONGEST_NAME, shortened
 T = TypeVar("T", bound=msgspec.Struct)
 
 Unknown = list[str]
-"""Paths of fields that were not known, gathered while a message is read."""
+"""Paths of unknown fields, collected while a message is read."""
 
 
 class WireEvent(msgspec.Struct):
-    """The envelope that every event and decision shares."""
+    """The envelope of every event and decision."""
 
     timestamp: float
     type: str
@@ -51,7 +49,7 @@ _decode_strictly = msgspec.json.Decoder(_StrictMessage).decode
 
 
 def decode_envelope(raw: bytes, unknown: Unknown) -> WireMessage:
-    """Read the envelope, and append the paths of fields that it does not have to ``unknown``.
+    """Read the envelope, and append the paths of unknown fields to ``unknown``.
 
     Raises ProtocolError with the path of the first fault.
     """
@@ -70,7 +68,7 @@ def _explained(decode: Callable[[bytes], Any], raw: bytes) -> Any:
         text, path = split_path(str(error))
         raise fault(path, text) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = f"not JSON: {error} (it begins with {_beginning(raw)})" if raw else "it is empty"
+        what = f"not JSON: {error} (it starts with {_beginning(raw)})" if raw else "it is empty"
         raise fault("$", what) from None
     except RecursionError:
         raise fault("$", "nested too deeply") from None
@@ -95,7 +93,7 @@ def split_path(error: str) -> tuple[str, str]:
 
 
 def field_path(path: str, name: str) -> str:
-    """Return the path of a field, its name quoted where it is not a plain word."""
+    """Return the path of a field, with its name quoted unless it is a plain identifier."""
     if len(name) <= LONGEST_NAME and name.isidentifier():
         return f"{path}.{name}"
     return f"{path}[{name[:LONGEST_NAME]!r}]"
@@ -114,7 +112,7 @@ def reader(kind: type[T], known: Iterable[str] = ()) -> Callable[[Any, str, Unkn
     """Return a function that turns a decoded object into ``kind``.
 
     The function takes the object, its JSON path, and a list to which it appends the paths of fields
-    that ``kind`` does not have (``known`` names some more that are no surprise).
+    that ``kind`` does not have (except those in ``known``).
     """
     fields: Collection[str] = frozenset(kind.__struct_encode_fields__)
     expected = frozenset(fields).union(known)
@@ -137,9 +135,9 @@ _encode_text = msgspec.json.encode
 
 
 def dump(value: Any) -> str:
-    """Write a JSON value in Batsim's way.
+    """Write a JSON value as Batsim does: reals with six decimals.
 
-    Raises ValueError for NaN and infinities, which JSON cannot carry.
+    Raises ValueError for NaN and infinities, which JSON does not allow.
     """
     if value is True:
         return "true"
@@ -161,7 +159,7 @@ def dump(value: Any) -> str:
 
 
 def rounded(value: Any) -> Any:
-    """Return a JSON value whose reals, at any depth, are what they are after printing."""
+    """Return a JSON value with all reals, at any depth, rounded as when written."""
     if isinstance(value, float):
         return round(value, 6)
     if isinstance(value, dict):
@@ -177,10 +175,10 @@ _SIGNIFICANT_DIGITS = 17
 
 
 def as_batsim_reads(value: float) -> float:
-    """Return what Batsim makes of a number's shortest decimal text.
+    """Return the number that Batsim reads from ``value``'s shortest decimal text.
 
-    Batsim reads JSON by RapidJSON's fast parser, which is not correctly rounded: numbers of 16 digits and
-    more can come out one unit in the last place away.
+    Batsim uses RapidJSON's fast parser, which does not round correctly: numbers with 16 digits or more
+    can be off by one unit in the last place.
     """
     if value.__class__ is not float:
         return float(value)
@@ -199,10 +197,10 @@ def as_batsim_reads(value: float) -> float:
 
 
 def _gather(digits: str, significant: int) -> tuple[float, int]:
-    """Return the number that a row of digits makes, and how many of them were used.
+    """Return the number that the digits form, and how many of them were used.
 
-    ``significant`` is where the count of significant digits starts: the parser does not count the first
-    one if it stands before the point.
+    ``significant`` is the initial count of significant digits: the parser does not count the first one
+    if it is before the decimal point.
     """
     integer = used = 0
     for digit in digits:
@@ -219,3 +217,44 @@ def _gather(digits: str, significant: int) -> tuple[float, int]:
         used += 1
         significant += 1
     return gathered, used
+
+
+# --- ZeroMQ endpoints, such as ``tcp://*:28000`` or ``tcp://[::1]:28000`` ---
+
+_LARGEST_PORT = 65535
+
+
+def endpoint_problem(endpoint: str, *, any_port: bool) -> str | None:
+    """Return what is wrong with an endpoint that ZeroMQ would misread, or None.
+
+    ZeroMQ reads the leading digits of a port and takes them modulo 65536. ``any_port`` allows 0 and ``*``
+    for any free port, as when listening.
+    """
+    transport, _, place = endpoint.partition("://")
+    if transport == "inproc":
+        return "no other process can reach it"
+    if transport != "tcp":
+        return None
+    host, _, port = place.rpartition(":")
+    if any_port and port == "*":
+        return None
+    number = int(port) if port.isascii() and port.isdecimal() and len(port) < 10 else None
+    if number is None:
+        return f"its port, {port[:40]!r}, is not a number"
+    if number > _LARGEST_PORT:
+        return f"ports go up to {_LARGEST_PORT}"
+    if number == 0 and not any_port:
+        return "port 0 cannot be connected to"
+    if ":" in host.rpartition(";")[2] and not host.endswith("]"):
+        return "an IPv6 address must be in brackets: tcp://[::1]:28000"
+    return None
+
+
+def is_ipv6(endpoint: str) -> bool:
+    """Whether an endpoint has an IPv6 address, which sockets support only if enabled."""
+    return endpoint.startswith("tcp://[") or ";[" in endpoint
+
+
+def reachable(endpoint: str) -> str:
+    """Return the endpoint to connect to, on this machine, for a socket bound to ``endpoint``."""
+    return endpoint.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")

@@ -1,8 +1,8 @@
-"""A pybatsim scheduler whose decisions are a session's: the same as the daemon's.
+"""A pybatsim scheduler that makes the same decisions as the daemon.
 
-pybatsim takes a message apart into callbacks that have lost their timestamps and groups. So the
-scheduler keeps the message's text as it comes in, decodes it as the daemon does, and decides once,
-when pybatsim says that there are no more events.
+pybatsim splits a message into callbacks, which lose timestamps and grouping. So the scheduler keeps the
+text of each message, decodes it as the daemon does, and decides once, when pybatsim reports that there are
+no more events.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 try:
     from batsim.batsim import BatsimScheduler
@@ -21,24 +25,73 @@ except ModuleNotFoundError as missing:
         f"{missing}: pybatsim is needed here (pip install 'beasy-sched[pybatsim]')", name=missing.name
     ) from None
 
+from beasy_sched.energy.site import read_site_text
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import BeasyError, ConfigError, PeerError
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model import decisions as d
+from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.protocol import batsim4
-from beasy_sched.pybatsim.options import read_options
-from beasy_sched.settings import build_session
+from beasy_sched.settings import RunSettings, build_session
+
+
+class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """The scheduler's options, as a JSON object."""
+
+    policy: str = "easy"
+    """A name of ``beasy-sched policies``, or ``package.module:Class``."""
+    options: dict[str, Any] = {}
+    """The policy's own options."""
+    site: str | None = None
+    """Site file or ``"default"``; None for a run without power limits."""
+    windows: int = 1
+    """Number of the site's windows in the run."""
+    energy: EnergySource = EnergySource.BATSIM
+    """``"batsim"`` asks the simulator (requires its ``-E``), ``"model"`` keeps its own account."""
+    power_actions: bool = True
+    """False if Batsim runs without ``-E``, when it aborts on P-state changes."""
+    platform: str | None = None
+    """Batsim's platform file, if the properties of its hosts do not contain their speeds."""
+    export: str | None = None
+    """Prefix of the files to write: summary, decision log, energy trace."""
+
+    def settings(self) -> RunSettings:
+        """Read the site file and return the settings of the session. Raises InputError."""
+        return RunSettings(
+            policy=self.policy,
+            options=self.options,
+            site=None if self.site is None else read_site_text(self.site),
+            site_name=self.site or "",
+            windows=self.windows,
+            energy=self.energy,
+            power_actions=self.power_actions,
+        )
+
+    def read_platform(self) -> Platform | None:
+        """Read the platform file, if one is given. Raises InputError."""
+        return None if self.platform is None else read_simgrid_platform(Path(self.platform)).platform
+
+
+def read_options(options: Mapping[str, Any]) -> PybatsimOptions:
+    """Check the JSON object. Raises ConfigError that names the option."""
+    try:
+        return msgspec.convert(dict(options), PybatsimOptions)
+    except msgspec.ValidationError as error:
+        known = ", ".join(PybatsimOptions.__struct_fields__)
+        raise ConfigError(f"options: {error} (known options: {known})") from None
 
 
 class MessageTap:
-    """pybatsim's network endpoint, which also keeps the text of the last message."""
+    """pybatsim's network endpoint that also keeps the text of the last message."""
 
     def __init__(self, network: Any) -> None:
-        """Stand in for ``network``."""
+        """Wrap ``network``."""
         self._network = network
         self.text = ""
 
     def recv(self, blocking: bool = False) -> Any:
-        """Return the next message, decoded as pybatsim does; None where none came in time."""
+        """Return the next message, decoded as pybatsim does; None if none arrived in time."""
         text = self._network.recv_string(blocking=blocking)
         if text is None:
             return None
@@ -50,20 +103,20 @@ class MessageTap:
 
 
 class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
-    """One simulation under one of our policies; `PybatsimOptions` says which and how.
+    """One simulation with one of our policies, configured by `PybatsimOptions`.
 
-    Errors end the process as they end the daemon: one message, no traceback, its exit code.
+    Errors end the process as they end the daemon: one message, no traceback, the same exit code.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """Take pybatsim's ``-o`` object. Exits with code 2 for options or files that are wrong."""
+        """Read pybatsim's ``-o`` object. Exits with code 2 if options or files are invalid."""
         super().__init__(options)
         self._bs: Any = None
         self._files: RunFiles | None = None
         with self._errors_told():
             known = read_options(options)
             settings = known.settings()
-            build_session(settings)  # bad settings are told before any file is opened
+            build_session(settings)  # report bad settings before any file is opened
             platform = known.read_platform()
             files = RunFiles(known.export, settings)
             self.session = build_session(settings, platform=platform, log=files.log)
@@ -80,7 +133,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
         with self._errors_told():
             if bs.scheduler is not self:
                 raise ConfigError(
-                    "pybatsim's --protect hides from the scheduler where a message ends: start without it"
+                    "pybatsim's --protect hides the end of a message from the scheduler: start without it"
                 )
         self._bs = bs
         self._tap = bs.network = MessageTap(bs.network)
@@ -97,44 +150,24 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
                 self._finish(None)
 
     def onDeadlock(self) -> None:
-        """Give up: no message came within pybatsim's ``-t`` milliseconds."""
+        """Give up: no message arrived within pybatsim's ``-t`` milliseconds."""
         with self._errors_told():
             raise PeerError(
                 "the simulator has been silent for longer than pybatsim's --timeout:"
-                " it has gone away, or needs more time (0 waits for ever)"
+                " it has stopped, or needs more time (0 waits forever)"
             )
 
-    def onJobSubmission(self, job: Any) -> None:
-        """Nothing yet: see `onNoMoreEvents`, as for all that follow."""
+    def _wait_for_more(self, *_: Any) -> None:
+        """Do nothing: the whole message is handled by `onNoMoreEvents`."""
 
-    def onJobCompletion(self, job: Any) -> None:
-        """Nothing yet."""
-
-    def onJobsKilled(self, jobs: Any) -> None:
-        """Nothing yet."""
-
-    def onMachinePStateChanged(self, nodeid: Any, pstate: Any) -> None:
-        """Nothing yet."""
-
-    def onReportEnergyConsumed(self, consumed_energy: Any) -> None:
-        """Nothing yet."""
-
-    def onRequestedCall(self) -> None:
-        """Nothing yet."""
-
-    def onNotifyEventMachineUnavailable(self, machines: Any) -> None:
-        """Nothing yet."""
-
-    def onNotifyEventMachineAvailable(self, machines: Any) -> None:
-        """Nothing yet."""
-
-    def onNotifyGenericEvent(self, event_data: Any) -> None:
-        """Nothing yet."""
+    onJobSubmission = onJobCompletion = onJobsKilled = onMachinePStateChanged = _wait_for_more
+    onReportEnergyConsumed = onRequestedCall = onNotifyGenericEvent = _wait_for_more
+    onNotifyEventMachineUnavailable = onNotifyEventMachineAvailable = _wait_for_more
 
     # --- ends ------------------------------------------------------------------------------------------
 
     def _finish(self, error: str | None) -> None:
-        """Write the outputs, once; those of a run that has failed are partial."""
+        """Write the outputs, once; they are partial if the run failed."""
         files, self._files = self._files, None
         if files is None:
             return
@@ -149,7 +182,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
         try:
             yield
         except BeasyError as error:
-            with suppress(Exception):  # the first error is the one to tell
+            with suppress(Exception):  # report the first error
                 self._finish(str(error))
             print(f"beasy-sched: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
@@ -169,4 +202,4 @@ _SENDERS: dict[type[d.Decision], Callable[[Any, Any], None]] = {
     d.CallMeLater: lambda bs, x: bs.wake_me_up_at(x.at),
     d.QueryEnergy: lambda bs, x: bs.request_consumed_energy(),
 }
-"""How each decision that a session takes is said to pybatsim."""
+"""How each decision of a session is passed to pybatsim."""

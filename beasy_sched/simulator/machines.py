@@ -140,10 +140,7 @@ class Machines:
         self.size = platform.size
         self.table = table
         base = np.array(table.base, dtype=np.intp)[platform.kind_of]
-        pstates = (
-            np.zeros(self.size, np.intp) if platform.initial_pstates is None else platform.initial_pstates
-        )
-        self.mode: IntArray = base + pstates * STATES + IDLE
+        self.mode: IntArray = base + platform.initial_pstates * STATES + IDLE
         self.owner: IndexArray = np.full(self.size, NOBODY, dtype=np.intp)
         """Slot of the job on each host (of one of them, if hosts are shared)."""
         self.last_change: FloatArray = np.zeros(self.size)

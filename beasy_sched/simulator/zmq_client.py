@@ -11,7 +11,7 @@ from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message, SimulationEnds
 from beasy_sched.protocol import batsim4
-from beasy_sched.protocol.endpoint import endpoint_problem, is_ipv6
+from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
 _EXAMPLE = "expected something like tcp://localhost:28000"
 _TICK_MS = 500

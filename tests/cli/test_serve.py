@@ -41,7 +41,7 @@ def test_a_busy_port(capfd: Capture) -> None:
         line = refused(capfd, "-s", f"tcp://127.0.0.1:{port}")
     assert line == (
         f"beasy-sched: cannot listen on 'tcp://127.0.0.1:{port}': Address already in use"
-        " (another program has it: choose another port, or 0 for any)"
+        " (in use by another program: choose another port, or 0 for any)"
     )
 
 
@@ -62,7 +62,7 @@ def test_bad_endpoints(capfd: Capture, endpoint: str) -> None:
         (["-o", "[1]"], "--options: expected a JSON object"),
         (["-o", '{"no such option": 1}'], "no such option"),
         (["-o", "@no/such/file"], "no/such/file: cannot be read"),
-        (["--policy", "power-reactive"], "name one with --site"),
+        (["--policy", "power-reactive"], "pass --site FILE"),
         (["--site", "no/such/site.toml"], "no/such/site.toml: cannot be read"),
         (["-p", "no/such/platform.xml"], "no/such/platform.xml"),
         (["--timeout", "nan"], "timeout: found nan s, expected more than 0"),

@@ -77,11 +77,11 @@ def test_powers_that_batsim_4_2_would_not_find_are_told_once(
     assert "warning" not in usual.err
     assert exit_code("simulate", "-p", str(platform), *files) == 0
     found = capsys.readouterr()
-    assert found.err.count("has its powers under the name of Batsim 4.0 alone") == 1
+    assert found.err.count("has its powers only under the name used by Batsim 4.0") == 1
     assert found.out == usual.out  # full hosts draw the same under both names
     # without metering nobody but the daemon, which has them from the messages, needs the powers
     assert exit_code("simulate", "-p", str(platform), *files, "--no-metering") == 0
-    assert capsys.readouterr().err.count("has its powers under the name of Batsim 4.0 alone") == 1
+    assert capsys.readouterr().err.count("has its powers only under the name used by Batsim 4.0") == 1
 
 
 def test_a_run_that_does_not_reach_its_end_is_no_success(
@@ -139,5 +139,5 @@ def test_a_deadlock_is_a_failed_run(place: Path, capsys: pytest.CaptureFixture[s
     """All hosts sleep, and the policy wakes none."""
     files = ["-p", str(starting_in(place, 13, 13, 13, 13)), "-w", str(place / "w.json")]
     assert exit_code("simulate", *files, "-e", str(place / "stuck"), "--policy", "easy", "-q") == 1
-    assert "deadlock: jobs wait, and nothing is left that could happen" in capsys.readouterr().err
+    assert "deadlock: jobs are waiting, and no more events can occur" in capsys.readouterr().err
     assert not json.loads((place / "stuck_summary.json").read_text())["complete"]

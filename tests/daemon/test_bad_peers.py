@@ -30,13 +30,13 @@ LATER = [
         raw(e.SimulationBegins(2.0, resources(4))),
         "a second SIMULATION_BEGINS came in the middle of a simulation",
     ),
-    (raw(e.RequestedCall(0.5)), "time runs backwards: the message says 0.5, after 1.0"),
+    (raw(e.RequestedCall(0.5)), "time runs backwards: a message for 0.5 s came after 1.0 s"),
     (raw(job("a", at=2.0)), "job w0!a was submitted twice"),
     (
         raw(e.JobCompleted(2.0, "w0!x", e.JobEnd.SUCCESS, HostSet.of([0]))),
-        "w0!x ended, but it is not running",
+        "the end of job w0!x, which is not running",
     ),
-    (raw(e.ResourceStateChanged(2.0, HostSet.of([0]), 1)), "reached P-state 1, which was not asked for"),
+    (raw(e.ResourceStateChanged(2.0, HostSet.of([0]), 1)), "reached P-state 1, which was not requested"),
     (raw(e.Notify(2.0, "event_machine_unavailable", UNAVAILABLE)), "found resources '7'"),
     (raw(job("b", at=2.0)).replace(b'"res":1', b'"res":0'), "at `$.events[0].data.job.res`"),
 ]
@@ -62,7 +62,7 @@ def test_later_messages(tmp_path: Path, capfd: Capture, message: bytes, error: s
 @pytest.mark.parametrize("before", [[], [BEGIN]])
 def test_several_frames(tmp_path: Path, capfd: Capture, before: list[bytes]) -> None:
     daemon = Served(tmp_path, capfd, [*before, [b"a", b"b", b"c"]])
-    daemon.failed("found a message of 3 frames, expected one: is the peer Batsim?")
+    daemon.failed("found a message with 3 frames, expected one: is the peer Batsim?")
 
 
 def test_what_is_odd_and_yet_allowed(tmp_path: Path, capfd: Capture) -> None:

@@ -28,7 +28,7 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.recording import open_recording
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.protocol import batsim4
-from beasy_sched.protocol.endpoint import reachable
+from beasy_sched.protocol.wire import reachable
 from beasy_sched.simulator.zmq_client import ZmqScheduler
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -71,7 +71,7 @@ def test_keep_serving(tmp_path: Path) -> None:
 
 def test_no_simulator_comes(tmp_path: Path) -> None:
     with serving(tmp_path, "--timeout", "0.3") as daemon:
-        daemon.failed("no simulator has sent a first message within 0.3 s")
+        daemon.failed("no simulator sent a first message within 0.3 s")
 
 
 def test_the_time_limit_is_for_the_first_message_only(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_peer_that_is_killed(tmp_path: Path) -> None:
             assert peer.stdout is not None
             assert peer.stdout.readline() == b"ready\n"
             peer.kill()
-        daemon.failed("the simulator has gone away in the middle of the simulation")
+        daemon.failed("the simulator disconnected in the middle of the simulation")
 
 
 def test_a_peer_that_leaves_before_it_speaks_is_no_matter(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_second_simulator_is_turned_away(tmp_path: Path) -> None:
         assert len(peer.decisions(raw(job("a")))) == 1
         peer.ask(END)
         assert daemon.wait() == 0
-    assert daemon.stderr.count("another simulator tried to join in and was turned away") == 1
+    assert daemon.stderr.count("another simulator tried to connect and was rejected") == 1
     summary = daemon.summary()
     assert (summary["complete"], summary["jobs"]["submitted"], len(summary["warnings"])) == (True, 1, 1)
 
@@ -300,7 +300,7 @@ def test_a_file_that_is_no_socket_is_not_deleted(tmp_path: Path) -> None:
     file.write_text("precious")
     link.symlink_to(file)
     for path in (file, link, tmp_path):
-        with pytest.raises(ConfigError, match="exists and is no socket"):
+        with pytest.raises(ConfigError, match="exists and is not a socket"):
             Daemon(f"ipc://{path}")
     assert file.read_text() == "precious"
     assert link.is_symlink()

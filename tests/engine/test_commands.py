@@ -8,8 +8,8 @@ from worlds import FAST, SLOW
 
 from beasy_sched.engine.actions import SetPState
 from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.model.cluster import HostState
 from beasy_sched.model.decisions import SetResourceState
-from beasy_sched.model.power import HostState
 
 
 def wish(where: str, pstate: int):
@@ -95,7 +95,7 @@ def test_two_speeds_in_one_instant_have_two_answers() -> None:
 def test_an_answer_to_nothing_is_the_peers_fault(where: str, pstate: int) -> None:
     talk = Talk()
     talk.ask(0.0, wish("0", ASLEEP))
-    with pytest.raises(PeerError, match=f"hosts {where} reached P-state {pstate}, which was not asked for"):
+    with pytest.raises(PeerError, match=f"hosts {where} reached P-state {pstate}, which was not requested"):
         talk.at(7.0, changed(7.0, where, pstate))
 
 

@@ -6,7 +6,7 @@ import pytest
 from talk import Scripted, Talk, completed, only, production, small_battery, submitted
 
 from beasy_sched.engine.actions import MeasureEnergy
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power import EnergySource, Open
 from beasy_sched.errors import ConfigError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
@@ -28,7 +28,7 @@ def test_an_answer_to_the_policy_is_not_taken_for_a_step_s_energy() -> None:
     assert only(d.QueryEnergy, talk.ask(30.0, lambda view: [MeasureEnergy()], submitted(30.0, "a")))
     talk.at(30.0, e.EnergyAnswer(30.0, 6_000.0))
     assert talk.session.power is not None
-    assert talk.session.power.answer_j is None
+    assert isinstance(talk.session.power.phase, Open)
     asked = talk.at(60.0, production(60.0, 400.0))
     assert len(only(d.QueryEnergy, asked)) == 1
     assert not talk.session.power.trace
@@ -39,7 +39,7 @@ def test_an_answer_to_the_policy_is_not_taken_for_a_step_s_energy() -> None:
 
 def test_without_energy_there_is_a_message() -> None:
     talk = Talk(power_actions=False)
-    with pytest.raises(ConfigError, match="measures the energy used, which needs Batsim's -E"):
+    with pytest.raises(ConfigError, match="measures energy, which requires Batsim's -E"):
         talk.ask(5.0, lambda view: [MeasureEnergy()], submitted(5.0, "a"))
 
 

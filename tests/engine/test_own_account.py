@@ -18,9 +18,8 @@ from beasy_sched.errors import InputError, PolicyError
 from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.cluster import Cluster, HostState
 from beasy_sched.model.jobs import ENDS
-from beasy_sched.model.power import HostState, PowerAccount
 from beasy_sched.protocol.batsim4 import decode_message, decode_reply
 
 WHOLE = [
@@ -45,12 +44,7 @@ class OwnAccount:
     def __init__(self, recording: Recording) -> None:
         platform, workloads, _ = inputs(recording)
         self.cluster = Cluster(platform.platform)
-        self.account = PowerAccount(
-            self.cluster.power,
-            self.cluster.state,
-            self.cluster.pstate,
-        )
-        self.cluster.account = self.account
+        self.account = self.cluster.open_account()
         self.profiles = workloads[0].profiles
         self.jobs = {}
         self.now = 0.0

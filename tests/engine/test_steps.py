@@ -12,7 +12,7 @@ from worlds import FAST, plans_of
 from beasy_sched.energy.storage import Hold, HydrogenSpec, Storage
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import SetPState
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power import EnergySource, Open, Over, Waiting
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
@@ -172,7 +172,7 @@ def test_without_power_actions_no_energy_is_asked_for() -> None:
     assert only(d.QueryEnergy, found) == []
     assert only(d.SetResourceState, found) == []
     assert [row.record.demand_w for row in talk.session.power.trace] == [IDLE_W, IDLE_W]
-    assert "no energy can be asked for" in talk.session.warnings[0]
+    assert "energy queries are disabled" in talk.session.warnings[0]
 
 
 def test_the_own_account_knows_what_a_delay_job_draws() -> None:
@@ -232,3 +232,15 @@ def test_a_step_is_settled_with_the_hydrogen_planned_for_it() -> None:
     assert [each.charge_w - each.discharge_w for each in records] == [100.0, -50.0, 0.0]
     above_min_j = [each.battery_before_j - 20_000.0 for each in records]
     assert supplies_j == pytest.approx([above_min_j[0] + 6000, above_min_j[1] - 3000, above_min_j[2]])
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_the_clock_never_goes_back(over: bool) -> None:
+    talk = talk_of()
+    talk.at(0.0, production(0.0, 500.0))
+    power = talk.session.power
+    if over:
+        power._enter(Over())
+    for phase in (Waiting(), Open(talk.session.view.budget) if over else Waiting()):
+        with pytest.raises(RuntimeError, match="cannot go from"):
+            power._enter(phase)

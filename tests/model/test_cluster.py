@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from worlds import FAST, SLOW
 
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.cluster import Cluster, HostState
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import HostState, PowerAccount
 
 SLEEP = 2
 
@@ -24,9 +23,7 @@ SLEEP = 2
 def platform(fast: int = 3, slow: int = 2, initial: list[int] | None = None) -> Platform:
     kind_of = np.array([0] * fast + [1] * slow, dtype=np.intp)
     names = tuple(f"n{i}" for i in range(fast + slow))
-    return Platform(
-        (FAST, SLOW), kind_of, names, None if initial is None else np.array(initial, dtype=np.intp)
-    )
+    return Platform((FAST, SLOW), kind_of, names, np.array(initial or [], dtype=np.intp))
 
 
 def submit(cluster: Cluster, name: str = "a", res: int = 1, walltime: float | None = 10.0) -> Job:
@@ -75,7 +72,7 @@ def test_a_host_that_is_not_free_is_named_with_its_state(condition: str) -> None
 @pytest.mark.parametrize("hosts", [[], [0], [0, 1, 2]])
 def test_exactly_as_many_hosts_as_asked_for(hosts: list[int]) -> None:
     cluster = Cluster(platform())
-    with pytest.raises(PolicyError, match=f"asks for 2 hosts and was given {len(hosts)}"):
+    with pytest.raises(PolicyError, match=f"requests 2 hosts and was given {len(hosts)}"):
         cluster.start(submit(cluster, res=2), HostSet.of(hosts), 0.0)
 
 
@@ -103,7 +100,7 @@ def test_a_job_that_was_never_submitted_cannot_start() -> None:
 
 
 def test_the_end_of_a_job_that_does_not_run_is_the_peers_fault() -> None:
-    with pytest.raises(PeerError, match="w0!x ended, but it is not running"):
+    with pytest.raises(PeerError, match="the end of job w0!x, which is not running"):
         Cluster(platform()).end("w0!x", JobState.FINISHED, 0.0)
 
 
@@ -163,7 +160,7 @@ class Life:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         self.cluster = Cluster(platform())
-        self.cluster.account = PowerAccount(self.cluster.power, self.cluster.state, self.cluster.pstate)
+        self.account = self.cluster.open_account()
         self.now = 0.0
         self.by_use_j = np.zeros(5)
         self.by_job_j: dict[str, float] = {}
@@ -254,7 +251,7 @@ class Life:
 def test_random_lives(seed: int) -> None:
     life = Life(np.random.default_rng(seed))
     life.live(40)
-    account = life.cluster.account
+    account = life.account
     account.advance(life.now)
     assert account.energy_by_use_j == pytest.approx(life.by_use_j, rel=1e-9, abs=1e-6)
     for job in life.cluster.running.values():
@@ -287,7 +284,7 @@ def test_hosts_that_a_job_was_to_leave_are_left_when_it_has_ended() -> None:
     cluster = Cluster(platform())
     first, second = submit(cluster, "a", 2), submit(cluster, "b", 2)
     cluster.start(first, HostSet.of([0, 1]), 0.0)
-    cluster.leaving[ids(0, 1)] = True
+    cluster.doom(first)
     cluster.end(first.id, JobState.KILLED, 1.0)
     cluster.start(second, HostSet.of([1, 2]), 1.0)
     assert not cluster.leaving.any()

@@ -214,5 +214,5 @@ def test_it_follows_what_it_has_refitted() -> None:
 @pytest.mark.parametrize("name", ["peak", "next", "last", "workload"])
 def test_they_need_a_plan(name: str) -> None:
     assert policy_class(name).needs_power
-    with pytest.raises(ConfigError, match="name one with --plan"):
+    with pytest.raises(ConfigError, match="pass --plan FILE"):
         build_session(RunSettings(name, site="[battery]\ncapacity_kwh = 1\n"))

@@ -175,9 +175,9 @@ def test_without_power_actions_it_is_easy_on_all_servers() -> None:
 
 
 def test_it_needs_a_site_and_a_plan() -> None:
-    with pytest.raises(ConfigError, match="'follow-plan' lives on a site's power"):
+    with pytest.raises(ConfigError, match="'follow-plan' requires a site"):
         build_session(RunSettings("follow-plan"))
-    with pytest.raises(ConfigError, match="'follow-plan' follows an offline plan: name one with --plan"):
+    with pytest.raises(ConfigError, match="'follow-plan' requires an offline plan: pass --plan FILE"):
         build_session(RunSettings("follow-plan", site=default_site_text()))
 
 

@@ -106,7 +106,7 @@ def test_it_starts_jobs_on_what_is_on() -> None:
 
 
 def test_it_needs_a_site() -> None:
-    with pytest.raises(ConfigError, match="'power-reactive' lives on a site's power"):
+    with pytest.raises(ConfigError, match="'power-reactive' requires a site"):
         build_session(RunSettings("power-reactive"))
 
 

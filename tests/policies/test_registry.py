@@ -122,11 +122,11 @@ def test_what_cannot_be_loaded_is_told_in_one_message(name: str, told: str) -> N
         (
             "easy",
             {"polcy": 1},
-            "options of policy 'easy': .*unknown field `polcy`.*knows: priority, backfill",
+            "options of policy 'easy': .*unknown field `polcy`.*known options: priority, backfill",
         ),
         ("easy", {"priority": "fast"}, "options of policy 'easy': .*'fast'.*priority"),
         ("easy", {"priority": 3}, "priority"),
-        ("fcfs", {"priority": "arrival"}, r"unknown field `priority`.*\(it knows: none\)"),
+        ("fcfs", {"priority": "arrival"}, r"unknown field `priority`.*\(known options: none\)"),
     ],
 )
 def test_bad_options_name_the_option_and_the_known_ones(

@@ -131,7 +131,7 @@ def test_a_policy_that_fails_is_a_row_and_the_exit_code(tmp_path: Path):
     )
     assert done.returncode == 1
     rows = rows_of(("easy", "beasy"), done.stdout)
-    assert "failed: policy 'beasy' follows an offline plan" in " ".join(rows["beasy"])
+    assert "failed: policy 'beasy' requires an offline plan" in " ".join(rows["beasy"])
     assert float(rows["easy"][0]) > 50
     assert summary(tmp_path / "bad/easy")["complete"]
     assert not old.exists()

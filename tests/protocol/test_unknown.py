@@ -62,11 +62,13 @@ def test_a_message_of_more_hosts_than_the_cap() -> None:
         b'{"timestamp":1,"type":"JOB_COMPLETED","data":{"job_id":"w0!1","job_state":"COMPLETED_SUCCESSFULLY",'
         b'"alloc":"0-999999"}}'
     )
-    with pytest.raises(ProtocolError, match=r"more than 20,000,000 hosts in all - at `\$.events\[20\].data`"):
+    with pytest.raises(
+        ProtocolError, match=r"more than 20,000,000 hosts in total - at `\$.events\[20\].data`"
+    ):
         batsim4.decode_message(b'{"now":1,"events":[%s]}' % b",".join([event] * 100))
 
 
 def test_a_reply_of_more_hosts_than_the_cap() -> None:
     event = b'{"timestamp":1,"type":"EXECUTE_JOB","data":{"job_id":"w0!1","alloc":"0-999999"}}'
-    with pytest.raises(ProtocolError, match="more than 20,000,000 hosts in all"):
+    with pytest.raises(ProtocolError, match="more than 20,000,000 hosts in total"):
         batsim4.decode_reply(b'{"now":1,"events":[%s]}' % b",".join([event] * 100))

@@ -76,7 +76,7 @@ def test_the_documented_commands(site: SmallSite, tmp_path: Path) -> None:
         ({"options": {"priority": "fast"}}, "priority"),
         ({"site": "nowhere.toml"}, "nowhere.toml: cannot be read"),
         ({"platform": "nowhere.xml"}, "nowhere.xml"),
-        ({"policy": "power-reactive"}, "lives on a site's power"),
+        ({"policy": "power-reactive"}, "requires a site"),
     ],
 )
 def test_wrong_options_end_with_one_message(tmp_path: Path, options: dict[str, object], told: str) -> None:
@@ -98,10 +98,10 @@ def test_a_peer_that_breaks_the_protocol_ends_the_run(site: SmallSite, tmp_path:
             b'"data":{"resources":"0-1","state":"3"}}]}'
         )
         assert process.wait() == 1
-        assert "which was not asked for" in process.said()
+        assert "which was not requested" in process.said()
         assert "Traceback" not in process.said()
     summary = json.loads((tmp_path / "run_summary.json").read_text())
-    assert "which was not asked for" in summary["error"]
+    assert "which was not requested" in summary["error"]
 
 
 def test_a_simulator_that_falls_silent(site: SmallSite, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> SmallSite:
 
 def daemon_run(site: SmallSite, options: dict[str, object]) -> list[Exchange]:
     """Run as the daemon does, over bytes; return every message and reply."""
-    from beasy_sched.pybatsim.options import read_options
+    from beasy_sched.pybatsim.scheduler import read_options
 
     session = build_session(read_options(options).settings())
     exchanges: list[Exchange] = []

@@ -208,7 +208,7 @@ def test_powers_that_batsim_would_not_find_are_told(tmp_path):
     platform = tmp_path / "platform.xml"
     platform.write_text(platform.read_text().replace("wattage_per_state", "watt_per_state"))
     done = run(tmp_path, "-E", "--timeout", "0.3")
-    assert done.stderr.count("note: host 'n000' has its powers under the name of Batsim 4.0 alone") == 1
+    assert done.stderr.count("note: host 'n000' has its powers only under the name used by Batsim 4.0") == 1
     assert "note:" not in run(tmp_path, "--timeout", "0.3").stderr
 
 

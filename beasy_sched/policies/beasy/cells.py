@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.energy.server_energy import sleep_pstates
+from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.model.power import PowerModel
 
 _NEVER: Final = 1_000_000
 """Rows to break even, where sleeping saves nothing."""

@@ -8,9 +8,8 @@ from typing import Literal
 import numpy as np
 
 from beasy_sched.engine.actions import Action, Compensate
-from beasy_sched.engine.policy import Options, Policy
-from beasy_sched.engine.view import View
-from beasy_sched.model.power import HostState
+from beasy_sched.engine.policy import Options, Policy, View
+from beasy_sched.model.cluster import HostState
 from beasy_sched.plan.predictions import Predictions, predict_window
 from beasy_sched.policies.beasy.compensation import compensation_j
 from beasy_sched.policies.beasy.plan import LivePlan

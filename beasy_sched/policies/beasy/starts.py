@@ -16,10 +16,10 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import NO_FACTS, Action, Facts, Postpone, Start
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import View
+from beasy_sched.model.cluster import HostState
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.model.power import HostState
 from beasy_sched.policies import easy
 from beasy_sched.policies.beasy.plan import Change, Kept, LivePlan
 from beasy_sched.policies.easy import Order, Places, largest_slowdown, one_by_one, smallest_size

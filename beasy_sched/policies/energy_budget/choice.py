@@ -11,10 +11,10 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import View
+from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
-from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_OFF
 from beasy_sched.policies.energy_budget.projection import Commitments
 from beasy_sched.units import TIME_TOLERANCE_S
 

@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.engine.budget import ENERGY_TOLERANCE, energy_tolerance_j
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import View
+from beasy_sched.model.cluster import BUSY, IDLE
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
-from beasy_sched.model.power import BUSY, IDLE
 from beasy_sched.policies.easy import Places
 from beasy_sched.policies.energy_budget.choice import Choice
 from beasy_sched.policies.energy_budget.options import BudgetPeriod, EstimatedPowers

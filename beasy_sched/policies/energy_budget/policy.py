@@ -15,12 +15,11 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, Facts, MeasureEnergy, Postpone, Start
-from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.policies import easy
 from beasy_sched.policies.easy import FactDict, by_arrival, hosts_wanted, sleep, wake, wake_for_queue
 from beasy_sched.policies.energy_budget.choice import AnyHosts, Choice, ContiguousHosts, Fleet

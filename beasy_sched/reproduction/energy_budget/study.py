@@ -38,7 +38,7 @@ from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, Synthet
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
-from beasy_sched.model.jobs import SLOWDOWN_FLOOR_S
+from beasy_sched.model.jobs import bounded_slowdown
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.simulator import Ending, Simulation, SimulationOptions
@@ -274,7 +274,7 @@ def _of_jobs(session: Session, hosts: int) -> dict[str, float | int | None]:
     started = np.isfinite(columns["start_s"])
     start_s, end_s = columns["start_s"][started], columns["end_s"][started]
     wait_s, run_s = start_s - columns["subtime_s"][started], end_s - start_s
-    slowdown = np.maximum((wait_s + run_s) / np.maximum(run_s, SLOWDOWN_FLOOR_S), 1.0)
+    slowdown = bounded_slowdown(wait_s, run_s)
     within_s = np.clip(np.minimum(end_s, WEEK_S) - start_s, 0.0, None)
     return {
         "jobs": session.submitted,

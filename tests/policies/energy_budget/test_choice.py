@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import FAST
 
-from beasy_sched.engine.view import View
-from beasy_sched.model.cluster import Cluster
+from beasy_sched.engine.policy import View
+from beasy_sched.model.cluster import SWITCHING_OFF, Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import SWITCHING_OFF
 from beasy_sched.policies.energy_budget.choice import AnyHosts, Fleet, earliest_window
 from beasy_sched.policies.energy_budget.projection import Commitments
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worlds import FAST
 
-from beasy_sched.engine.view import View
+from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet

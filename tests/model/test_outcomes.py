@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from beasy_sched.engine.diary import Outcomes
 from beasy_sched.model.events import JobRequest
-from beasy_sched.model.jobs import Job, JobState
+from beasy_sched.model.jobs import Job, JobState, Outcomes
 
 S = JobState
 
