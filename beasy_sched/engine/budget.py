@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostIds
 
@@ -88,9 +89,9 @@ class StepBudget:
     def wake_cost_j(self, hosts: HostIds, pstate: int) -> FloatArray:
         """Energy that waking each of ``hosts`` adds in this step, J: the transition, then idling."""
         power, kinds = self.cluster.power, self.cluster.platform.kind_of[hosts]
-        waking_s = power.on_s[kinds].clip(max=self.remaining_s)
-        used_j = power.on_w[kinds] * waking_s + power.idle_w[kinds, pstate] * (self.remaining_s - waking_s)
-        cost_j: FloatArray = used_j - power.sleep_w[kinds] * self.remaining_s
+        waking_s, idle_w = power.on_s[kinds].clip(max=self.remaining_s), power.idle_w[kinds, pstate]
+        awake_j = stretch_energy_j(power, kinds, idle_w, self.remaining_s, on_s=waking_s)
+        cost_j: FloatArray = awake_j - power.sleep_w[kinds] * self.remaining_s
         return cost_j
 
     def release(self, hosts: HostIds) -> None:

@@ -31,9 +31,7 @@ class Diary:
         """Write to ``log`` what happens on ``cluster``."""
         self._log = log
         self._cluster = cluster
-        kinds = cluster.platform.kinds
-        sleep = np.array([kind.sleep.pstate if kind.sleep else -1 for kind in kinds], dtype=np.intp)
-        self._sleep = sleep[cluster.platform.kind_of]
+        self._sleep = cluster.platform.sleep_pstate
 
     def started(self, now: float, action: Start) -> None:
         """A job starts."""

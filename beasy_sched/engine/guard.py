@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, PStateArray
+from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState
 from beasy_sched.engine.budget import energy_tolerance_j
@@ -38,7 +39,7 @@ def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: fl
         energy_j = np.where(off, resting_energy_j(cluster, hosts, now, dt_s), energy_j)
     if on.any():
         left_s = np.clip(cluster.switch_end_s - now, 0.0, dt_s)
-        energy_j = np.where(on, power.on_w[kinds] * left_s + idle_w * (dt_s - left_s), energy_j)
+        energy_j = np.where(on, stretch_energy_j(power, kinds, idle_w, dt_s, on_s=left_s), energy_j)
     energy_j = np.where(cluster.leaving, idle_w * dt_s, energy_j)
     switchable = (wish >= 0) & cluster.available
     if not switchable.any():
@@ -58,22 +59,29 @@ def waking_energy_j(
     Those that are falling asleep wake when they have fallen asleep.
     """
     power, kinds = cluster.power, cluster.platform.kind_of[hosts]
-    falling = cluster.state[hosts] == SWITCHING_OFF
-    off_s = np.where(falling, np.clip(cluster.switch_end_s[hosts] - now, 0.0, dt_s), 0.0)
+    off_s = _falling_s(cluster, hosts, now, dt_s)
     on_s = np.minimum(power.on_s[kinds], dt_s - off_s)
-    idle_s = dt_s - off_s - on_s
-    wake_j = power.on_w[kinds] * on_s + power.idle_w[kinds, pstate] * idle_s
-    energy_j: FloatArray = power.off_w[kinds] * off_s + wake_j
-    return energy_j
+    return stretch_energy_j(power, kinds, power.idle_w[kinds, pstate], dt_s, off_s=off_s, on_s=on_s)
 
 
 def resting_energy_j(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> FloatArray:
     """Energy over ``dt_s`` seconds of servers that are asleep or falling asleep, and stay so, J."""
     power, kinds = cluster.power, cluster.platform.kind_of[hosts]
+    off_s = _falling_s(cluster, hosts, now, dt_s)
+    return stretch_energy_j(power, kinds, power.sleep_w[kinds], dt_s, off_s=off_s)
+
+
+def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> FloatArray:
+    """Energy over ``dt_s`` seconds of servers that begin to fall asleep now, J."""
+    power, kinds = cluster.power, cluster.platform.kind_of[hosts]
+    off_s = np.minimum(power.off_s[kinds], dt_s)
+    return stretch_energy_j(power, kinds, power.sleep_w[kinds], dt_s, off_s=off_s)
+
+
+def _falling_s(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> FloatArray:
+    """How much of ``dt_s`` servers that are falling asleep still need for it, s; 0 for others."""
     falling = cluster.state[hosts] == SWITCHING_OFF
-    left_s = np.where(falling, np.clip(cluster.switch_end_s[hosts] - now, 0.0, dt_s), 0.0)
-    energy_j: FloatArray = power.off_w[kinds] * left_s + power.sleep_w[kinds] * (dt_s - left_s)
-    return energy_j
+    return np.where(falling, np.clip(cluster.switch_end_s[hosts] - now, 0.0, dt_s), 0.0)
 
 
 def _speeds_to_come(cluster: Cluster, wish: PStateArray) -> tuple[PStateArray, FloatArray]:
@@ -90,14 +98,6 @@ def _speeds_to_come(cluster: Cluster, wish: PStateArray) -> tuple[PStateArray, F
     return pstate, load
 
 
-def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> FloatArray:
-    """Energy over ``dt_s`` seconds of servers that begin to fall asleep now, J."""
-    power, kinds = cluster.power, cluster.platform.kind_of[hosts]
-    off_s = np.minimum(power.off_s[kinds], dt_s)
-    energy_j: FloatArray = power.off_w[kinds] * off_s + power.sleep_w[kinds] * (dt_s - off_s)
-    return energy_j
-
-
 class Guard:
     """Sheds load until the coming step's energy suffices."""
 
@@ -105,9 +105,8 @@ class Guard:
         """Guard ``cluster`` in the way of ``settings``; without ``power_actions`` it can only kill."""
         self.settings = settings
         self.cluster = cluster
-        kinds = cluster.platform.kinds
-        sleep = [kind.sleep.pstate if kind.sleep and power_actions else -1 for kind in kinds]
-        self._sleep = np.array(sleep, dtype=np.intp)[cluster.platform.kind_of]
+        sleep = cluster.platform.sleep_pstate
+        self._sleep = sleep if power_actions else np.full_like(sleep, -1)
         """The P-state in which each host sleeps, -1 where it cannot."""
         self._facts: dict[str, float | int | str] = {}
         """What the present step has, and what its servers need."""

@@ -7,11 +7,13 @@ an array that tells each host's kind, so that ten thousand servers cost a few ar
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from beasy_sched.arrays import IndexArray
+import numpy as np
+
+from beasy_sched.arrays import IndexArray, StateArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_PSTATES
 from beasy_sched.model.hosts import read_only
@@ -72,6 +74,11 @@ class ServerKind:
         """The P-states in which jobs run, as numbered in the platform file."""
         other = {p for s in self.sleeps for p in (s.pstate, s.off_pstate, s.on_pstate)}
         return tuple(p for p in range(self.pstates) if p not in other)
+
+    @cached_property
+    def plannable(self) -> tuple[int, ...]:
+        """The P-states that a plan may choose: those of computing, and the sleep state that policies use."""
+        return (*self.computing, self.sleep.pstate) if self.sleep else self.computing
 
     @cached_property
     def asleep_in(self) -> frozenset[int]:
@@ -202,6 +209,21 @@ class Platform:
         return self.kinds[int(self.kind_of[host])]
 
     @cached_property
+    def sleep_of_kind(self) -> StateArray:
+        """P-state of sleep of each kind, -1 for a kind that cannot sleep."""
+        return read_only(sleep_pstates(self.kinds))
+
+    @cached_property
+    def sleep_pstate(self) -> StateArray:
+        """P-state of sleep of each host, -1 for a host that cannot sleep."""
+        return read_only(self.sleep_of_kind[self.kind_of])
+
+    @cached_property
+    def fastest_of_kind(self) -> StateArray:
+        """The fastest computing P-state of each kind."""
+        return read_only(np.array([kind.fastest for kind in self.kinds], dtype=np.int8))
+
+    @cached_property
     def has_speeds(self) -> bool:
         """Whether every kind's speeds are known."""
         return all(k.speeds_flops for k in self.kinds)
@@ -210,6 +232,11 @@ class Platform:
     def has_powers(self) -> bool:
         """Whether every kind's powers are known."""
         return all(k.idle_w for k in self.kinds)
+
+
+def sleep_pstates(kinds: Sequence[ServerKind]) -> StateArray:
+    """P-state of sleep of each kind, -1 for a kind that cannot sleep."""
+    return np.array([kind.sleep.pstate if kind.sleep else -1 for kind in kinds], dtype=np.int8)
 
 
 def old_name_note(host: str, properties: Mapping[str, str]) -> str | None:

@@ -36,6 +36,7 @@ class PowerModel:
         kinds = platform.kinds
         width = max((kind.pstates for kind in kinds), default=1)
         self.kind_of = platform.kind_of
+        self.sleep_pstate = platform.sleep_of_kind
         self.idle_w = _table([kind.idle_w for kind in kinds], width)
         self.epsilon_w = _table([kind.epsilon_w or kind.idle_w for kind in kinds], width)
         self.full_w = _table([kind.full_w for kind in kinds], width)

@@ -25,7 +25,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, Stat
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage, StorageState, energy_after_step, level_after_step
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.platform import Platform, ServerKind, sleep_pstates
 from beasy_sched.plan.forecast import Forecast
 from beasy_sched.plan.power_problem import PowerProblem
 
@@ -246,8 +246,7 @@ class PlannedServers:
     @property
     def asleep(self) -> BoolArray:
         """Which servers sleep, of shape (T, N)."""
-        sleep = np.array([kind.sleep.pstate if kind.sleep else -1 for kind in self.kinds])
-        return np.asarray(self.states == sleep[self.kind_of])
+        return np.asarray(self.states == sleep_pstates(self.kinds)[self.kind_of])
 
     @property
     def on_count(self) -> IndexArray:

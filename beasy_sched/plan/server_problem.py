@@ -19,9 +19,9 @@ from functools import cached_property
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray, StateArray
+from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class KindTable:
     """Wakes at the beginning of the step and is busy for the rest, by useful P-state."""
     waking_flops: FloatArray
     asleep_j: float
-    """Asleep for the whole step (infinite for servers that cannot sleep)."""
+    """Asleep for the whole step (0 for servers that cannot sleep)."""
     falling_j: float
     """Falls asleep at the beginning of the step."""
 
@@ -76,13 +76,13 @@ def kind_tables(platform: Platform, step_s: float) -> tuple[KindTable, ...]:
         raise ConfigError("a server plan needs the speed and the power of every P-state of every host")
     if not step_s > 0:
         raise ConfigError(f"a step of {step_s:g} s is no step: it must be above 0")
-    power = PowerModel(platform)
+    steps = ServerSteps(platform, step_s)
     counts = np.bincount(platform.kind_of, minlength=len(platform.kinds))
-    return tuple(_table(platform, power, k, int(n), step_s) for k, n in enumerate(counts))
+    return tuple(_table(steps, k, int(n)) for k, n in enumerate(counts))
 
 
-def _table(platform: Platform, power: PowerModel, k: int, servers: int, step_s: float) -> KindTable:
-    kind = platform.kinds[k]
+def _table(steps: ServerSteps, k: int, servers: int) -> KindTable:
+    kind, power, step_s = steps.platform.kinds[k], steps.power, steps.step_s
     on_s, off_s = float(power.on_s[k]), float(power.off_s[k])
     if max(on_s, off_s) > step_s:
         raise ConfigError(
@@ -90,21 +90,19 @@ def _table(platform: Platform, power: PowerModel, k: int, servers: int, step_s: 
             f"longer than a step of {step_s:g} s: plan with steps of at least {max(on_s, off_s):g} s"
         )
     pstates = _useful(kind.computing, power.full_w[k], np.array(kind.speeds_flops))
-    busy_w = power.full_w[k, pstates]
-    speed_flops = np.array(kind.speeds_flops)[pstates] * kind.cores
-    asleep_j = float(power.sleep_w[k]) * step_s
+    sleep = kind.sleep.pstate if kind.sleep else None
     return KindTable(
         name=kind.name,
         step_s=step_s,
         servers=servers,
-        can_sleep=bool(power.can_sleep[k]),
+        can_sleep=sleep is not None,
         pstates=pstates.astype(np.int8),
-        on_j=busy_w * step_s,
-        on_flops=speed_flops * step_s,
-        waking_j=busy_w * (step_s - on_s) + float(power.on_w[k]) * on_s,
-        waking_flops=speed_flops * (step_s - on_s),
-        asleep_j=asleep_j,
-        falling_j=float(power.sleep_w[k]) * (step_s - off_s) + float(power.off_w[k]) * off_s,
+        on_j=steps.energy_j[k, 0, pstates],
+        on_flops=steps.flops[k, 0, pstates],
+        waking_j=steps.energy_j[k, 1, pstates],
+        waking_flops=steps.flops[k, 1, pstates],
+        asleep_j=0.0 if sleep is None else float(steps.energy_j[k, 1, sleep]),
+        falling_j=0.0 if sleep is None else float(steps.energy_j[k, 0, sleep]),
     )
 
 

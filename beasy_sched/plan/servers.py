@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
-from beasy_sched.energy.server_energy import server_plan_energy_j, server_plan_flops, sleep_pstates
+from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.plan import SolverOutcome, SolverStatus
@@ -46,18 +46,17 @@ class ServerStart:
     @classmethod
     def all_on(cls, platform: Platform) -> ServerStart:
         """All servers on at their fastest P-state, free to sleep at once: how the first window starts."""
-        fastest = np.array([kind.fastest for kind in platform.kinds], dtype=np.int8)
-        return cls(fastest[platform.kind_of], np.zeros(platform.size))
+        return cls(platform.fastest_of_kind[platform.kind_of], np.zeros(platform.size))
 
     @classmethod
     def after(
         cls, platform: Platform, states: StateArray, step_s: float, on_s: float, start: ServerStart
     ) -> ServerStart:
         """How the servers stand after the states [T, N] from ``start``, with a least on-time of ``on_s``."""
-        asleep = states == sleep_pstates(platform)
+        asleep = states == platform.sleep_pstate
         steps = len(states)
         since_woken = np.where(asleep.any(axis=0), np.argmax(asleep[::-1], axis=0), steps)
-        woken = (since_woken < steps) | (start.states == sleep_pstates(platform))
+        woken = (since_woken < steps) | (start.states == platform.sleep_pstate)
         obliged_s = np.where(woken, on_s, start.obliged_s) - np.where(woken, since_woken, steps) * step_s
         return cls(states[-1].copy(), np.where(asleep[-1], 0.0, np.maximum(0.0, obliged_s)))
 
@@ -68,13 +67,12 @@ class ServerStart:
                 f"start of the server plan: {len(self.states)} states for {platform.size} servers"
             )
         for k, kind in enumerate(platform.kinds):
-            legal = [*kind.computing, *([kind.sleep.pstate] if kind.sleep else [])]
-            wrong = np.flatnonzero((platform.kind_of == k) & ~np.isin(self.states, legal))
+            wrong = np.flatnonzero((platform.kind_of == k) & ~np.isin(self.states, kind.plannable))
             if wrong.size:
                 host = int(wrong[0])
                 raise ConfigError(
                     f"start of the server plan: {platform.names[host]} is in P-state {self.states[host]}, "
-                    f"expected one of {legal} (computing or asleep)"
+                    f"expected one of {list(kind.plannable)} (computing or asleep)"
                 )
 
 
@@ -149,7 +147,7 @@ class ServerSetup:
 
     def states(self, counts: tuple[KindCounts, ...]) -> StateArray:
         """Hand the counts to the servers: P-state numbers, [T, N]."""
-        asleep = sleep_pstates(self.platform)
+        asleep = self.platform.sleep_pstate
         states = np.empty((len(counts[0].falling), self.platform.size), dtype=np.int8)
         for table, ids, start, mine in zip(self.tables, self.hosts, self.starts, counts, strict=True):
             if ids.size:
@@ -187,7 +185,7 @@ def _kind_start(
 ) -> KindStart:
     """The start of the servers of one kind, by rank."""
     states = start.states[hosts]
-    on = states != sleep_pstates(platform)[hosts]
+    on = states != platform.sleep_pstate[hosts]
     steps = np.ceil(start.obliged_s[hosts] / table.step_s - 1e-9).clip(0, least_steps - 1)
     return KindStart(states, on, np.where(on & table.can_sleep, steps, 0).astype(np.int64))
 
@@ -250,11 +248,12 @@ def plan_servers(
     raised = replace(problem, budget_j=problem.budget_j + shortfall_j)
     found = search(raised, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
     states = setup.states(found.counts)
+    steps = ServerSteps(platform, step_s)
     missing_w = np.where(shortfall_j > _SAME_ENVELOPE * problem.least_j, shortfall_j / step_s, 0.0)
     return ServerPlan(
         states=states,
-        energy_j=server_plan_energy_j(platform, states, step_s, start.states),
-        flops=server_plan_flops(platform, states, step_s, start.states),
+        energy_j=steps.plan_energy_j(states, start.states),
+        flops=steps.plan_flops(states, start.states),
         wakeups=sum(int(counts.waking.sum()) for counts in found.counts),
         shortfall_w=missing_w,
         outcome=_outcome(found, rules.gap, missing_w, problem.least_j / step_s, step_s, note),

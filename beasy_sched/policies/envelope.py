@@ -21,21 +21,17 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
-from beasy_sched.energy.server_energy import server_step_energy_j
+from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.engine.actions import Action, Compensate
 from beasy_sched.engine.view import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.beasy.compensation import compensation_j
 from beasy_sched.policies.follow_plan import FollowPlan
 from beasy_sched.policies.working_plan import WorkingPlan
 
 TOLERANCE_J = 1e-3
 """Less than this is neither spent nor saved."""
-
-_AWAKE = -2
-"""A state in which no server sleeps."""
 
 Situations = npt.NDArray[np.int64]
 """Numbers of situations."""
@@ -63,19 +59,13 @@ class MoveTables:
 
     def __init__(self, platform: Platform, step_s: float) -> None:
         """Lay out energy and flops by situation."""
-        self._power = PowerModel(platform)
+        steps = ServerSteps(platform, step_s)
         self._kind_of = platform.kind_of
-        self._choices = [
-            [*kind.computing, *([kind.sleep.pstate] if kind.sleep else [])] for kind in platform.kinds
-        ]
-        self.no_state = self._power.full_w.shape[1]
+        self._sleep_of = platform.sleep_of_kind.tolist()
+        self._choices = [kind.plannable for kind in platform.kinds]
+        self.no_state = steps.energy_j.shape[2]
         """Stands for a state where there is none."""
-        self._sleep_of = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
-        self._rates = np.zeros_like(self._power.full_w)
-        for row, kind in enumerate(platform.kinds):
-            computing = list(kind.computing)
-            self._rates[row, computing] = np.array(kind.speeds_flops)[computing] * kind.cores
-        self._energy_j, self._flops = self._outcomes(step_s)
+        self._energy_j, self._flops = _outcomes(steps)
         self._costs_j, self._saves_j = self._least_j(up=True), self._least_j(up=False)
         self._moves: dict[tuple[int, bool], list[Move]] = {}
 
@@ -119,25 +109,6 @@ class MoveTables:
                 found.append(Move(gained / spent_j, spent_j, switches, row, there, moved))
         return found
 
-    def _outcomes(self, step_s: float) -> tuple[FloatArray, FloatArray]:
-        """Energy (J) and flops of a step and the one after it: [kind, asleep before, state after, state]."""
-        power, count = self._power, self.no_state
-        kind = np.arange(len(power.full_w))[:, None]
-        states = np.arange(count, dtype=np.int8)
-        sleep = np.array(self._sleep_of, dtype=np.int8)[:, None]
-        asleep, on_s = states == sleep, power.on_s[:, None]
-        step_j = np.empty((len(kind), 2, count))
-        for slept, before in enumerate((np.full_like(sleep, _AWAKE), sleep)):
-            step_j[:, slept] = server_step_energy_j(power, kind, states, before, sleep, step_s)
-        flops = self._rates * np.stack([np.full(asleep.shape, step_s), step_s - np.where(asleep, 0.0, on_s)])
-        later = (slice(None), slice(None), slice(count))
-        energy_j = np.repeat(step_j[:, :, None], count + 1, axis=2)
-        energy_j[later] += step_j[kind[..., None], asleep[:, None].astype(np.intp), states[:, None]][:, None]
-        flops = np.repeat(flops.swapaxes(0, 1)[:, :, None], count + 1, axis=2)
-        woken = asleep[:, None, :] & ~asleep[:, :, None]
-        flops[later] -= np.where(woken, (self._rates * on_s)[:, :, None], 0.0)[:, None]
-        return energy_j, flops
-
     def _least_j(self, *, up: bool) -> FloatArray:
         """Least energy of a move by situation."""
         table = np.full((len(self._choices), 2, self.no_state, self.no_state + 1), np.inf)
@@ -150,6 +121,21 @@ class MoveTables:
                 fits = (spent_j > TOLERANCE_J) & moves
                 table[kind, :, here] = np.where(fits, spent_j, np.inf).min(axis=-1)
         return table.ravel()
+
+
+def _outcomes(steps: ServerSteps) -> tuple[FloatArray, FloatArray]:
+    """Energy (J) and flops of a step and the one after it: [kind, asleep before, state after, state]."""
+    kinds, _, count = steps.energy_j.shape
+    kind, states = np.arange(kinds)[:, None, None], np.arange(count)
+    asleep = states == steps.platform.sleep_of_kind[:, None]
+    later = (slice(None), slice(None), slice(count))
+    energy_j = np.repeat(steps.energy_j[:, :, None], count + 1, axis=2)
+    energy_j[later] += steps.energy_j[kind, asleep[:, None].astype(np.intp), states[:, None]][:, None]
+    flops = np.repeat(steps.flops[:, :, None], count + 1, axis=2)
+    woken = asleep[:, None, :] & ~asleep[:, :, None]
+    lost_flops = steps.speed_flops * steps.power.on_s[:, None]
+    flops[later] -= np.where(woken, lost_flops[:, :, None], 0.0)[:, None]
+    return energy_j, flops
 
 
 def _by_worth(move: Move) -> tuple[float, int]:

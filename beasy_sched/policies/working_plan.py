@@ -9,27 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
-from beasy_sched.energy.server_energy import server_plan_energy_j, server_step_energy_j, sleep_pstates
+from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
-
-
-class Change(NamedTuple):
-    """What `WorkingPlan.set_states` replaced; `WorkingPlan.undo` takes it back."""
-
-    number: int
-    """Which change of the plan it was."""
-    hosts: HostIds
-    first_step: int
-    states: StateArray
-    """States before the change, of shape (changed steps, hosts)."""
-    energy_j: FloatArray
-    """Planned energy before the change, of the changed steps and the one after them."""
 
 
 class Runs(NamedTuple):
@@ -80,18 +66,15 @@ class WorkingPlan:
         self.battery: BatterySpec = plans[0].storage.battery
         self.states: StateArray = np.concatenate([one.states for one in servers])
         """Planned P-state of each server in each step, of shape (T, N). Change it by `set_states`."""
-        self.sleep = sleep_pstates(platform)
+        self.sleep = platform.sleep_pstate
         """P-state in which each server sleeps (N), -1 where it cannot."""
         self.on = self.states != self.sleep
         """Whether each server is planned on, of shape (T, N)."""
         self.load_w, self.renew_w, self.envelope_w, self.hydrogen_w = _powers(plans)
-        self._power = PowerModel(platform)
+        self._steps = ServerSteps(platform, self.step_s)
         self._before = before.astype(np.int8)
-        self.energy_j = server_plan_energy_j(platform, self.states, self.step_s, self._before)
+        self.energy_j = self._steps.plan_energy_j(self.states, self._before)
         """Planned worst-case energy of all servers in each step, J (Eq. 3.17): busy, with transitions."""
-        self._changes = 0
-        self._run_from: IntArray = np.zeros(platform.size, dtype=np.intp)
-        self._run_end: IntArray = np.zeros(platform.size, dtype=np.intp)
         self._asleep_before: npt.NDArray[np.int32] = np.zeros((platform.size, self.steps + 1), dtype=np.int32)
         self._counted = np.zeros(platform.size, dtype=np.bool_)
         self._runs = Runs.of(self.on, np.arange(platform.size))
@@ -115,8 +98,8 @@ class WorkingPlan:
 
     # --- changes ------------------------------------------------------------------------------------
 
-    def set_states(self, hosts: HostIds, first_step: int, end_step: int, pstate: int | StateArray) -> Change:
-        """Plan ``hosts`` in ``pstate`` from ``first_step`` up to ``end_step``; return what undoes it.
+    def set_states(self, hosts: HostIds, first_step: int, end_step: int, pstate: int | StateArray) -> None:
+        """Plan ``hosts`` in ``pstate`` from ``first_step`` up to ``end_step``.
 
         ``pstate`` is one P-state or an array that fits the shape (steps, hosts). ``hosts`` are distinct.
         Raises ValueError for steps outside the plan.
@@ -124,43 +107,18 @@ class WorkingPlan:
         if not 0 <= first_step <= end_step <= self.steps:
             raise ValueError(f"steps {first_step} to {end_step} are not within the {self.steps} of the plan")
         rows = slice(first_step, min(end_step + 1, self.steps))
-        self._changes += 1
-        change = Change(
-            self._changes,
-            hosts,
-            first_step,
-            self.states[first_step:end_step, hosts].copy(),
-            self.energy_j[rows].copy(),
-        )
         old_j = self.server_energy_j(hosts, rows.start, rows.stop)
-        self._write(hosts, first_step, end_step, pstate)
+        self.states[first_step:end_step, hosts] = pstate
+        self.on[first_step:end_step, hosts] = self.states[first_step:end_step, hosts] != self.sleep[hosts]
+        self._counted[hosts] = False
+        self._run_known[hosts] = False
+        self.version += 1
         new_j = self.server_energy_j(hosts, rows.start, rows.stop)
         self.energy_j[rows] += (new_j - old_j).sum(axis=1)
-        return change
-
-    def undo(self, change: Change) -> None:
-        """Take back the latest change that still stands: everything is exactly as before it.
-
-        Raises ValueError for any other change.
-        """
-        if change.number != self._changes:
-            raise ValueError(f"change {change.number} is not the latest, which is {self._changes}")
-        self._changes -= 1
-        end_step = change.first_step + len(change.states)
-        self._write(change.hosts, change.first_step, end_step, change.states)
-        self.energy_j[change.first_step : change.first_step + len(change.energy_j)] = change.energy_j
 
     def set_production(self, step: int, renew_w: float) -> None:
         """Put a step's production (W) as it is known by now in the place of the predicted one."""
         self.renew_w[step] = renew_w
-        self.version += 1
-
-    def _write(self, hosts: HostIds, first_step: int, end_step: int, pstate: int | StateArray) -> None:
-        self.states[first_step:end_step, hosts] = pstate
-        self.on[first_step:end_step, hosts] = self.states[first_step:end_step, hosts] != self.sleep[hosts]
-        self._run_end[hosts] = 0
-        self._counted[hosts] = False
-        self._run_known[hosts] = False
         self.version += 1
 
     # --- what follows from the states ------------------------------------------------------------------
@@ -172,47 +130,11 @@ class WorkingPlan:
             previous = self.states[first_step - 1 : end_step - 1, hosts]
         else:
             previous = np.concatenate([self._before[None, hosts], now])[: len(now)]
-        kinds = self._power.kind_of[hosts]
-        return server_step_energy_j(self._power, kinds, now, previous, self.sleep[hosts], self.step_s)
-
-    def choice_energy_j(self, step: int, choices: StateArray) -> FloatArray:
-        """Energy (J) of each server in ``step`` and the one after it, were it in these P-states in ``step``.
-
-        ``choices``: (choices, N). The steps before and after stay as they are planned.
-        """
-        kinds = self._power.kind_of
-        before = self.states[step - 1] if step > 0 else self._before
-        energy_j = server_step_energy_j(self._power, kinds, choices, before, self.sleep, self.step_s)
-        if step + 1 < self.steps:
-            after = self.states[step + 1]
-            energy_j += server_step_energy_j(self._power, kinds, after, choices, self.sleep, self.step_s)
-        return energy_j
+        return self._steps.server_energy_j(now, previous, hosts)
 
     def on_before(self, step: int) -> BoolArray:
         """Whether each server is planned on in the step before ``step``, or was before the first."""
         return np.asarray(self.on[step - 1] if step > 0 else self._before != self.sleep)
-
-    def on_until(self, hosts: HostIds, step: int) -> IntArray:
-        """Step up to which each of ``hosts`` is planned on without a break from ``step`` on (not included).
-
-        ``step`` itself for those planned asleep in it.
-        """
-        return np.where(self.on[step, hosts], self._run_ends(hosts, step), step)
-
-    def next_on(self, hosts: HostIds, step: int) -> IntArray:
-        """First step, from ``step`` on, in which each of ``hosts`` is planned on; ``steps`` if none is."""
-        return np.where(self.on[step, hosts], step, self._run_ends(hosts, step))
-
-    def _run_ends(self, hosts: HostIds, step: int) -> IntArray:
-        """Where each host's run of steps all on or all asleep that ``step`` lies in ends."""
-        stale = (self._run_end[hosts] <= step) | (self._run_from[hosts] > step)
-        if stale.any():
-            again = hosts[stale]
-            ahead = self.on[step:, again]
-            changes = ahead != ahead[0]
-            ends = np.where(changes.any(axis=0), step + changes.argmax(axis=0), self.steps)
-            self._run_from[again], self._run_end[again] = step, ends
-        return self._run_end[hosts]
 
     def asleep_steps(self, hosts: HostIds, first_step: IntArray | int, end_step: IntArray | int) -> IntArray:
         """In how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.

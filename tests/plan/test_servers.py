@@ -16,8 +16,6 @@ from plan.server_cases import (
     tiny_platform,
 )
 
-from beasy_sched.energy import server_energy
-from beasy_sched.energy.server_energy import server_plan_energy_j, server_plan_flops
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.platform import PState, ServerSpec, build_platform, preset_platform
 from beasy_sched.model.platform import Platform, ServerKind
@@ -39,30 +37,6 @@ SLEEP = 3  # QUICK's sleep state
 def on(platform: Platform, plan: ServerPlan) -> np.ndarray:
     asleep = np.array([asleep_pstate(platform.kind(host)) for host in range(platform.size)])
     return (plan.states != asleep).sum(axis=1)
-
-
-def test_energy_and_flops_of_transitions_are_exact() -> None:
-    platform = tiny_platform(quick=2)
-    states = np.array([[0, SLEEP], [SLEEP, SLEEP], [1, 2]], dtype=np.int8)
-    before = np.array([1, 0], dtype=np.int8)
-    energy_j = server_plan_energy_j(platform, states, STEP_S, before)
-    falls_j = 10 * 70.0 + 290 * 5.0
-    assert energy_j.tolist() == [
-        300 * 130.0 + falls_j,
-        falls_j + 300 * 5.0,
-        (60 * 90.0 + 240 * 95.0) + (60 * 90.0 + 240 * 80.0),
-    ]
-    assert server_plan_flops(platform, states, STEP_S, before).tolist() == [300 * 10e9, 0.0, 240 * 13e9]
-
-
-def test_a_long_plan_is_counted_in_pieces_that_know_the_step_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    platform = tiny_platform(quick=2)
-    states = np.array([[0, SLEEP], [SLEEP, 1], [1, 1], [SLEEP, SLEEP], [2, SLEEP]], dtype=np.int8)
-    before = np.array([SLEEP, 0], dtype=np.int8)
-    whole = [count(platform, states, STEP_S, before) for count in (server_plan_energy_j, server_plan_flops)]
-    monkeypatch.setattr(server_energy, "_CELLS_A_PIECE", 4)
-    pieces = [count(platform, states, STEP_S, before) for count in (server_plan_energy_j, server_plan_flops)]
-    np.testing.assert_array_equal(pieces, whole)
 
 
 def test_an_envelope_above_everything_runs_all_at_top_speed() -> None:

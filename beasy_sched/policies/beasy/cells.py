@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
-from beasy_sched.energy.server_energy import sleep_pstates
+from beasy_sched.energy.server_energy import step_table_j
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
@@ -35,12 +35,10 @@ class CellPowers:
         ``idle_power`` counts servers without a job at idle power, not at the plan's worst case (busy).
         """
         self.power = PowerModel(platform)
-        self.sleep_pstate: StateArray = sleep_pstates(platform)
+        self.sleep_pstate = platform.sleep_pstate
         """P-state number of sleep by host, -1 where it cannot sleep: [N]."""
         self.idle_power = idle_power
         self._width = self.power.full_w.shape[1]
-        kinds = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
-        self._sleep_of_kind = np.array(kinds, dtype=np.int8)
         self._row_of = (self.power.kind_of * (4 * self._width)).astype(np.int32)
         """Where a host's cells begin in a table: its kind's part of it, [N]."""
         self._lengths_s = [-1.0, -1.0]
@@ -117,19 +115,9 @@ class CellPowers:
 
     def _cell_energies_j(self, dt_s: float) -> FloatArray:
         """Energies of all cells of one length, J: by kind, idle or not, asleep before or not, P-state."""
-        power, kinds = self.power, np.arange(len(self._sleep_of_kind))[:, None, None, None]
-        idle, was_asleep = np.array([False, True])[:, None, None], np.array([False, True])[:, None]
-        asleep = np.arange(self._width) == self._sleep_of_kind[kinds]
-        on_w = np.where(idle, power.idle_w[:, None, None, :], power.full_w[:, None, None, :])
-        steady_w = np.where(asleep, power.sleep_w[kinds], on_w)
-        waking_s = np.where(was_asleep & ~asleep, np.minimum(power.on_s[kinds], dt_s), 0.0)
-        falling_s = np.where(asleep & ~was_asleep, np.minimum(power.off_s[kinds], dt_s), 0.0)
-        energy_j: FloatArray = (
-            steady_w * (dt_s - waking_s - falling_s)
-            + waking_s * power.on_w[kinds]
-            + falling_s * power.off_w[kinds]
-        )
-        return energy_j.ravel()
+        power = self.power
+        tables = [step_table_j(power, dt_s, awake_w) for awake_w in (power.full_w, power.idle_w)]
+        return np.stack(tables, axis=1).ravel()
 
 
 def shifted(rows: BoolArray, first: BoolArray) -> BoolArray:
