@@ -35,12 +35,12 @@ from beasy_sched.plan.plan import (
     power_violations,
 )
 from beasy_sched.plan.power_problem import PowerProblem, Surplus
-from beasy_sched.plan.solver import Ending, LinearModel, Solution, Solver, SolverLimits
+from beasy_sched.plan.solver import LinearModel, SearchEnd, Solution, Solver, SolverLimits
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
 
 @dataclass(frozen=True)
-class Switches:
+class Exclusions:
     """Which exclusions the model carries as whole numbers: those that the plain model was found to break."""
 
     battery: bool = False
@@ -49,16 +49,16 @@ class Switches:
     """The electrolyzer is off or at least at its minimum."""
 
 
-NO_SWITCHES = Switches()
+NO_EXCLUSIONS = Exclusions()
 
 TOLERANCE = 1e-9
 """How far a solver may miss a row, scaled: storage levels add up the misses of all steps before."""
 
 
-class PowerModel:
+class PowerFlowModel:
     """The model and where its quantities are; columns hold scaled values, one a step."""
 
-    def __init__(self, problem: PowerProblem, switches: Switches) -> None:
+    def __init__(self, problem: PowerProblem, switches: Exclusions) -> None:
         """Build columns and rows."""
         self.problem = problem
         largest = max(problem.load_w.max(), problem.renew_w.max(), problem.floors_w.max())
@@ -173,7 +173,7 @@ _OVERLAP = 1e-7
 """Scaled powers beyond which an exclusion is broken: whole numbers are exact to about this."""
 
 
-def broken_exclusions(model: PowerModel, values: FloatArray, switches: Switches) -> Switches:
+def broken_exclusions(model: PowerFlowModel, values: FloatArray, switches: Exclusions) -> Exclusions:
     """``switches``, and those whose exclusion the point breaks."""
     both = np.minimum(values[model.charge], values[model.discharge]).max()
     hydrogen, low = model.problem.storage.hydrogen, False
@@ -181,10 +181,10 @@ def broken_exclusions(model: PowerModel, values: FloatArray, switches: Switches)
         power = values[model.electrolyzer]
         least = hydrogen.electrolyzer_min_w / model.power_w
         low = bool(np.any((power > _OVERLAP) & (power < least - _OVERLAP)))
-    return Switches(switches.battery or bool(both > _OVERLAP), switches.electrolyzer or low)
+    return Exclusions(switches.battery or bool(both > _OVERLAP), switches.electrolyzer or low)
 
 
-def plan_of(model: PowerModel, values: FloatArray) -> PowerPlan:
+def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
     """The plan of a point: exact levels, exact exclusions, every power within its limit."""
     problem = model.problem
     charge, discharge = _net(model, values)
@@ -232,7 +232,7 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
     return _curtailed(problem, stored)
 
 
-def _net(model: PowerModel, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _net(model: PowerFlowModel, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Charge and discharge (W) of which at most one is above 0, within their limits."""
     flow = _watts(model, values, model.charge) - _watts(model, values, model.discharge)
     battery = model.problem.storage.battery
@@ -264,7 +264,7 @@ def _scale_w(problem: PowerProblem) -> float:
     return max(1.0, float(problem.load_w.max()), float(problem.renew_w.max()))
 
 
-def _hydrogen(model: PowerModel, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _hydrogen(model: PowerFlowModel, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Powers of electrolyzer and fuel cell (W), and levels (kg)."""
     problem = model.problem
     spec = problem.storage.hydrogen
@@ -284,7 +284,7 @@ def _hydrogen(model: PowerModel, values: FloatArray) -> tuple[FloatArray, FloatA
     return into, out, _inside(levels, 0.0, spec.tank_kg, slack_kg)
 
 
-def _watts(model: PowerModel, values: FloatArray, columns: IntArray) -> FloatArray:
+def _watts(model: PowerFlowModel, values: FloatArray, columns: IntArray) -> FloatArray:
     scaled = values[columns]
     return np.where(scaled > _TINY, scaled, 0.0) * model.power_w
 
@@ -297,7 +297,7 @@ def _curtailed(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
 _NEGLIGIBLE = 1e-6
 
 
-def explain_infeasible(problem: PowerProblem, switches: Switches, limits: SolverLimits) -> str:
+def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> str:
     """The first requirement that cannot be met: the sleep floor, the SoC target, the LoH target, both.
 
     ``switches`` are those of the model that was infeasible. The linear model is asked first: what it
@@ -306,7 +306,7 @@ def explain_infeasible(problem: PowerProblem, switches: Switches, limits: Solver
     floor = _floor_message(_without_targets(problem))
     if floor:
         return floor
-    for asked in dict.fromkeys((NO_SWITCHES, switches)):
+    for asked in dict.fromkeys((NO_EXCLUSIONS, switches)):
         message = _target_message(problem, _Reach(asked, limits))
         if message:
             return message
@@ -319,24 +319,24 @@ def explain_infeasible(problem: PowerProblem, switches: Switches, limits: Solver
 class _Reach:
     """How full storages can be at the end of a window."""
 
-    def __init__(self, switches: Switches, limits: SolverLimits) -> None:
+    def __init__(self, switches: Exclusions, limits: SolverLimits) -> None:
         self._switches = switches
         self._limits = limits
 
     def battery_j(self, problem: PowerProblem) -> float:
         """Most energy in the battery; infinite where that is not known."""
-        model = PowerModel(problem, self._switches)
+        model = PowerFlowModel(problem, self._switches)
         return -self._least(model, model.battery) * model.energy_j
 
     def hydrogen_kg(self, problem: PowerProblem) -> float:
         """Most hydrogen; infinite where that is not known."""
-        model = PowerModel(problem, self._switches)
+        model = PowerFlowModel(problem, self._switches)
         if problem.storage.hydrogen is None or model.hydrogen is None:
             return np.inf
         hour_kg = problem.storage.hydrogen.produced_kg(model.power_w, SECONDS_PER_HOUR)
         return -self._least(model, model.hydrogen) * hour_kg
 
-    def _least(self, model: PowerModel, level: np.ndarray) -> float:
+    def _least(self, model: PowerFlowModel, level: np.ndarray) -> float:
         """Bound on minus the last level."""
         solution = Solver(model.model, self._limits, tolerance=TOLERANCE).minimize((level[-1:], -1.0))
         return solution.bound if solution.values is not None else -np.inf
@@ -380,7 +380,7 @@ def _without_targets(problem: PowerProblem) -> PowerProblem:
 def _floor_message(problem: PowerProblem) -> str:
     """What is missing for the sleep floor and the self-discharge, "" if nothing is."""
     battery = problem.storage.battery
-    model = PowerModel(_drainable(replace(problem, floor_w=0.0, load_w=problem.floors_w)), NO_SWITCHES)
+    model = PowerFlowModel(_drainable(replace(problem, floor_w=0.0, load_w=problem.floors_w)), NO_EXCLUSIONS)
     lost = model.model.columns(problem.steps)
     floor = battery.min_j / model.energy_j
     model.model.rows(problem.steps, floor, np.inf, (model.battery, 1.0), (lost, 1.0))
@@ -423,7 +423,7 @@ _SLACK = 1e-7
 Costs = list[tuple[IntArray, "FloatArray | float"]]
 """Columns and what they cost."""
 
-CostsOf = Callable[[PowerModel], Costs]
+CostsOf = Callable[[PowerFlowModel], Costs]
 
 
 @dataclass(frozen=True)
@@ -445,7 +445,7 @@ class PowerDecision:
     """Its objective is rf; its gap the largest of the stages."""
     plan: PowerPlan | None
     stages: tuple[Stage, ...] = ()
-    whole_numbers: Switches = NO_SWITCHES
+    whole_numbers: Exclusions = NO_EXCLUSIONS
     """Which exclusions had to be branched on."""
 
 
@@ -458,16 +458,16 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
     """
     limits = limits or SolverLimits()
     deadline_s = time.monotonic() + limits.time_s
-    switches = NO_SWITCHES
+    switches = NO_EXCLUSIONS
     plain: _Stages | None = None
     while True:
-        model = PowerModel(problem, switches)
+        model = PowerFlowModel(problem, switches)
         ending = None
-        if plain is not None and switches == Switches(electrolyzer=True):
+        if plain is not None and switches == Exclusions(electrolyzer=True):
             exact = replace(limits, relative_gap=1e-5, time_s=deadline_s - time.monotonic())
             run = _Stages(model, exact, plain.model)
             ending = run.solve()
-        if ending is not Ending.DONE:
+        if ending is not SearchEnd.DONE:
             run = _Stages(model, replace(limits, time_s=deadline_s - time.monotonic()))
             ending = run.solve()
         assert run is not None
@@ -478,7 +478,7 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
         needed = broken_exclusions(model, run.values, switches)
         if needed == switches:
             break
-        plain = run if switches == NO_SWITCHES else None
+        plain = run if switches == NO_EXCLUSIONS else None
         switches = needed
     plan = plan_of(model, run.values)
     if problem.surplus is Surplus.STORE:
@@ -505,7 +505,7 @@ class _Stages:
     """
 
     def __init__(
-        self, model: PowerModel, limits: SolverLimits, bound_model: PowerModel | None = None
+        self, model: PowerFlowModel, limits: SolverLimits, bound_model: PowerFlowModel | None = None
     ) -> None:
         self.model = model
         self.solver = Solver(model.model, limits, tolerance=TOLERANCE)
@@ -515,14 +515,14 @@ class _Stages:
         self.values: FloatArray | None = None
         self.stages: list[Stage] = []
 
-    def solve(self) -> Ending:
+    def solve(self) -> SearchEnd:
         """Run all stages. Returns how the last one that ran ended; `INFEASIBLE` only for the first."""
         model = self.model
-        worst = Ending.DONE
+        worst = SearchEnd.DONE
         first = self._run("relax factor", 1.0, lambda m: [(m.relax, 1.0)])
         if first.values is None:
             return first.ending
-        if first.ending is not Ending.DONE:
+        if first.ending is not SearchEnd.DONE:
             worst = first.ending
         relax = max(first.objective, 0.0)
         most = relax + _SLACK if relax > _SLACK else 0.0
@@ -532,7 +532,7 @@ class _Stages:
         second = self._run("shortfall", energy_j, lambda m: [(m.short, 1.0)])
         if second.values is None:
             return second.ending
-        if second.ending is not Ending.DONE:
+        if second.ending is not SearchEnd.DONE:
             worst = second.ending
         for solver, at in self._solvers():
             most = max(second.objective, 0.0) * (1 + _SLACK) + 10 * _SLACK
@@ -540,9 +540,9 @@ class _Stages:
         third = self._run("throughput", energy_j, _throughput)
         if third.values is None and self.bounds is not None:
             self.values = None
-        return third.ending if third.ending is not Ending.DONE else worst
+        return third.ending if third.ending is not SearchEnd.DONE else worst
 
-    def _solvers(self) -> list[tuple[Solver, PowerModel]]:
+    def _solvers(self) -> list[tuple[Solver, PowerFlowModel]]:
         """Every solver at work, with its model."""
         pairs = [(self.solver, self.model)]
         if self.bounds is not None and self.bound_model is not None:
@@ -571,25 +571,25 @@ class _Stages:
             return self.solver.minimize(*costs(self.model))
         best = self.bounds.minimize(*costs(self.bound_model))
         if best.values is None:
-            return replace(best, ending=Ending.FAILED)
+            return replace(best, ending=SearchEnd.FAILED)
         self._focus(best.values)
         solution = replace(self.solver.minimize(*costs(self.model)), bound=best.objective)
         if solution.values is not None and solution.gap > _NEAR_GAP:
-            return replace(solution, ending=Ending.FAILED, values=None)
+            return replace(solution, ending=SearchEnd.FAILED, values=None)
         return solution
 
     def _run(self, name: str, unit: float, costs: CostsOf) -> Solution:
         solution = self._minimize(costs)
-        if self.stages and solution.ending is Ending.INFEASIBLE:
+        if self.stages and solution.ending is SearchEnd.INFEASIBLE:
             # The point of the stage before is feasible: only rounding can say otherwise.
-            solution = replace(solution, ending=Ending.FAILED)
+            solution = replace(solution, ending=SearchEnd.FAILED)
         if solution.values is not None:
             self.values = solution.values
             self.stages.append(Stage(name, solution.objective * unit, solution.gap))
         return solution
 
 
-def _throughput(model: PowerModel) -> Costs:
+def _throughput(model: PowerFlowModel) -> Costs:
     tilt = _TILT * np.arange(model.problem.steps) / model.problem.steps
     costs: Costs = [(model.charge, 1.0 + tilt), (model.discharge, 1.0 + tilt)]
     if model.electrolyzer is not None and model.fuel_cell is not None:
@@ -597,9 +597,9 @@ def _throughput(model: PowerModel) -> Costs:
     return costs
 
 
-def _with_point(plan: PowerPlan, run: _Stages, ending: Ending) -> SolverOutcome:
+def _with_point(plan: PowerPlan, run: _Stages, ending: SearchEnd) -> SolverOutcome:
     gap = max(stage.gap for stage in run.stages)
-    if ending is Ending.DONE and len(run.stages) == 3:
+    if ending is SearchEnd.DONE and len(run.stages) == 3:
         return SolverOutcome(SolverStatus.OPTIMAL, "", plan.relax_factor, gap)
     last = run.stages[-1].name
     message = (
@@ -612,9 +612,9 @@ def _with_point(plan: PowerPlan, run: _Stages, ending: Ending) -> SolverOutcome:
 
 
 def _without_point(
-    problem: PowerProblem, ending: Ending, switches: Switches, limits: SolverLimits
+    problem: PowerProblem, ending: SearchEnd, switches: Exclusions, limits: SolverLimits
 ) -> SolverOutcome:
-    if ending is Ending.INFEASIBLE:
+    if ending is SearchEnd.INFEASIBLE:
         return SolverOutcome(SolverStatus.INFEASIBLE, explain_infeasible(problem, switches, limits))
     return SolverOutcome(
         SolverStatus.NO_POINT,

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
-from beasy_sched.energy.storage import BatterySpec
+from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.plan.forecast import Forecast
 from beasy_sched.plan.plan import Plan
 
@@ -58,25 +58,13 @@ def predict(
 ) -> Predictions:
     """Run the battery through the nine combinations (Eq. 1 to 3), with the planned hydrogen (W).
 
-    Held within [0, SoC_max] and the limits of charging and discharging. ``start_j`` is the level at
-    the start of the window.
+    ``start_j`` is the level at the start of the window.
     """
     needs_w = np.stack([demand.low_w, demand.value_w, demand.high_w]) + electrolyzer_w
     gives_w = np.stack([production.low_w, production.value_w, production.high_w]) + fuel_cell_w
     net_w = (gives_w[None, :, :] - needs_w[:, None, :]).reshape(len(CURVES), -1)
-    gains_j = step_s * (
-        battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
-        - battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
-    )
-    kept = battery.kept_fraction(step_s)
-    energy_j = np.empty_like(gains_j.T)
-    level = np.full(len(CURVES), start_j)
-    for step, gain in enumerate(gains_j.T):
-        # A level above SoC_max (at the start) may only fall.
-        level = np.clip(level * kept + gain, 0.0, np.maximum(level * kept, battery.max_j))
-        energy_j[step] = level
-    below = (energy_j < battery.min_j * (1.0 - 1e-9)).sum(axis=1)
-    return Predictions(np.ascontiguousarray(energy_j.T), below)
+    energy_j = np.array([project_levels_j(battery, start_j, curve_w, step_s)[1:] for curve_w in net_w])
+    return Predictions(energy_j, (energy_j < battery.min_j * (1.0 - 1e-9)).sum(axis=0))
 
 
 def predict_window(plan: Plan, start_j: float | None = None) -> Predictions:

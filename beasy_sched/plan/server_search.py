@@ -47,7 +47,7 @@ from beasy_sched.plan.server_problem import (
     objective_flops,
     total_energy_j,
 )
-from beasy_sched.plan.solver import Ending, Solver, SolverLimits
+from beasy_sched.plan.solver import SearchEnd, Solver, SolverLimits
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class Relaxation:
         self.model = ServerModel(problem, integer=False)
         self.bound = math.inf
         """No plan has a higher objective, flops."""
-        self.ending = Ending.DONE
+        self.ending = SearchEnd.DONE
         """How the first optimization that was not finished ended."""
         self._solver = Solver(self.model.linear, limits)
         self._point = np.zeros(self.model.linear.column_count)
@@ -256,7 +256,7 @@ class Relaxation:
 
     def _solve(self, *, bounds: bool) -> bool:
         solution = self._solver.minimize(*self.model.costs())
-        if self.ending is Ending.DONE:
+        if self.ending is SearchEnd.DONE:
             self.ending = solution.ending
         if solution.values is None:
             return False
@@ -554,7 +554,7 @@ class Found:
     """Flops less the cost of wake-ups."""
     bound: float
     """No plan has a higher objective."""
-    ending: Ending
+    ending: SearchEnd
     """How the first optimization that was not finished ended."""
 
     @property
@@ -568,17 +568,17 @@ class Found:
 def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> Found:
     """Find a plan, if possible within ``gap`` of the best. All sleeping as soon as may be must fit."""
     best = BestPlan(problem)
-    bound, ending = math.inf, Ending.DONE
+    bound, ending = math.inf, SearchEnd.DONE
     small = ServerModel(problem, integer=True)
     if small.linear.column_count <= SMALL_COLUMNS:
         bound, ending = _solve(small, best, replace(limits, relative_gap=0.0))
-        if ending is Ending.DONE:
+        if ending is SearchEnd.DONE:
             return Found(best.counts, best.objective, bound, ending)
     relaxation = Relaxation(problem, limits)
     if relaxation.solved:
         relaxation.offer_plans(best, gap)
     bound = min(bound, relaxation.bound)
-    ending = relaxation.ending if ending is Ending.DONE else ending
+    ending = relaxation.ending if ending is SearchEnd.DONE else ending
     if math.isfinite(bound) and best.objective < bound * (1.0 - gap):
         improvement = OneServerImprovement(problem, best.counts)
         improvement.run(_PATHS, bound * (1.0 - gap))
@@ -586,7 +586,7 @@ def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> Found:
     return Found(best.counts, best.objective, bound, ending)
 
 
-def _solve(model: ServerModel, best: BestPlan, limits: SolverLimits) -> tuple[float, Ending]:
+def _solve(model: ServerModel, best: BestPlan, limits: SolverLimits) -> tuple[float, SearchEnd]:
     """Solve the model in whole numbers; offer its point, and return its bound."""
     solution = Solver(model.linear, limits).minimize(*model.costs())
     if solution.values is None:

@@ -30,7 +30,7 @@ from beasy_sched.plan.server_problem import (
     minimum_on_steps,
 )
 from beasy_sched.plan.server_search import Found, KindStart, ranked_hosts, search, states_by_rank
-from beasy_sched.plan.solver import Ending, SolverLimits
+from beasy_sched.plan.solver import SearchEnd, SolverLimits
 from beasy_sched.units import SECONDS_PER_HOUR
 
 
@@ -273,7 +273,7 @@ def _outcome(
         return SolverOutcome(SolverStatus.INFEASIBLE, _shortfall_text(missing_w, least_w, step_s))
     parts = [note] if note else []
     status = SolverStatus.OPTIMAL if found.gap <= gap else SolverStatus.FEASIBLE
-    harmless = (Ending.DONE, Ending.NODES) if status is SolverStatus.OPTIMAL else (Ending.DONE,)
+    harmless = (SearchEnd.DONE, SearchEnd.NODES) if status is SolverStatus.OPTIMAL else (SearchEnd.DONE,)
     if found.ending not in harmless:
         parts.append(f"the search was cut short by {found.ending.value}")
     if status is SolverStatus.FEASIBLE:

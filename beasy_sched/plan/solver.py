@@ -101,7 +101,7 @@ class SolverLimits:
     """Seconds for all optimizations of one model together."""
 
 
-class Ending(str, Enum):
+class SearchEnd(str, Enum):
     """How one optimization ended."""
 
     DONE = "done"
@@ -115,7 +115,7 @@ class Ending(str, Enum):
 class Solution:
     """The best point of one optimization, if there is one."""
 
-    ending: Ending
+    ending: SearchEnd
     values: FloatArray | None = None
     objective: float = math.nan
     bound: float = -math.inf
@@ -168,7 +168,7 @@ class Solver:
         if math.isfinite(self._deadline_s):
             left_s = self._deadline_s - time.monotonic()
             if left_s <= 0.0:
-                return Solution(Ending.TIME)
+                return Solution(SearchEnd.TIME)
             # HiGHS counts the time of all runs of one instance.
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left_s)
         self._highs.run()
@@ -205,17 +205,17 @@ class Solver:
         status, states = self._highs.getModelStatus(), self._highspy.HighsModelStatus
         info = self._highs.getInfo()
         ending = {
-            states.kOptimal: Ending.DONE,
-            states.kInfeasible: Ending.INFEASIBLE,
-            states.kUnboundedOrInfeasible: Ending.INFEASIBLE,
-            states.kSolutionLimit: Ending.NODES,
-            states.kTimeLimit: Ending.TIME,
-        }.get(status, Ending.FAILED)
+            states.kOptimal: SearchEnd.DONE,
+            states.kInfeasible: SearchEnd.INFEASIBLE,
+            states.kUnboundedOrInfeasible: SearchEnd.INFEASIBLE,
+            states.kSolutionLimit: SearchEnd.NODES,
+            states.kTimeLimit: SearchEnd.TIME,
+        }.get(status, SearchEnd.FAILED)
         feasible = info.primal_solution_status == self._highspy.SolutionStatus.kSolutionStatusFeasible
-        if ending in (Ending.INFEASIBLE, Ending.FAILED) or not feasible:
-            return Solution(Ending.FAILED if ending is Ending.DONE else ending)
+        if ending in (SearchEnd.INFEASIBLE, SearchEnd.FAILED) or not feasible:
+            return Solution(SearchEnd.FAILED if ending is SearchEnd.DONE else ending)
         objective = float(info.objective_function_value)
-        bound = objective if ending is Ending.DONE else -math.inf
+        bound = objective if ending is SearchEnd.DONE else -math.inf
         if self._is_mip:
             bound = float(info.mip_dual_bound)
         return Solution(ending, np.array(self._highs.getSolution().col_value), objective, bound)

@@ -146,7 +146,7 @@ WORTH_TOLERANCE = 1e-9
 """Moves whose worth differs by this share are equals."""
 
 
-class Choice(NamedTuple):
+class NextMove(NamedTuple):
     """The next move, and how long it stays the next one."""
 
     situation: int
@@ -181,7 +181,7 @@ class GreedyMoves:
             energy_j = self._make(choice, energy_j)
         return energy_j
 
-    def _make(self, choice: Choice, energy_j: float) -> float:
+    def _make(self, choice: NextMove, energy_j: float) -> float:
         """Make the chosen move with one server, or with one after the other while nothing comes first."""
         move, group, goal = choice.move, self._groups[choice.situation], self._groups[choice.move.situation]
         moved: list[int] = []
@@ -195,7 +195,7 @@ class GreedyMoves:
             del self._groups[choice.situation]
         return energy_j
 
-    def _choose(self, energy_j: float) -> Choice | None:
+    def _choose(self, energy_j: float) -> NextMove | None:
         """Find the best move that is not beyond ``energy_j``."""
         tops = {situation: self._top(situation, energy_j) for situation in self._groups}
         best = max((top for top in tops.values() if top is not None), key=_worth, default=None)
@@ -214,7 +214,7 @@ class GreedyMoves:
         move = first[-1]
         ahead = self._top(move.situation, energy_j)
         overtakes = ahead is not None and ahead.worth >= least
-        return Choice(first[3], move, max(move.energy_j, best.energy_j), rivals or overtakes)
+        return NextMove(first[3], move, max(move.energy_j, best.energy_j), rivals or overtakes)
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
         """The move of most worth in a situation that is not beyond ``energy_j``."""
@@ -383,7 +383,7 @@ class Last(EnvelopePolicy):
         return steps[::-1]
 
 
-class Workload(EnvelopePolicy):
+class WorkloadEnvelope(EnvelopePolicy):
     """The steps first where demand exceeds the envelope most, or the envelope demand for a lack of energy."""
 
     name = "workload"

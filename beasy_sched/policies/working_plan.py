@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import ServerSteps
-from beasy_sched.energy.storage import BatterySpec
+from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
@@ -163,37 +163,9 @@ class WorkingPlan:
         planned, but that ``step`` draws ``more_j`` than planned. Held within [0, SoC_max] and the limits of
         charging and discharging.
         """
-        kept = self.battery.kept_fraction(self.step_s)
-        return project_levels_j(battery_j, self.gains_j(step, more_j), kept, self.battery.max_j)
-
-    def gains_j(self, step: int = 0, more_j: float = 0.0) -> FloatArray:
-        """What each step from ``step`` on puts into the cells, or takes out of them, J.
-
-        ``step`` itself draws ``more_j`` than planned.
-        """
-        battery = self.battery
         net_w = self.renew_w[step:] + self.hydrogen_w[step:] - self.energy_j[step:] / self.step_s
         net_w[0] -= more_j / self.step_s
-        stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
-        drawn_w = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
-        return np.asarray(self.step_s * (stored_w - drawn_w))
-
-
-def project_levels_j(level_j: float, gains_j: FloatArray, kept: float, most_j: float) -> FloatArray:
-    """Battery energy at the start and after each step, which keeps ``kept`` of it and adds its gain, J.
-
-    Held within [0, ``most_j``]; a level above that may only fall.
-    """
-    levels_j = [level_j]
-    for gain_j in gains_j.tolist():
-        kept_j = level_j * kept
-        level_j = kept_j + gain_j
-        if level_j < 0.0:
-            level_j = 0.0
-        elif level_j > most_j:
-            level_j = max(kept_j, most_j) if gain_j > 0.0 else level_j
-        levels_j.append(level_j)
-    return np.array(levels_j)
+        return project_levels_j(self.battery, battery_j, net_w, self.step_s)
 
 
 def _powers(plans: PlanStore) -> Iterator[FloatArray]:

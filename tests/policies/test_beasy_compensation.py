@@ -13,7 +13,7 @@ from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.beasy.cells import CellPowers, Ladder, shifted
 from beasy_sched.policies.beasy.compensation import Rest, RunningJob, compensation_j
-from beasy_sched.policies.beasy.speeds import Saving, Spending, Wish
+from beasy_sched.policies.beasy.speeds import Lowering, Spending, Wish
 
 _WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
 KIND = ServerKind(
@@ -64,8 +64,8 @@ def spending(left: Rest) -> Spending:
     return Spending(left, *tools(left.states.shape[1]))
 
 
-def saving(left: Rest, violation: int) -> Saving:
-    return Saving(left, *tools(left.states.shape[1]), violation)
+def saving(left: Rest, violation: int) -> Lowering:
+    return Lowering(left, *tools(left.states.shape[1]), violation)
 
 
 def job(*hosts: int, left_s: float = 300.0, flops: float = 0.0) -> RunningJob:

@@ -9,10 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
-from beasy_sched.energy.storage import BatterySpec
+from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.engine.budget import energy_tolerance_j
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.policies.working_plan import project_levels_j
 
 
 def compensation_j(battery: BatterySpec, diff_j: float) -> float:
@@ -45,8 +44,6 @@ class Rest:
     battery: BatterySpec
     start_j: float
     """The true level of the battery now."""
-    kept: BoolArray | None = None
-    """More cells that may not be put to sleep, [L, N]."""
 
     @cached_property
     def tolerance_j(self) -> float:
@@ -54,17 +51,9 @@ class Rest:
         return energy_tolerance_j(self.battery.capacity_j)
 
     def levels_j(self, extra_j: FloatArray | float = 0.0) -> FloatArray:
-        """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row.
-
-        Held within [0, SoC_max] and the limits of charging and discharging.
-        """
-        battery, kept = self.battery, self.battery.kept_fraction(float(self.dt_s[-1]))
+        """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row."""
         net_w = (self.supply_j - self.demand_j - extra_j) / self.dt_s
-        gains_j = self.dt_s * (
-            battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
-            - battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
-        )
-        return project_levels_j(self.start_j, gains_j, kept, battery.max_j)[1:]
+        return project_levels_j(self.battery, self.start_j, net_w, float(self.dt_s[-1]))[1:]
 
     @property
     def diff_j(self) -> float:

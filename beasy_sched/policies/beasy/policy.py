@@ -14,7 +14,7 @@ from beasy_sched.model.power import HostState
 from beasy_sched.plan.predictions import Predictions, predict_window
 from beasy_sched.policies.beasy.compensation import compensation_j
 from beasy_sched.policies.beasy.plan import LivePlan
-from beasy_sched.policies.beasy.speeds import Saving, Spending, Wish
+from beasy_sched.policies.beasy.speeds import Lowering, Spending, Wish
 from beasy_sched.policies.beasy.starts import BeasyPass
 from beasy_sched.policies.easy import largest_slowdown, sleep, smallest_size
 from beasy_sched.policies.follow_plan import planned_states
@@ -108,7 +108,7 @@ class Beasy(Policy):
             why["spent_on_wakes_j"] = why["spendable_j"] - why["spent_on_jobs_j"] - spending.left_j
         else:
             violation = self._predictions.violation_step(present)
-            Saving(rest, live.cells, live.ladder, violation - present).lower(jobs)
+            Lowering(rest, live.cells, live.ladder, violation - present).lower(jobs)
             why["saved_j"] = planned_j - float(rest.demand_j.sum())
             why["violation_at_s"] = live.plan.start_of(self._window_start + violation)
             why["curves_below"] = int(self._predictions.below[violation])

@@ -52,7 +52,7 @@ def _expand(counts: IntArray) -> tuple[IntArray, IntArray]:
     return action, np.arange(len(action)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-class Saving:
+class Lowering:
     """E_diff < 0: lower idle servers, then those of running jobs, until the target is reached."""
 
     def __init__(self, rest: Rest, cells: CellPowers, ladder: Ladder, violation: int) -> None:
@@ -146,7 +146,7 @@ class _Slowing:
     (Eq. 3.28).
     """
 
-    def __init__(self, saving: Saving, jobs: Sequence[RunningJob], *, in_time: bool) -> None:
+    def __init__(self, saving: Lowering, jobs: Sequence[RunningJob], *, in_time: bool) -> None:
         self.saving, self.in_time = saving, in_time
         self.rest, self.ladder = saving.rest, saving.ladder
         self.table = table = JobTable(jobs)
