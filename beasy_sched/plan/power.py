@@ -25,17 +25,24 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.storage import Storage, charge_power_limit, energy_after_step, level_after_step
-from beasy_sched.plan.plan import TOLERANCE as LEVEL_TOLERANCE
-from beasy_sched.plan.plan import (
+from beasy_sched.plan.power_problem import TOLERANCE as LEVEL_TOLERANCE
+from beasy_sched.plan.power_problem import (
     PowerPlan,
-    SolverOutcome,
-    SolverStatus,
+    PowerProblem,
+    Surplus,
     level_scale_j,
     level_scale_kg,
     power_violations,
 )
-from beasy_sched.plan.power_problem import PowerProblem, Surplus
-from beasy_sched.plan.solver import LinearModel, SearchEnd, Solution, Solver, SolverLimits
+from beasy_sched.plan.solver import (
+    LinearModel,
+    SearchEnd,
+    Solution,
+    Solver,
+    SolverLimits,
+    SolverOutcome,
+    SolverStatus,
+)
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
 

@@ -21,7 +21,6 @@ from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.plan import SolverOutcome, SolverStatus
 from beasy_sched.plan.server_problem import (
     KindCounts,
     KindTable,
@@ -30,7 +29,7 @@ from beasy_sched.plan.server_problem import (
     minimum_on_steps,
 )
 from beasy_sched.plan.server_search import Found, KindStart, ranked_hosts, search, states_by_rank
-from beasy_sched.plan.solver import SearchEnd, SolverLimits
+from beasy_sched.plan.solver import SearchEnd, SolverLimits, SolverOutcome, SolverStatus
 from beasy_sched.units import SECONDS_PER_HOUR
 
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hydrogen, problem, three_days
 
 from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, LossConvention, Storage, StorageState
-from beasy_sched.plan.plan import PowerPlan, SolverStatus, power_violations
 from beasy_sched.plan.power import plan_power
-from beasy_sched.plan.power_problem import PowerProblem, Surplus
-from beasy_sched.plan.solver import Solver, SolverLimits
+from beasy_sched.plan.power_problem import PowerPlan, PowerProblem, Surplus, power_violations
+from beasy_sched.plan.solver import Solver, SolverLimits, SolverStatus
 from beasy_sched.units import kwh_to_j
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")

@@ -20,7 +20,6 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.generate.platform import PState, ServerSpec, build_platform, preset_platform
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.plan import server_search
-from beasy_sched.plan.plan import SolverStatus
 from beasy_sched.plan.server_search import Trajectory, fill
 from beasy_sched.plan.servers import (
     ServerPlan,
@@ -30,6 +29,7 @@ from beasy_sched.plan.servers import (
     least_power_w,
     plan_servers,
 )
+from beasy_sched.plan.solver import SolverStatus
 
 SLEEP = 3  # QUICK's sleep state
 

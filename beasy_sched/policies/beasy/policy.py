@@ -11,7 +11,7 @@ from beasy_sched.engine.actions import Action, Compensate
 from beasy_sched.engine.policy import Options, Policy
 from beasy_sched.engine.view import View
 from beasy_sched.model.power import HostState
-from beasy_sched.plan.predictions import Predictions, predict_window
+from beasy_sched.plan.forecast import Predictions
 from beasy_sched.policies.beasy.compensation import compensation_j
 from beasy_sched.policies.beasy.plan import LivePlan
 from beasy_sched.policies.beasy.speeds import Lowering, Spending, Wish
@@ -80,7 +80,7 @@ class Beasy(Policy):
         place = view.plans.place(self.live.plan.start_of(step))
         if place is not None and place.window != self._window:
             self._window, self._window_start = place.window, step - place.step
-            self._predictions = predict_window(view.plans[place.window], view.storage_state.battery_j)
+            self._predictions = view.plans[place.window].predictions(view.storage_state.battery_j)
 
     def _compensate(self, view: View, step: int) -> Compensate:
         """Spend a surplus or make up for a shortage, and say so."""
