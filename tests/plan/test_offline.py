@@ -15,12 +15,8 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.tables import summarize
 from beasy_sched.plan.offline import (
-    Agreement,
     NoPlan,
     OfflineOptions,
-    PowerModule,
-    ServerModule,
-    negotiate_once,
     plan_windows,
 )
 from beasy_sched.plan.plan import Provenance
@@ -77,19 +73,6 @@ def test_provenance() -> None:
         ("servers", "optimal"),
     ]
     assert provenance.solved[0].gap <= 1e-4
-
-
-def test_another_negotiation() -> None:
-    """The seam: ask for half of the demand first, whatever power and servers are made of."""
-    asked = []
-
-    def halved(demand_w: FloatArray, power: PowerModule, servers: ServerModule) -> Agreement:
-        asked.append(demand_w)
-        return negotiate_once(0.5 * demand_w, power, servers)
-
-    plans = planned(LOAD_W[:72], RENEW_W[:72], negotiation=halved)
-    np.testing.assert_array_equal(asked[0], LOAD_W[:72])
-    np.testing.assert_allclose(plans[0].power.load_w, 0.5 * LOAD_W[:72])
 
 
 def test_demand_beyond_the_servers_is_not_planned_for() -> None:
