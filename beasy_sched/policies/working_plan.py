@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class Runs(NamedTuple):
-    """Runs of steps in which servers are planned on without a break: one entry a run."""
+    """Runs of marked steps without a break (planned on, say): one entry a run, by server and step."""
 
     host: HostIds
     begin: IntArray
@@ -27,12 +26,12 @@ class Runs(NamedTuple):
     """The step after the last one of the run."""
 
     @classmethod
-    def of(cls, on: BoolArray, hosts: HostIds) -> Runs:
-        """The runs of some servers of a plan, (T, N)."""
-        edges = np.zeros((len(hosts), len(on) + 2), dtype=np.bool_)
-        edges[:, 1:-1] = on[:, hosts].T
+    def of(cls, marked: BoolArray) -> Runs:
+        """The runs of the servers of a plan, (T, N)."""
+        edges = np.zeros((marked.shape[1], len(marked) + 2), dtype=np.bool_)
+        edges[:, 1:-1] = marked.T
         host, place = np.nonzero(edges[:, 1:] != edges[:, :-1])  # begins and ends by turns
-        return cls(hosts[host[::2]], place[::2], place[1::2])
+        return cls(host[::2], place[::2], place[1::2])
 
     def but(self, same: BoolArray, others: Runs) -> Runs:
         """These runs of the servers that are the ``same`` (N), and ``others`` for the rest."""
@@ -70,14 +69,19 @@ class WorkingPlan:
         """P-state in which each server sleeps (N), -1 where it cannot."""
         self.on = self.states != self.sleep
         """Whether each server is planned on, of shape (T, N)."""
-        self.load_w, self.renew_w, self.envelope_w, self.hydrogen_w = _powers(plans)
+        powers = [plan.power for plan in plans]
+        self.load_w: FloatArray = np.concatenate([power.load_w for power in powers])
+        self.renew_w: FloatArray = np.concatenate([power.renew_w for power in powers])
+        self.envelope_w: FloatArray = np.concatenate([power.envelope_w for power in powers])
+        self.hydrogen_w = np.concatenate([power.fuel_cell_w - power.electrolyzer_w for power in powers])
+        """Net power of the hydrogen: the fuel cell's less the electrolyzer's."""
         self._steps = ServerSteps(platform, self.step_s)
         self._before = before.astype(np.int8)
         self.energy_j = self._steps.plan_energy_j(self.states, self._before)
         """Planned worst-case energy of all servers in each step, J (Eq. 3.17): busy, with transitions."""
         self._asleep_before: npt.NDArray[np.int32] = np.zeros((platform.size, self.steps + 1), dtype=np.int32)
         self._counted = np.zeros(platform.size, dtype=np.bool_)
-        self._runs = Runs.of(self.on, np.arange(platform.size))
+        self._runs = Runs.of(self.on)
         self._run_known = np.ones(platform.size, dtype=np.bool_)
         self.version = 0
         """Another number after every change of states or production."""
@@ -152,7 +156,8 @@ class WorkingPlan:
         """Every server's runs of steps planned on, from ``step`` on, in no particular order."""
         if not self._run_known.all():
             again = np.flatnonzero(~self._run_known)
-            self._runs = self._runs.but(self._run_known, Runs.of(self.on, again))
+            changed = Runs.of(self.on[:, again])
+            self._runs = self._runs.but(self._run_known, changed._replace(host=again[changed.host]))
             self._run_known[again] = True
         return self._runs.since(step)
 
@@ -160,18 +165,8 @@ class WorkingPlan:
         """Battery energy (J) at the start of ``step`` and at the end of it and of each later one (Eq. 1).
 
         ``battery_j`` is the true level at the start of ``step``; servers, production and hydrogen are as
-        planned, but that ``step`` draws ``more_j`` than planned. Held within [0, SoC_max] and the limits of
-        charging and discharging.
+        planned, except that ``step`` draws ``more_j`` more.
         """
         net_w = self.renew_w[step:] + self.hydrogen_w[step:] - self.energy_j[step:] / self.step_s
         net_w[0] -= more_j / self.step_s
         return project_levels_j(self.battery, battery_j, net_w, self.step_s)
-
-
-def _powers(plans: PlanStore) -> Iterator[FloatArray]:
-    """P_load, P_renew, the envelope and the hydrogen's net power (fuel cell less electrolyzer), W."""
-    powers = [plan.power for plan in plans]
-    yield np.concatenate([power.load_w for power in powers])
-    yield np.concatenate([power.renew_w for power in powers])
-    yield np.concatenate([power.envelope_w for power in powers])
-    yield np.concatenate([power.fuel_cell_w - power.electrolyzer_w for power in powers])

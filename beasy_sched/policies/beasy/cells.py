@@ -11,11 +11,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, StateArray
 from beasy_sched.energy.server_energy import step_table_j
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
+from beasy_sched.policies.working_plan import Runs
 
 _NEVER: Final = 1_000_000
 """Rows to break even, where sleeping saves nothing."""
@@ -106,18 +107,32 @@ class CellPowers:
                 rows = max(rows, int((falling_j + waking_j) / saved_j) + 1 if saved_j > 0.0 else _NEVER)
         return rows
 
+    def change_j(
+        self, old: StateArray, columns: StateArray, before: BoolArray, hosts: HostIds, dt_s: FloatArray
+    ) -> FloatArray:
+        """What ``columns`` in the place of the first rows of ``old`` add to the energy of each cell, J.
+
+        ``before``: which of ``hosts`` were asleep in the step before the first row.
+        """
+        new = old.copy()
+        new[: len(columns)] = columns
+        new_j, old_j = (
+            self.energy_j(states, shifted(self.asleep(states, hosts), before), hosts, dt_s)
+            for states in (new, old)
+        )
+        return new_j - old_j
+
     def _table(self, dt_s: FloatArray, *, whole: bool = False) -> FloatArray:
-        """The table of steps of this length; that of whole steps and the last of others are kept."""
+        """Energies of all cells of one length: by kind, idle or not, asleep before or not, P-state.
+
+        The table of whole steps and the latest of other lengths are kept.
+        """
         length_s = float(dt_s.sum())
         if length_s != self._lengths_s[whole]:
-            self._lengths_s[whole], self._tables[whole] = length_s, self._cell_energies_j(length_s)
+            powers_w = (self.power.full_w, self.power.idle_w)
+            tables = [step_table_j(self.power, length_s, awake_w) for awake_w in powers_w]
+            self._lengths_s[whole], self._tables[whole] = length_s, np.stack(tables, axis=1).ravel()
         return self._tables[whole]
-
-    def _cell_energies_j(self, dt_s: float) -> FloatArray:
-        """Energies of all cells of one length, J: by kind, idle or not, asleep before or not, P-state."""
-        power = self.power
-        tables = [step_table_j(power, dt_s, awake_w) for awake_w in (power.full_w, power.idle_w)]
-        return np.stack(tables, axis=1).ravel()
 
 
 def shifted(rows: BoolArray, first: BoolArray) -> BoolArray:
@@ -171,29 +186,15 @@ def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -
         good = idle.copy()
         good[0] &= ~poor
         return good
-    hosts, starts, ends = idle_runs(idle)
-    if not len(hosts):
-        return idle
+    hosts, starts, ends = Runs.of(idle)
     before_j = np.where(starts > 0, saved_j[np.maximum(starts - 1, 0), hosts], 0.0)
-    poor = saved_j[ends, hosts] - before_j <= 0.0
+    poor = saved_j[ends - 1, hosts] - before_j <= 0.0
     if not poor.any():
         return idle
     edges = np.zeros((len(idle) + 1, idle.shape[1]), dtype=np.int8)
     np.add.at(edges, (starts[poor], hosts[poor]), 1)
-    np.add.at(edges, (ends[poor] + 1, hosts[poor]), -1)
+    np.add.at(edges, (ends[poor], hosts[poor]), -1)
     return np.asarray(idle & (np.cumsum(edges, axis=0)[:-1] == 0))
-
-
-def idle_runs(
-    idle: BoolArray,
-) -> tuple[IndexArray, IndexArray, IndexArray]:
-    """Maximal runs of marked rows: (column, first row, last row) of each, by column and row."""
-    padded = np.zeros((idle.shape[1], len(idle) + 2), dtype=np.int8)
-    padded[:, 1:-1] = idle.T
-    change = np.diff(padded, axis=1)
-    hosts, starts = np.nonzero(change == 1)
-    ends = np.nonzero(change == -1)[1] - 1
-    return hosts, starts, ends
 
 
 class Ladder:
@@ -201,31 +202,27 @@ class Ladder:
 
     def __init__(self, platform: Platform) -> None:
         """Sort each kind's computing P-states by speed."""
-        kinds = platform.kinds
-        width = max((kind.pstates for kind in kinds), default=1)
-        self._kind_of = platform.kind_of
-        self._speed_flops = np.zeros((len(kinds), width))
-        self._full_w = np.zeros((len(kinds), width))
-        self._faster = np.tile(np.arange(width, dtype=np.int8), (len(kinds), 1))
+        kinds, self._kind_of = platform.kinds, platform.kind_of
+        self._full_w = PowerModel(platform).full_w
+        self._speed_flops = np.zeros_like(self._full_w)
+        self._faster = np.tile(np.arange(self._full_w.shape[1], dtype=np.int8), (len(kinds), 1))
         self._thriftier = self._faster.copy()
-        self.thriftiest = np.zeros(platform.size, dtype=np.int8)
-        """P-state of least energy per flop (the faster of equals), by host."""
-        self.reference_flops = np.zeros(platform.size)
-        """F': the speed that a walltime is taken to stand for, by host (Eq. 3.29)."""
         self.rising = True
         """Whether a faster P-state never draws less than the next slower one."""
         for row, kind in enumerate(kinds):
             self._fill(row, kind)
-            mine = platform.kind_of == row
-            self.thriftiest[mine] = min(
-                kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p])
-            )
-            self.reference_flops[mine] = kind.reference_speed_flops
+        thriftiest = [
+            min(kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p]))
+            for kind in kinds
+        ]
+        self.thriftiest = np.array(thriftiest, dtype=np.int8)[platform.kind_of]
+        """P-state of least energy per flop (the faster of equals), by host."""
+        self.reference_flops = np.array([kind.reference_speed_flops for kind in kinds])[platform.kind_of]
+        """F': the speed that a walltime is taken to stand for, by host (Eq. 3.29)."""
 
     def _fill(self, row: int, kind: ServerKind) -> None:
         for pstate in kind.computing:
             self._speed_flops[row, pstate] = kind.speeds_flops[pstate]
-            self._full_w[row, pstate] = kind.full_w[pstate]
         by_speed = sorted(kind.computing, key=lambda p: (kind.speeds_flops[p], -p))
         for slow, fast in itertools.pairwise(by_speed):
             self._faster[row, slow] = fast
@@ -247,7 +244,7 @@ class Ladder:
         return speeds
 
     def full_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
-        """Full power in these P-states, W; 0 where they do not compute."""
+        """Full power in these P-states, W."""
         watts: FloatArray = self._full_w[self._kind_of[hosts], pstates]
         return watts
 

@@ -23,8 +23,9 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.policies.beasy.cells import CellPowers, Ladder, idle_runs, shifted
+from beasy_sched.policies.beasy.cells import CellPowers, Ladder
 from beasy_sched.policies.beasy.compensation import JobTable, Rest, RunningJob, compensation_j
+from beasy_sched.policies.working_plan import Runs
 
 _RUNS_A_PIECE: Final = 64
 
@@ -86,7 +87,7 @@ class Lowering:
         states = rest.states[first:end]
         idle = (states != cells.sleep_pstate) & (cells.sleep_pstate >= 0)
         idle &= np.arange(first, end)[:, None] >= rest.reserved_until
-        hosts, starts, ends = idle_runs(idle)
+        hosts, starts, ends = Runs.of(idle)
         order = np.lexsort((-hosts, -ends)) if backward else np.lexsort((-hosts, starts))
         size = _RUNS_A_PIECE
         while len(order):
@@ -99,8 +100,8 @@ class Lowering:
     def _sleeping(self, hosts: HostIds, starts: IntArray, ends: IntArray) -> _Actions:
         """Sleep in these runs of rows; what saves nothing, the waking after it counted in, is left out."""
         rest, cells, dt_s = self.rest, self.cells, float(self.rest.dt_s[-1])
-        lengths = ends - starts + 1
-        counts = lengths + (ends + 1 < len(rest.states))  # waking again falls into the row after the run
+        lengths = ends - starts
+        counts = lengths + (ends < len(rest.states))  # waking again falls into the row after the run
         action, offset = _expand(counts)
         row, host = starts[action] + offset, hosts[action]
         old, asleep = rest.states[row, host], cells.sleep_pstate[host]
@@ -323,7 +324,9 @@ class Spending:
     def _pay(self, hosts: HostIds, end: int, columns: StateArray) -> bool:
         """Make a change if it can be paid for and the battery stays where it should."""
         rest, rows = self.rest, slice(0, end + 1)
-        extra_j = column_change_j(rest, self.cells, hosts, end, columns)
+        old, before = rest.states[rows, hosts], rest.now_asleep[hosts]
+        extra_j = np.zeros(len(rest.states))
+        extra_j[rows] = self.cells.change_j(old, columns, before, hosts, rest.dt_s[rows]).sum(axis=1)
         cost_j = float(extra_j.sum())
         if cost_j > self.left_j + self.rest.tolerance_j:
             return False
@@ -343,21 +346,3 @@ class Spending:
         battery = self.rest.battery
         reached = levels_j[-1] >= battery.target_j - self.rest.tolerance_j
         return bool(reached and levels_j.min() >= battery.min_j - self.rest.tolerance_j)
-
-
-def column_change_j(
-    rest: Rest, cells: CellPowers, hosts: HostIds, end: int, columns: StateArray
-) -> FloatArray:
-    """What new states of ``hosts`` in rows 0 to ``end`` - 1 add to each row's energy, J: [L]."""
-    rows = slice(0, end + 1)
-    old = rest.states[rows, hosts]
-    new = old.copy()
-    new[:end] = columns
-    before, dt_s = rest.now_asleep[hosts], rest.dt_s[rows]
-    energies = [
-        cells.energy_j(states, shifted(cells.asleep(states, hosts), before), hosts, dt_s)
-        for states in (new, old)
-    ]
-    extra_j = np.zeros(len(rest.states))
-    extra_j[rows] = (energies[0] - energies[1]).sum(axis=1)
-    return extra_j
