@@ -1,13 +1,8 @@
-"""The question to the server planner, in counts: how many servers of each kind, at what start.
+"""The server planner's question and answer in counts: how many servers of each kind do what in each step.
 
 Servers of one kind are interchangeable, so that only numbers matter; which server does what is decided
-afterwards (`assignment`).
-
-What one server of a kind computes and draws in one step, whole or with a transition in it.
-
-The figures of Eq. 3.18-3.22 for a single server, so that the model, the rounding and the evaluator
-need no formula of their own: a server that wakes spends the waking time at the beginning of the step,
-computes nothing in it, and works for the rest; one that falls asleep spends its transition first too.
+afterwards (`server_search.states_by_rank`). What one server computes and draws in a step comes from
+`ServerSteps` (Eq. 3.18-3.22), whole or with a transition at its beginning.
 """
 
 from __future__ import annotations
@@ -50,7 +45,7 @@ class KindTable:
     falling_j: float
     """Falls asleep at the beginning of the step."""
 
-    @property
+    @cached_property
     def hull(self) -> IndexArray:
         """Indices of the useful P-states on the upper hull of speed over power.
 
@@ -152,14 +147,46 @@ class ServerProblem:
         From the moment when no on-time obliges, no plan draws less (unless falling asleep draws more
         than staying on).
         """
-        total_j = np.zeros(self.steps)
-        for table, on, obliged in zip(self.tables, self.on_at_start, self.obliged, strict=True):
-            awake = obliged if table.can_sleep else np.full(self.steps, table.servers)
-            falling = -np.diff(awake, prepend=on)
-            total_j += awake * table.on_j[0]
-            if table.can_sleep:
-                total_j += (table.servers - awake - falling) * table.asleep_j + falling * table.falling_j
-        return total_j
+        return least_energy_j(self, all_asleep(self))
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What the servers of one kind do in each step, in numbers: [T] each; the others sleep."""
+
+    through: IntArray
+    """On in the step before and in this one."""
+    waking: IntArray
+    falling: IntArray
+
+    @classmethod
+    def from_switches(cls, start: int, waking: IntArray, falling: IntArray) -> Trajectory:
+        """Begin with ``start`` servers on."""
+        return cls(start + np.cumsum(waking - falling) - waking, waking, falling)
+
+    def plus(self, through: IntArray | int, waking: IntArray | int, falling: IntArray | int) -> Trajectory:
+        """Return these numbers with others added."""
+        return Trajectory(self.through + through, self.waking + waking, self.falling + falling)
+
+
+def all_asleep(problem: ServerProblem) -> tuple[Trajectory, ...]:
+    """All servers that can sleep fall asleep as soon as they may."""
+    paths = []
+    for table, start, obliged in zip(problem.tables, problem.on_at_start, problem.obliged, strict=True):
+        on = obliged if table.can_sleep else np.full(problem.steps, table.servers)
+        paths.append(Trajectory(on, np.zeros_like(on), -np.diff(on, prepend=start)))
+    return tuple(paths)
+
+
+def least_energy_j(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> FloatArray:
+    """Energy of each step with every server that is on at its P-state of least power, J: [T]."""
+    total_j = np.zeros(problem.steps)
+    for table, path in zip(problem.tables, trajectories, strict=True):
+        total_j += path.through * table.on_j[0] + path.waking * table.waking_j[0]
+        if table.can_sleep:
+            sleeping = table.servers - path.through - path.waking - path.falling
+            total_j += sleeping * table.asleep_j + path.falling * table.falling_j
+    return total_j
 
 
 @dataclass(frozen=True)
