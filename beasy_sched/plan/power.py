@@ -202,19 +202,38 @@ def broken_exclusions(model: PowerFlowModel, values: FloatArray, switches: Exclu
 def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
     """The plan of a point: exact levels, exact exclusions, every power within its limit."""
     problem = model.problem
-    charge, discharge = _net(model, values)
-    electrolyzer, fuel_cell, hydrogen = _hydrogen(model, values)
-    battery = _levels_j(problem, charge, discharge)
+    battery, spec, columns = problem.storage.battery, problem.storage.hydrogen, model.hydrogen
+
+    def watts(column: IntArray) -> FloatArray:
+        scaled = values[column]
+        return np.where(scaled > _TINY, scaled, 0.0) * model.power_w
+
+    flow_w = watts(model.charge) - watts(model.discharge)
+    charge_w = np.minimum(np.maximum(flow_w, 0.0), battery.charge_limit_w)
+    discharge_w = np.minimum(np.maximum(-flow_w, 0.0), battery.discharge_limit_w)
+    charge_w, battery_j = _charged(problem, charge_w, discharge_w)
+    slack_j = LEVEL_TOLERANCE * level_scale_j(problem.storage, problem.scale_w, problem.step_s)
+    into_w, out_w, levels_kg = np.zeros(problem.steps), np.zeros(problem.steps), np.zeros(problem.steps + 1)
+    if spec is not None and columns is not None:
+        into_w = np.minimum(watts(columns.electrolyzer), spec.electrolyzer_max_w)
+        # What lies between off and the minimum is rounding of the whole number behind it.
+        off = into_w < 0.5 * spec.electrolyzer_min_w
+        into_w = np.where(off | (into_w == 0.0), 0.0, np.maximum(into_w, spec.electrolyzer_min_w))
+        out_w = np.minimum(watts(columns.fuel_cell), spec.fuel_cell_max_w)
+        gains_kg = level_after_step(spec, 0.0, into_w, out_w, problem.step_s)  # type: ignore[arg-type]
+        levels_kg = problem.start_state.hydrogen_kg + np.concatenate(([0.0], np.cumsum(gains_kg)))
+        slack_kg = LEVEL_TOLERANCE * level_scale_kg(problem.storage, problem.scale_w, problem.step_s)
+        levels_kg = _inside(levels_kg, 0.0, spec.tank_kg, slack_kg)
     plan = PowerPlan(
         load_w=problem.load_w,
         renew_w=problem.renew_w,
-        charge_w=charge,
-        discharge_w=discharge,
-        electrolyzer_w=electrolyzer,
-        fuel_cell_w=fuel_cell,
+        charge_w=charge_w,
+        discharge_w=discharge_w,
+        electrolyzer_w=into_w,
+        fuel_cell_w=out_w,
         curtailed_w=np.zeros(problem.steps),
-        battery_j=battery,
-        hydrogen_kg=hydrogen,
+        battery_j=_inside(battery_j, battery.min_j, battery.max_j, slack_j),
+        hydrogen_kg=levels_kg,
     )
     return _curtailed(problem, plan)
 
@@ -225,83 +244,30 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
     This is `Surplus.STORE`. The battery is never below the plan's own level at any step, so that every
     discharge stays possible and no shortfall grows.
     """
-    battery, step_s = problem.storage.battery, problem.step_s
     served_w = np.minimum(np.maximum(problem.load_w, problem.floors_w), plan.produced_w)
-    net_w = (plan.produced_w + plan.charge_w - plan.discharge_w - served_w).tolist()
-    energy_j = problem.start_state.battery_j
-    levels, charges, discharges = [energy_j], [], []
-    for surplus_w in net_w:
-        charge_w = min(max(surplus_w, 0.0), charge_power_limit(battery, energy_j, step_s))
-        discharge_w = max(-surplus_w, 0.0)
-        energy_j = energy_after_step(battery, energy_j, charge_w, discharge_w, step_s)
-        levels.append(energy_j)
-        charges.append(charge_w)
-        discharges.append(discharge_w)
-    stored = replace(
-        plan,
-        charge_w=np.array(charges),
-        discharge_w=np.array(discharges),
-        battery_j=np.array(levels),
-        curtailed_w=np.zeros(problem.steps),
-    )
-    return _curtailed(problem, stored)
+    surplus_w = plan.produced_w + plan.charge_w - plan.discharge_w - served_w
+    discharge_w = np.where(surplus_w > 0.0, 0.0, -surplus_w)
+    charge_w, battery_j = _charged(problem, np.where(surplus_w < 0.0, 0.0, surplus_w), discharge_w)
+    stored = replace(plan, charge_w=charge_w, discharge_w=discharge_w, battery_j=battery_j)
+    return _curtailed(problem, replace(stored, curtailed_w=np.zeros(problem.steps)))
 
 
-def _net(model: PowerFlowModel, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Charge and discharge (W) of which at most one is above 0, within their limits."""
-    flow = _watts(model, values, model.charge) - _watts(model, values, model.discharge)
-    battery = model.problem.storage.battery
-    charge = np.minimum(np.maximum(flow, 0.0), battery.charge_limit_w)
-    return charge, np.minimum(np.maximum(-flow, 0.0), battery.discharge_limit_w)
-
-
-def _levels_j(problem: PowerProblem, charge_w: FloatArray, discharge_w: FloatArray) -> FloatArray:
-    """Battery levels (J); ``charge_w`` is lowered in place where it would pass SoC_max.
-
-    The exclusion of charge and discharge can only have raised the levels.
-    """
+def _charged(
+    problem: PowerProblem, wanted_w: FloatArray, discharge_w: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Charge (W) as wanted, but never beyond SoC_max; and the battery levels (J) that follow."""
     battery, step_s = problem.storage.battery, problem.step_s
-    levels = [problem.start_state.battery_j]
-    for step in range(problem.steps):
-        charge_w[step] = min(charge_w[step], charge_power_limit(battery, levels[-1], step_s))
-        levels.append(energy_after_step(battery, levels[-1], charge_w[step], discharge_w[step], step_s))
-    slack_j = LEVEL_TOLERANCE * level_scale_j(problem.storage, _scale_w(problem), step_s)
-    return _inside(np.array(levels), battery.min_j, battery.max_j, slack_j)
+    levels_j, charge_w = [problem.start_state.battery_j], []
+    for into_w, out_w in zip(wanted_w.tolist(), discharge_w.tolist(), strict=True):
+        charge_w.append(min(into_w, charge_power_limit(battery, levels_j[-1], step_s)))
+        levels_j.append(energy_after_step(battery, levels_j[-1], charge_w[-1], out_w, step_s))
+    return np.array(charge_w), np.array(levels_j)
 
 
 def _inside(levels: FloatArray, least: float, most: float, slack: float) -> FloatArray:
     """Levels that miss a bound by rounding only, put on it."""
     nearest = np.clip(levels, least, most)
     return np.where(np.abs(levels - nearest) <= slack, nearest, levels)
-
-
-def _scale_w(problem: PowerProblem) -> float:
-    return max(1.0, float(problem.load_w.max()), float(problem.renew_w.max()))
-
-
-def _hydrogen(model: PowerFlowModel, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Powers of electrolyzer and fuel cell (W), and levels (kg)."""
-    problem = model.problem
-    spec = problem.storage.hydrogen
-    if spec is None or model.hydrogen is None:
-        nothing = np.zeros(problem.steps)
-        return nothing, nothing.copy(), np.zeros(problem.steps + 1)
-    into = np.minimum(_watts(model, values, model.hydrogen.electrolyzer), spec.electrolyzer_max_w)
-    # What lies between off and the minimum is rounding of the whole number behind it.
-    off = into < 0.5 * spec.electrolyzer_min_w
-    into = np.where(off | (into == 0.0), 0.0, np.maximum(into, spec.electrolyzer_min_w))
-    out = np.minimum(_watts(model, values, model.hydrogen.fuel_cell), spec.fuel_cell_max_w)
-    gains: FloatArray = np.asarray(
-        level_after_step(spec, 0.0, into, out, problem.step_s)  # type: ignore[arg-type]
-    )
-    levels = problem.start_state.hydrogen_kg + np.concatenate(([0.0], np.cumsum(gains)))
-    slack_kg = LEVEL_TOLERANCE * level_scale_kg(problem.storage, _scale_w(problem), problem.step_s)
-    return into, out, _inside(levels, 0.0, spec.tank_kg, slack_kg)
-
-
-def _watts(model: PowerFlowModel, values: FloatArray, columns: IntArray) -> FloatArray:
-    scaled = values[columns]
-    return np.where(scaled > _TINY, scaled, 0.0) * model.power_w
 
 
 def _curtailed(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:

@@ -82,6 +82,11 @@ class PowerProblem:
         """T."""
         return len(self.load_w)
 
+    @cached_property
+    def scale_w(self) -> float:
+        """The largest power of demand and production (W, at least 1): what tolerances are relative to."""
+        return max(1.0, float(self.load_w.max()), float(self.renew_w.max()))
+
     @property
     def start_state(self) -> StorageState:
         """Levels at the start of the window."""
