@@ -5,8 +5,6 @@
 `settle_step` is called when a step has ended and E_tot, the energy that the servers used in it, is
 known: the servers have drawn it, and the question is only where it came from. `step_headroom_j` is
 asked before the step: how much may be drawn in it. See docs/decisions/storage-balance.md.
-
-What one step of the storage came to: the record that results and logs are made of.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""The storage as one thing: what it is, what it holds, and what the plan wants of its hydrogen.
+"""The storage of a site: a battery (Eq. 2.3, 2.4) and, where there is one, a hydrogen chain (Eq. 2.5 to 2.7).
 
-Range checks on the numbers that describe a storage, with one wording for all of them.
-
-The battery: Eq. 2.3 and 2.4 of the thesis, and its limits.
-
-Each limit is one function. `beasy_sched.energy.balance` takes its powers from these functions, and
-whoever predicts or checks a step calls the same ones.
-
-The hydrogen chain: electrolyzer, tank and fuel cell (Eq. 2.5 to 2.7 of the thesis).
+Each limit is one function. `beasy_sched.energy.balance` takes its powers from these functions, and whoever
+predicts or checks a step calls the same ones.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ class KindTable:
     from the least power (and speed) to the fastest.
     """
 
-    name: str
     step_s: float
     servers: int
     """How many servers there are of this kind."""
@@ -87,7 +86,6 @@ def _table(steps: ServerSteps, k: int, servers: int) -> KindTable:
     pstates = _useful(kind.computing, power.full_w[k], np.array(kind.speeds_flops))
     sleep = kind.sleep.pstate if kind.sleep else None
     return KindTable(
-        name=kind.name,
         step_s=step_s,
         servers=servers,
         can_sleep=sleep is not None,

@@ -1,13 +1,7 @@
 """ITDM: the state of every server in every step, the most flops within the power envelope.
 
-Numbers of servers by kind are planned first (`server_search`), then handed to single servers
-(`assignment`).
-
-How the servers stand when a window begins.
-
-What a server plan must keep to beside the envelope, and how good it must be.
-
-From platform, envelope and start to the planner's question in counts.
+Numbers of servers by kind are planned first (`server_search.search`), then handed to single servers
+(`server_search.states_by_rank`).
 """
 
 from __future__ import annotations
@@ -31,6 +25,12 @@ from beasy_sched.plan.server_problem import (
 from beasy_sched.plan.server_search import Found, KindStart, ranked_hosts, search, states_by_rank
 from beasy_sched.plan.solver import SearchEnd, SolverLimits, SolverOutcome, SolverStatus
 from beasy_sched.units import SECONDS_PER_HOUR
+
+_NODES = 2000
+"""Branch-and-bound nodes of a small model: some seconds."""
+_SAME_ENVELOPE = 1e-6
+"""An envelope that lacks no more than this share of the least draw is taken as enough (solver rounding)."""
+_DROPPED = "least on-times carried over from the window before do not fit the envelope and were dropped"
 
 
 @dataclass(frozen=True)
@@ -187,15 +187,6 @@ def _kind_start(
     on = states != platform.sleep_pstate[hosts]
     steps = np.ceil(start.obliged_s[hosts] / table.step_s - 1e-9).clip(0, least_steps - 1)
     return KindStart(states, on, np.where(on & table.can_sleep, steps, 0).astype(np.int64))
-
-
-__all__ = ["ServerPlan", "ServerRules", "ServerStart", "least_power_w", "plan_servers"]
-
-_NODES = 2000
-"""Branch-and-bound nodes of a small model: some seconds."""
-_SAME_ENVELOPE = 1e-6
-"""An envelope that lacks no more than this share of the least draw is taken as enough (solver rounding)."""
-_DROPPED = "least on-times carried over from the window before do not fit the envelope and were dropped"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """HiGHS behind a small interface: one thread, seeded, ended by gap or nodes rather than by time.
 
-A mixed-integer linear model, put together block by block, as arrays that a solver takes.
+A mixed-integer linear model is put together block by block, and minimized for one objective after the other.
 """
 
 from __future__ import annotations

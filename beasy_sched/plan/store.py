@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import StorageState
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.plan import Plan
@@ -83,17 +84,7 @@ class PlanStore:
                 plan.check_site(site)
             except ConfigError as error:
                 raise ConfigError(f"window {window}: {error}") from None
-        planned, real, battery = self._plans[0].level_at(0), site.storage.start(), site.storage.battery
-        if abs(planned.battery_j - real.battery_j) > 1e-6 * battery.capacity_j:
-            raise ConfigError(
-                f"the plan starts with the battery at {battery.soc_pct(planned.battery_j):.4g} %, "
-                f"the site at {battery.soc_pct(real.battery_j):.4g} %"
-            )
-        if abs(planned.hydrogen_kg - real.hydrogen_kg) > 1e-6 * max(1.0, real.hydrogen_kg):
-            raise ConfigError(
-                f"the plan starts with {planned.hydrogen_kg:.4g} kg of hydrogen, "
-                f"the site with {real.hydrogen_kg:.4g} kg"
-            )
+        _check_levels(self._plans[0], site.storage.start(), "the plan starts", "the site")
 
 
 def _check_follows(before: Plan, after: Plan) -> None:
@@ -114,15 +105,18 @@ def _check_follows(before: Plan, after: Plan) -> None:
         same = np.array_equal(before.servers.kind_of, after.servers.kind_of)
         if before.servers.kinds != after.servers.kinds or not same:
             raise ConfigError("its servers are not those of the window before")
-    battery = before.storage.battery
-    ended, starts = before.level_at(-1), after.level_at(0)
-    if abs(ended.battery_j - starts.battery_j) > 1e-6 * battery.capacity_j:
+    _check_levels(after, before.level_at(-1), "starts", "the window before ends")
+
+
+def _check_levels(plan: Plan, wanted: StorageState, starts: str, other: str) -> None:
+    """Whether ``plan`` starts at the ``wanted`` levels, those of the ``other``."""
+    level, battery = plan.level_at(0), plan.storage.battery
+    if abs(level.battery_j - wanted.battery_j) > 1e-6 * battery.capacity_j:
         raise ConfigError(
-            f"starts with the battery at {battery.soc_pct(starts.battery_j):.6g} %, "
-            f"the window before ends at {battery.soc_pct(ended.battery_j):.6g} %"
+            f"{starts} with the battery at {battery.soc_pct(level.battery_j):.6g} %, "
+            f"{other} at {battery.soc_pct(wanted.battery_j):.6g} %"
         )
-    if abs(ended.hydrogen_kg - starts.hydrogen_kg) > 1e-6 * max(1.0, ended.hydrogen_kg):
+    if abs(level.hydrogen_kg - wanted.hydrogen_kg) > 1e-6 * max(1.0, wanted.hydrogen_kg):
         raise ConfigError(
-            f"starts with {starts.hydrogen_kg:.6g} kg of hydrogen, "
-            f"the window before ends with {ended.hydrogen_kg:.6g} kg"
+            f"{starts} with {level.hydrogen_kg:.6g} kg of hydrogen, {other} with {wanted.hydrogen_kg:.6g} kg"
         )

@@ -1,13 +1,8 @@
-"""Energy put into, or taken out of, steps of the working plan: their servers are refitted to it.
+"""Peak, Next, Last and Workload: what the battery gained or lost goes into, or out of, future steps.
 
-What single servers can do in a step of a plan: every move to another state, and what it brings and costs.
-
-Servers of one situation are alike: of one kind, in the same planned state in the step, on or asleep in the
-step before, and in the same state in the step after. All of them have the same moves.
-
-The best moves of a step's servers, one after the other, as far as an amount of energy goes.
-
-Peak, Next, Last and Workload: what the battery gained or lost goes into, or out of, future steps.
+The servers of these steps are refitted to the energy, one after the other, the best moves to another state
+first. Servers of one situation have the same moves: those of one kind, in the same planned state in the
+step, on or asleep in the step before, and in the same state in the step after.
 """
 
 from __future__ import annotations
@@ -88,7 +83,8 @@ class MoveTables:
         """The moves up (or down) of a server in this situation, those of most worth first."""
         known = self._moves.get((situation, up))
         if known is None:
-            known = self._moves[situation, up] = sorted(self._moves_of(situation, up), key=_by_worth)
+            found = self._moves_of(situation, up)
+            known = self._moves[situation, up] = sorted(found, key=lambda move: (-move.worth, move.row))
         return known
 
     def _moves_of(self, situation: int, up: bool) -> list[Move]:
@@ -136,10 +132,6 @@ def _outcomes(steps: ServerSteps) -> tuple[FloatArray, FloatArray]:
     lost_flops = steps.speed_flops * steps.power.on_s[:, None]
     flops[later] -= np.where(woken, lost_flops[:, :, None], 0.0)[:, None]
     return energy_j, flops
-
-
-def _by_worth(move: Move) -> tuple[float, int]:
-    return -move.worth, move.row
 
 
 WORTH_TOLERANCE = 1e-9
@@ -198,7 +190,9 @@ class GreedyMoves:
     def _choose(self, energy_j: float) -> NextMove | None:
         """Find the best move that is not beyond ``energy_j``."""
         tops = {situation: self._top(situation, energy_j) for situation in self._groups}
-        best = max((top for top in tops.values() if top is not None), key=_worth, default=None)
+        best = max(
+            (top for top in tops.values() if top is not None), key=lambda move: move.worth, default=None
+        )
         if best is None:
             return None
         least = best.worth - WORTH_TOLERANCE * abs(best.worth)
@@ -222,10 +216,6 @@ class GreedyMoves:
             if move.energy_j <= energy_j:
                 return move
         return None
-
-
-def _worth(move: Move) -> float:
-    return move.worth
 
 
 class EnvelopeRefit:
@@ -325,12 +315,9 @@ class EnvelopePolicy(FollowPlan):
 
     def compensate(self, view: View, step: int) -> Compensate:
         """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and say so."""
-        assert view.plans is not None
         assert view.storage_state is not None
         plan = self.plan
-        place = view.plans.place(plan.start_of(step))
-        assert place is not None
-        end_step = step + view.plans[place.window].steps - place.step
+        end_step = plan.window_end(step)
         levels_j = plan.project_soc(step, view.storage_state.battery_j)
         diff_j = float(levels_j[end_step - step]) - plan.battery.target_j
         comp_j = compensation_j(plan.battery, diff_j)

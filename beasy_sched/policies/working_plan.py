@@ -61,6 +61,7 @@ class WorkingPlan:
             raise ConfigError("the plan says nothing of servers, only of power: make one for a platform")
         self.start_s = plans.start_s
         self.end_s = plans.end_s
+        self._window_ends = np.cumsum([plan.steps for plan in plans])
         self.step_s = plans[0].step_s
         self.battery: BatterySpec = plans[0].storage.battery
         self.states: StateArray = np.concatenate([one.states for one in servers])
@@ -95,6 +96,10 @@ class WorkingPlan:
         """The step that a moment of the run lies in; None outside the known windows."""
         step = int(np.floor((time_s - self.start_s + TIME_TOLERANCE_S) / self.step_s))
         return step if 0 <= step < self.steps else None
+
+    def window_end(self, step: int) -> int:
+        """The step after the last one of the window that ``step`` belongs to."""
+        return int(self._window_ends[np.searchsorted(self._window_ends, step, side="right")])
 
     def start_of(self, step: int) -> float:
         """When a step starts, on the run's clock, s."""

@@ -1,7 +1,4 @@
-"""Energies of single cells of a plan, one server in one step: what 2a to 2c of BEASY add up.
-
-The computing P-states of servers as a ladder: the next faster, the next slower, the thriftiest.
-"""
+"""Cells of a plan, one server in one step: their energies, which 2a to 2c of BEASY add up, and speeds."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from beasy_sched.model.power import HostState
 from beasy_sched.plan.forecast import Predictions
 from beasy_sched.policies.beasy.compensation import compensation_j
 from beasy_sched.policies.beasy.plan import LivePlan
-from beasy_sched.policies.beasy.speeds import Lowering, Spending, Wish
+from beasy_sched.policies.beasy.speeds import Lowering, Spending
 from beasy_sched.policies.beasy.starts import BeasyPass
 from beasy_sched.policies.easy import largest_slowdown, sleep, smallest_size
 from beasy_sched.policies.follow_plan import planned_states
@@ -115,7 +115,7 @@ class Beasy(Policy):
         live.adopt(step, rest)
         return Compensate("surplus" if diff_j > 0.0 else "shortage", why)
 
-    def _wishes(self, view: View, present: int) -> Iterable[Wish]:
+    def _wishes(self, view: View, present: int) -> Iterable[tuple[int, int]]:
         """The waiting jobs in order P_R, with the steps that they take, the waking included."""
         queue = view.queue
         if not len(queue):
@@ -126,7 +126,7 @@ class Beasy(Policy):
         places = places[np.isfinite(queue.walltime_s[places])]
         rows = np.ceil((wake_s + queue.walltime_s[places]) / self.live.plan.step_s).astype(np.intp)
         res = queue.res[places]
-        return (Wish(*each) for each in zip(res.tolist(), rows.tolist(), strict=True))
+        return zip(res.tolist(), rows.tolist(), strict=True)
 
     def _dangerous(self, present: int) -> bool:
         assert self._predictions is not None

@@ -1,16 +1,14 @@
-"""BEASY's compensation of a shortage: servers are lowered around the violation step (Section IV-C).
+"""BEASY's compensation at a step (Section IV-C): servers are lowered in a shortage, raised in a surplus.
 
-Each of the paper's four orders is a row of actions, of which as few as reach the target are taken. The
-actions are laid out as cells side by side, so that "how far do the first m of them get?" is one sum by row
-and one projection, and m is found by bisection; and they are made in pieces, as most steps need few.
+A shortage is made up for around the violation step: each of the paper's four orders is a row of actions, of
+which as few as reach the target are taken. The actions are laid out as cells side by side, so that "how far
+do the first m of them get?" is one sum by row and one projection, and m is found by bisection.
 
-Where BEASY spends a surplus: faster running jobs, then servers for waiting ones (Section IV-C).
-
-Nearly all running jobs have nothing to gain at a step: they are at full speed, or the next faster one
-costs more than there is. Both are seen for all jobs at once, so that only the others are looked at one
-by one. A change that is paid for is projected through the battery only where it matters: a joule of demand
-takes no more than a fixed amount out of the battery's later levels, so that the levels of the last
-projection, less that for all that was spent since, are a floor for what the levels are.
+A surplus goes into faster running jobs, then into servers for waiting ones. Nearly all running jobs have
+nothing to gain: they are at full speed, or the next faster one costs more than there is. Both are seen for
+all jobs at once, so that only the others are looked at one by one. A change is projected through the battery
+only where it matters: a joule of demand takes no more than a fixed amount out of the battery's later levels,
+so that the last projected levels, less that for all that was spent since, are a floor for the real ones.
 """
 
 from __future__ import annotations
@@ -221,14 +219,6 @@ class _Slowing:
 _ROUNDING_J = 1e-3
 
 
-@dataclass(frozen=True)
-class Wish:
-    """A waiting job: hosts, and rows that it takes from now on, the waking included."""
-
-    res: int
-    rows: int
-
-
 class Spending:
     """E_diff > 0: speed up running jobs, then wake servers for waiting ones; keep what remains."""
 
@@ -280,23 +270,24 @@ class Spending:
         rises = ((faster != states) & counts).any(axis=0)
         return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
 
-    def wake(self, wishes: Iterable[Wish], idle: int, asleep: HostIds) -> None:
+    def wake(self, wishes: Iterable[tuple[int, int]], idle: int, asleep: HostIds) -> None:
         """Wake servers for waiting jobs, thriftiest P-state, while that can be paid for.
 
-        ``idle`` servers are on without a job; ``asleep`` are those that may be woken.
+        ``wishes``: the hosts that each job asks for, and the rows that it takes, the waking included. ``idle``
+        servers are on without a job; ``asleep`` are those that may be woken.
         """
         order = np.lexsort((asleep, self._joules_per_flop(asleep)))
         asleep = asleep[order]
-        for wish in wishes:
+        for res, rows in wishes:
             if not idle and not len(asleep):
                 return
-            missing = max(wish.res - idle, 0)
-            if missing > len(asleep) or wish.rows > len(self.rest.states):
+            missing = max(res - idle, 0)
+            if missing > len(asleep) or rows > len(self.rest.states):
                 continue
             chosen = asleep[:missing]
-            if missing and not self._pay(chosen, wish.rows, self._woken(chosen, wish.rows)):
+            if missing and not self._pay(chosen, rows, self._woken(chosen, rows)):
                 return
-            idle, asleep = idle + missing - wish.res, asleep[missing:]
+            idle, asleep = idle + missing - res, asleep[missing:]
 
     def _raise(self, job: RunningJob) -> bool:
         """Try the next faster P-state from now to the expected end."""
