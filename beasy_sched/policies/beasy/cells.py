@@ -15,6 +15,7 @@ from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.working_plan import Runs
 
+_TABLES_KEPT: Final = 16
 _NEVER: Final = 1_000_000
 """Rows to break even, where sleeping saves nothing."""
 
@@ -39,8 +40,7 @@ class CellPowers:
         self._width = self.power.full_w.shape[1]
         self._row_of = (self.power.kind_of * (4 * self._width)).astype(np.int32)
         """Where a host's cells begin in a table: its kind's part of it, [N]."""
-        self._lengths_s = [-1.0, -1.0]
-        self._tables: list[FloatArray] = [np.empty(0), np.empty(0)]
+        self._tables: dict[float, FloatArray] = {}
         self._sleepers = [self._sleeper(row, kind) for row, kind in enumerate(platform.kinds)]
 
     def _sleeper(self, row: int, kind: ServerKind) -> tuple[list[float], float, float, float]:
@@ -77,15 +77,12 @@ class CellPowers:
         place += np.multiply(was_asleep, self._width, dtype=np.int32)
         if self.idle_power and idle is not None:
             place += np.multiply(idle, 2 * self._width, dtype=np.int32)
-        energy_j = np.asarray(self._table(dt_s[-1:], whole=len(dt_s) > 1)[place])
-        if len(dt_s) and dt_s[0] != dt_s[-1]:
-            energy_j[0] = self._table(dt_s[:1]).take(place[0])
+        if not len(dt_s):
+            return np.empty(place.shape)
+        energy_j = np.asarray(self._table(float(dt_s[-1]))[place])
+        if dt_s[0] != dt_s[-1]:
+            energy_j[0] = self._table(float(dt_s[0])).take(place[0])
         return energy_j
-
-    def cell_j(self, states: StateArray, was_asleep: BoolArray, hosts: HostIds, dt_s: float) -> FloatArray:
-        """Energy of single cells of whole steps, J: all arguments side by side."""
-        place = self._row_of[hosts] + states + np.multiply(was_asleep, self._width, dtype=np.int32)
-        return np.asarray(self._table(np.array([dt_s]), whole=True)[place])
 
     def most_saved_j(self, dt_s: float) -> FloatArray:
         """No less than what a step of sleep may save of each server's energy, J: [N]."""
@@ -119,17 +116,16 @@ class CellPowers:
         )
         return new_j - old_j
 
-    def _table(self, dt_s: FloatArray, *, whole: bool = False) -> FloatArray:
-        """Energies of all cells of one length: by kind, idle or not, asleep before or not, P-state.
-
-        The table of whole steps and the latest of other lengths are kept.
-        """
-        length_s = float(dt_s.sum())
-        if length_s != self._lengths_s[whole]:
+    def _table(self, length_s: float) -> FloatArray:
+        """Energies of all cells of one length: by kind, idle or not, asleep before or not, P-state."""
+        table = self._tables.get(length_s)
+        if table is None:
+            if len(self._tables) >= _TABLES_KEPT:
+                self._tables.clear()
             powers_w = (self.power.full_w, self.power.idle_w)
             tables = [step_table_j(self.power, length_s, awake_w) for awake_w in powers_w]
-            self._lengths_s[whole], self._tables[whole] = length_s, np.stack(tables, axis=1).ravel()
-        return self._tables[whole]
+            table = self._tables[length_s] = np.stack(tables, axis=1).ravel()
+        return table
 
 
 def shifted(rows: BoolArray, first: BoolArray) -> BoolArray:

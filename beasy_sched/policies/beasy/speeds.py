@@ -97,7 +97,7 @@ class Lowering:
 
     def _sleeping(self, hosts: HostIds, starts: IntArray, ends: IntArray) -> _Actions:
         """Sleep in these runs of rows; what saves nothing, the waking after it counted in, is left out."""
-        rest, cells, dt_s = self.rest, self.cells, float(self.rest.dt_s[-1])
+        rest, cells, dt_s = self.rest, self.cells, self.rest.dt_s[-1:]
         lengths = ends - starts
         counts = lengths + (ends < len(rest.states))  # waking again falls into the row after the run
         action, offset = _expand(counts)
@@ -105,7 +105,7 @@ class Lowering:
         old, asleep = rest.states[row, host], cells.sleep_pstate[host]
         was = np.where(row > 0, rest.states[row - 1, host] == asleep, rest.now_asleep[host])
         new = np.where(offset < lengths[action], asleep, old)
-        saved_j = cells.cell_j(old, was, host, dt_s) - cells.cell_j(new, was | (offset > 0), host, dt_s)
+        saved_j = cells.energy_j(old, was, host, dt_s) - cells.energy_j(new, was | (offset > 0), host, dt_s)
         worth = np.bincount(action, saved_j, len(counts)) > 0.0
         stay = worth[action]
         number = (np.cumsum(worth) - 1)[action]
@@ -273,8 +273,8 @@ class Spending:
     def wake(self, wishes: Iterable[tuple[int, int]], idle: int, asleep: HostIds) -> None:
         """Wake servers for waiting jobs, thriftiest P-state, while that can be paid for.
 
-        ``wishes``: the hosts that each job asks for, and the rows that it takes, the waking included. ``idle``
-        servers are on without a job; ``asleep`` are those that may be woken.
+        ``wishes``: the hosts that a job asks for, and the rows that it takes, the waking included; ``idle``:
+        servers that are on without a job; ``asleep``: those that may be woken.
         """
         order = np.lexsort((asleep, self._joules_per_flop(asleep)))
         asleep = asleep[order]
