@@ -12,14 +12,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.storage import (
     HydrogenSpec,
-    Storage,
     charge_power_limit,
     energy_after_step,
     level_after_step,
@@ -338,7 +337,7 @@ def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverL
             f"without serving any load it reaches at most {stored_kg:.3f} kg "
             f"({problem.target_kg - stored_kg:.3g} kg short)"
         )
-    stored_j = _most_j(replace(problem, soc_target_pct=battery.soc_min_pct), switches, limits)
+    stored_j = _most_j(_with_battery(problem, soc_target_pct=battery.soc_min_pct), switches, limits)
     if stored_j < least_j:
         return (
             f"soc_target_pct and level_target_kg cannot both be met: with {problem.target_kg:.3f} kg of "
@@ -348,15 +347,24 @@ def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverL
     return ""
 
 
+def _with_battery(problem: PowerProblem, **changes: Any) -> PowerProblem:
+    """The same problem with another battery."""
+    storage = problem.storage
+    return replace(problem, storage=replace(storage, battery=replace(storage.battery, **changes)))
+
+
 def _without_targets(problem: PowerProblem) -> PowerProblem:
-    none_kg = None if problem.storage.hydrogen is None else 0.0
-    return replace(problem, soc_target_pct=problem.storage.battery.soc_min_pct, hydrogen_target_kg=none_kg)
+    free, hydrogen = problem, problem.storage.hydrogen
+    if hydrogen is not None:
+        free = replace(free, storage=replace(free.storage, hydrogen=replace(hydrogen, level_target_kg=0.0)))
+    return _with_battery(free, soc_target_pct=free.storage.battery.soc_min_pct)
 
 
 def _floor_message(problem: PowerProblem) -> str:
     """What is missing for the sleep floor and the self-discharge, "" if nothing is."""
     battery = problem.storage.battery
-    model = PowerFlowModel(_drainable(replace(problem, floor_w=0.0, load_w=problem.floors_w)), NO_EXCLUSIONS)
+    drainable = _with_battery(problem, soc_min_pct=0.0, soc_target_pct=0.0)
+    model = PowerFlowModel(replace(drainable, floor_w=0.0, load_w=problem.floors_w), NO_EXCLUSIONS)
     lost = model.model.columns(problem.steps)
     floor = battery.min_j / model.energy_j
     model.model.rows(problem.steps, floor, np.inf, (model.battery, 1.0), (lost, 1.0))
@@ -380,12 +388,6 @@ def _floor_message(problem: PowerProblem) -> str:
             f"{j_to_kwh(float(gone.max()) * model.energy_j):.3g} kWh"
         )
     return ""
-
-
-def _drainable(problem: PowerProblem) -> PowerProblem:
-    """The same with SoC_min at 0."""
-    drained = replace(problem.storage.battery, soc_min_pct=0.0)
-    return replace(problem, storage=Storage(drained, problem.storage.hydrogen), soc_target_pct=0.0)
 
 
 _TILT = 1e-3

@@ -53,10 +53,6 @@ class PowerProblem:
     surplus: Surplus = Surplus.ENVELOPE
     start: StorageState | None = None
     """Levels at the start of the window; None takes the site's."""
-    soc_target_pct: float | None = None
-    """Least SoC at the end; None takes the site's."""
-    hydrogen_target_kg: float | None = None
-    """Least level of hydrogen at the end; None takes the site's."""
     floors_w: FloatArray = field(init=False, repr=False)
     """``floor_w`` as one value a step."""
 
@@ -95,17 +91,12 @@ class PowerProblem:
     @property
     def target_j(self) -> float:
         """Least battery energy at the end, J."""
-        battery = self.storage.battery
-        return battery.target_j if self.soc_target_pct is None else battery.energy_j(self.soc_target_pct)
+        return self.storage.battery.target_j
 
     @property
     def target_kg(self) -> float:
         """Least hydrogen at the end, kg; 0 for a site without hydrogen."""
-        if self.storage.hydrogen is None:
-            return 0.0
-        if self.hydrogen_target_kg is None:
-            return self.storage.hydrogen.level_target_kg
-        return self.hydrogen_target_kg
+        return self.storage.hydrogen.level_target_kg if self.storage.hydrogen else 0.0
 
     def hour(self, step: int) -> float:
         """Hours from the start of the window to the end of a step."""
@@ -119,21 +110,12 @@ class PowerProblem:
                 f"the window starts with the battery at {battery.soc_pct(start.battery_j):.2f} %, expected "
                 f"between soc_min_pct ({battery.soc_min_pct:g}) and soc_max_pct ({battery.soc_max_pct:g})"
             )
-        low, high, target = battery.soc_min_pct, battery.soc_max_pct, self.soc_target_pct
-        if target is not None and not low <= target <= high:
-            raise ConfigError(
-                f"the SoC target is {target!r} %, expected between soc_min_pct ({low:g}) "
-                f"and soc_max_pct ({high:g})"
-            )
         tank = hydrogen.tank_kg if hydrogen else 0.0
         if not 0.0 <= start.hydrogen_kg <= tank * (1 + 1e-9):
             raise ConfigError(
                 f"the window starts with {start.hydrogen_kg!r} kg of hydrogen, "
                 f"expected 0 to tank_kg ({tank:g})"
             )
-        wanted = self.hydrogen_target_kg
-        if wanted is not None and not 0.0 <= wanted <= tank:
-            raise ConfigError(f"the hydrogen target is {wanted!r} kg, expected 0 to tank_kg ({tank:g})")
 
 
 def checked_powers(name: str, values: npt.ArrayLike) -> FloatArray:

@@ -255,7 +255,7 @@ def _gain(table: KindTable, energy_j: FloatArray, flops: FloatArray, price: floa
 
 
 def _asleep_j(table: KindTable) -> float:
-    return min(table.asleep_j, table.falling_j) if table.can_sleep else 0.0
+    return min(table.asleep_j, table.falling_j)
 
 
 _MOST_SERVERS = 120
@@ -287,9 +287,8 @@ class WholeServerRows:
         """U by step and pair, in the model's unit of flops; minus infinity where the energy does not do."""
         table, model = self._table, self._model
         hull = table.hull
-        asleep_j = min(table.asleep_j, table.falling_j)
         least_j = (self._on - self._waking) * table.on_j[0] + self._waking * table.waking_j[0]
-        least_j = least_j + (table.servers - self._on) * asleep_j
+        least_j = least_j + (table.servers - self._on) * _asleep_j(table)
         spare_j = model.problem.allowed_j[:, None] - least_j
         worth = table.waking_flops[-1] / table.on_flops[-1]  # a waking server counts as this much of one
         working = np.maximum(self._on - self._waking * (1.0 - worth), 1e-12)

@@ -180,10 +180,9 @@ def least_energy_j(problem: ServerProblem, trajectories: tuple[Trajectory, ...])
     """Energy of each step with every server that is on at its P-state of least power, J: [T]."""
     total_j = np.zeros(problem.steps)
     for table, path in zip(problem.tables, trajectories, strict=True):
+        sleeping = table.servers - path.through - path.waking - path.falling
         total_j += path.through * table.on_j[0] + path.waking * table.waking_j[0]
-        if table.can_sleep:
-            sleeping = table.servers - path.through - path.waking - path.falling
-            total_j += sleeping * table.asleep_j + path.falling * table.falling_j
+        total_j += sleeping * table.asleep_j + path.falling * table.falling_j
     return total_j
 
 
@@ -206,10 +205,8 @@ class KindCounts:
     def energy_j(self, table: KindTable) -> FloatArray:
         """Energy of each step, J: [T]."""
         sleeping = table.servers - self.on - self.falling
-        energy_j = self.whole @ table.on_j + self.waking @ table.waking_j
-        if table.can_sleep:
-            energy_j = energy_j + sleeping * table.asleep_j + self.falling * table.falling_j
-        return np.asarray(energy_j)
+        awake_j = self.whole @ table.on_j + self.waking @ table.waking_j
+        return np.asarray(awake_j + sleeping * table.asleep_j + self.falling * table.falling_j)
 
     def flops(self, table: KindTable) -> float:
         """Flops of all steps."""

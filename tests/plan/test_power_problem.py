@@ -27,9 +27,6 @@ from beasy_sched.units import kwh_to_j
         ([1], [1], {"floor_w": -1.0}, "the sleep floor is -1.0 W at step 0"),
         ([1], [1], {"step_s": 0.0}, "step_s: found 0.0"),
         ([1], [1], {"most_w": 0.0}, "most_w: found 0.0"),
-        ([1], [1], {"soc_target_pct": 95.0}, "the SoC target is 95.0 %, expected between soc_min_pct (0)"),
-        ([1], [1], {"soc_target_pct": np.nan}, "the SoC target is nan %"),
-        ([1], [1], {"hydrogen_target_kg": 2.5}, "the hydrogen target is 2.5 kg, expected 0 to tank_kg (2)"),
         ([1], [1], {"start": StorageState(kwh_to_j(9.5))}, "starts with the battery at 95.00 %"),
         (
             [1],
