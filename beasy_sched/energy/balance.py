@@ -1,10 +1,10 @@
-"""The balance of one step: Eq. 3.32 of the thesis, with what was curtailed and what was not served.
+"""The energy balance of one step: Eq. 3.32 of the thesis, with curtailed and unserved power.
 
 (P_renew + P_dch + P_fc + P_unserved - P_ez - P_ch - P_curtailed) * dt - E_tot = 0
 
-`settle_step` is called when a step has ended and E_tot, the energy that the servers used in it, is
-known: the servers have drawn it, and the question is only where it came from. `step_headroom_j` is
-asked before the step: how much may be drawn in it. See docs/decisions/storage-balance.md.
+`settle_step` is called after a step, when E_tot, the energy that the servers used in it, is known, and finds
+where it came from. `step_headroom_j` is called before the step and tells how much the servers may draw in it.
+See docs/decisions/storage-balance.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from beasy_sched.energy.storage import (
 )
 
 _TOLERANCE = 1e-9
-"""Powers that differ relatively by less than this are the same: rounding at a full or empty tank."""
+"""Powers with a smaller relative difference are equal: rounding at a full or empty tank."""
 
 
 class Deviation(str, Enum):
@@ -194,7 +194,7 @@ def _share_out(
     hydrogen: HydrogenPlan,
     reserve_w: float,
 ) -> _Flows:
-    """Decide every power of the step; ``hydrogen`` is what tank and limits allow of the plan."""
+    """Decide every power of the step; ``hydrogen`` is the plan as far as tank and limits allow it."""
     battery, energy_j = storage.battery, state.battery_j
     above_min_w = discharge_power_limit(battery, energy_j, dt_s, battery.min_j)
     fuel_cell_w = hydrogen.fuel_cell_w

@@ -1,8 +1,8 @@
 """The storage guard: the same for every policy, so that comparisons are fair.
 
-When the servers as they are would take the battery below SoC_min in the coming step, there is no
-energy for them: pending wakes are cancelled first, idle servers sleep next, then jobs are killed and
-their servers sleep. The sleep floor may cross SoC_min; nothing else may.
+When the servers in their present states would take the battery below SoC_min in the coming step, pending
+wakes are cancelled first, then idle servers are put to sleep, then jobs are killed and their servers put to
+sleep. Only the sleep floor may take the battery below SoC_min.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ NO_ENERGY = "guard: no energy for it"
 def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: float) -> FloatArray:
     """Energy of each server over the next ``dt_s`` seconds if nothing more is decided, J.
 
-    Jobs are taken to run on, at the speeds wished for, but for those about to be killed;
-    transitions under way or wished for are completed. ``wish`` is the P-state that each server is to go
-    to, -1 where there is none.
+    Assumes that jobs keep running, at the requested speeds, except those about to be killed, and that
+    transitions under way or requested are completed. ``wish`` is the P-state requested of each server, -1
+    where there is none.
     """
     hosts = np.arange(cluster.size)
     power, kinds, state = cluster.power, cluster.platform.kind_of, cluster.state
@@ -99,7 +99,7 @@ def _speeds_to_come(cluster: Cluster, wish: PStateArray) -> tuple[PStateArray, F
 
 
 class Guard:
-    """Sheds load until the coming step's energy suffices."""
+    """Sheds load until the supply of the coming step is sufficient."""
 
     def __init__(self, settings: GuardSettings, cluster: Cluster, *, power_actions: bool = True) -> None:
         """Guard ``cluster`` in the way of ``settings``; without ``power_actions`` it can only kill."""
@@ -117,9 +117,9 @@ class Guard:
         dt_s: float,
         soc_pct: float | None = None,
     ) -> tuple[list[Action], float]:
-        """Return what must go so that the coming step needs at most ``supply_j``, and what is then left.
+        """Return the actions after which the coming step needs at most ``supply_j``, and the headroom, J.
 
-        The second value is the headroom, J: negative where even sleeping is too much. ``soc_pct`` is
+        The headroom is what is then left: negative if even sleeping needs too much. ``soc_pct`` is
         the battery's state of charge, for the decision log.
         """
         step = _Shedding(self, supply_j, wish, now, dt_s, {} if soc_pct is None else {"soc_pct": soc_pct})
@@ -130,7 +130,7 @@ class Guard:
 
 
 class _Shedding:
-    """What goes in one step, and what is still missing; each way of shedding returns what it saves, J."""
+    """The shedding of one step: its actions and what is missing. Each method returns what it saves, J."""
 
     def __init__(
         self, guard: Guard, supply_j: float, wish: PStateArray, now: float, dt_s: float, known: Facts

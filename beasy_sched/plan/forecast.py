@@ -1,4 +1,4 @@
-"""Forecasts: a value for each step, how far off it may be, and what the battery may do by them.
+"""Forecasts: a value for each step, its uncertainty, and what the battery may do as a result.
 
 The predictions are the nine curves of BEASY (Section IV-A of the paper), one for each of {low, median, high}
 demand x {low, median, high} production, made at the start of a window. The demand that is forecast comes
@@ -45,7 +45,7 @@ class Uncertainty:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Powers (W) and their uncertainties, one of each a step. Raises ConfigError, naming the step."""
+    """Powers (W) and their uncertainties, one of each per step. Raises ConfigError, naming the step."""
 
     value_w: FloatArray
     uncertainty: FloatArray

@@ -1,7 +1,7 @@
-"""The offline side as a whole: windows planned one after the other, each from where the last one ends.
+"""The offline planner: plans one window after the other, each starting where the previous one ends.
 
-In each window power and servers negotiate once (thesis, Section 3.1.1): the servers ask for their demand,
-the power decisions offer an envelope, and the servers are fitted into it.
+In each window, power and servers negotiate once (thesis, Section 3.1.1): the servers ask for their demand,
+the power decisions offer an envelope, and the servers are planned within it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NoPlan(BeasyError):
 
 @dataclass(frozen=True)
 class OfflineOptions:
-    """Choices that shape plans, beside site, platform and forecasts."""
+    """Options for planning, in addition to site, platform and forecasts."""
 
     surplus: Surplus = Surplus.ENVELOPE
     load_uncertainty: Uncertainty = Uncertainty()  # noqa: RUF009 - immutable
@@ -40,7 +40,7 @@ class OfflineOptions:
     rules: ServerRules = field(default_factory=ServerRules)
 
     def described(self) -> dict[str, str]:
-        """For a plan's provenance."""
+        """The options as text, for a plan's provenance."""
         return {
             "surplus": self.surplus.value,
             "minimum_on_s": f"{self.rules.minimum_on_s:g}",
@@ -60,9 +60,9 @@ def plan_windows(
     provenance: Provenance,
     report: Callable[[float], None] | None = None,
 ) -> PlanStore:
-    """Plan as many windows of the site as the forecasts (W a step, from time 0) fill.
+    """Plan as many windows of the site as the forecasts (W per step, from time 0) fill.
 
-    ``report`` is called with the share that is done. Raises ConfigError for forecasts that do not fill
+    ``report`` is called with the fraction completed. Raises ConfigError for forecasts that do not fill
     whole windows or a platform without powers, and NoPlan where a window has no plan.
     """
     options = options or OfflineOptions()
@@ -70,10 +70,12 @@ def plan_windows(
     if len(load) != len(renew) or len(load) % site.steps:
         raise ConfigError(
             f"the demand has {len(load)} steps and the production {len(renew)}: "
-            f"expected the same number, whole windows of {site.steps}"
+            f"expected the same number for both, filling whole windows of {site.steps} steps"
         )
     if not (platform.has_powers and platform.has_speeds):
-        raise ConfigError("planning needs the speeds and powers of every host, and the platform lacks some")
+        raise ConfigError(
+            "planning needs the speeds and powers of every host, but the platform does not have them all"
+        )
     provenance = replace(provenance, solver=solver_name(), settings=options.described())
     storage, servers = site.storage.start(), ServerStart.all_on(platform)
     plans: list[Plan] = []
@@ -103,7 +105,7 @@ def _window(
     start: ServerStart,
     window: int,
 ) -> tuple[Plan, ServerStart]:
-    """One window, and how its servers stand at its end."""
+    """Plan one window; return its plan and the state of the servers at its end."""
     steps, step_s, rules = site.steps, site.step_s, options.rules
     floor_w = least_power_w(platform, steps, step_s, start)
     most_w = full_draw_w(platform)

@@ -17,9 +17,9 @@ from beasy_sched.plan.forecast import Forecast, Predictions, predict
 from beasy_sched.plan.power_problem import PowerPlan, storage_violations
 
 _LEVELS = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg")
-"""What differs from window to window, and says nothing about the place."""
+"""Fields that differ between windows of the same site."""
 _NOT_PLANNED = ("hold",)
-"""How a run uses the storage; a plan is the same with all of them."""
+"""Fields that affect runs only, not plans."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Provenance:
     """Name and version of the program that made it."""
     solver: str = ""
     inputs: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of each input, by what it was: site, platform, demand, production."""
+    """SHA-256 of each input by its role: site, platform, demand, production."""
     settings: dict[str, str] = field(default_factory=dict)
-    """Choices that shaped it, such as ``surplus``."""
+    """Planning options, such as ``surplus``."""
     solved: tuple[Solved, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlannedServers:
-    """The servers that a plan is for, and the state of each in each step."""
+    """The servers that a plan is for, and their states in each step."""
 
     kinds: tuple[ServerKind, ...]
     kind_of: IntArray
@@ -74,7 +74,7 @@ class PlannedServers:
 
 @dataclass(frozen=True)
 class Plan:
-    """One window's plan. `check` says whether it holds together; readers call it."""
+    """One window's plan. `check` tests whether it is consistent; file readers call it."""
 
     start_s: float
     """When the window starts, on the run's clock."""
@@ -134,7 +134,9 @@ class Plan:
     def check(self) -> None:
         """Raise ConfigError, naming the first thing wrong: shapes, bounds, balance, energy of servers."""
         if not (0 < self.step_s < np.inf and np.isfinite(self.start_s)):
-            raise ConfigError(f"a window from {self.start_s} s in steps of {self.step_s} s")
+            raise ConfigError(
+                f"invalid window: it starts at {self.start_s} s and has steps of {self.step_s} s"
+            )
         self._check_shapes()
         for forecast in ("demand", "production"):
             getattr(self, forecast)  # Raises for powers and uncertainties that cannot be.
@@ -196,28 +198,28 @@ class Plan:
         if servers.energy_j.shape != (self.steps,) or not np.isfinite(servers.energy_j).all():
             raise ConfigError(f"server energy: expected {self.steps} finite numbers")
         if count and not (servers.kind_of.min() >= 0 and servers.kind_of.max() < len(servers.kinds)):
-            raise ConfigError("a server is of a kind that the plan does not describe")
+            raise ConfigError("a server has a kind that the plan does not describe")
         for index, kind in enumerate(servers.kinds):
             allowed = [*kind.computing, *(sleep.pstate for sleep in kind.sleeps)]
             wrong = ~np.isin(servers.states, allowed) & (servers.kind_of == index)
             if wrong.any():
                 step, host = (int(axis[0]) for axis in np.nonzero(wrong))
                 raise ConfigError(
-                    f"server {host} is to be in P-state {servers.states[step, host]} at step {step}, "
-                    f"which its kind ({kind.name}) does not have for computing or sleeping"
+                    f"server {host} is planned in P-state {servers.states[step, host]} at step {step}, "
+                    f"which is not a computing or sleeping P-state of its kind ({kind.name})"
                 )
         most_j = self.power.envelope_w * self.step_s
         over = servers.energy_j - most_j > 1e-6 * self.power.scale_w * self.step_s
         if over.any():
             step = int(np.argmax(over))
             raise ConfigError(
-                f"the servers are to use {servers.energy_j[step]:.6g} J in step {step}, "
+                f"the servers are planned to use {servers.energy_j[step]:.6g} J in step {step}, "
                 f"more than the envelope of {most_j[step]:.6g} J (3.16)"
             )
 
 
 def _described(storage: Storage) -> dict[str, Any]:
-    """The numbers that say what a storage is, by their names in messages."""
+    """The numbers that describe a storage, by their names in messages."""
     parts = {"battery": storage.battery, "hydrogen": storage.hydrogen}
     described: dict[str, Any] = {}
     for part, spec in parts.items():

@@ -71,7 +71,7 @@ class HydrogenColumns(NamedTuple):
 
 
 class PowerFlowModel:
-    """The model and where its quantities are; columns hold scaled values, one a step.
+    """The model and where its quantities are; columns hold scaled values, one per step.
 
     Powers are in units of the largest power of the forecasts, energies (and hydrogen, as the power that
     an hour of electrolysis needs) in that unit times an hour, so that numbers are near 1.
@@ -88,7 +88,7 @@ class PowerFlowModel:
         self.renew = problem.renew_w / self.power_w
         hydrogen = problem.storage.hydrogen
         fuel_cell = hydrogen.fuel_cell_max_w / self.power_w if hydrogen else 0.0
-        # What is there for a storage in a step without another storage's help, once the floor is served.
+        # What is left for a storage in a step, without help from another storage, once the floor is served.
         self.spare = np.maximum(self.renew + fuel_cell - problem.floors_w / self.power_w, 0.0)
         self.model = LinearModel()
         self.relax = self.model.columns(1, 0.0, 1.0)
@@ -278,10 +278,10 @@ _NEGLIGIBLE = 1e-6
 
 
 def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> str:
-    """The first requirement that cannot be met: the sleep floor, the SoC target, the LoH target, both.
+    """Name the first requirement that cannot be met: the sleep floor, the SoC or LoH target, or both.
 
-    ``switches`` are those of the model that was infeasible. The linear model is asked first: what it
-    cannot reach, no plan can.
+    ``switches`` are those of the infeasible model. The linear model is tried first: a target out of its
+    reach is out of reach for every plan.
     """
     floor = _floor_message(_without_targets(problem))
     if floor:
@@ -291,8 +291,8 @@ def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: Solv
         if message:
             return message
     return (
-        "the targets cannot be met together with the sleep floor, the electrolyzer's minimum and one of "
-        "charging and discharging at a time: lower soc_target_pct or level_target_kg"
+        "the targets cannot be met while also serving the sleep floor, respecting the electrolyzer's minimum "
+        "and never charging and discharging at once: lower soc_target_pct or level_target_kg"
     )
 
 
@@ -326,23 +326,23 @@ def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverL
     stored_j = _most_j(free, switches, limits)
     if stored_j < least_j:
         return (
-            f"soc_target_pct: the battery cannot be at {battery.soc_pct(problem.target_j):.2f} % after "
-            f"{hours:g} h: even without serving any load it reaches at most "
+            f"soc_target_pct: the battery cannot reach {battery.soc_pct(problem.target_j):.2f} % after "
+            f"{hours:g} h: even without serving any load, it reaches at most "
             f"{battery.soc_pct(stored_j):.2f} % ({j_to_kwh(problem.target_j - stored_j):.3g} kWh short)"
         )
     stored_kg = _most_kg(free, switches, limits)
     if stored_kg < least_kg:
         return (
-            f"level_target_kg: the tank cannot hold {problem.target_kg:.3f} kg after {hours:g} h: even "
-            f"without serving any load it reaches at most {stored_kg:.3f} kg "
+            f"level_target_kg: the tank cannot reach {problem.target_kg:.3f} kg after {hours:g} h: even "
+            f"without serving any load, it reaches at most {stored_kg:.3f} kg "
             f"({problem.target_kg - stored_kg:.3g} kg short)"
         )
     stored_j = _most_j(_with_battery(problem, soc_target_pct=battery.soc_min_pct), switches, limits)
     if stored_j < least_j:
         return (
             f"soc_target_pct and level_target_kg cannot both be met: with {problem.target_kg:.3f} kg of "
-            f"hydrogen after {hours:g} h the battery reaches at most {battery.soc_pct(stored_j):.2f} %, "
-            f"below the {battery.soc_pct(problem.target_j):.2f} % wanted"
+            f"hydrogen after {hours:g} h, the battery reaches at most {battery.soc_pct(stored_j):.2f} %, "
+            f"below the target of {battery.soc_pct(problem.target_j):.2f} %"
         )
     return ""
 
@@ -376,15 +376,15 @@ def _floor_message(problem: PowerProblem) -> str:
         step = int(np.argmax(short > _NEGLIGIBLE))
         missing_kwh = j_to_kwh(float(short.sum()) * model.power_w * problem.step_s)
         return (
-            f"the sleeping servers alone need {w_to_kw(problem.floors_w[step]):.4g} kW, which production "
-            f"and storage cannot give: {missing_kwh:.3g} kWh are missing, the first at hour "
+            f"the sleeping servers alone need {w_to_kw(problem.floors_w[step]):.4g} kW, more than production "
+            f"and storage can supply: {missing_kwh:.3g} kWh are missing, starting at hour "
             f"{problem.hour(step):.4g}"
         )
     if gone.max() > _NEGLIGIBLE:
         step = int(np.argmax(gone > _NEGLIGIBLE))
         return (
-            f"soc_min_pct: even with every server asleep the battery falls below "
-            f"{battery.soc_min_pct:g} %, first at hour {problem.hour(step):.4g} and by at most "
+            f"soc_min_pct: even with all servers asleep, the battery falls below "
+            f"{battery.soc_min_pct:g} %, first at hour {problem.hour(step):.4g}, by up to "
             f"{j_to_kwh(float(gone.max()) * model.energy_j):.3g} kWh"
         )
     return ""
@@ -541,7 +541,7 @@ class _StagesNear(_Stages):
         self._free = np.zeros(model.problem.steps, dtype=np.bool_)
 
     def _focus(self, point: FloatArray) -> None:
-        """Open the electrolyzer's switches near where ``point`` breaks them or parts from the last."""
+        """Free the electrolyzer's switches near where ``point`` breaks them or differs from the last."""
         spec, columns, plain = self.model.problem.storage.hydrogen, self.model.hydrogen, self.plain.hydrogen
         if spec is None or columns is None or plain is None:
             return
@@ -578,7 +578,7 @@ def _with_point(plan: PowerPlan, run: _Stages) -> SolverOutcome:
     if run.end is SearchEnd.DONE and len(run.stages) == 3:
         return SolverOutcome(SolverStatus.OPTIMAL, "", plan.relax_factor, gap)
     message = (
-        f"{run.end.value} ended the search while it lowered the {run.stages[-1].name}: the plan can be used, "
+        f"{run.end.value} ended the search while minimizing the {run.stages[-1].name}: the plan is valid, "
         "but a better one may exist"
     )
     gap = gap if len(run.stages) == 3 else math.inf
@@ -592,5 +592,5 @@ def _without_point(
         return SolverOutcome(SolverStatus.INFEASIBLE, explain_infeasible(problem, switches, limits))
     return SolverOutcome(
         SolverStatus.NO_POINT,
-        f"{ending.value} ended the search before any plan was found: allow more, or a shorter window",
+        f"{ending.value} ended the search before a plan was found: raise the limit or plan a shorter window",
     )

@@ -25,7 +25,7 @@ _LARGEST_POWER_W = 1e12
 
 
 class Surplus(str, Enum):
-    """What happens to power beyond the demand. Shortfalls are the same either way."""
+    """What happens to power beyond the demand. Shortfalls are the same in both cases."""
 
     ENVELOPE = "envelope"
     """The servers may use it, up to what they can draw (Eq. 3.11 as printed)."""
@@ -37,7 +37,7 @@ class Surplus(str, Enum):
 class PowerProblem:
     """One window for the power decisions. Raises ConfigError, naming the field and the step.
 
-    ``load_w`` and ``renew_w`` are forecasts, one value (W) a step, of the same length T.
+    ``load_w`` and ``renew_w`` are forecasts, one value (W) per step, of the same length T.
     """
 
     storage: Storage
@@ -47,14 +47,14 @@ class PowerProblem:
     """P_renew: what sun and wind give."""
     step_s: float = 300.0
     floor_w: float | FloatArray = 0.0
-    """What sleeping servers draw whatever happens; one value, or one a step."""
+    """What sleeping servers always draw; one value, or one per step."""
     most_w: float = np.inf
-    """What the servers can draw at most: the envelope beyond it is curtailed."""
+    """The most that the servers can draw: anything beyond it is curtailed."""
     surplus: Surplus = Surplus.ENVELOPE
     start: StorageState | None = None
     """Levels at the start of the window; None takes the site's."""
     floors_w: FloatArray = field(init=False, repr=False)
-    """``floor_w`` as one value a step."""
+    """``floor_w`` as one value per step."""
 
     def __post_init__(self) -> None:
         load = checked_powers("demand", self.load_w)
@@ -122,7 +122,7 @@ def checked_powers(name: str, values: npt.ArrayLike) -> FloatArray:
     """A forecast as an array of W. Raises ConfigError for what no power can be, naming the step."""
     powers = np.asarray(values, dtype=np.float64)
     if powers.ndim != 1 or not len(powers):
-        raise ConfigError(f"the {name} must be one value a step: found an array of shape {powers.shape}")
+        raise ConfigError(f"the {name} needs one value per step: found an array of shape {powers.shape}")
     wrong = ~np.isfinite(powers) | (powers < 0)
     if wrong.any():
         step = int(np.argmax(wrong))
@@ -130,15 +130,15 @@ def checked_powers(name: str, values: npt.ArrayLike) -> FloatArray:
     largest = int(np.argmax(powers))
     if powers[largest] > _LARGEST_POWER_W:
         raise ConfigError(
-            f"the {name} is {powers[largest]:g} W at step {largest}: above 1e12 W the unit must be wrong"
+            f"the {name} is {powers[largest]:g} W at step {largest}: more than 1e12 W, check the unit"
         )
     return powers.copy()
 
 
 def check_sizes(problem: PowerProblem) -> tuple[str, ...]:
-    """Warnings about forecasts and storage whose sizes do not go together: is a unit wrong?
+    """Warnings about forecasts and storage whose sizes suggest a wrong unit.
 
-    Returns one sentence for each thing that is off by a factor of more than a thousand.
+    Returns one sentence for each pair that differs by a factor of more than a thousand.
     """
     notes = []
     load, renew = problem.load_w.max(), problem.renew_w.max()
@@ -158,12 +158,12 @@ def check_sizes(problem: PowerProblem) -> tuple[str, ...]:
 
 
 ROUNDING = 2e-7
-"""Share of the largest power that is a solver's rounding."""
+"""Share of the largest power that counts as the solver's rounding."""
 
 
 @dataclass(frozen=True)
 class PowerPlan:
-    """One window's powers (W, one value a step, T of them) and levels (T + 1, from start to end)."""
+    """One window's powers (W, one value per step: T values) and levels (T + 1, from start to end)."""
 
     load_w: FloatArray
     """P_load: the demand that was asked for."""
@@ -174,7 +174,7 @@ class PowerPlan:
     electrolyzer_w: FloatArray
     fuel_cell_w: FloatArray
     curtailed_w: FloatArray
-    """What nobody can take."""
+    """Power that nothing can use."""
     battery_j: FloatArray
     """Energy in the battery at the start of each step, and at the end of the last."""
     hydrogen_kg: FloatArray
@@ -218,7 +218,7 @@ class PowerPlan:
 
 
 TOLERANCE = 1e-6
-"""Share of the size of a quantity by which a bound or balance may be missed: rounding, not a choice."""
+"""Share of a quantity's size by which a bound or balance may be missed because of rounding."""
 
 
 class Violation(NamedTuple):

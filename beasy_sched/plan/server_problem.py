@@ -67,9 +67,9 @@ def kind_tables(platform: Platform, step_s: float) -> tuple[KindTable, ...]:
     Raises ConfigError when speeds or powers are unknown, or a transition takes longer than a step.
     """
     if not (platform.has_speeds and platform.has_powers):
-        raise ConfigError("a server plan needs the speed and the power of every P-state of every host")
+        raise ConfigError("planning servers needs the speed and power of every P-state of every host")
     if not step_s > 0:
-        raise ConfigError(f"a step of {step_s:g} s is no step: it must be above 0")
+        raise ConfigError(f"step length: found {step_s:g} s, expected a number > 0")
     steps = ServerSteps(platform, step_s)
     counts = np.bincount(platform.kind_of, minlength=len(platform.kinds))
     return tuple(_table(steps, k, int(n)) for k, n in enumerate(counts))
@@ -109,7 +109,7 @@ def _useful(computing: tuple[int, ...], full_w: FloatArray, speeds: FloatArray) 
 
 
 ENERGY_TOLERANCE = 1e-9
-"""A plan may exceed the energy of a step by this share, which is rounding of sums."""
+"""A plan may exceed the energy of a step by this share, to allow for rounding."""
 
 
 @dataclass(frozen=True)
@@ -122,11 +122,11 @@ class ServerProblem:
     on_at_start: tuple[int, ...]
     """Servers of each kind that are on in the step before the first."""
     minimum_on_steps: int
-    """Steps for which a server that wakes stays on at least, that of its waking included (1 or more)."""
+    """Least number of steps that a server stays on once it wakes, counting the step of waking (1 or more)."""
     obliged: tuple[IntArray, ...]
     """Servers of each kind that are on at the start and must be on in each step: [T], falling."""
     switch_cost_flops: tuple[float, ...]
-    """What waking one server of each kind costs the objective, beside its energy and time."""
+    """What waking one server of each kind costs the objective, in addition to its energy and time."""
 
     @property
     def steps(self) -> int:

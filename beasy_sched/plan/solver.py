@@ -17,7 +17,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.errors import ConfigError
 
 Term = tuple[IndexArray, float | FloatArray]
-"""Columns and their coefficients, one a row (a single column or coefficient stands for all rows)."""
+"""Columns and their coefficients, one per row (a single column or coefficient stands for all rows)."""
 
 
 class LinearModel:
@@ -147,13 +147,13 @@ class SolverStatus(str, Enum):
 class SolverOutcome:
     """The result of an optimization, without its point. Raises ValueError where the parts disagree.
 
-    Everything here is the same on any machine unless a time limit ended the solver, and then the
-    message says so. Timings are kept elsewhere.
+    Everything here is the same on every machine, unless a time limit ended the solver; the message then
+    says so.
     """
 
     status: SolverStatus
     message: str = ""
-    """In the user's terms; never empty unless the status is `OPTIMAL`."""
+    """For the user; empty only if the status is `OPTIMAL`."""
     objective: float = math.nan
     """Value of the point found; NaN without one."""
     gap: float = math.inf

@@ -1,4 +1,4 @@
-"""The plans of consecutive windows as one: what is planned for a moment, and do they fit together."""
+"""The plans of consecutive windows as one: checks that they fit together, and finds the step at a time."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Place(NamedTuple):
 
 
 class PlanStore:
-    """Plans by window, each checked, each starting when and at the levels where the one before ends."""
+    """Plans by window, each checked; each starts at the time and levels at which the previous one ends."""
 
     def __init__(self, plans: Sequence[Plan]) -> None:
-        """Raises ConfigError for no plan, a broken one, or windows that do not follow each other."""
+        """Raises ConfigError for no plan, an invalid plan, or windows that do not follow each other."""
         if not plans:
-            raise ConfigError("there is no window in the plan")
+            raise ConfigError("the plan has no windows")
         self._plans: list[Plan] = []
         for plan in plans:
             self.add(plan)
@@ -65,7 +65,7 @@ class PlanStore:
         self._plans.append(plan)
 
     def place(self, time_s: float) -> Place | None:
-        """The window and step that a moment lies in; None outside all windows."""
+        """The window and step at a time; None outside all windows."""
         window = bisect_right([plan.start_s - TIME_TOLERANCE_S for plan in self._plans], time_s) - 1
         if window < 0:
             return None
@@ -74,7 +74,7 @@ class PlanStore:
         return Place(window, step) if step < plan.steps else None
 
     def check_fits(self, platform: Platform, site: Site) -> None:
-        """Raise ConfigError, naming the first difference, where the plans are not for these.
+        """Raise ConfigError, naming the first difference, if the plans are for another platform or site.
 
         The first window must also start at the site's levels.
         """
@@ -88,7 +88,7 @@ class PlanStore:
 
 
 def _check_follows(before: Plan, after: Plan) -> None:
-    """Whether ``after`` takes over where ``before`` ends."""
+    """Raise ConfigError unless ``after`` starts where ``before`` ends."""
     gap_s = after.start_s - before.end_s
     if abs(gap_s) > TIME_TOLERANCE_S:
         kind = "a gap" if gap_s > 0 else "an overlap"
@@ -100,16 +100,16 @@ def _check_follows(before: Plan, after: Plan) -> None:
         raise ConfigError(f"has steps of {after.step_s:g} s, the window before of {before.step_s:g} s")
     after.check_site(Site(before.storage, before.step_s))
     if (before.servers is None) != (after.servers is None):
-        raise ConfigError("only one of it and the window before plans servers")
+        raise ConfigError("either both this window and the one before it must plan servers, or neither")
     if before.servers is not None and after.servers is not None:
         same = np.array_equal(before.servers.kind_of, after.servers.kind_of)
         if before.servers.kinds != after.servers.kinds or not same:
-            raise ConfigError("its servers are not those of the window before")
+            raise ConfigError("has other servers than the window before")
     _check_levels(after, before.level_at(-1), "starts", "the window before ends")
 
 
 def _check_levels(plan: Plan, wanted: StorageState, starts: str, other: str) -> None:
-    """Whether ``plan`` starts at the ``wanted`` levels, those of the ``other``."""
+    """Raise ConfigError unless ``plan`` starts at the ``wanted`` levels, which ``other`` names."""
     level, battery = plan.level_at(0), plan.storage.battery
     if abs(level.battery_j - wanted.battery_j) > 1e-6 * battery.capacity_j:
         raise ConfigError(

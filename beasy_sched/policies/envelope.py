@@ -1,4 +1,4 @@
-"""Peak, Next, Last and Workload: what the battery gained or lost goes into, or out of, future steps.
+"""Peak, Next, Last and Workload: what the battery gained or lost is spent or saved in future steps.
 
 The servers of these steps are refitted to the energy, one after the other, the best moves to another state
 first. Servers of one situation have the same moves: those of one kind, in the same planned state in the
@@ -26,7 +26,7 @@ from beasy_sched.policies.follow_plan import FollowPlan
 from beasy_sched.policies.working_plan import WorkingPlan
 
 TOLERANCE_J = 1e-3
-"""Less than this is neither spent nor saved."""
+"""Smaller amounts are neither spent nor saved."""
 
 Situations = npt.NDArray[np.int64]
 """Numbers of situations."""
@@ -174,7 +174,7 @@ class GreedyMoves:
         return energy_j
 
     def _make(self, choice: NextMove, energy_j: float) -> float:
-        """Make the chosen move with one server, or with one after the other while nothing comes first."""
+        """Make the chosen move with one server, or with more of them while it stays the best."""
         move, group, goal = choice.move, self._groups[choice.situation], self._groups[choice.move.situation]
         moved: list[int] = []
         while group and choice.while_j <= energy_j and not (moved and choice.once):
@@ -188,7 +188,7 @@ class GreedyMoves:
         return energy_j
 
     def _choose(self, energy_j: float) -> NextMove | None:
-        """Find the best move that is not beyond ``energy_j``."""
+        """Find the best move that costs or saves at most ``energy_j``."""
         tops = {situation: self._top(situation, energy_j) for situation in self._groups}
         best = max(
             (top for top in tops.values() if top is not None), key=lambda move: move.worth, default=None
@@ -211,7 +211,7 @@ class GreedyMoves:
         return NextMove(first[3], move, max(move.energy_j, best.energy_j), rivals or overtakes)
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
-        """The move of most worth in a situation that is not beyond ``energy_j``."""
+        """The best move in a situation that costs or saves at most ``energy_j``."""
         for move in self._tables.moves(situation, self._up):
             if move.energy_j <= energy_j:
                 return move
@@ -225,7 +225,7 @@ class EnvelopeRefit:
     """
 
     def __init__(self, plan: WorkingPlan, platform: Platform) -> None:
-        """Lay out what every server can do in every step."""
+        """Find what every server can do in every step."""
         self.plan = plan
         self._tables = MoveTables(platform, plan.step_s)
         self._situations = np.zeros(plan.states.shape, dtype=np.int64)
@@ -234,7 +234,7 @@ class EnvelopeRefit:
         self._look_at(0, plan.steps)
 
     def can_change(self, steps: IntArray, energy_j: float) -> BoolArray:
-        """Tell for each of ``steps`` whether some server has a move in it that is not beyond ``energy_j``."""
+        """For each of ``steps``: whether some server has a move in it that takes at most ``energy_j``."""
         return np.asarray(self._least_j[energy_j > 0][steps] <= abs(energy_j))
 
     def spread(self, steps: IntArray, energy_j: float, busy_until_s: FloatArray) -> tuple[float, int]:
@@ -274,7 +274,7 @@ class EnvelopeRefit:
         return energy_j - left_j if up else energy_j + left_j
 
     def _look_at(self, first_step: int, end_step: int) -> None:
-        """Learn what servers can do in these steps, as they are planned now."""
+        """Find what servers can do in these steps, as they are planned now."""
         plan, rows = self.plan, slice(first_step, end_step)
         last = end_step == plan.steps
         slept = np.logical_not([plan.on_before(first_step), *plan.on[first_step : end_step - 1]])
@@ -310,7 +310,7 @@ class EnvelopePolicy(FollowPlan):
         return [self.compensate(view, step), *self.follow(view, step)]
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """Put the steps (given from first to last) in the order in which they are changed."""
+        """Sort the steps (given from first to last) into the order in which they are changed."""
         raise NotImplementedError
 
     def compensate(self, view: View, step: int) -> Compensate:
@@ -341,10 +341,10 @@ class Peak(EnvelopePolicy):
     """The steps of the largest envelope first."""
 
     name = "peak"
-    summary = "follows the plan; what the battery gained or lost goes to the steps of most power"
+    summary = "follows the plan; balances the battery in the steps of highest power"
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """By envelope, the largest first; of equals the earlier."""
+        """By envelope, the largest first; the earlier of equals."""
         return steps[np.argsort(-self.plan.energy_j[steps], kind="stable")]
 
 
@@ -352,10 +352,10 @@ class Next(EnvelopePolicy):
     """The next step onward."""
 
     name = "next"
-    summary = "follows the plan; what the battery gained or lost goes to the next steps"
+    summary = "follows the plan; balances the battery in the next steps"
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """As time goes by."""
+        """In order of time."""
         return steps
 
 
@@ -363,7 +363,7 @@ class Last(EnvelopePolicy):
     """The last step backward."""
 
     name = "last"
-    summary = "follows the plan; what the battery gained or lost goes to the window's last steps"
+    summary = "follows the plan; balances the battery in the window's last steps"
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
         """From the last to the first."""
@@ -371,12 +371,12 @@ class Last(EnvelopePolicy):
 
 
 class WorkloadEnvelope(EnvelopePolicy):
-    """The steps first where demand exceeds the envelope most, or the envelope demand for a lack of energy."""
+    """The steps where demand exceeds the envelope most; in a shortage, those where it exceeds it least."""
 
     name = "workload"
-    summary = "follows the plan; what the battery gained or lost goes where demand and plan differ most"
+    summary = "follows the plan; balances the battery where demand and plan differ most"
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """By predicted demand less envelope: the largest first for a surplus, the smallest for a lack."""
+        """By predicted demand minus envelope: the largest first for a surplus, else the smallest."""
         unmet_w = self.plan.load_w[steps] - self.plan.energy_j[steps] / self.plan.step_s
         return steps[np.argsort(-unmet_w if surplus else unmet_w, kind="stable")]

@@ -1,4 +1,4 @@
-"""The online side's own copy of the offline plan, which its decisions change."""
+"""The policies' own copy of the offline plan, which their decisions change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class Runs(NamedTuple):
-    """Runs of marked steps without a break (planned on, say): one entry a run, by server and step."""
+    """Runs of marked steps without a break (planned on, say): one entry per run, by server and step."""
 
     host: HostIds
     begin: IntArray
@@ -30,7 +30,7 @@ class Runs(NamedTuple):
         """The runs of the servers of a plan, (T, N)."""
         edges = np.zeros((marked.shape[1], len(marked) + 2), dtype=np.bool_)
         edges[:, 1:-1] = marked.T
-        host, place = np.nonzero(edges[:, 1:] != edges[:, :-1])  # begins and ends by turns
+        host, place = np.nonzero(edges[:, 1:] != edges[:, :-1])  # begins and ends alternate
         return cls(host[::2], place[::2], place[1::2])
 
     def but(self, same: BoolArray, others: Runs) -> Runs:
@@ -58,7 +58,7 @@ class WorkingPlan:
         """
         servers = [plan.servers for plan in plans if plan.servers is not None]
         if len(servers) < len(plans):
-            raise ConfigError("the plan says nothing of servers, only of power: make one for a platform")
+            raise ConfigError("the plan covers power only, not servers: make a plan with a platform")
         self.start_s = plans.start_s
         self.end_s = plans.end_s
         self._window_ends = np.cumsum([plan.steps for plan in plans])
@@ -85,7 +85,7 @@ class WorkingPlan:
         self._runs = Runs.of(self.on)
         self._run_known = np.ones(platform.size, dtype=np.bool_)
         self.version = 0
-        """Another number after every change of states or production."""
+        """Changes with every change of states or production."""
 
     @property
     def steps(self) -> int:
@@ -93,7 +93,7 @@ class WorkingPlan:
         return len(self.states)
 
     def step_at(self, time_s: float) -> int | None:
-        """The step that a moment of the run lies in; None outside the known windows."""
+        """The step at a time of the run; None outside the known windows."""
         step = int(np.floor((time_s - self.start_s + TIME_TOLERANCE_S) / self.step_s))
         return step if 0 <= step < self.steps else None
 
@@ -126,7 +126,7 @@ class WorkingPlan:
         self.energy_j[rows] += (new_j - old_j).sum(axis=1)
 
     def set_production(self, step: int, renew_w: float) -> None:
-        """Put a step's production (W) as it is known by now in the place of the predicted one."""
+        """Replace a step's predicted production (W) by the known one."""
         self.renew_w[step] = renew_w
         self.version += 1
 

@@ -97,7 +97,7 @@ def test_summary() -> None:
 
 class TestRefusals:
     def test_forecasts_that_fill_no_window(self) -> None:
-        with pytest.raises(ConfigError, match="whole windows of 72"):
+        with pytest.raises(ConfigError, match="whole windows of 72 steps"):
             planned(LOAD_W[:80], RENEW_W[:80])
 
     def test_platform_without_powers(self) -> None:
@@ -109,6 +109,6 @@ class TestRefusals:
     def test_window_without_a_plan_is_named(self) -> None:
         dark = np.concatenate((RENEW_W[:72], np.zeros(72)))
         with pytest.raises(
-            NoPlan, match=r"window 1: soc_target_pct: the battery cannot be at 50.00 % after 6 h"
+            NoPlan, match=r"window 1: soc_target_pct: the battery cannot reach 50.00 % after 6 h"
         ):
             planned(LOAD_W[:144], dark)

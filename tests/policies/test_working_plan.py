@@ -114,7 +114,7 @@ def test_a_plan_of_power_alone_is_refused() -> None:
     power_only = Plan(
         0.0, HOUR_S, offline.storage, offline.power, *(np.zeros(3),) * 2, None, offline.provenance
     )
-    with pytest.raises(ConfigError, match="says nothing of servers"):
+    with pytest.raises(ConfigError, match="covers power only, not servers"):
         WorkingPlan(PlanStore([power_only]), two_kinds(), AWAKE)
 
 

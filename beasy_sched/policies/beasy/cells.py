@@ -24,8 +24,8 @@ class CellPowers:
     """Energies of cells, by kind of server, for rows of steps.
 
     A cell's energy follows from its state, from whether the server was asleep in the step before, and
-    from the length of the step. Of the last there are two in any outlook (what is left of the present
-    step, and a whole step), so that all energies come from small tables, one a length.
+    from the length of the step. An outlook has two lengths (the rest of the present step, and a whole
+    step), so that all energies come from small tables, one per length.
     """
 
     def __init__(self, platform: Platform, *, idle_power: bool = False) -> None:
@@ -44,7 +44,7 @@ class CellPowers:
         self._sleepers = [self._sleeper(row, kind) for row, kind in enumerate(platform.kinds)]
 
     def _sleeper(self, row: int, kind: ServerKind) -> tuple[list[float], float, float, float]:
-        """Powers that sleep may save of a kind, W (none if it cannot sleep), and what it costs: W, J, J."""
+        """Powers that sleep may save of a kind (none if it cannot sleep) and its costs: W; W, J, J."""
         power, on_w = self.power, []
         if kind.sleep is not None:
             on_w = [power.full_w[row, p] for p in kind.computing]
@@ -71,7 +71,7 @@ class CellPowers:
 
         ``states`` and ``was_asleep`` (the step before) are [L, n], columns in the order of ``hosts``; all
         steps but the first are equally long. A transition stands at the beginning of its step.
-        ``idle`` marks cells without a job; they count at idle power where the powers say so.
+        ``idle`` marks cells without a job, which count at idle power with the option ``idle_power``.
         """
         place = self._row_of[hosts] + states
         place += np.multiply(was_asleep, self._width, dtype=np.int32)
@@ -85,7 +85,7 @@ class CellPowers:
         return energy_j
 
     def most_saved_j(self, dt_s: float) -> FloatArray:
-        """No less than what a step of sleep may save of each server's energy, J: [N]."""
+        """Upper bound of what a step of sleep saves of each server's energy, J: [N]."""
         most_j = [
             max(max(on_w) - sleep_w, 0.0) * dt_s + falling_j + waking_j if on_w else 0.0
             for on_w, sleep_w, falling_j, waking_j in self._sleepers
@@ -93,7 +93,7 @@ class CellPowers:
         return np.array(most_j)[self.power.kind_of]
 
     def rows_to_break_even(self, dt_s: float) -> int:
-        """As many steps in a row, or fewer, are always worth sleeping through, whatever the kind."""
+        """Number of consecutive steps that are always worth sleeping through, for every kind."""
         rows = 1
         for on_w, sleep_w, falling_j, waking_j in self._sleepers:
             if on_w:
@@ -167,8 +167,8 @@ def sleep_savings_j(
 def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -> BoolArray:
     """The idle cells less the runs whose sleep as a whole saves nothing (`sleep_savings_j` says).
 
-    Whole steps pay for themselves from ``break_even`` in a row on: where that is one, only what is left
-    of the present step can be too short, and only it is looked at.
+    ``break_even`` or more whole steps in a row always pay off. If that is one, only the rest of the present
+    step can be too short, and only this step is checked.
     """
     if break_even <= 1:
         poor = idle[0] & (saved_j[0] <= 0.0)

@@ -1,14 +1,14 @@
 """BEASY's compensation at a step (Section IV-C): servers are lowered in a shortage, raised in a surplus.
 
-A shortage is made up for around the violation step: each of the paper's four orders is a row of actions, of
-which as few as reach the target are taken. The actions are laid out as cells side by side, so that "how far
-do the first m of them get?" is one sum by row and one projection, and m is found by bisection.
+A shortage is covered around the violation step: each of the paper's four orders is a list of actions, from
+which the shortest prefix that reaches the target is taken. The actions are stored as arrays of cells, so
+that the effect of the first m of them is one sum by row and one projection, and m is found by bisection.
 
 A surplus goes into faster running jobs, then into servers for waiting ones. Nearly all running jobs have
-nothing to gain: they are at full speed, or the next faster one costs more than there is. Both are seen for
-all jobs at once, so that only the others are looked at one by one. A change is projected through the battery
-only where it matters: a joule of demand takes no more than a fixed amount out of the battery's later levels,
-so that the last projected levels, less that for all that was spent since, are a floor for the real ones.
+nothing to gain: they are at full speed, or the next faster P-state costs more than is left. Both are checked
+for all jobs at once, so that only the others are treated one by one. A change is projected through the
+battery only where necessary: a joule of demand lowers the battery's later levels by at most a fixed amount,
+so that the last projected levels, minus that amount for all energy spent since, are a lower bound.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Lowering:
     # --- as few actions as reach the target ---------------------------------------------------------------
 
     def take(self, actions: _Actions) -> bool:
-        """Carry out as few of the first actions as reach the target, all of them if none do."""
+        """Carry out the fewest first actions that reach the target, or all of them."""
         rest, low, high = self.rest, 0, actions.count
         target_j = rest.battery.target_j - rest.tolerance_j
         reached = self._end_j(actions, high) >= target_j
@@ -157,7 +157,7 @@ class _Slowing:
         self.again()
 
     def again(self) -> _Slowing:
-        """Begin anew from the states as they are."""
+        """Start again from the present states."""
         table, rows = self.table, len(self.lengths_s)
         self.states = self.rest.states[:rows, table.hosts]
         self.spare_flops = np.full(len(table.first), np.inf)
@@ -169,7 +169,7 @@ class _Slowing:
         return self
 
     def go(self, order: IndexArray) -> bool:
-        """Go through the rows in this order, a P-state at a time; whether the target is reached."""
+        """Go through the rows in this order, one P-state at a time; return whether the target is reached."""
         order = order[order < len(self.lengths_s)]
         while True:
             new = self.ladder.thriftier(self.table.hosts, self.states)
@@ -204,7 +204,7 @@ class _Slowing:
         return rows[chosen], jobs[chosen]
 
     def _actions(self, rows: IntArray, jobs: IntArray, new: StateArray, changes: BoolArray) -> _Actions:
-        """One action a row and job: all its hosts; what they save is put down with the first of them."""
+        """One action per row and job, for all its hosts."""
         table = self.table
         counts = np.diff(np.append(table.first, len(table.hosts)))[jobs]
         action, offset = _expand(counts)
@@ -226,7 +226,7 @@ class Spending:
         """Find what may be spent: E_comp, and no more than the battery can lose before the end."""
         self.rest, self.cells, self.ladder = rest, cells, ladder
         self._floor_j = rest.levels_j()
-        """No more than the level at the end of each row."""
+        """Lower bound of the level at the end of each row."""
         battery = rest.battery
         self._lost_a_joule = max(battery.charge_efficiency, battery.drawn_per_delivered())
         comp_j = compensation_j(battery, float(self._floor_j[-1]) - battery.target_j)
@@ -251,7 +251,7 @@ class Spending:
                     pass
 
     def _prices_j(self, table: JobTable) -> FloatArray:
-        """No more than what the next faster P-state costs each job to its expected end, J.
+        """Lower bound of what the next faster P-state costs each job to its expected end, J.
 
         Infinite for jobs that are at full speed to that end.
         """
