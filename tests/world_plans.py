@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beasy_sched.energy.server_energy import server_plan_energy_j
+from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import (
     Hold,
@@ -21,7 +21,8 @@ from beasy_sched.energy.storage import (
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.plan.forecast import full_draw_w
 from beasy_sched.plan.offline import NoPlan, OfflineOptions, plan_windows
-from beasy_sched.plan.plan import Plan, PlannedServers, PowerPlan, Provenance
+from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
+from beasy_sched.plan.power_problem import PowerPlan
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.plan.store import PlanStore
 
@@ -43,7 +44,7 @@ def plans_of(
     wanted_w = iter(hydrogen_w)
     for number, window in enumerate(states):
         steps = len(window)
-        energy_j = server_plan_energy_j(platform, window, site.step_s, before)
+        energy_j = ServerSteps(platform, site.step_s).plan_energy_j(window, before)
         levels_kg, flows_w = [state.hydrogen_kg], []
         for _ in range(steps):
             flow_w, level_kg = _hydrogen(site, levels_kg[-1], next(wanted_w, 0.0))

@@ -1,12 +1,10 @@
-"""The balance of one step: Eq. 3.32 of the thesis, with what was curtailed and what was not served.
+"""The energy balance of one step: Eq. 3.32 of the thesis, with curtailed and unserved power.
 
 (P_renew + P_dch + P_fc + P_unserved - P_ez - P_ch - P_curtailed) * dt - E_tot = 0
 
-`settle_step` is called when a step has ended and E_tot, the energy that the servers used in it, is
-known: the servers have drawn it, and the question is only where it came from. `step_headroom_j` is
-asked before the step: how much may be drawn in it. See docs/decisions/storage-balance.md.
-
-What one step of the storage came to: the record that results and logs are made of.
+`settle_step` is called after a step, when E_tot, the energy that the servers used in it, is known, and finds
+where it came from. `step_headroom_j` is called before the step and tells how much the servers may draw in it.
+See docs/decisions/storage-balance.md.
 """
 
 from __future__ import annotations
@@ -32,6 +30,9 @@ from beasy_sched.energy.storage import (
     fuel_cell_power,
     level_after_step,
 )
+
+_TOLERANCE = 1e-9
+"""Powers with a smaller relative difference are equal: rounding at a full or empty tank."""
 
 
 class Deviation(str, Enum):
@@ -88,47 +89,6 @@ class StepRecord(Struct, frozen=True, gc=False):
         return abs(self.residual_j) / scale_j if scale_j > 0.0 else 0.0
 
 
-_TOLERANCE = 1e-9
-"""Powers that differ relatively by less than this are the same: rounding at a full or empty tank."""
-
-
-def deviations(
-    storage: Storage,
-    planned: HydrogenPlan,
-    allowed: HydrogenPlan,
-    electrolyzer_w: float,
-    fuel_cell_w: float,
-) -> tuple[Deviation, ...]:
-    """Name each way in which the hydrogen left the plan.
-
-    ``allowed`` is what tank and limits let the plan have; ``electrolyzer_w`` and ``fuel_cell_w`` (W)
-    are what ran.
-    """
-    spec = storage.hydrogen
-    if spec is None:
-        return ()
-    found = []
-    wanted_w = min(planned.electrolyzer_w, spec.electrolyzer_max_w)
-    too_low = 0.0 < wanted_w < spec.electrolyzer_min_w
-    if too_low or wanted_w < planned.electrolyzer_w or planned.fuel_cell_w > spec.fuel_cell_max_w:
-        found.append(Deviation.OUT_OF_LIMITS)
-    if _less(allowed.fuel_cell_w, min(planned.fuel_cell_w, spec.fuel_cell_max_w)):
-        found.append(Deviation.TANK_EMPTY)
-    if not too_low and _less(allowed.electrolyzer_w, wanted_w):
-        found.append(Deviation.TANK_FULL)
-    if _less(electrolyzer_w, allowed.electrolyzer_w):
-        found.append(Deviation.NO_POWER)
-    if _less(fuel_cell_w, allowed.fuel_cell_w):
-        found.append(Deviation.HELD)
-    if _less(allowed.electrolyzer_w, electrolyzer_w):
-        found.append(Deviation.SURPLUS)
-    return tuple(found)
-
-
-def _less(low: float, high: float) -> bool:
-    return low < high * (1.0 - _TOLERANCE)
-
-
 class _Flows(NamedTuple):
     """Powers of one step, W."""
 
@@ -181,7 +141,7 @@ def settle_step(
         soc_after_pct=storage.battery.soc_pct(after.battery_j),
         hydrogen_before_kg=state.hydrogen_kg,
         hydrogen_after_kg=after.hydrogen_kg,
-        deviations=deviations(storage, planned, allowed, flows.electrolyzer_w, flows.fuel_cell_w),
+        deviations=_deviations(storage, planned, allowed, flows.electrolyzer_w, flows.fuel_cell_w),
     )
     return record, after
 
@@ -234,7 +194,7 @@ def _share_out(
     hydrogen: HydrogenPlan,
     reserve_w: float,
 ) -> _Flows:
-    """Decide every power of the step; ``hydrogen`` is what tank and limits allow of the plan."""
+    """Decide every power of the step; ``hydrogen`` is the plan as far as tank and limits allow it."""
     battery, energy_j = storage.battery, state.battery_j
     above_min_w = discharge_power_limit(battery, energy_j, dt_s, battery.min_j)
     fuel_cell_w = hydrogen.fuel_cell_w
@@ -316,6 +276,43 @@ def _advance(storage: Storage, state: StorageState, flows: _Flows, dt_s: float) 
         level_kg = level_after_step(storage.hydrogen, level_kg, flows.electrolyzer_w, flows.fuel_cell_w, dt_s)
         level_kg = min(max(level_kg, 0.0), storage.hydrogen.tank_kg)
     return StorageState(min(max(energy_j, 0.0), battery.capacity_j), level_kg)
+
+
+def _deviations(
+    storage: Storage,
+    planned: HydrogenPlan,
+    allowed: HydrogenPlan,
+    electrolyzer_w: float,
+    fuel_cell_w: float,
+) -> tuple[Deviation, ...]:
+    """Name each way in which the hydrogen left the plan.
+
+    ``allowed`` is what tank and limits let the plan have; ``electrolyzer_w`` and ``fuel_cell_w`` (W)
+    are what ran.
+    """
+    spec = storage.hydrogen
+    if spec is None:
+        return ()
+    found = []
+    wanted_w = min(planned.electrolyzer_w, spec.electrolyzer_max_w)
+    too_low = 0.0 < wanted_w < spec.electrolyzer_min_w
+    if too_low or wanted_w < planned.electrolyzer_w or planned.fuel_cell_w > spec.fuel_cell_max_w:
+        found.append(Deviation.OUT_OF_LIMITS)
+    if _less(allowed.fuel_cell_w, min(planned.fuel_cell_w, spec.fuel_cell_max_w)):
+        found.append(Deviation.TANK_EMPTY)
+    if not too_low and _less(allowed.electrolyzer_w, wanted_w):
+        found.append(Deviation.TANK_FULL)
+    if _less(electrolyzer_w, allowed.electrolyzer_w):
+        found.append(Deviation.NO_POWER)
+    if _less(fuel_cell_w, allowed.fuel_cell_w):
+        found.append(Deviation.HELD)
+    if _less(allowed.electrolyzer_w, electrolyzer_w):
+        found.append(Deviation.SURPLUS)
+    return tuple(found)
+
+
+def _less(low: float, high: float) -> bool:
+    return low < high * (1.0 - _TOLERANCE)
 
 
 def _check(*, dt_s: float, **quantities: float) -> None:

@@ -1,89 +1,107 @@
-"""Energy and flops of a server plan, straight from its states (Eq. 3.14-3.22).
+"""What a server draws and computes in a step, transitions included: Eq. 3.14-3.22.
 
-Independent of the planner: it looks at each server, not at counts, and so checks what the planner made.
+A server that changes between computing and asleep spends the transition at the beginning of the step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IntArray, StateArray
+from beasy_sched.arrays import FloatArray, IndexArray, StateArray
 from beasy_sched.model.cluster import PowerModel
+from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
 
 _CELLS_A_PIECE = 1_000_000
 
 
-def server_plan_energy_j(
-    platform: Platform, states: StateArray, step_s: float, before: StateArray
+def stretch_energy_j(
+    power: PowerModel,
+    kinds: IndexArray,
+    steady_w: FloatArray,
+    dt_s: FloatArray | float,
+    *,
+    off_s: FloatArray | float = 0.0,
+    on_s: FloatArray | float = 0.0,
 ) -> FloatArray:
-    """Worst-case energy of each step, J: [T].
+    """Energy over ``dt_s`` seconds of servers of these kinds, J (Eq. 3.18-3.21).
 
-    ``states``: [T, N] P-state numbers, the sleep state's number when asleep; ``before``: [N], the states
-    in the step before the first. Servers that compute are busy; transitions last their time at the
-    beginning of the step in which the state changes between computing and asleep.
+    They switch off for ``off_s``, then on for ``on_s``, and draw ``steady_w`` in the rest.
     """
-    power = PowerModel(platform)
-    asleep_number = sleep_pstates(platform)
-    energy_j = np.empty(len(states))
-    for rows, now, previous in _pieces(states, before):
-        joules = server_step_energy_j(power, platform.kind_of, now, previous, asleep_number, step_s)
-        energy_j[rows] = joules.sum(axis=1)
+    steady_j = steady_w * (dt_s - off_s - on_s)
+    energy_j: FloatArray = power.off_w[kinds] * off_s + (power.on_w[kinds] * on_s + steady_j)
     return energy_j
 
 
-def server_step_energy_j(
-    power: PowerModel,
-    kind: IntArray,
-    now: StateArray,
-    previous: StateArray,
-    asleep_number: StateArray,
-    step_s: float,
-) -> FloatArray:
-    """Worst-case energy of each server in each step, J: [steps, servers].
+def step_table_j(power: PowerModel, dt_s: float, awake_w: FloatArray) -> FloatArray:
+    """Energy of a step of ``dt_s`` seconds, J: [kind, asleep in the step before, P-state in the step].
 
-    ``now`` and ``previous``: states in these steps and one step earlier; ``kind`` and ``asleep_number``:
-    kind and sleep state of each of the servers.
+    ``awake_w`` ([kind, P-state]) is drawn by servers that are awake. A transition lasts no longer than the
+    step.
     """
-    asleep, was_asleep = now == asleep_number, previous == asleep_number
-    waking_s = np.where(was_asleep & ~asleep, power.on_s[kind], 0.0)  # Eq. 3.14
-    falling_s = np.where(asleep & ~was_asleep, power.off_s[kind], 0.0)  # Eq. 3.15
-    running_w = np.where(asleep, power.sleep_w[kind], power.full_w[kind, now])
-    joules: FloatArray = running_w * (step_s - waking_s - falling_s)  # Eq. 3.18, 3.19
-    joules += waking_s * power.on_w[kind] + falling_s * power.off_w[kind]  # Eq. 3.20, 3.21
-    return joules
+    kinds = np.arange(len(awake_w))[:, None, None]
+    was_asleep = np.array([[False], [True]])
+    asleep = np.arange(awake_w.shape[1]) == power.sleep_pstate[kinds]
+    steady_w = np.where(asleep, power.sleep_w[kinds], awake_w[:, None, :])
+    on_s = np.where(was_asleep & ~asleep, np.minimum(power.on_s[kinds], dt_s), 0.0)  # Eq. 3.14
+    off_s = np.where(asleep & ~was_asleep, np.minimum(power.off_s[kinds], dt_s), 0.0)  # Eq. 3.15
+    return stretch_energy_j(power, kinds, steady_w, dt_s, off_s=off_s, on_s=on_s)
 
 
-def server_plan_flops(
-    platform: Platform, states: StateArray, step_s: float, before: StateArray
-) -> FloatArray:
-    """Flops that the servers can compute in each step: [T] (Eq. 3.22). Arguments as in the energy."""
-    power = PowerModel(platform)
-    kind = platform.kind_of
-    asleep_number = sleep_pstates(platform)
-    speeds = np.zeros_like(power.full_w)
-    for k, one in enumerate(platform.kinds):
-        computing = list(one.computing)
-        speeds[k, computing] = np.array(one.speeds_flops)[computing] * one.cores
-    flops = np.empty(len(states))
-    for rows, now, previous in _pieces(states, before):
-        waking_s = np.where((previous == asleep_number) & (now != asleep_number), power.on_s[kind], 0.0)
-        flops[rows] = (speeds[kind, now] * (step_s - waking_s)).sum(axis=1)
-    return flops
+class ServerSteps:
+    """Worst-case energy and flops of servers in steps of ``step_s`` seconds: awake means busy.
 
+    Tables: [kind, asleep in the step before, P-state in the step].
+    """
 
-def sleep_pstates(platform: Platform) -> StateArray:
-    """P-state number of sleep by host: [N], -1 for hosts that cannot sleep."""
-    numbers = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
-    return np.array(numbers, dtype=np.int8)[platform.kind_of]
+    def __init__(self, platform: Platform, step_s: float) -> None:
+        """Lay out the tables; no flops where speeds are not known."""
+        self.platform = platform
+        self.step_s = step_s
+        self.power = power = PowerModel(platform)
+        self.energy_j = step_table_j(power, step_s, power.full_w)
+        self.speed_flops = np.zeros_like(power.full_w)
+        """Flops per second of a server's cores: [kind, P-state], 0 where it does not compute."""
+        for row, kind in enumerate(platform.kinds):
+            for pstate in kind.computing if kind.speeds_flops else ():
+                self.speed_flops[row, pstate] = kind.speeds_flops[pstate] * kind.cores
+        waking_s = np.stack([np.zeros_like(power.on_s), np.minimum(power.on_s, step_s)], axis=1)
+        self.flops = self.speed_flops[:, None, :] * (step_s - waking_s)[:, :, None]
 
+    def server_energy_j(
+        self, now: StateArray, previous: StateArray, hosts: HostIds | slice = slice(None)
+    ) -> FloatArray:
+        """Energy of each of ``hosts`` in each step, J: [steps, hosts].
 
-def _pieces(states: StateArray, before: StateArray) -> Iterator[tuple[slice, StateArray, StateArray]]:
-    """Cut the steps into pieces of bounded size: (rows, states, states one step earlier)."""
-    rows_a_piece = max(1, _CELLS_A_PIECE // max(1, states.shape[1]))
-    for start in range(0, len(states), rows_a_piece):
-        rows = slice(start, min(start + rows_a_piece, len(states)))
-        first = before if start == 0 else states[start - 1]
-        yield rows, states[rows], np.vstack([first[None, :], states[rows][:-1]])
+        ``now`` and ``previous``: P-states in these steps and one step earlier.
+        """
+        return self._looked_up(self.energy_j, now, previous, hosts)
+
+    def plan_energy_j(self, states: StateArray, before: StateArray) -> FloatArray:
+        """Energy of all servers in each step, J: [T].
+
+        ``states``: P-states, [T, N]; ``before``: those in the step before the first, [N].
+        """
+        return self._sums(self.energy_j, states, before)
+
+    def plan_flops(self, states: StateArray, before: StateArray) -> FloatArray:
+        """Flops that all servers can compute in each step, [T] (Eq. 3.22); arguments as in the energy."""
+        return self._sums(self.flops, states, before)
+
+    def _looked_up(
+        self, table: FloatArray, now: StateArray, previous: StateArray, hosts: HostIds | slice
+    ) -> FloatArray:
+        was_asleep = np.asarray(previous == self.platform.sleep_pstate[hosts]).view(np.int8)
+        values: FloatArray = table[self.platform.kind_of[hosts], was_asleep, now]
+        return values
+
+    def _sums(self, table: FloatArray, states: StateArray, before: StateArray) -> FloatArray:
+        """Sum over the servers of each step, in pieces of bounded size."""
+        rows = max(1, _CELLS_A_PIECE // max(1, states.shape[1]))
+        sums = np.empty(len(states))
+        for first in range(0, len(states), rows):
+            now = states[first : first + rows]
+            earlier = before if first == 0 else states[first - 1]
+            previous = np.vstack([earlier[None, :], now[:-1]])
+            sums[first : first + rows] = self._looked_up(table, now, previous, slice(None)).sum(axis=1)
+        return sums

@@ -1,18 +1,4 @@
-"""Power from wind and sun: Eq. 2.1 and 2.2 of the thesis, over whole arrays.
-
-From means over intervals (hours, say) to means over steps, keeping the energy of each interval.
-
-Inside an interval the power follows a parabola P(x) = a + 2*(3*m - 2*a - b)*x + 3*(a + b - 2*m)*x**2,
-x from 0 to 1, whose mean is m, the interval's mean, and whose ends are a and b. An end is the harmonic
-mean of the two neighbouring means (0 beside an interval without power), the same from both sides, so
-that the power is continuous. With both ends at most 3*m the parabola is never negative (the condition
-of Fritsch and Carlson, SIAM J. Numer. Anal. 17, 1980, for the energy curve to be monotone); the
-harmonic mean, at most 2*m, always is. Under a ceiling the same condition holds for ceiling - P, and an
-end that breaks it is moved, which may leave a jump beside an interval at full power.
-
-Each step's mean is the exact integral of these parabolas over the step, divided by its length, so that
-steps that fill an interval carry its energy to rounding, whether or not dt divides the interval.
-"""
+"""Power from wind and sun (Eq. 2.1 and 2.2), over whole arrays, resampled to steps."""
 
 from __future__ import annotations
 
@@ -91,6 +77,17 @@ def resample(
     method: Interpolation = Interpolation.SMOOTH,
 ) -> FloatArray:
     """Mean power (W) of each of ``steps`` steps of ``step_s`` seconds, the first one at ``offset_s``.
+
+    Inside an interval the power follows a parabola P(x) = a + 2*(3*m - 2*a - b)*x + 3*(a + b - 2*m)*x**2,
+    x from 0 to 1, whose mean is m, the interval's mean, and whose ends are a and b. An end is the harmonic
+    mean of the two neighbouring means (0 beside an interval without power), the same from both sides, so
+    that the power is continuous. With both ends at most 3*m the parabola is never negative (the condition
+    of Fritsch and Carlson, SIAM J. Numer. Anal. 17, 1980, for the energy curve to be monotone); the
+    harmonic mean, at most 2*m, always is. Under a ceiling the same condition holds for ceiling - P, and an
+    end that breaks it is moved, which may leave a jump beside an interval at full power.
+
+    Each step's mean is the exact integral of these parabolas over the step, divided by its length, so that
+    steps that fill an interval carry its energy to rounding, whether or not dt divides the interval.
 
     ``mean_w`` (W, one value per interval of ``interval_s`` seconds) must be finite and not negative.
     ``steps`` defaults to the whole steps that fit. ``ceiling_w`` (W) is never exceeded where the means

@@ -1,13 +1,7 @@
-"""The storage as one thing: what it is, what it holds, and what the plan wants of its hydrogen.
+"""The storage of a site: a battery (Eq. 2.3, 2.4) and, where there is one, a hydrogen chain (Eq. 2.5 to 2.7).
 
-Range checks on the numbers that describe a storage, with one wording for all of them.
-
-The battery: Eq. 2.3 and 2.4 of the thesis, and its limits.
-
-Each limit is one function. `beasy_sched.energy.balance` takes its powers from these functions, and
-whoever predicts or checks a step calls the same ones.
-
-The hydrogen chain: electrolyzer, tank and fuel cell (Eq. 2.5 to 2.7 of the thesis).
+Each limit is one function. `beasy_sched.energy.balance` takes its powers from these functions, and whoever
+predicts or checks a step calls the same ones.
 """
 
 from __future__ import annotations
@@ -17,6 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
@@ -178,6 +175,27 @@ def discharge_power_limit(battery: BatterySpec, energy_j: float, dt_s: float, fl
     """
     above_j = energy_j * battery.kept_fraction(dt_s) - floor_j
     return min(battery.discharge_limit_w, max(0.0, above_j) / (battery.drawn_per_delivered() * dt_s))
+
+
+def project_levels_j(battery: BatterySpec, level_j: float, net_w: FloatArray, step_s: float) -> FloatArray:
+    """Battery energy (J) at the start and after each step with a surplus ``net_w`` (negative: a deficit).
+
+    Eq. 1 of the paper: held within [0, SoC_max] and the limits of charging and discharging. A level that
+    starts above SoC_max may only fall.
+    """
+    kept, most_j = battery.kept_fraction(step_s), battery.max_j
+    stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
+    drawn_w = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
+    levels_j = [level_j]
+    for gain_j in (step_s * (stored_w - drawn_w)).tolist():
+        kept_j = level_j * kept
+        level_j = kept_j + gain_j
+        if level_j < 0.0:
+            level_j = 0.0
+        elif level_j > most_j:
+            level_j = max(kept_j, most_j) if gain_j > 0.0 else level_j
+        levels_j.append(level_j)
+    return np.array(levels_j)
 
 
 HIGHER_HEATING_VALUE_J_PER_KG: Final = 39.4 * JOULES_PER_KWH

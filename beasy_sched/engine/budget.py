@@ -1,4 +1,4 @@
-"""Power and energy of the present step, and what of it may still be promised to starts and wakes."""
+"""Power and energy of the present step, and how much of it is left for starts and wakes."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostIds
 
 ENERGY_TOLERANCE: Final = 1e-9
 """Energies that differ by this share of the largest of them are the same.
 
-Measured energies have last digits that mean nothing: Batsim prints six decimals, adds host by host and
-interval by interval, and its clock is up to half a microsecond from the times that it prints. In a week
-that is 1e-13 of the energy used since time 0, or 1e-3 J of an energy that was reckoned from printed times.
-Decisions at the limit are common and must not hang on them: a budget that is used up exactly, a supply that
-is the demand.
+The last digits of measured energies are rounding: Batsim prints six decimals, adds host by host and
+interval by interval, and its clock differs by up to half a microsecond from the times that it prints. Over a
+week that is 1e-13 of the energy used since time 0, or 1e-3 J of an energy computed from printed times.
+Decisions at the limit are common and must not depend on it: a budget that is used up exactly, or a supply
+that equals the demand.
 """
 _LEAST_TOLERANCE_J: Final = 1e-6
-"""What Batsim's six decimals cannot tell apart, however small the energies are."""
+"""The resolution of Batsim's six decimals, however small the energies are."""
 
 
 def energy_tolerance_j(*energies_j: float) -> float:
-    """Return how far apart energies may be that are the same (J), where those in play are ``energies_j``.
+    """Return the difference (J) up to which energies of the size of ``energies_j`` count as equal.
 
-    Infinite ones do not count.
+    Infinite energies are ignored.
     """
     largest_j = max((abs(energy_j) for energy_j in energies_j if math.isfinite(energy_j)), default=0.0)
     return ENERGY_TOLERANCE * largest_j + _LEAST_TOLERANCE_J
@@ -36,7 +37,7 @@ def energy_tolerance_j(*energies_j: float) -> float:
 
 @dataclass
 class StepBudget:
-    """What the guard has left of a step. Without ``veto`` it only keeps count."""
+    """The energy that the guard left for a step. Without ``veto``, it is counted but never refused."""
 
     cluster: Cluster
     step: int
@@ -50,9 +51,9 @@ class StepBudget:
     supply_j: float
     """What may be drawn in the whole step without taking the battery below SoC_min."""
     headroom_j: float
-    """What is left of it after the servers as they are, and after what was promised since.
+    """What is left of the supply after the servers' present use and everything granted since.
 
-    Negative where even sleeping servers need more than there is.
+    Negative if even sleeping servers need more than the supply.
     """
     veto: bool
     now: float = 0.0
@@ -63,11 +64,11 @@ class StepBudget:
         return max(self.end_s - self.now, 0.0)
 
     def grant_start(self, hosts: HostIds, *, computes: bool = True) -> bool:
-        """Take the energy that a job on idle ``hosts`` adds to this step, if it is there."""
+        """Take the energy that a job on idle ``hosts`` adds to this step, if there is enough."""
         return not computes or self._take(self.start_cost_j(hosts))
 
     def grant_wakes(self, hosts: HostIds, pstate: int) -> int:
-        """Take the energy that waking sleeping ``hosts`` adds to this step, for as many as it is there."""
+        """Take the energy that waking sleeping ``hosts`` adds to this step, for as many as it suffices."""
         total_j = np.cumsum(self.wake_cost_j(hosts, pstate))
         count = len(hosts)
         if self.veto:
@@ -88,13 +89,13 @@ class StepBudget:
     def wake_cost_j(self, hosts: HostIds, pstate: int) -> FloatArray:
         """Energy that waking each of ``hosts`` adds in this step, J: the transition, then idling."""
         power, kinds = self.cluster.power, self.cluster.platform.kind_of[hosts]
-        waking_s = power.on_s[kinds].clip(max=self.remaining_s)
-        used_j = power.on_w[kinds] * waking_s + power.idle_w[kinds, pstate] * (self.remaining_s - waking_s)
-        cost_j: FloatArray = used_j - power.sleep_w[kinds] * self.remaining_s
+        waking_s, idle_w = power.on_s[kinds].clip(max=self.remaining_s), power.idle_w[kinds, pstate]
+        awake_j = stretch_energy_j(power, kinds, idle_w, self.remaining_s, on_s=waking_s)
+        cost_j: FloatArray = awake_j - power.sleep_w[kinds] * self.remaining_s
         return cost_j
 
     def release(self, hosts: HostIds) -> None:
-        """Give back what the job that now leaves ``hosts`` will not use. Call it before they are idle."""
+        """Give back what the job that is leaving ``hosts`` will not use. Call it before they become idle."""
         cluster = self.cluster
         job_w = cluster.power.job_w(hosts, cluster.pstate[hosts], cluster.load[hosts])
         self.headroom_j += job_w * self.remaining_s

@@ -41,7 +41,7 @@ class Commander:
         self._sent: Counter[tuple[HostSet, int, bool]] = Counter()
         """Unanswered commands: hosts, target, and whether it is a switch (not a change of speed)."""
         kinds = cluster.platform.kinds
-        self._sleep_of = np.array([kind.sleep.pstate if kind.sleep else _NO_WISH for kind in kinds])
+        self._sleep_of = cluster.platform.sleep_of_kind
         self._computing = [frozenset(kind.computing) for kind in kinds]
 
     def check(self, hosts: HostSet, pstate: int) -> None:

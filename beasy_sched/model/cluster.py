@@ -329,6 +329,7 @@ class PowerModel:
         """Build the tables; kinds without powers draw nothing."""
         kinds = platform.kinds
         self.kind_of = platform.kind_of
+        self.sleep_pstate = platform.sleep_of_kind
         self.idle_w = _table(platform, [kind.idle_w for kind in kinds])
         self.epsilon_w = _table(platform, [kind.epsilon_w or kind.idle_w for kind in kinds])
         self.full_w = _table(platform, [kind.full_w for kind in kinds])

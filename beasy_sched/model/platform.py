@@ -8,13 +8,13 @@ platform from the host properties in SIMULATION_BEGINS.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from beasy_sched.arrays import IndexArray
+from beasy_sched.arrays import IndexArray, StateArray
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_PSTATES
 from beasy_sched.model.events import Resource, SimulationBegins
@@ -84,6 +84,11 @@ class ServerKind:
     def computing(self) -> tuple[int, ...]:
         """The P-states in which jobs run, as numbered in the platform file."""
         return tuple(p for p in range(self.pstates) if p not in self._not_computing)
+
+    @cached_property
+    def plannable(self) -> tuple[int, ...]:
+        """The P-states that a plan may choose: those of computing, and the sleep state that policies use."""
+        return (*self.computing, self.sleep.pstate) if self.sleep else self.computing
 
     @cached_property
     def asleep_in(self) -> frozenset[int]:
@@ -216,6 +221,21 @@ class Platform:
         return self.kinds[int(self.kind_of[host])]
 
     @cached_property
+    def sleep_of_kind(self) -> StateArray:
+        """P-state of sleep of each kind, -1 for a kind that cannot sleep."""
+        return read_only(sleep_pstates(self.kinds))
+
+    @cached_property
+    def sleep_pstate(self) -> StateArray:
+        """P-state of sleep of each host, -1 for a host that cannot sleep."""
+        return read_only(self.sleep_of_kind[self.kind_of])
+
+    @cached_property
+    def fastest_of_kind(self) -> StateArray:
+        """The fastest computing P-state of each kind."""
+        return read_only(np.array([kind.fastest for kind in self.kinds], dtype=np.int8))
+
+    @cached_property
     def has_speeds(self) -> bool:
         """Whether the speeds of every kind are known."""
         return all(k.speeds_flops for k in self.kinds)
@@ -300,6 +320,11 @@ def start_note(begins: SimulationBegins, platform: Platform) -> str | None:
                 f" P-state {pstate}; pass the platform file with -p to be certain"
             )
     return None
+
+
+def sleep_pstates(kinds: Sequence[ServerKind]) -> StateArray:
+    """P-state of sleep of each kind, -1 for a kind that cannot sleep."""
+    return np.array([kind.sleep.pstate if kind.sleep else -1 for kind in kinds], dtype=np.int8)
 
 
 def old_name_note(host: str, properties: Mapping[str, str]) -> str | None:

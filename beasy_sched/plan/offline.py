@@ -1,9 +1,7 @@
-"""The offline side as a whole: windows planned one after the other, each from where the last one ends.
+"""The offline planner: plans one window after the other, each starting where the previous one ends.
 
-How power and servers agree on an envelope (the negotiation module, thesis Section 3.1.1).
-
-The thesis negotiates once, in three steps. Another way, with rounds and a timeout, is another function
-of the type `Negotiation`; neither the power decisions nor the server decisions know about it.
+In each window, power and servers negotiate once (thesis, Section 3.1.1): the servers ask for their demand,
+the power decisions offer an envelope, and the servers are planned within it.
 """
 
 from __future__ import annotations
@@ -20,35 +18,11 @@ from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import Uncertainty, full_draw_w
 from beasy_sched.plan.plan import Plan, PlannedServers, Provenance, Solved
-from beasy_sched.plan.power import PowerDecision, plan_power
+from beasy_sched.plan.power import plan_power
 from beasy_sched.plan.power_problem import PowerProblem, Surplus, checked_powers
-from beasy_sched.plan.servers import ServerPlan, ServerRules, ServerStart, least_power_w, plan_servers
+from beasy_sched.plan.servers import ServerRules, ServerStart, least_power_w, plan_servers
 from beasy_sched.plan.solver import SolverLimits, solver_name
 from beasy_sched.plan.store import PlanStore
-
-PowerModule = Callable[[FloatArray], PowerDecision]
-"""Answers a demand (W a step) with the best power plan for it."""
-ServerModule = Callable[[FloatArray], ServerPlan]
-"""Fits the servers into an envelope (W a step)."""
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """What was agreed on; ``servers`` is None where there is no power plan."""
-
-    power: PowerDecision
-    servers: ServerPlan | None
-
-
-Negotiation = Callable[[FloatArray, PowerModule, ServerModule], Agreement]
-
-
-def negotiate_once(demand_w: FloatArray, power: PowerModule, servers: ServerModule) -> Agreement:
-    """The thesis's way: ask for the demand, take the envelope that is offered, fit the servers into it."""
-    decision = power(demand_w)
-    if decision.plan is None:
-        return Agreement(decision, None)
-    return Agreement(decision, servers(decision.plan.envelope_w))
 
 
 class NoPlan(BeasyError):
@@ -57,17 +31,16 @@ class NoPlan(BeasyError):
 
 @dataclass(frozen=True)
 class OfflineOptions:
-    """Choices that shape plans, beside site, platform and forecasts."""
+    """Options for planning, in addition to site, platform and forecasts."""
 
     surplus: Surplus = Surplus.ENVELOPE
     load_uncertainty: Uncertainty = Uncertainty()  # noqa: RUF009 - immutable
     renew_uncertainty: Uncertainty = Uncertainty()  # noqa: RUF009 - immutable
     limits: SolverLimits = field(default_factory=SolverLimits)
     rules: ServerRules = field(default_factory=ServerRules)
-    negotiation: Negotiation = negotiate_once
 
     def described(self) -> dict[str, str]:
-        """For a plan's provenance."""
+        """The options as text, for a plan's provenance."""
         return {
             "surplus": self.surplus.value,
             "minimum_on_s": f"{self.rules.minimum_on_s:g}",
@@ -87,9 +60,9 @@ def plan_windows(
     provenance: Provenance,
     report: Callable[[float], None] | None = None,
 ) -> PlanStore:
-    """Plan as many windows of the site as the forecasts (W a step, from time 0) fill.
+    """Plan as many windows of the site as the forecasts (W per step, from time 0) fill.
 
-    ``report`` is called with the share that is done. Raises ConfigError for forecasts that do not fill
+    ``report`` is called with the fraction completed. Raises ConfigError for forecasts that do not fill
     whole windows or a platform without powers, and NoPlan where a window has no plan.
     """
     options = options or OfflineOptions()
@@ -97,10 +70,12 @@ def plan_windows(
     if len(load) != len(renew) or len(load) % site.steps:
         raise ConfigError(
             f"the demand has {len(load)} steps and the production {len(renew)}: "
-            f"expected the same number, whole windows of {site.steps}"
+            f"expected the same number for both, filling whole windows of {site.steps} steps"
         )
     if not (platform.has_powers and platform.has_speeds):
-        raise ConfigError("planning needs the speeds and powers of every host, and the platform lacks some")
+        raise ConfigError(
+            "planning needs the speeds and powers of every host, but the platform does not have them all"
+        )
     provenance = replace(provenance, solver=solver_name(), settings=options.described())
     storage, servers = site.storage.start(), ServerStart.all_on(platform)
     plans: list[Plan] = []
@@ -130,45 +105,39 @@ def _window(
     start: ServerStart,
     window: int,
 ) -> tuple[Plan, ServerStart]:
-    """One window, and how its servers stand at its end."""
-    steps, step_s = site.steps, site.step_s
+    """Plan one window; return its plan and the state of the servers at its end."""
+    steps, step_s, rules = site.steps, site.step_s, options.rules
     floor_w = least_power_w(platform, steps, step_s, start)
     most_w = full_draw_w(platform)
-
-    def power(demand_w: FloatArray) -> PowerDecision:
-        problem = PowerProblem(
-            site.storage,
-            np.minimum(demand_w, most_w),
-            renew_w,
-            step_s,
-            floor_w * (1 + 1e-9),
-            max(most_w, float(floor_w.max())),
-            options.surplus,
-            storage,
-        )
-        return plan_power(problem, options.limits)
-
-    def servers(envelope_w: FloatArray) -> ServerPlan:
-        return plan_servers(platform, envelope_w, step_s, rules=options.rules, start=start, window=window)
-
-    agreed = options.negotiation(load_w, power, servers)
-    if agreed.power.plan is None or agreed.servers is None:
-        raise NoPlan(agreed.power.outcome.message)
-    fitted = agreed.servers
-    if not fitted.outcome.has_point:
-        raise NoPlan(fitted.outcome.message)
+    problem = PowerProblem(
+        site.storage,
+        np.minimum(load_w, most_w),
+        renew_w,
+        step_s,
+        floor_w * (1 + 1e-9),
+        max(most_w, float(floor_w.max())),
+        options.surplus,
+        storage,
+    )
+    power = plan_power(problem, options.limits)
+    if power.plan is None:
+        raise NoPlan(power.outcome.message)
+    envelope_w = power.plan.envelope_w
+    servers = plan_servers(platform, envelope_w, step_s, rules=rules, start=start, window=window)
+    if not servers.outcome.has_point:
+        raise NoPlan(servers.outcome.message)
     solved = tuple(
         Solved(name, outcome.status.value, outcome.gap, outcome.message)
-        for name, outcome in (("power", agreed.power.outcome), ("servers", fitted.outcome))
+        for name, outcome in (("power", power.outcome), ("servers", servers.outcome))
     )
     plan = Plan(
         start_s=window * steps * step_s,
         step_s=step_s,
         storage=site.storage,
-        power=agreed.power.plan,
+        power=power.plan,
         load_uncertainty=options.load_uncertainty.over(steps, step_s),
         renew_uncertainty=options.renew_uncertainty.over(steps, step_s),
-        servers=PlannedServers(platform.kinds, platform.kind_of, fitted.states, fitted.energy_j),
+        servers=PlannedServers(platform.kinds, platform.kind_of, servers.states, servers.energy_j),
         provenance=Provenance("", solved=solved),
     )
-    return plan, fitted.end
+    return plan, servers.end

@@ -1,17 +1,9 @@
 """The power decisions (PDM, thesis Section 3.1.1): which source gives and which storage takes, step by step.
 
 Least relax factor first (Eq. 3.12), then the least sum of shortfalls, then the least throughput of
-battery and hydrogen. The linear model is solved first; whole numbers come in only where its point
-charges and discharges at once, or runs the electrolyzer below its minimum.
-
-The power decisions as a linear model: Eq. 3.1 to 3.11, scaled so that numbers are near 1.
-
-Powers are in units of the largest power of the forecasts, energies (and hydrogen, as the power that
-an hour of electrolysis needs) in that unit times an hour.
-
-From the solver's point to a power plan: units, rounding, exclusions, and surplus into the battery.
-
-Why no power plan exists, in the words of the site file: which requirement, by how much, when.
+battery and hydrogen. The linear model (Eq. 3.1 to 3.11) is solved first; whole numbers come in only where
+its point charges and discharges at once, or runs the electrolyzer below its minimum. Where there is no
+plan, a message says which requirement cannot be met, by how much and when.
 """
 
 from __future__ import annotations
@@ -20,27 +12,40 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.energy.storage import Storage, charge_power_limit, energy_after_step, level_after_step
-from beasy_sched.plan.plan import TOLERANCE as LEVEL_TOLERANCE
-from beasy_sched.plan.plan import (
+from beasy_sched.energy.storage import (
+    HydrogenSpec,
+    charge_power_limit,
+    energy_after_step,
+    level_after_step,
+)
+from beasy_sched.plan.power_problem import TOLERANCE as LEVEL_TOLERANCE
+from beasy_sched.plan.power_problem import (
     PowerPlan,
-    SolverOutcome,
-    SolverStatus,
+    PowerProblem,
+    Surplus,
     level_scale_j,
     level_scale_kg,
     power_violations,
 )
-from beasy_sched.plan.power_problem import PowerProblem, Surplus
-from beasy_sched.plan.solver import Ending, LinearModel, Solution, Solver, SolverLimits
+from beasy_sched.plan.solver import (
+    LinearModel,
+    SearchEnd,
+    Solution,
+    Solver,
+    SolverLimits,
+    SolverOutcome,
+    SolverStatus,
+)
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
 
 @dataclass(frozen=True)
-class Switches:
+class Exclusions:
     """Which exclusions the model carries as whole numbers: those that the plain model was found to break."""
 
     battery: bool = False
@@ -49,16 +54,30 @@ class Switches:
     """The electrolyzer is off or at least at its minimum."""
 
 
-NO_SWITCHES = Switches()
+NO_EXCLUSIONS = Exclusions()
 
 TOLERANCE = 1e-9
 """How far a solver may miss a row, scaled: storage levels add up the misses of all steps before."""
 
 
-class PowerModel:
-    """The model and where its quantities are; columns hold scaled values, one a step."""
+class HydrogenColumns(NamedTuple):
+    """Where the hydrogen's quantities are in the model."""
 
-    def __init__(self, problem: PowerProblem, switches: Switches) -> None:
+    electrolyzer: IntArray
+    fuel_cell: IntArray
+    level: IntArray
+    on: IntArray
+    """Whether the electrolyzer runs, in whole numbers; empty where the model leaves it open."""
+
+
+class PowerFlowModel:
+    """The model and where its quantities are; columns hold scaled values, one per step.
+
+    Powers are in units of the largest power of the forecasts, energies (and hydrogen, as the power that
+    an hour of electrolysis needs) in that unit times an hour, so that numbers are near 1.
+    """
+
+    def __init__(self, problem: PowerProblem, switches: Exclusions) -> None:
         """Build columns and rows."""
         self.problem = problem
         largest = max(problem.load_w.max(), problem.renew_w.max(), problem.floors_w.max())
@@ -69,14 +88,14 @@ class PowerModel:
         self.renew = problem.renew_w / self.power_w
         hydrogen = problem.storage.hydrogen
         fuel_cell = hydrogen.fuel_cell_max_w / self.power_w if hydrogen else 0.0
-        # What is there for a storage in a step without another storage's help, once the floor is served.
+        # What is left for a storage in a step, without help from another storage, once the floor is served.
         self.spare = np.maximum(self.renew + fuel_cell - problem.floors_w / self.power_w, 0.0)
         self.model = LinearModel()
         self.relax = self.model.columns(1, 0.0, 1.0)
         self.produced = self.model.columns(problem.steps, problem.floors_w / self.power_w)
         self.short = self.model.columns(problem.steps)
         self._add_battery(switches.battery)
-        self._add_hydrogen(switches.electrolyzer)
+        self.hydrogen = None if hydrogen is None else self._add_hydrogen(hydrogen, switches.electrolyzer)
         self._add_balance()
 
     def _add_battery(self, exclusive: bool) -> None:
@@ -108,31 +127,26 @@ class PowerModel:
             model.rows(steps, -np.inf, 0.0, (self.charge, 1.0), (charging, -most_in))
             model.rows(steps, -np.inf, most_out, (self.discharge, 1.0), (charging, most_out))
 
-    def _add_hydrogen(self, exclusive: bool) -> None:
+    def _add_hydrogen(self, hydrogen: HydrogenSpec, exclusive: bool) -> HydrogenColumns:
         problem, model, steps = self.problem, self.model, self.problem.steps
-        hydrogen = problem.storage.hydrogen
-        self.electrolyzer: IntArray | None = None
-        self.fuel_cell: IntArray | None = None
-        self.hydrogen: IntArray | None = None
-        self.electrolyzer_on: IntArray | None = None
-        if hydrogen is None:
-            return
         most_in = np.minimum(hydrogen.electrolyzer_max_w / self.power_w, self.spare + self.most_discharge)
         least_in = hydrogen.electrolyzer_min_w / self.power_w
         most_in[most_in < least_in] = 0.0
         hour_kg = hydrogen.produced_kg(self.power_w, SECONDS_PER_HOUR)
         drawn = hydrogen.used_kg(self.power_w, SECONDS_PER_HOUR) / hour_kg
-        self.electrolyzer = model.columns(steps, 0.0, most_in)
-        self.fuel_cell = model.columns(steps, 0.0, hydrogen.fuel_cell_max_w / self.power_w)
+        electrolyzer = model.columns(steps, 0.0, most_in)
+        fuel_cell = model.columns(steps, 0.0, hydrogen.fuel_cell_max_w / self.power_w)
         lower = np.zeros(steps)
         lower[-1] = problem.target_kg / hour_kg
-        self.hydrogen = model.columns(steps, lower, hydrogen.tank_kg / hour_kg)
+        level = model.columns(steps, lower, hydrogen.tank_kg / hour_kg)
         start = problem.start_state.hydrogen_kg / hour_kg
-        self._add_storage(self.hydrogen, 1.0, start, (self.electrolyzer, 1.0), (self.fuel_cell, drawn))
+        self._add_storage(level, 1.0, start, (electrolyzer, 1.0), (fuel_cell, drawn))
+        on = np.empty(0, dtype=np.intp)
         if exclusive:
-            on = self.electrolyzer_on = model.columns(steps, 0.0, 1.0, integer=True)
-            model.rows(steps, -np.inf, 0.0, (self.electrolyzer, 1.0), (on, -most_in))
-            model.rows(steps, 0.0, np.inf, (self.electrolyzer, 1.0), (on, -least_in))
+            on = model.columns(steps, 0.0, 1.0, integer=True)
+            model.rows(steps, -np.inf, 0.0, (electrolyzer, 1.0), (on, -most_in))
+            model.rows(steps, 0.0, np.inf, (electrolyzer, 1.0), (on, -least_in))
+        return HydrogenColumns(electrolyzer, fuel_cell, level, on)
 
     def _add_storage(
         self,
@@ -159,8 +173,8 @@ class PowerModel:
             (self.charge, 1.0),
             (self.discharge, -1.0),
         ]
-        if self.electrolyzer is not None and self.fuel_cell is not None:
-            terms += [(self.electrolyzer, 1.0), (self.fuel_cell, -1.0)]
+        if self.hydrogen is not None:
+            terms += [(self.hydrogen.electrolyzer, 1.0), (self.hydrogen.fuel_cell, -1.0)]
         steps = self.problem.steps
         self.model.rows(steps, self.renew, self.renew, *terms)
         self.model.rows(steps, self.load, np.inf, (self.produced, 1.0), (self.relax, self.load))
@@ -173,33 +187,52 @@ _OVERLAP = 1e-7
 """Scaled powers beyond which an exclusion is broken: whole numbers are exact to about this."""
 
 
-def broken_exclusions(model: PowerModel, values: FloatArray, switches: Switches) -> Switches:
+def broken_exclusions(model: PowerFlowModel, values: FloatArray, switches: Exclusions) -> Exclusions:
     """``switches``, and those whose exclusion the point breaks."""
     both = np.minimum(values[model.charge], values[model.discharge]).max()
     hydrogen, low = model.problem.storage.hydrogen, False
-    if hydrogen is not None and model.electrolyzer is not None:
-        power = values[model.electrolyzer]
+    if hydrogen is not None and model.hydrogen is not None:
+        power = values[model.hydrogen.electrolyzer]
         least = hydrogen.electrolyzer_min_w / model.power_w
         low = bool(np.any((power > _OVERLAP) & (power < least - _OVERLAP)))
-    return Switches(switches.battery or bool(both > _OVERLAP), switches.electrolyzer or low)
+    return Exclusions(switches.battery or bool(both > _OVERLAP), switches.electrolyzer or low)
 
 
-def plan_of(model: PowerModel, values: FloatArray) -> PowerPlan:
+def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
     """The plan of a point: exact levels, exact exclusions, every power within its limit."""
     problem = model.problem
-    charge, discharge = _net(model, values)
-    electrolyzer, fuel_cell, hydrogen = _hydrogen(model, values)
-    battery = _levels_j(problem, charge, discharge)
+    battery, spec, columns = problem.storage.battery, problem.storage.hydrogen, model.hydrogen
+
+    def watts(column: IntArray) -> FloatArray:
+        scaled = values[column]
+        return np.where(scaled > _TINY, scaled, 0.0) * model.power_w
+
+    flow_w = watts(model.charge) - watts(model.discharge)
+    charge_w = np.minimum(np.maximum(flow_w, 0.0), battery.charge_limit_w)
+    discharge_w = np.minimum(np.maximum(-flow_w, 0.0), battery.discharge_limit_w)
+    charge_w, battery_j = _charged(problem, charge_w, discharge_w)
+    slack_j = LEVEL_TOLERANCE * level_scale_j(problem.storage, problem.scale_w, problem.step_s)
+    into_w, out_w, levels_kg = np.zeros(problem.steps), np.zeros(problem.steps), np.zeros(problem.steps + 1)
+    if spec is not None and columns is not None:
+        into_w = np.minimum(watts(columns.electrolyzer), spec.electrolyzer_max_w)
+        # What lies between off and the minimum is rounding of the whole number behind it.
+        off = into_w < 0.5 * spec.electrolyzer_min_w
+        into_w = np.where(off | (into_w == 0.0), 0.0, np.maximum(into_w, spec.electrolyzer_min_w))
+        out_w = np.minimum(watts(columns.fuel_cell), spec.fuel_cell_max_w)
+        gains_kg = level_after_step(spec, 0.0, into_w, out_w, problem.step_s)  # type: ignore[arg-type]
+        levels_kg = problem.start_state.hydrogen_kg + np.concatenate(([0.0], np.cumsum(gains_kg)))
+        slack_kg = LEVEL_TOLERANCE * level_scale_kg(problem.storage, problem.scale_w, problem.step_s)
+        levels_kg = _inside(levels_kg, 0.0, spec.tank_kg, slack_kg)
     plan = PowerPlan(
         load_w=problem.load_w,
         renew_w=problem.renew_w,
-        charge_w=charge,
-        discharge_w=discharge,
-        electrolyzer_w=electrolyzer,
-        fuel_cell_w=fuel_cell,
+        charge_w=charge_w,
+        discharge_w=discharge_w,
+        electrolyzer_w=into_w,
+        fuel_cell_w=out_w,
         curtailed_w=np.zeros(problem.steps),
-        battery_j=battery,
-        hydrogen_kg=hydrogen,
+        battery_j=_inside(battery_j, battery.min_j, battery.max_j, slack_j),
+        hydrogen_kg=levels_kg,
     )
     return _curtailed(problem, plan)
 
@@ -210,83 +243,30 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
     This is `Surplus.STORE`. The battery is never below the plan's own level at any step, so that every
     discharge stays possible and no shortfall grows.
     """
-    battery, step_s = problem.storage.battery, problem.step_s
     served_w = np.minimum(np.maximum(problem.load_w, problem.floors_w), plan.produced_w)
-    net_w = (plan.produced_w + plan.charge_w - plan.discharge_w - served_w).tolist()
-    energy_j = problem.start_state.battery_j
-    levels, charges, discharges = [energy_j], [], []
-    for surplus_w in net_w:
-        charge_w = min(max(surplus_w, 0.0), charge_power_limit(battery, energy_j, step_s))
-        discharge_w = max(-surplus_w, 0.0)
-        energy_j = energy_after_step(battery, energy_j, charge_w, discharge_w, step_s)
-        levels.append(energy_j)
-        charges.append(charge_w)
-        discharges.append(discharge_w)
-    stored = replace(
-        plan,
-        charge_w=np.array(charges),
-        discharge_w=np.array(discharges),
-        battery_j=np.array(levels),
-        curtailed_w=np.zeros(problem.steps),
-    )
-    return _curtailed(problem, stored)
+    surplus_w = plan.produced_w + plan.charge_w - plan.discharge_w - served_w
+    discharge_w = np.where(surplus_w > 0.0, 0.0, -surplus_w)
+    charge_w, battery_j = _charged(problem, np.where(surplus_w < 0.0, 0.0, surplus_w), discharge_w)
+    stored = replace(plan, charge_w=charge_w, discharge_w=discharge_w, battery_j=battery_j)
+    return _curtailed(problem, replace(stored, curtailed_w=np.zeros(problem.steps)))
 
 
-def _net(model: PowerModel, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Charge and discharge (W) of which at most one is above 0, within their limits."""
-    flow = _watts(model, values, model.charge) - _watts(model, values, model.discharge)
-    battery = model.problem.storage.battery
-    charge = np.minimum(np.maximum(flow, 0.0), battery.charge_limit_w)
-    return charge, np.minimum(np.maximum(-flow, 0.0), battery.discharge_limit_w)
-
-
-def _levels_j(problem: PowerProblem, charge_w: FloatArray, discharge_w: FloatArray) -> FloatArray:
-    """Battery levels (J); ``charge_w`` is lowered in place where it would pass SoC_max.
-
-    The exclusion of charge and discharge can only have raised the levels.
-    """
+def _charged(
+    problem: PowerProblem, wanted_w: FloatArray, discharge_w: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Charge (W) as wanted, but never beyond SoC_max; and the battery levels (J) that follow."""
     battery, step_s = problem.storage.battery, problem.step_s
-    levels = [problem.start_state.battery_j]
-    for step in range(problem.steps):
-        charge_w[step] = min(charge_w[step], charge_power_limit(battery, levels[-1], step_s))
-        levels.append(energy_after_step(battery, levels[-1], charge_w[step], discharge_w[step], step_s))
-    slack_j = LEVEL_TOLERANCE * level_scale_j(problem.storage, _scale_w(problem), step_s)
-    return _inside(np.array(levels), battery.min_j, battery.max_j, slack_j)
+    levels_j, charge_w = [problem.start_state.battery_j], []
+    for into_w, out_w in zip(wanted_w.tolist(), discharge_w.tolist(), strict=True):
+        charge_w.append(min(into_w, charge_power_limit(battery, levels_j[-1], step_s)))
+        levels_j.append(energy_after_step(battery, levels_j[-1], charge_w[-1], out_w, step_s))
+    return np.array(charge_w), np.array(levels_j)
 
 
 def _inside(levels: FloatArray, least: float, most: float, slack: float) -> FloatArray:
     """Levels that miss a bound by rounding only, put on it."""
     nearest = np.clip(levels, least, most)
     return np.where(np.abs(levels - nearest) <= slack, nearest, levels)
-
-
-def _scale_w(problem: PowerProblem) -> float:
-    return max(1.0, float(problem.load_w.max()), float(problem.renew_w.max()))
-
-
-def _hydrogen(model: PowerModel, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Powers of electrolyzer and fuel cell (W), and levels (kg)."""
-    problem = model.problem
-    spec = problem.storage.hydrogen
-    if spec is None or model.electrolyzer is None or model.fuel_cell is None:
-        nothing = np.zeros(problem.steps)
-        return nothing, nothing.copy(), np.zeros(problem.steps + 1)
-    into = np.minimum(_watts(model, values, model.electrolyzer), spec.electrolyzer_max_w)
-    # What lies between off and the minimum is rounding of the whole number behind it.
-    off = into < 0.5 * spec.electrolyzer_min_w
-    into = np.where(off | (into == 0.0), 0.0, np.maximum(into, spec.electrolyzer_min_w))
-    out = np.minimum(_watts(model, values, model.fuel_cell), spec.fuel_cell_max_w)
-    gains: FloatArray = np.asarray(
-        level_after_step(spec, 0.0, into, out, problem.step_s)  # type: ignore[arg-type]
-    )
-    levels = problem.start_state.hydrogen_kg + np.concatenate(([0.0], np.cumsum(gains)))
-    slack_kg = LEVEL_TOLERANCE * level_scale_kg(problem.storage, _scale_w(problem), problem.step_s)
-    return into, out, _inside(levels, 0.0, spec.tank_kg, slack_kg)
-
-
-def _watts(model: PowerModel, values: FloatArray, columns: IntArray) -> FloatArray:
-    scaled = values[columns]
-    return np.where(scaled > _TINY, scaled, 0.0) * model.power_w
 
 
 def _curtailed(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
@@ -297,90 +277,94 @@ def _curtailed(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
 _NEGLIGIBLE = 1e-6
 
 
-def explain_infeasible(problem: PowerProblem, switches: Switches, limits: SolverLimits) -> str:
-    """The first requirement that cannot be met: the sleep floor, the SoC target, the LoH target, both.
+def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> str:
+    """Name the first requirement that cannot be met: the sleep floor, the SoC or LoH target, or both.
 
-    ``switches`` are those of the model that was infeasible. The linear model is asked first: what it
-    cannot reach, no plan can.
+    ``switches`` are those of the infeasible model. The linear model is tried first: a target out of its
+    reach is out of reach for every plan.
     """
     floor = _floor_message(_without_targets(problem))
     if floor:
         return floor
-    for asked in dict.fromkeys((NO_SWITCHES, switches)):
-        message = _target_message(problem, _Reach(asked, limits))
+    for asked in dict.fromkeys((NO_EXCLUSIONS, switches)):
+        message = _target_message(problem, asked, limits)
         if message:
             return message
     return (
-        "the targets cannot be met together with the sleep floor, the electrolyzer's minimum and one of "
-        "charging and discharging at a time: lower soc_target_pct or level_target_kg"
+        "the targets cannot be met while also serving the sleep floor, respecting the electrolyzer's minimum "
+        "and never charging and discharging at once: lower soc_target_pct or level_target_kg"
     )
 
 
-class _Reach:
-    """How full storages can be at the end of a window."""
-
-    def __init__(self, switches: Switches, limits: SolverLimits) -> None:
-        self._switches = switches
-        self._limits = limits
-
-    def battery_j(self, problem: PowerProblem) -> float:
-        """Most energy in the battery; infinite where that is not known."""
-        model = PowerModel(problem, self._switches)
-        return -self._least(model, model.battery) * model.energy_j
-
-    def hydrogen_kg(self, problem: PowerProblem) -> float:
-        """Most hydrogen; infinite where that is not known."""
-        model = PowerModel(problem, self._switches)
-        if problem.storage.hydrogen is None or model.hydrogen is None:
-            return np.inf
-        hour_kg = problem.storage.hydrogen.produced_kg(model.power_w, SECONDS_PER_HOUR)
-        return -self._least(model, model.hydrogen) * hour_kg
-
-    def _least(self, model: PowerModel, level: np.ndarray) -> float:
-        """Bound on minus the last level."""
-        solution = Solver(model.model, self._limits, tolerance=TOLERANCE).minimize((level[-1:], -1.0))
-        return solution.bound if solution.values is not None else -np.inf
+def _most_j(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> float:
+    """Most energy in the battery at the end of the window; infinite where that is not known."""
+    model = PowerFlowModel(problem, switches)
+    return -_least(model, model.battery, limits) * model.energy_j
 
 
-def _target_message(problem: PowerProblem, reach: _Reach) -> str:
+def _most_kg(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> float:
+    """Most hydrogen at the end of the window; infinite where that is not known."""
+    model = PowerFlowModel(problem, switches)
+    if problem.storage.hydrogen is None or model.hydrogen is None:
+        return np.inf
+    hour_kg = problem.storage.hydrogen.produced_kg(model.power_w, SECONDS_PER_HOUR)
+    return -_least(model, model.hydrogen.level, limits) * hour_kg
+
+
+def _least(model: PowerFlowModel, level: IntArray, limits: SolverLimits) -> float:
+    """Bound on minus the last level."""
+    solution = Solver(model.model, limits, tolerance=TOLERANCE).minimize((level[-1:], -1.0))
+    return solution.bound if solution.values is not None else -np.inf
+
+
+def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> str:
     """Which target is out of reach, alone or with the other; "" if none is."""
     hours = problem.steps * problem.step_s / SECONDS_PER_HOUR
     battery = problem.storage.battery
     free = _without_targets(problem)
     least_j, least_kg = problem.target_j * (1 - _NEGLIGIBLE), problem.target_kg * (1 - _NEGLIGIBLE)
-    stored_j = reach.battery_j(free)
+    stored_j = _most_j(free, switches, limits)
     if stored_j < least_j:
         return (
-            f"soc_target_pct: the battery cannot be at {battery.soc_pct(problem.target_j):.2f} % after "
-            f"{hours:g} h: even without serving any load it reaches at most "
+            f"soc_target_pct: the battery cannot reach {battery.soc_pct(problem.target_j):.2f} % after "
+            f"{hours:g} h: even without serving any load, it reaches at most "
             f"{battery.soc_pct(stored_j):.2f} % ({j_to_kwh(problem.target_j - stored_j):.3g} kWh short)"
         )
-    stored_kg = reach.hydrogen_kg(free)
+    stored_kg = _most_kg(free, switches, limits)
     if stored_kg < least_kg:
         return (
-            f"level_target_kg: the tank cannot hold {problem.target_kg:.3f} kg after {hours:g} h: even "
-            f"without serving any load it reaches at most {stored_kg:.3f} kg "
+            f"level_target_kg: the tank cannot reach {problem.target_kg:.3f} kg after {hours:g} h: even "
+            f"without serving any load, it reaches at most {stored_kg:.3f} kg "
             f"({problem.target_kg - stored_kg:.3g} kg short)"
         )
-    stored_j = reach.battery_j(replace(problem, soc_target_pct=battery.soc_min_pct))
+    stored_j = _most_j(_with_battery(problem, soc_target_pct=battery.soc_min_pct), switches, limits)
     if stored_j < least_j:
         return (
             f"soc_target_pct and level_target_kg cannot both be met: with {problem.target_kg:.3f} kg of "
-            f"hydrogen after {hours:g} h the battery reaches at most {battery.soc_pct(stored_j):.2f} %, "
-            f"below the {battery.soc_pct(problem.target_j):.2f} % wanted"
+            f"hydrogen after {hours:g} h, the battery reaches at most {battery.soc_pct(stored_j):.2f} %, "
+            f"below the target of {battery.soc_pct(problem.target_j):.2f} %"
         )
     return ""
 
 
+def _with_battery(problem: PowerProblem, **changes: Any) -> PowerProblem:
+    """The same problem with another battery."""
+    storage = problem.storage
+    return replace(problem, storage=replace(storage, battery=replace(storage.battery, **changes)))
+
+
 def _without_targets(problem: PowerProblem) -> PowerProblem:
-    none_kg = None if problem.storage.hydrogen is None else 0.0
-    return replace(problem, soc_target_pct=problem.storage.battery.soc_min_pct, hydrogen_target_kg=none_kg)
+    free, hydrogen = problem, problem.storage.hydrogen
+    if hydrogen is not None:
+        free = replace(free, storage=replace(free.storage, hydrogen=replace(hydrogen, level_target_kg=0.0)))
+    return _with_battery(free, soc_target_pct=free.storage.battery.soc_min_pct)
 
 
 def _floor_message(problem: PowerProblem) -> str:
     """What is missing for the sleep floor and the self-discharge, "" if nothing is."""
     battery = problem.storage.battery
-    model = PowerModel(_drainable(replace(problem, floor_w=0.0, load_w=problem.floors_w)), NO_SWITCHES)
+    drainable = _with_battery(problem, soc_min_pct=0.0, soc_target_pct=0.0)
+    model = PowerFlowModel(replace(drainable, floor_w=0.0, load_w=problem.floors_w), NO_EXCLUSIONS)
     lost = model.model.columns(problem.steps)
     floor = battery.min_j / model.energy_j
     model.model.rows(problem.steps, floor, np.inf, (model.battery, 1.0), (lost, 1.0))
@@ -392,24 +376,18 @@ def _floor_message(problem: PowerProblem) -> str:
         step = int(np.argmax(short > _NEGLIGIBLE))
         missing_kwh = j_to_kwh(float(short.sum()) * model.power_w * problem.step_s)
         return (
-            f"the sleeping servers alone need {w_to_kw(problem.floors_w[step]):.4g} kW, which production "
-            f"and storage cannot give: {missing_kwh:.3g} kWh are missing, the first at hour "
+            f"the sleeping servers alone need {w_to_kw(problem.floors_w[step]):.4g} kW, more than production "
+            f"and storage can supply: {missing_kwh:.3g} kWh are missing, starting at hour "
             f"{problem.hour(step):.4g}"
         )
     if gone.max() > _NEGLIGIBLE:
         step = int(np.argmax(gone > _NEGLIGIBLE))
         return (
-            f"soc_min_pct: even with every server asleep the battery falls below "
-            f"{battery.soc_min_pct:g} %, first at hour {problem.hour(step):.4g} and by at most "
+            f"soc_min_pct: even with all servers asleep, the battery falls below "
+            f"{battery.soc_min_pct:g} %, first at hour {problem.hour(step):.4g}, by up to "
             f"{j_to_kwh(float(gone.max()) * model.energy_j):.3g} kWh"
         )
     return ""
-
-
-def _drainable(problem: PowerProblem) -> PowerProblem:
-    """The same with SoC_min at 0."""
-    drained = replace(problem.storage.battery, soc_min_pct=0.0)
-    return replace(problem, storage=Storage(drained, problem.storage.hydrogen), soc_target_pct=0.0)
 
 
 _TILT = 1e-3
@@ -423,7 +401,7 @@ _SLACK = 1e-7
 Costs = list[tuple[IntArray, "FloatArray | float"]]
 """Columns and what they cost."""
 
-CostsOf = Callable[[PowerModel], Costs]
+CostsOf = Callable[[PowerFlowModel], Costs]
 
 
 @dataclass(frozen=True)
@@ -445,7 +423,7 @@ class PowerDecision:
     """Its objective is rf; its gap the largest of the stages."""
     plan: PowerPlan | None
     stages: tuple[Stage, ...] = ()
-    whole_numbers: Switches = NO_SWITCHES
+    whole_numbers: Exclusions = NO_EXCLUSIONS
     """Which exclusions had to be branched on."""
 
 
@@ -458,35 +436,42 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
     """
     limits = limits or SolverLimits()
     deadline_s = time.monotonic() + limits.time_s
-    switches = NO_SWITCHES
-    plain: _Stages | None = None
+    switches, plain = NO_EXCLUSIONS, None
     while True:
-        model = PowerModel(problem, switches)
-        ending = None
-        if plain is not None and switches == Switches(electrolyzer=True):
-            exact = replace(limits, relative_gap=1e-5, time_s=deadline_s - time.monotonic())
-            run = _Stages(model, exact, plain.model)
-            ending = run.solve()
-        if ending is not Ending.DONE:
-            run = _Stages(model, replace(limits, time_s=deadline_s - time.monotonic()))
-            ending = run.solve()
-        assert run is not None
+        run = _solved(PowerFlowModel(problem, switches), switches, plain, limits, deadline_s)
         if run.values is None:
-            return PowerDecision(
-                _without_point(problem, ending, switches, limits), None, whole_numbers=switches
-            )
-        needed = broken_exclusions(model, run.values, switches)
+            outcome = _without_point(problem, run.end, switches, limits)
+            return PowerDecision(outcome, None, whole_numbers=switches)
+        needed = broken_exclusions(run.model, run.values, switches)
         if needed == switches:
             break
-        plain = run if switches == NO_SWITCHES else None
+        plain = run.model if switches == NO_EXCLUSIONS else None
         switches = needed
-    plan = plan_of(model, run.values)
+    plan = plan_of(run.model, run.values)
     if problem.surplus is Surplus.STORE:
         plan = store_surplus(problem, plan)
     broken = power_violations(plan, problem)
     if broken:
         raise RuntimeError("the plan breaks a constraint: " + "; ".join(map(str, broken)))
-    return PowerDecision(_with_point(plan, run, ending), plan, tuple(run.stages), switches)
+    return PowerDecision(_with_point(plan, run), plan, tuple(run.stages), switches)
+
+
+def _solved(
+    model: PowerFlowModel,
+    switches: Exclusions,
+    plain: PowerFlowModel | None,
+    limits: SolverLimits,
+    deadline_s: float,
+) -> _Stages:
+    """Run the stages; near the ``plain`` model's point first where only the electrolyzer switches."""
+    if plain is not None and switches == Exclusions(electrolyzer=True):
+        exact = replace(limits, relative_gap=1e-5, time_s=deadline_s - time.monotonic())
+        near = _StagesNear(model, exact, plain)
+        if near.run() is SearchEnd.DONE:
+            return near
+    stages = _Stages(model, replace(limits, time_s=deadline_s - time.monotonic()))
+    stages.run()
+    return stages
 
 
 _NEAR = 5
@@ -497,126 +482,115 @@ _NEAR_GAP = 1e-4
 
 
 class _Stages:
-    """Runs the stages on one model and keeps the point of the last that gave one.
+    """Runs the stages on one model and keeps the point of the last that gave one."""
 
-    With a ``bound_model``, the same without whole numbers, whole numbers are sought only near the steps
-    where that one's point breaks the electrolyzer's exclusion; elsewhere it stays on or off as there. No
-    plan can beat that point: a stage that ends too far from it gives no point.
-    """
-
-    def __init__(
-        self, model: PowerModel, limits: SolverLimits, bound_model: PowerModel | None = None
-    ) -> None:
+    def __init__(self, model: PowerFlowModel, limits: SolverLimits) -> None:
         self.model = model
         self.solver = Solver(model.model, limits, tolerance=TOLERANCE)
-        self.bound_model = bound_model
-        self.bounds = None if bound_model is None else Solver(bound_model.model, limits, tolerance=TOLERANCE)
-        self._free = np.zeros(model.problem.steps, dtype=np.bool_)
+        self.solvers = [(self.solver, model)]
+        """Every solver at work, with its model."""
         self.values: FloatArray | None = None
         self.stages: list[Stage] = []
+        self.end = SearchEnd.DONE
 
-    def solve(self) -> Ending:
-        """Run all stages. Returns how the last one that ran ended; `INFEASIBLE` only for the first."""
-        model = self.model
-        worst = Ending.DONE
-        first = self._run("relax factor", 1.0, lambda m: [(m.relax, 1.0)])
-        if first.values is None:
-            return first.ending
-        if first.ending is not Ending.DONE:
-            worst = first.ending
-        relax = max(first.objective, 0.0)
-        most = relax + _SLACK if relax > _SLACK else 0.0
-        for solver, at in self._solvers():
-            solver.set_bounds(at.relax, 0.0, most)
-        energy_j = model.power_w * model.problem.step_s
-        second = self._run("shortfall", energy_j, lambda m: [(m.short, 1.0)])
-        if second.values is None:
-            return second.ending
-        if second.ending is not Ending.DONE:
-            worst = second.ending
-        for solver, at in self._solvers():
-            most = max(second.objective, 0.0) * (1 + _SLACK) + 10 * _SLACK
-            solver.add_row(at.short, 1.0, upper=most)
-        third = self._run("throughput", energy_j, _throughput)
-        if third.values is None and self.bounds is not None:
-            self.values = None
-        return third.ending if third.ending is not Ending.DONE else worst
+    def run(self) -> SearchEnd:
+        """Run all stages. Returns how the last one that was not finished ended."""
+        energy_j = self.model.power_w * self.model.problem.step_s
+        relax = self._stage("relax factor", 1.0, lambda m: [(m.relax, 1.0)])
+        if relax is None:
+            return self.end
+        for solver, at in self.solvers:
+            solver.set_bounds(at.relax, 0.0, relax + _SLACK if relax > _SLACK else 0.0)
+        short = self._stage("shortfall", energy_j, lambda m: [(m.short, 1.0)])
+        if short is None:
+            return self.end
+        for solver, at in self.solvers:
+            solver.add_row(at.short, 1.0, upper=max(short, 0.0) * (1 + _SLACK) + 10 * _SLACK)
+        self._stage("throughput", energy_j, _throughput)
+        return self.end
 
-    def _solvers(self) -> list[tuple[Solver, PowerModel]]:
-        """Every solver at work, with its model."""
-        pairs = [(self.solver, self.model)]
-        if self.bounds is not None and self.bound_model is not None:
-            pairs.append((self.bounds, self.bound_model))
-        return pairs
+    def _stage(self, name: str, unit: float, costs: CostsOf) -> float | None:
+        """Run one stage and return its objective, None without a point."""
+        solution = self._minimize(costs)
+        if self.stages and solution.ending is SearchEnd.INFEASIBLE:
+            # The point of the stage before is feasible: only rounding can say otherwise.
+            solution = replace(solution, ending=SearchEnd.FAILED)
+        if solution.ending is not SearchEnd.DONE:
+            self.end = solution.ending
+        if solution.values is None:
+            return None
+        self.values = solution.values
+        self.stages.append(Stage(name, solution.objective * unit, solution.gap))
+        return solution.objective
+
+    def _minimize(self, costs: CostsOf) -> Solution:
+        return self.solver.minimize(*costs(self.model))
+
+
+class _StagesNear(_Stages):
+    """Seeks whole numbers only near the steps where the plain model's point breaks the exclusion.
+
+    ``plain`` is the same model without whole numbers; elsewhere the electrolyzer stays on or off as there.
+    No plan can beat that point: a stage that ends too far from it gives no point.
+    """
+
+    def __init__(self, model: PowerFlowModel, limits: SolverLimits, plain: PowerFlowModel) -> None:
+        super().__init__(model, limits)
+        self.plain, self.bounds = plain, Solver(plain.model, limits, tolerance=TOLERANCE)
+        self.solvers.append((self.bounds, plain))
+        self._free = np.zeros(model.problem.steps, dtype=np.bool_)
 
     def _focus(self, point: FloatArray) -> None:
-        """Open the electrolyzer's switches near where ``point`` breaks them or parts from the last."""
-        hydrogen = self.model.problem.storage.hydrogen
-        assert hydrogen is not None
-        assert self.bound_model is not None
-        assert self.model.electrolyzer_on is not None
-        power = point[self.bound_model.electrolyzer]
-        on = power >= hydrogen.electrolyzer_min_w / self.model.power_w - TOLERANCE
+        """Free the electrolyzer's switches near where ``point`` breaks them or differs from the last."""
+        spec, columns, plain = self.model.problem.storage.hydrogen, self.model.hydrogen, self.plain.hydrogen
+        if spec is None or columns is None or plain is None:
+            return
+        power = point[plain.electrolyzer]
+        on = power >= spec.electrolyzer_min_w / self.model.power_w - TOLERANCE
         broken = (power > TOLERANCE) & ~on
         around = np.convolve(broken, np.ones(2 * _NEAR + 1))[_NEAR : _NEAR + len(broken)]
         free = self._free = self._free | (around > 0.5)
         if self.values is not None:
-            free = free | (on != (self.values[self.model.electrolyzer_on] > 0.5))
-        lower, upper = np.where(free, 0.0, on), np.where(free, 1.0, on)
-        self.solver.set_bounds(self.model.electrolyzer_on, lower, upper)
+            free = free | (on != (self.values[columns.on] > 0.5))
+        self.solver.set_bounds(columns.on, np.where(free, 0.0, on), np.where(free, 1.0, on))
 
     def _minimize(self, costs: CostsOf) -> Solution:
-        """Minimize; with a bound model, near its point, and no point where that is too far away."""
-        if self.bounds is None or self.bound_model is None:
-            return self.solver.minimize(*costs(self.model))
-        best = self.bounds.minimize(*costs(self.bound_model))
+        best = self.bounds.minimize(*costs(self.plain))
         if best.values is None:
-            return replace(best, ending=Ending.FAILED)
+            return replace(best, ending=SearchEnd.FAILED)
         self._focus(best.values)
-        solution = replace(self.solver.minimize(*costs(self.model)), bound=best.objective)
+        solution = replace(super()._minimize(costs), bound=best.objective)
         if solution.values is not None and solution.gap > _NEAR_GAP:
-            return replace(solution, ending=Ending.FAILED, values=None)
-        return solution
-
-    def _run(self, name: str, unit: float, costs: CostsOf) -> Solution:
-        solution = self._minimize(costs)
-        if self.stages and solution.ending is Ending.INFEASIBLE:
-            # The point of the stage before is feasible: only rounding can say otherwise.
-            solution = replace(solution, ending=Ending.FAILED)
-        if solution.values is not None:
-            self.values = solution.values
-            self.stages.append(Stage(name, solution.objective * unit, solution.gap))
+            return replace(solution, ending=SearchEnd.FAILED, values=None)
         return solution
 
 
-def _throughput(model: PowerModel) -> Costs:
+def _throughput(model: PowerFlowModel) -> Costs:
     tilt = _TILT * np.arange(model.problem.steps) / model.problem.steps
     costs: Costs = [(model.charge, 1.0 + tilt), (model.discharge, 1.0 + tilt)]
-    if model.electrolyzer is not None and model.fuel_cell is not None:
-        costs += [(model.electrolyzer, 1.0 + 2 * tilt), (model.fuel_cell, 1.0 + 2 * tilt)]
+    if model.hydrogen is not None:
+        costs += [(model.hydrogen.electrolyzer, 1.0 + 2 * tilt), (model.hydrogen.fuel_cell, 1.0 + 2 * tilt)]
     return costs
 
 
-def _with_point(plan: PowerPlan, run: _Stages, ending: Ending) -> SolverOutcome:
+def _with_point(plan: PowerPlan, run: _Stages) -> SolverOutcome:
     gap = max(stage.gap for stage in run.stages)
-    if ending is Ending.DONE and len(run.stages) == 3:
+    if run.end is SearchEnd.DONE and len(run.stages) == 3:
         return SolverOutcome(SolverStatus.OPTIMAL, "", plan.relax_factor, gap)
-    last = run.stages[-1].name
     message = (
-        f"{ending.value} ended the search while it lowered the {last}: the plan can be used, "
+        f"{run.end.value} ended the search while minimizing the {run.stages[-1].name}: the plan is valid, "
         "but a better one may exist"
     )
-    return SolverOutcome(
-        SolverStatus.FEASIBLE, message, plan.relax_factor, gap if len(run.stages) == 3 else math.inf
-    )
+    gap = gap if len(run.stages) == 3 else math.inf
+    return SolverOutcome(SolverStatus.FEASIBLE, message, plan.relax_factor, gap)
 
 
 def _without_point(
-    problem: PowerProblem, ending: Ending, switches: Switches, limits: SolverLimits
+    problem: PowerProblem, ending: SearchEnd, switches: Exclusions, limits: SolverLimits
 ) -> SolverOutcome:
-    if ending is Ending.INFEASIBLE:
+    if ending is SearchEnd.INFEASIBLE:
         return SolverOutcome(SolverStatus.INFEASIBLE, explain_infeasible(problem, switches, limits))
     return SolverOutcome(
         SolverStatus.NO_POINT,
-        f"{ending.value} ended the search before any plan was found: allow more, or a shorter window",
+        f"{ending.value} ended the search before a plan was found: raise the limit or plan a shorter window",
     )

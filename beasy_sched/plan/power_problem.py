@@ -1,15 +1,23 @@
-"""What the power decisions start from, checked: forecasts, storage, start, targets, the servers' bounds."""
+"""The power decisions' question and answer: a window's problem, a power plan for it, and their constraints.
+
+`PowerProblem` has the forecasts, storage, start, targets and the servers' bounds, checked; `PowerPlan` what
+every source and storage does in each step (thesis, Section 3.1.2). The constraints (Eq. 3.1 to 3.11) are
+evaluated on the plan's numbers alone, as the equations are printed: nothing here knows the solver.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.energy.storage import Storage, StorageState, energy_after_step, level_after_step
 from beasy_sched.errors import ConfigError
 from beasy_sched.units import j_to_kwh, w_to_kw
 
@@ -17,7 +25,7 @@ _LARGEST_POWER_W = 1e12
 
 
 class Surplus(str, Enum):
-    """What happens to power beyond the demand. Shortfalls are the same either way."""
+    """What happens to power beyond the demand. Shortfalls are the same in both cases."""
 
     ENVELOPE = "envelope"
     """The servers may use it, up to what they can draw (Eq. 3.11 as printed)."""
@@ -29,7 +37,7 @@ class Surplus(str, Enum):
 class PowerProblem:
     """One window for the power decisions. Raises ConfigError, naming the field and the step.
 
-    ``load_w`` and ``renew_w`` are forecasts, one value (W) a step, of the same length T.
+    ``load_w`` and ``renew_w`` are forecasts, one value (W) per step, of the same length T.
     """
 
     storage: Storage
@@ -39,18 +47,14 @@ class PowerProblem:
     """P_renew: what sun and wind give."""
     step_s: float = 300.0
     floor_w: float | FloatArray = 0.0
-    """What sleeping servers draw whatever happens; one value, or one a step."""
+    """What sleeping servers always draw; one value, or one per step."""
     most_w: float = np.inf
-    """What the servers can draw at most: the envelope beyond it is curtailed."""
+    """The most that the servers can draw: anything beyond it is curtailed."""
     surplus: Surplus = Surplus.ENVELOPE
     start: StorageState | None = None
     """Levels at the start of the window; None takes the site's."""
-    soc_target_pct: float | None = None
-    """Least SoC at the end; None takes the site's."""
-    hydrogen_target_kg: float | None = None
-    """Least level of hydrogen at the end; None takes the site's."""
     floors_w: FloatArray = field(init=False, repr=False)
-    """``floor_w`` as one value a step."""
+    """``floor_w`` as one value per step."""
 
     def __post_init__(self) -> None:
         load = checked_powers("demand", self.load_w)
@@ -74,6 +78,11 @@ class PowerProblem:
         """T."""
         return len(self.load_w)
 
+    @cached_property
+    def scale_w(self) -> float:
+        """The largest power of demand and production (W, at least 1): what tolerances are relative to."""
+        return max(1.0, float(self.load_w.max()), float(self.renew_w.max()))
+
     @property
     def start_state(self) -> StorageState:
         """Levels at the start of the window."""
@@ -82,17 +91,12 @@ class PowerProblem:
     @property
     def target_j(self) -> float:
         """Least battery energy at the end, J."""
-        battery = self.storage.battery
-        return battery.target_j if self.soc_target_pct is None else battery.energy_j(self.soc_target_pct)
+        return self.storage.battery.target_j
 
     @property
     def target_kg(self) -> float:
         """Least hydrogen at the end, kg; 0 for a site without hydrogen."""
-        if self.storage.hydrogen is None:
-            return 0.0
-        if self.hydrogen_target_kg is None:
-            return self.storage.hydrogen.level_target_kg
-        return self.hydrogen_target_kg
+        return self.storage.hydrogen.level_target_kg if self.storage.hydrogen else 0.0
 
     def hour(self, step: int) -> float:
         """Hours from the start of the window to the end of a step."""
@@ -106,28 +110,19 @@ class PowerProblem:
                 f"the window starts with the battery at {battery.soc_pct(start.battery_j):.2f} %, expected "
                 f"between soc_min_pct ({battery.soc_min_pct:g}) and soc_max_pct ({battery.soc_max_pct:g})"
             )
-        low, high, target = battery.soc_min_pct, battery.soc_max_pct, self.soc_target_pct
-        if target is not None and not low <= target <= high:
-            raise ConfigError(
-                f"the SoC target is {target!r} %, expected between soc_min_pct ({low:g}) "
-                f"and soc_max_pct ({high:g})"
-            )
         tank = hydrogen.tank_kg if hydrogen else 0.0
         if not 0.0 <= start.hydrogen_kg <= tank * (1 + 1e-9):
             raise ConfigError(
                 f"the window starts with {start.hydrogen_kg!r} kg of hydrogen, "
                 f"expected 0 to tank_kg ({tank:g})"
             )
-        wanted = self.hydrogen_target_kg
-        if wanted is not None and not 0.0 <= wanted <= tank:
-            raise ConfigError(f"the hydrogen target is {wanted!r} kg, expected 0 to tank_kg ({tank:g})")
 
 
 def checked_powers(name: str, values: npt.ArrayLike) -> FloatArray:
     """A forecast as an array of W. Raises ConfigError for what no power can be, naming the step."""
     powers = np.asarray(values, dtype=np.float64)
     if powers.ndim != 1 or not len(powers):
-        raise ConfigError(f"the {name} must be one value a step: found an array of shape {powers.shape}")
+        raise ConfigError(f"the {name} needs one value per step: found an array of shape {powers.shape}")
     wrong = ~np.isfinite(powers) | (powers < 0)
     if wrong.any():
         step = int(np.argmax(wrong))
@@ -135,15 +130,15 @@ def checked_powers(name: str, values: npt.ArrayLike) -> FloatArray:
     largest = int(np.argmax(powers))
     if powers[largest] > _LARGEST_POWER_W:
         raise ConfigError(
-            f"the {name} is {powers[largest]:g} W at step {largest}: above 1e12 W the unit must be wrong"
+            f"the {name} is {powers[largest]:g} W at step {largest}: more than 1e12 W, check the unit"
         )
     return powers.copy()
 
 
 def check_sizes(problem: PowerProblem) -> tuple[str, ...]:
-    """Warnings about forecasts and storage whose sizes do not go together: is a unit wrong?
+    """Warnings about forecasts and storage whose sizes suggest a wrong unit.
 
-    Returns one sentence for each thing that is off by a factor of more than a thousand.
+    Returns one sentence for each pair that differs by a factor of more than a thousand.
     """
     notes = []
     load, renew = problem.load_w.max(), problem.renew_w.max()
@@ -160,3 +155,172 @@ def check_sizes(problem: PowerProblem) -> tuple[str, ...]:
             f"({w_to_kw(load):g} kW): is a unit wrong?"
         )
     return tuple(notes)
+
+
+ROUNDING = 2e-7
+"""Share of the largest power that counts as the solver's rounding."""
+
+
+@dataclass(frozen=True)
+class PowerPlan:
+    """One window's powers (W, one value per step: T values) and levels (T + 1, from start to end)."""
+
+    load_w: FloatArray
+    """P_load: the demand that was asked for."""
+    renew_w: FloatArray
+    """P_renew: the production that was expected."""
+    charge_w: FloatArray
+    discharge_w: FloatArray
+    electrolyzer_w: FloatArray
+    fuel_cell_w: FloatArray
+    curtailed_w: FloatArray
+    """Power that nothing can use."""
+    battery_j: FloatArray
+    """Energy in the battery at the start of each step, and at the end of the last."""
+    hydrogen_kg: FloatArray
+    """LoH at the start of each step, and at the end of the last."""
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return int(self.load_w.size)
+
+    @cached_property
+    def scale_w(self) -> float:
+        """The largest power of demand and production (W, at least 1): what tolerances are relative to."""
+        return max(1.0, float(self.load_w.max()), float(self.renew_w.max()))
+
+    @cached_property
+    def produced_w(self) -> FloatArray:
+        """P_prod of Eq. 3.1, before curtailment."""
+        arriving = self.renew_w + self.fuel_cell_w + self.discharge_w
+        return arriving - self.electrolyzer_w - self.charge_w
+
+    @cached_property
+    def envelope_w(self) -> FloatArray:
+        """What the servers may draw: P_prod less what is curtailed."""
+        return self.produced_w - self.curtailed_w
+
+    @cached_property
+    def shortfall_w(self) -> FloatArray:
+        """Demand that is not met."""
+        return np.maximum(self.load_w - self.produced_w, 0.0)
+
+    @cached_property
+    def relax_factor(self) -> float:
+        """rf: the largest share of a step's demand that is not met (Eq. 3.11); 0 without demand.
+
+        What the solver's rounding leaves open does not count: it can be any share of a tiny demand.
+        """
+        missing_w = np.maximum(self.shortfall_w - ROUNDING * self.scale_w, 0.0)
+        shares = np.divide(missing_w, self.load_w, out=np.zeros_like(missing_w), where=missing_w > 0.0)
+        return float(shares.max(initial=0.0))
+
+
+TOLERANCE = 1e-6
+"""Share of a quantity's size by which a bound or balance may be missed because of rounding."""
+
+
+class Violation(NamedTuple):
+    """A constraint that a plan breaks: which, at which step, by how much."""
+
+    constraint: str
+    step: int
+    """The last of the T + 1 levels is step T."""
+    amount: float
+    """In the constraint's unit (W, J or kg)."""
+
+    def __str__(self) -> str:
+        return f"{self.constraint}: broken by {self.amount:.6g} at step {self.step}"
+
+
+def storage_violations(plan: PowerPlan, storage: Storage, step_s: float) -> tuple[Violation, ...]:
+    """What the storage itself cannot do: limits, levels and their development; the worst step of each."""
+    return tuple(_storage_checks(plan, storage, step_s))
+
+
+def power_violations(plan: PowerPlan, problem: PowerProblem) -> tuple[Violation, ...]:
+    """Every constraint of Eq. 3.1 to 3.11 that the plan breaks for this problem; the worst step of each."""
+    return (*storage_violations(plan, problem.storage, problem.step_s), *_problem_checks(plan, problem))
+
+
+def level_scale_j(storage: Storage, scale_w: float, step_s: float) -> float:
+    """What tolerances of battery levels are relative to: its capacity, and a step at the largest power."""
+    return storage.battery.capacity_j + scale_w * step_s
+
+
+def level_scale_kg(storage: Storage, scale_w: float, step_s: float) -> float:
+    """The same for hydrogen; 0 for a site without."""
+    if storage.hydrogen is None:
+        return 0.0
+    return storage.hydrogen.tank_kg + storage.hydrogen.produced_kg(scale_w, step_s)
+
+
+def _storage_checks(plan: PowerPlan, storage: Storage, step_s: float) -> Iterator[Violation]:
+    power_w = plan.scale_w
+    battery, level = storage.battery, plan.battery_j
+    size_j = level_scale_j(storage, power_w, step_s)
+    for name in ("charge", "discharge", "electrolyzer", "fuel_cell", "curtailed"):
+        yield from _worst(f"{name}_w >= 0", -getattr(plan, f"{name}_w"), power_w)
+    yield from _worst("P_ch <= P_ch_max (3.6)", plan.charge_w - battery.charge_limit_w, power_w)
+    yield from _worst("P_dch <= P_dch_max (3.5)", plan.discharge_w - battery.discharge_limit_w, power_w)
+    both = np.minimum(plan.charge_w, plan.discharge_w)
+    yield from _worst("charging excludes discharging (2.3)", both, power_w)
+    expected = energy_after_step(battery, level[:-1], plan.charge_w, plan.discharge_w, step_s)  # type: ignore[arg-type]
+    yield from _worst("battery development (2.3)", np.abs(level[1:] - expected), size_j)
+    yield from _worst("SoC >= SoC_min (3.3)", battery.min_j - level, size_j)
+    yield from _worst("SoC <= SoC_max (3.3)", level - battery.max_j, size_j)
+    hydrogen = storage.hydrogen
+    if hydrogen is None:
+        used = plan.electrolyzer_w + plan.fuel_cell_w + plan.hydrogen_kg[:-1] + plan.hydrogen_kg[1:]
+        yield from _worst("no hydrogen at this site", used, 0.0)
+        return
+    tank, stored = hydrogen.tank_kg, plan.hydrogen_kg
+    size_kg = level_scale_kg(storage, power_w, step_s)
+    ez, fc = plan.electrolyzer_w, plan.fuel_cell_w
+    yield from _worst("P_fc <= P_fc_max (3.7)", fc - hydrogen.fuel_cell_max_w, power_w)
+    yield from _worst("P_ez <= P_ez_max (3.8)", ez - hydrogen.electrolyzer_max_w, power_w)
+    below = np.where(ez > TOLERANCE * power_w, hydrogen.electrolyzer_min_w - ez, 0.0)
+    yield from _worst("P_ez = 0 or P_ez >= P_ez_min (3.8)", below, power_w)
+    following = level_after_step(hydrogen, stored[:-1], ez, fc, step_s)  # type: ignore[arg-type]
+    yield from _worst("hydrogen development (2.7)", np.abs(stored[1:] - following), size_kg)
+    yield from _worst("LoH >= 0 (3.4)", -stored, size_kg)
+    yield from _worst("LoH <= LoH_max (3.4)", stored - tank, size_kg)
+
+
+def _problem_checks(plan: PowerPlan, problem: PowerProblem) -> Iterator[Violation]:
+    power_w = plan.scale_w
+    size_j = level_scale_j(problem.storage, power_w, problem.step_s)
+    start = problem.start_state
+    yield from _worst("starts at the level given", np.abs(plan.battery_j[:1] - start.battery_j), size_j)
+    yield from _worst("keeps the production given", np.abs(plan.renew_w - problem.renew_w), power_w)
+    yield from _worst("keeps the demand given", np.abs(plan.load_w - problem.load_w), power_w)
+    yield from _worst("SoC(T) >= SoC_target (3.9)", _at_end(problem.target_j - plan.battery_j), size_j)
+    if problem.storage.hydrogen is not None:
+        size_kg = level_scale_kg(problem.storage, power_w, problem.step_s)
+        yield from _worst(
+            "starts with the hydrogen given", np.abs(plan.hydrogen_kg[:1] - start.hydrogen_kg), size_kg
+        )
+        yield from _worst(
+            "LoH(T) >= LoH_target (3.10)", _at_end(problem.target_kg - plan.hydrogen_kg), size_kg
+        )
+    least = np.maximum(problem.floors_w, (1.0 - plan.relax_factor) * problem.load_w)
+    yield from _worst("P_prod >= max((1 - rf) * P_load, floor) (3.11)", least - plan.produced_w, power_w)
+    yield from _worst("the servers' most", plan.envelope_w - problem.most_w, power_w)
+    under = np.minimum(plan.produced_w, problem.most_w) - plan.envelope_w
+    yield from _worst("curtailed only beyond the servers' most", under, power_w)
+
+
+def _at_end(excess: FloatArray) -> FloatArray:
+    """The same array with only its last value able to be a violation."""
+    last = np.full_like(excess, -np.inf)
+    last[-1] = excess[-1]
+    return last
+
+
+def _worst(constraint: str, excess: FloatArray, scale: float) -> Iterator[Violation]:
+    """The step where ``excess`` is largest, if it is beyond the tolerance (or not a number)."""
+    broken = ~(excess <= TOLERANCE * scale)
+    if broken.any():
+        step = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
+        yield Violation(constraint, step, float(excess[step]))

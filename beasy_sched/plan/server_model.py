@@ -12,20 +12,9 @@ and including step t. With n(t) = n0 + woken[t] - slept[t] servers on:
 
 Running totals make the on-time rule two entries a row instead of M, and rounding a fractional plan easy.
 
-Tighter bounds where few servers are of several kinds: rows from a price on energy.
-
-At a price p a joule, a server of a kind that is on through the step gains at most g = max_d(flops_d - p *
-energy_d) + p * (energy asleep), one that wakes at most h, likewise. Summed up, the flops of a step
-are at most sum(g * m) + sum(h * w) + p * (budget - all asleep) for m servers on through and w waking: that
-much the relaxed model knows. For whole servers without wake-ups the last term falls to
-L = max over whole m of (most flops with m - sum(g * m)); every wake-up may give back the difference.
-
-Tighter bounds where servers are few: rows that only fractions of servers break.
-
-The relaxed model may run 3.7 servers; with 50 servers that alone costs a percent of bound. For one
-kind, the most flops of a step, U(n, w) with n servers on of which w wake, is concave in n for whole
-n, so that between two whole numbers the straight line bounds every plan in whole servers; each wake-up
-changes it by at most a slope that a look at all pairs (n, w) gives. The same holds for the greatest n.
+The relaxed model may run 3.7 servers; with 50 servers that alone costs a percent of bound. Where servers
+are few, rows that only fractions of servers break make the bound tighter: `PriceRows` for several kinds,
+`WholeServerRows` for one.
 """
 
 from __future__ import annotations
@@ -160,7 +149,14 @@ _ROUNDING_J = 1e-6
 
 
 class PriceRows:
-    """Rows for a model of several kinds, added step by step where a fractional point breaks them."""
+    """Rows for a model of several kinds, added step by step where a fractional point breaks them.
+
+    At a price p a joule, a server of a kind that is on through the step gains at most g = max_d(flops_d - p
+    * energy_d) + p * (energy asleep), one that wakes at most h, likewise. Summed up, the flops of a step are
+    at most sum(g * m) + sum(h * w) + p * (budget - all asleep) for m servers on through and w waking: that
+    much the relaxed model knows. For whole servers without wake-ups the last term falls to
+    L = max over whole m of (most flops with m - sum(g * m)); every wake-up may give back the difference.
+    """
 
     def __init__(self, model: ServerModel) -> None:
         """Find L for every price and step."""
@@ -173,11 +169,6 @@ class PriceRows:
         )
         self._spare_j = model.problem.allowed_j - sum(t.servers * _asleep_j(t) for t in tables)
         self._most = self._tabulate()
-
-    @staticmethod
-    def fit(model: ServerModel) -> bool:
-        """Whether such rows are known for this model."""
-        return len(model.problem.tables) > 1 and _combinations(model.problem.tables) <= _MOST_COMBINATIONS
 
     def add_broken(self, solver: Solver, point: FloatArray) -> int:
         """Add the rows that the point breaks, the one of each step that it breaks most."""
@@ -264,11 +255,7 @@ def _gain(table: KindTable, energy_j: FloatArray, flops: FloatArray, price: floa
 
 
 def _asleep_j(table: KindTable) -> float:
-    return min(table.asleep_j, table.falling_j) if table.can_sleep else 0.0
-
-
-def _combinations(tables: tuple[KindTable, ...]) -> int:
-    return int(np.prod([float(t.servers + 1) for t in tables if t.can_sleep]))
+    return min(table.asleep_j, table.falling_j)
 
 
 _MOST_SERVERS = 120
@@ -276,7 +263,12 @@ _MOST_SERVERS = 120
 
 
 class WholeServerRows:
-    """Rows for a model of one kind, added step by step where a fractional point breaks them."""
+    """Rows for a model of one kind, added step by step where a fractional point breaks them.
+
+    The most flops of a step, U(n, w) with n servers on of which w wake, is concave in n for whole n, so that
+    between two whole numbers the straight line bounds every plan in whole servers; each wake-up changes it
+    by at most a slope that a look at all pairs (n, w) gives. The same holds for the greatest n.
+    """
 
     def __init__(self, model: ServerModel) -> None:
         """Tabulate U over all pairs."""
@@ -291,19 +283,12 @@ class WholeServerRows:
         excess = np.where(self._waking > 0, finite - self._most_on[:, None], 0)
         self._most_on_slope = (excess / np.maximum(self._waking, 1)).max(axis=1).clip(min=0.0)
 
-    @staticmethod
-    def fit(model: ServerModel) -> bool:
-        """Whether such rows are known for this model."""
-        tables = model.problem.tables
-        return len(tables) == 1 and tables[0].can_sleep and 0 < tables[0].servers <= _MOST_SERVERS
-
     def _tabulate(self) -> FloatArray:
         """U by step and pair, in the model's unit of flops; minus infinity where the energy does not do."""
         table, model = self._table, self._model
         hull = table.hull
-        asleep_j = min(table.asleep_j, table.falling_j)
         least_j = (self._on - self._waking) * table.on_j[0] + self._waking * table.waking_j[0]
-        least_j = least_j + (table.servers - self._on) * asleep_j
+        least_j = least_j + (table.servers - self._on) * _asleep_j(table)
         spare_j = model.problem.allowed_j[:, None] - least_j
         worth = table.waking_flops[-1] / table.on_flops[-1]  # a waking server counts as this much of one
         working = np.maximum(self._on - self._waking * (1.0 - worth), 1e-12)
@@ -363,3 +348,13 @@ class WholeServerRows:
             indices = np.concatenate((self._flops_columns[step], indices))
             values = np.concatenate((speeds, values))
         solver.add_row(indices, values, upper=upper - on * self._start)
+
+
+def rows_for_whole_servers(model: ServerModel) -> WholeServerRows | PriceRows | None:
+    """The rows that tighten this model; None where the numbers of servers are too many to look at."""
+    tables = model.problem.tables
+    if len(tables) == 1:
+        few = tables[0].can_sleep and 0 < tables[0].servers <= _MOST_SERVERS
+        return WholeServerRows(model) if few else None
+    combinations = np.prod([float(t.servers + 1) for t in tables if t.can_sleep])
+    return PriceRows(model) if combinations <= _MOST_COMBINATIONS else None

@@ -1,13 +1,8 @@
-"""The question to the server planner, in counts: how many servers of each kind, at what start.
+"""The server planner's question and answer in counts: how many servers of each kind do what in each step.
 
 Servers of one kind are interchangeable, so that only numbers matter; which server does what is decided
-afterwards (`assignment`).
-
-What one server of a kind computes and draws in one step, whole or with a transition in it.
-
-The figures of Eq. 3.18-3.22 for a single server, so that the model, the rounding and the evaluator
-need no formula of their own: a server that wakes spends the waking time at the beginning of the step,
-computes nothing in it, and works for the rest; one that falls asleep spends its transition first too.
+afterwards (`server_search.states_by_rank`). What one server computes and draws in a step comes from
+`ServerSteps` (Eq. 3.18-3.22), whole or with a transition at its beginning.
 """
 
 from __future__ import annotations
@@ -19,8 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray, StateArray
+from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.platform import Platform
 
 
@@ -32,7 +27,6 @@ class KindTable:
     from the least power (and speed) to the fastest.
     """
 
-    name: str
     step_s: float
     servers: int
     """How many servers there are of this kind."""
@@ -46,11 +40,11 @@ class KindTable:
     """Wakes at the beginning of the step and is busy for the rest, by useful P-state."""
     waking_flops: FloatArray
     asleep_j: float
-    """Asleep for the whole step (infinite for servers that cannot sleep)."""
+    """Asleep for the whole step (0 for servers that cannot sleep)."""
     falling_j: float
     """Falls asleep at the beginning of the step."""
 
-    @property
+    @cached_property
     def hull(self) -> IndexArray:
         """Indices of the useful P-states on the upper hull of speed over power.
 
@@ -73,16 +67,16 @@ def kind_tables(platform: Platform, step_s: float) -> tuple[KindTable, ...]:
     Raises ConfigError when speeds or powers are unknown, or a transition takes longer than a step.
     """
     if not (platform.has_speeds and platform.has_powers):
-        raise ConfigError("a server plan needs the speed and the power of every P-state of every host")
+        raise ConfigError("planning servers needs the speed and power of every P-state of every host")
     if not step_s > 0:
-        raise ConfigError(f"a step of {step_s:g} s is no step: it must be above 0")
-    power = PowerModel(platform)
+        raise ConfigError(f"step length: found {step_s:g} s, expected a number > 0")
+    steps = ServerSteps(platform, step_s)
     counts = np.bincount(platform.kind_of, minlength=len(platform.kinds))
-    return tuple(_table(platform, power, k, int(n), step_s) for k, n in enumerate(counts))
+    return tuple(_table(steps, k, int(n)) for k, n in enumerate(counts))
 
 
-def _table(platform: Platform, power: PowerModel, k: int, servers: int, step_s: float) -> KindTable:
-    kind = platform.kinds[k]
+def _table(steps: ServerSteps, k: int, servers: int) -> KindTable:
+    kind, power, step_s = steps.platform.kinds[k], steps.power, steps.step_s
     on_s, off_s = float(power.on_s[k]), float(power.off_s[k])
     if max(on_s, off_s) > step_s:
         raise ConfigError(
@@ -90,21 +84,18 @@ def _table(platform: Platform, power: PowerModel, k: int, servers: int, step_s: 
             f"longer than a step of {step_s:g} s: plan with steps of at least {max(on_s, off_s):g} s"
         )
     pstates = _useful(kind.computing, power.full_w[k], np.array(kind.speeds_flops))
-    busy_w = power.full_w[k, pstates]
-    speed_flops = np.array(kind.speeds_flops)[pstates] * kind.cores
-    asleep_j = float(power.sleep_w[k]) * step_s
+    sleep = kind.sleep.pstate if kind.sleep else None
     return KindTable(
-        name=kind.name,
         step_s=step_s,
         servers=servers,
-        can_sleep=bool(power.can_sleep[k]),
+        can_sleep=sleep is not None,
         pstates=pstates.astype(np.int8),
-        on_j=busy_w * step_s,
-        on_flops=speed_flops * step_s,
-        waking_j=busy_w * (step_s - on_s) + float(power.on_w[k]) * on_s,
-        waking_flops=speed_flops * (step_s - on_s),
-        asleep_j=asleep_j,
-        falling_j=float(power.sleep_w[k]) * (step_s - off_s) + float(power.off_w[k]) * off_s,
+        on_j=steps.energy_j[k, 0, pstates],
+        on_flops=steps.flops[k, 0, pstates],
+        waking_j=steps.energy_j[k, 1, pstates],
+        waking_flops=steps.flops[k, 1, pstates],
+        asleep_j=0.0 if sleep is None else float(steps.energy_j[k, 1, sleep]),
+        falling_j=0.0 if sleep is None else float(steps.energy_j[k, 0, sleep]),
     )
 
 
@@ -118,7 +109,7 @@ def _useful(computing: tuple[int, ...], full_w: FloatArray, speeds: FloatArray) 
 
 
 ENERGY_TOLERANCE = 1e-9
-"""A plan may exceed the energy of a step by this share, which is rounding of sums."""
+"""A plan may exceed the energy of a step by this share, to allow for rounding."""
 
 
 @dataclass(frozen=True)
@@ -131,11 +122,11 @@ class ServerProblem:
     on_at_start: tuple[int, ...]
     """Servers of each kind that are on in the step before the first."""
     minimum_on_steps: int
-    """Steps for which a server that wakes stays on at least, that of its waking included (1 or more)."""
+    """Least number of steps that a server stays on once it wakes, counting the step of waking (1 or more)."""
     obliged: tuple[IntArray, ...]
     """Servers of each kind that are on at the start and must be on in each step: [T], falling."""
     switch_cost_flops: tuple[float, ...]
-    """What waking one server of each kind costs the objective, beside its energy and time."""
+    """What waking one server of each kind costs the objective, in addition to its energy and time."""
 
     @property
     def steps(self) -> int:
@@ -154,14 +145,45 @@ class ServerProblem:
         From the moment when no on-time obliges, no plan draws less (unless falling asleep draws more
         than staying on).
         """
-        total_j = np.zeros(self.steps)
-        for table, on, obliged in zip(self.tables, self.on_at_start, self.obliged, strict=True):
-            awake = obliged if table.can_sleep else np.full(self.steps, table.servers)
-            falling = -np.diff(awake, prepend=on)
-            total_j += awake * table.on_j[0]
-            if table.can_sleep:
-                total_j += (table.servers - awake - falling) * table.asleep_j + falling * table.falling_j
-        return total_j
+        return least_energy_j(self, all_asleep(self))
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What the servers of one kind do in each step, in numbers: [T] each; the others sleep."""
+
+    through: IntArray
+    """On in the step before and in this one."""
+    waking: IntArray
+    falling: IntArray
+
+    @classmethod
+    def from_switches(cls, start: int, waking: IntArray, falling: IntArray) -> Trajectory:
+        """Begin with ``start`` servers on."""
+        return cls(start + np.cumsum(waking - falling) - waking, waking, falling)
+
+    def plus(self, through: IntArray | int, waking: IntArray | int, falling: IntArray | int) -> Trajectory:
+        """Return these numbers with others added."""
+        return Trajectory(self.through + through, self.waking + waking, self.falling + falling)
+
+
+def all_asleep(problem: ServerProblem) -> tuple[Trajectory, ...]:
+    """All servers that can sleep fall asleep as soon as they may."""
+    paths = []
+    for table, start, obliged in zip(problem.tables, problem.on_at_start, problem.obliged, strict=True):
+        on = obliged if table.can_sleep else np.full(problem.steps, table.servers)
+        paths.append(Trajectory(on, np.zeros_like(on), -np.diff(on, prepend=start)))
+    return tuple(paths)
+
+
+def least_energy_j(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> FloatArray:
+    """Energy of each step with every server that is on at its P-state of least power, J: [T]."""
+    total_j = np.zeros(problem.steps)
+    for table, path in zip(problem.tables, trajectories, strict=True):
+        sleeping = table.servers - path.through - path.waking - path.falling
+        total_j += path.through * table.on_j[0] + path.waking * table.waking_j[0]
+        total_j += sleeping * table.asleep_j + path.falling * table.falling_j
+    return total_j
 
 
 @dataclass(frozen=True)
@@ -183,10 +205,8 @@ class KindCounts:
     def energy_j(self, table: KindTable) -> FloatArray:
         """Energy of each step, J: [T]."""
         sleeping = table.servers - self.on - self.falling
-        energy_j = self.whole @ table.on_j + self.waking @ table.waking_j
-        if table.can_sleep:
-            energy_j = energy_j + sleeping * table.asleep_j + self.falling * table.falling_j
-        return np.asarray(energy_j)
+        awake_j = self.whole @ table.on_j + self.waking @ table.waking_j
+        return np.asarray(awake_j + sleeping * table.asleep_j + self.falling * table.falling_j)
 
     def flops(self, table: KindTable) -> float:
         """Flops of all steps."""

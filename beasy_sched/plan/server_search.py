@@ -1,68 +1,44 @@
-"""Search for the best counts: small models to the end, others by rounding and improving.
+"""Search for the best server plan in counts: small models to the end, others by rounding and improving.
+
+1. The relaxed model (fractions of servers) bounds every plan. Its running totals of wake-ups and falls
+   asleep are cut down to whole numbers after adding one and the same offset in [0, 1) to all of them. Each
+   row of the model that links them has the form ``a - b <= whole number``, which such a rounding keeps; so
+   on-times stay served. The number of servers on moves by less than one a kind, which P-states can mostly
+   absorb.
+2. P-states are chosen for given numbers of servers, all steps at once: first along the hulls, best flops
+   per joule first, as the relaxed optimum does; then what energy is left buys single faster P-states. A
+   step loses at most one server's step on the hull.
+3. The plan is improved one server at a time: the best path of one server while the others keep theirs,
+   exact, by dynamic programming over the steps.
+4. Numbers become single servers, which have ranks: the lowest that sleep are woken, and the highest that
+   may sleep are put to sleep, so that the sets of servers that are on are nested as far as the least
+   on-time allows. No server does more than the counts ask. Between windows the ranks are turned round.
 
 The distance of the best plan to the least bound is the proven gap.
-
-P-states for given numbers of servers: the most flops within the energy of each step.
-
-All steps at once. First along the hulls, best flops per joule first, as the relaxed optimum does; then
-what energy is left buys single faster P-states. A step loses at most one server's step on the hull.
-
-From a fractional plan to whole servers that keep every rule and the envelope.
-
-The running totals of wake-ups and falls asleep are cut down to whole numbers after adding one and the
-same offset in [0, 1) to all of them. Each row of the model that links them has the form
-``a - b <= whole number``, which such a rounding keeps; so on-times stay served, whatever the offset. The
-number of servers on moves by less than one a kind, which the P-states can mostly absorb.
-
-The relaxed model: fractions of servers. Its optimum bounds every plan, its roundings are plans.
-
-From numbers of servers to single servers: few switches, few changes of P-state, wear spread out.
-
-Servers of a kind have ranks. The lowest ranks that sleep are woken, and the highest ranks that may
-sleep are put to sleep, so that the sets of servers that are on are nested as far as the least on-time
-allows and the lowest ranks stay on longest. No server does more than the counts ask: a wake-up of the
-counts is one wake-up of one server. Between windows the ranks are turned round (`ranked_hosts`).
-
-Improve a plan one server at a time: the best path of one server while the others keep theirs.
-
-The best path is exact, by dynamic programming over the steps; what a step is worth with the server on,
-waking, falling asleep or asleep comes from the P-states that the energy then allows to all servers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.server_model import PriceRows, ServerModel, WholeServerRows
+from beasy_sched.plan.server_model import ServerModel, rows_for_whole_servers
 from beasy_sched.plan.server_problem import (
     KindCounts,
     KindTable,
     ServerProblem,
+    Trajectory,
+    all_asleep,
+    least_energy_j,
     objective_flops,
     total_energy_j,
 )
-from beasy_sched.plan.solver import Ending, Solver, SolverLimits
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    """What the servers of one kind do in each step, in numbers: [T] each; the others sleep."""
-
-    through: IntArray
-    """On in the step before and in this one."""
-    waking: IntArray
-    falling: IntArray
-
-    @classmethod
-    def from_switches(cls, start: int, waking: IntArray, falling: IntArray) -> Trajectory:
-        """Begin with ``start`` servers on."""
-        return cls(start + np.cumsum(waking - falling) - waking, waking, falling)
+from beasy_sched.plan.solver import SearchEnd, Solver, SolverLimits
 
 
 @dataclass(frozen=True)
@@ -86,17 +62,6 @@ class _Group:
             )
             for low, high in pairs
         ]
-
-
-def least_energy_j(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> FloatArray:
-    """Energy of each step with every server that is on at its P-state of least power, J: [T]."""
-    total_j = np.zeros(problem.steps)
-    for table, path in zip(problem.tables, trajectories, strict=True):
-        total_j += path.through * table.on_j[0] + path.waking * table.waking_j[0]
-        if table.can_sleep:
-            sleeping = table.servers - path.through - path.waking - path.falling
-            total_j += sleeping * table.asleep_j + path.falling * table.falling_j
-    return total_j
 
 
 def fill(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> tuple[KindCounts, ...]:
@@ -165,7 +130,7 @@ class BestPlan:
     def __init__(self, problem: ServerProblem) -> None:
         """Begin with the plan of least energy, which must be within the budget."""
         self.problem = problem
-        self.counts = fill(problem, _all_asleep(problem))
+        self.counts = fill(problem, all_asleep(problem))
         self.objective = objective_flops(problem, self.counts)
 
     def offer(self, counts: tuple[KindCounts, ...]) -> None:
@@ -204,27 +169,15 @@ def roundings(model: ServerModel, point: FloatArray) -> Iterator[tuple[Trajector
             Trajectory.from_switches(start, *(_rounded_steps(point[c], offset) for c in (k.woken, k.slept)))
             for k, start in zip(model.columns, model.problem.on_at_start, strict=True)
         )
-        key = _key(paths)
+        key = b"".join(array.tobytes() for path in paths for array in (path.waking, path.falling))
         if key not in seen:
             seen.add(key)
             yield paths
 
 
-def _all_asleep(problem: ServerProblem) -> tuple[Trajectory, ...]:
-    paths = []
-    for table, start, obliged in zip(problem.tables, problem.on_at_start, problem.obliged, strict=True):
-        on = obliged if table.can_sleep else np.full(problem.steps, table.servers)
-        paths.append(Trajectory(on, np.zeros_like(on), -np.diff(on, prepend=start)))
-    return tuple(paths)
-
-
 def _rounded_steps(totals: FloatArray, offset: float) -> IntArray:
     whole = np.floor(np.round(totals * _SNAP) / _SNAP + offset).astype(np.int64)
     return np.diff(whole, prepend=0)
-
-
-def _key(paths: Sequence[Trajectory]) -> bytes:
-    return b"".join(array.tobytes() for path in paths for array in (path.waking, path.falling))
 
 
 _ROW_ROUNDS = 8
@@ -240,7 +193,7 @@ class Relaxation:
         self.model = ServerModel(problem, integer=False)
         self.bound = math.inf
         """No plan has a higher objective, flops."""
-        self.ending = Ending.DONE
+        self.ending = SearchEnd.DONE
         """How the first optimization that was not finished ended."""
         self._solver = Solver(self.model.linear, limits)
         self._point = np.zeros(self.model.linear.column_count)
@@ -256,7 +209,7 @@ class Relaxation:
 
     def _solve(self, *, bounds: bool) -> bool:
         solution = self._solver.minimize(*self.model.costs())
-        if self.ending is Ending.DONE:
+        if self.ending is SearchEnd.DONE:
             self.ending = solution.ending
         if solution.values is None:
             return False
@@ -267,7 +220,7 @@ class Relaxation:
 
     def _tighten(self) -> None:
         """Add rows that only whole servers obey while they lower the bound."""
-        rows = _rows(self.model)
+        rows = rows_for_whole_servers(self.model)
         for _ in range(_ROW_ROUNDS if rows else 0):
             before = self.bound
             if not (rows and rows.add_broken(self._solver, self._point) and self._solve(bounds=True)):
@@ -294,13 +247,6 @@ class Relaxation:
             self._solver.set_bounds(self.model.reserve, kept, kept)
             if not self._solve(bounds=False):
                 return
-
-
-def _rows(model: ServerModel) -> WholeServerRows | PriceRows | None:
-    """The rows for whole servers that fit the model, if any do."""
-    if WholeServerRows.fit(model):
-        return WholeServerRows(model)
-    return PriceRows(model) if PriceRows.fit(model) else None
 
 
 def _one_more_server_j(problem: ServerProblem) -> float:
@@ -445,7 +391,7 @@ class OneServerImprovement:
     def _improve(self, kind: int, server: int) -> bool:
         start = self._starts[kind]
         was_on, old = bool(start.on[server]), self._on[kind][:, server]
-        others = _combined(self._numbers[kind], _doing(old, was_on), -1)
+        others = self._numbers[kind].plus(*(-part for part in _doing(old, was_on)))
         path = best_path(
             self._values(kind, others),
             was_on,
@@ -454,7 +400,7 @@ class OneServerImprovement:
         )
         if (path == old).all():
             return False
-        numbers = self._with(kind, _combined(others, _doing(path, was_on), 1))
+        numbers = self._with(kind, others.plus(*_doing(path, was_on)))
         counts = fill(self.problem, numbers)
         objective = objective_flops(self.problem, counts)
         if objective <= self.objective * (1.0 + 1e-12):
@@ -466,9 +412,8 @@ class OneServerImprovement:
     def _values(self, kind: int, others: Trajectory) -> FloatArray:
         """Flops of all servers, less the wake-up's cost, by what one does in the step: [4, T]."""
         values = np.empty((4, self.problem.steps))
-        for row, (through, waking, falling) in enumerate(((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0))):
-            joined = Trajectory(others.through + through, others.waking + waking, others.falling + falling)
-            values[row] = most_flops(self.problem, self._with(kind, joined))
+        for row, one in enumerate(((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0))):
+            values[row] = most_flops(self.problem, self._with(kind, others.plus(*one)))
         values[_WAKING] -= self.problem.switch_cost_flops[kind]
         return values
 
@@ -476,19 +421,11 @@ class OneServerImprovement:
         return (*self._numbers[:kind], numbers, *self._numbers[kind + 1 :])
 
 
-def _doing(on: BoolArray, was_on: bool) -> Trajectory:
-    """What one server does, as numbers of servers."""
+def _doing(on: BoolArray, was_on: bool) -> tuple[IntArray, IntArray, IntArray]:
+    """What one server does in each step, as numbers: on through it, waking, falling asleep."""
     before = np.concatenate(([was_on], on[:-1]))
-    parts = (on & before, on & ~before, before & ~on)
-    return Trajectory(*(part.astype(np.int64) for part in parts))
-
-
-def _combined(numbers: Trajectory, one: Trajectory, sign: int) -> Trajectory:
-    return Trajectory(
-        numbers.through + sign * one.through,
-        numbers.waking + sign * one.waking,
-        numbers.falling + sign * one.falling,
-    )
+    through, waking, falling = on & before, on & ~before, before & ~on
+    return through.astype(np.int64), waking.astype(np.int64), falling.astype(np.int64)
 
 
 def kind_start(problem: ServerProblem, kind: int) -> KindStart:
@@ -554,7 +491,7 @@ class Found:
     """Flops less the cost of wake-ups."""
     bound: float
     """No plan has a higher objective."""
-    ending: Ending
+    ending: SearchEnd
     """How the first optimization that was not finished ended."""
 
     @property
@@ -568,17 +505,17 @@ class Found:
 def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> Found:
     """Find a plan, if possible within ``gap`` of the best. All sleeping as soon as may be must fit."""
     best = BestPlan(problem)
-    bound, ending = math.inf, Ending.DONE
+    bound, ending = math.inf, SearchEnd.DONE
     small = ServerModel(problem, integer=True)
     if small.linear.column_count <= SMALL_COLUMNS:
         bound, ending = _solve(small, best, replace(limits, relative_gap=0.0))
-        if ending is Ending.DONE:
+        if ending is SearchEnd.DONE:
             return Found(best.counts, best.objective, bound, ending)
     relaxation = Relaxation(problem, limits)
     if relaxation.solved:
         relaxation.offer_plans(best, gap)
     bound = min(bound, relaxation.bound)
-    ending = relaxation.ending if ending is Ending.DONE else ending
+    ending = relaxation.ending if ending is SearchEnd.DONE else ending
     if math.isfinite(bound) and best.objective < bound * (1.0 - gap):
         improvement = OneServerImprovement(problem, best.counts)
         improvement.run(_PATHS, bound * (1.0 - gap))
@@ -586,7 +523,7 @@ def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> Found:
     return Found(best.counts, best.objective, bound, ending)
 
 
-def _solve(model: ServerModel, best: BestPlan, limits: SolverLimits) -> tuple[float, Ending]:
+def _solve(model: ServerModel, best: BestPlan, limits: SolverLimits) -> tuple[float, SearchEnd]:
     """Solve the model in whole numbers; offer its point, and return its bound."""
     solution = Solver(model.linear, limits).minimize(*model.costs())
     if solution.values is None:

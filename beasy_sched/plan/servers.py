@@ -1,13 +1,7 @@
 """ITDM: the state of every server in every step, the most flops within the power envelope.
 
-Numbers of servers by kind are planned first (`server_search`), then handed to single servers
-(`assignment`).
-
-How the servers stand when a window begins.
-
-What a server plan must keep to beside the envelope, and how good it must be.
-
-From platform, envelope and start to the planner's question in counts.
+Numbers of servers by kind are planned first (`server_search.search`), then handed to single servers
+(`server_search.states_by_rank`).
 """
 
 from __future__ import annotations
@@ -18,10 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
-from beasy_sched.energy.server_energy import server_plan_energy_j, server_plan_flops, sleep_pstates
+from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.plan import SolverOutcome, SolverStatus
 from beasy_sched.plan.server_problem import (
     KindCounts,
     KindTable,
@@ -30,13 +23,19 @@ from beasy_sched.plan.server_problem import (
     minimum_on_steps,
 )
 from beasy_sched.plan.server_search import Found, KindStart, ranked_hosts, search, states_by_rank
-from beasy_sched.plan.solver import Ending, SolverLimits
+from beasy_sched.plan.solver import SearchEnd, SolverLimits, SolverOutcome, SolverStatus
 from beasy_sched.units import SECONDS_PER_HOUR
+
+_NODES = 2000
+"""Branch-and-bound nodes of a small model: some seconds."""
+_SAME_ENVELOPE = 1e-6
+"""An envelope short by at most this share of the least draw counts as sufficient (solver rounding)."""
+_DROPPED = "least on-times carried over from the window before do not fit the envelope and were dropped"
 
 
 @dataclass(frozen=True)
 class ServerStart:
-    """States in the step before the first, and least on-times that still run."""
+    """States in the step before the first, and the rest of least on-times that have not ended."""
 
     states: StateArray
     """[N] P-state numbers; the sleep state's number when asleep."""
@@ -46,18 +45,17 @@ class ServerStart:
     @classmethod
     def all_on(cls, platform: Platform) -> ServerStart:
         """All servers on at their fastest P-state, free to sleep at once: how the first window starts."""
-        fastest = np.array([kind.fastest for kind in platform.kinds], dtype=np.int8)
-        return cls(fastest[platform.kind_of], np.zeros(platform.size))
+        return cls(platform.fastest_of_kind[platform.kind_of], np.zeros(platform.size))
 
     @classmethod
     def after(
         cls, platform: Platform, states: StateArray, step_s: float, on_s: float, start: ServerStart
     ) -> ServerStart:
-        """How the servers stand after the states [T, N] from ``start``, with a least on-time of ``on_s``."""
-        asleep = states == sleep_pstates(platform)
+        """The servers after the states [T, N] from ``start``, with a least on-time of ``on_s``."""
+        asleep = states == platform.sleep_pstate
         steps = len(states)
         since_woken = np.where(asleep.any(axis=0), np.argmax(asleep[::-1], axis=0), steps)
-        woken = (since_woken < steps) | (start.states == sleep_pstates(platform))
+        woken = (since_woken < steps) | (start.states == platform.sleep_pstate)
         obliged_s = np.where(woken, on_s, start.obliged_s) - np.where(woken, since_woken, steps) * step_s
         return cls(states[-1].copy(), np.where(asleep[-1], 0.0, np.maximum(0.0, obliged_s)))
 
@@ -68,34 +66,33 @@ class ServerStart:
                 f"start of the server plan: {len(self.states)} states for {platform.size} servers"
             )
         for k, kind in enumerate(platform.kinds):
-            legal = [*kind.computing, *([kind.sleep.pstate] if kind.sleep else [])]
-            wrong = np.flatnonzero((platform.kind_of == k) & ~np.isin(self.states, legal))
+            wrong = np.flatnonzero((platform.kind_of == k) & ~np.isin(self.states, kind.plannable))
             if wrong.size:
                 host = int(wrong[0])
                 raise ConfigError(
                     f"start of the server plan: {platform.names[host]} is in P-state {self.states[host]}, "
-                    f"expected one of {legal} (computing or asleep)"
+                    f"expected one of {list(kind.plannable)} (computing or asleep)"
                 )
 
 
 @dataclass(frozen=True)
 class ServerRules:
-    """What keeps a plan from following every spike of the envelope, and when the search may stop."""
+    """Rules that keep a plan from following every spike of the envelope, and limits of the search."""
 
     minimum_on_s: float = 3600.0
-    """A server that wakes stays on at least so long, its waking included."""
+    """A server that wakes stays on for at least this long, including the time to wake."""
     switch_cost_s: float = 300.0
-    """A wake-up must bring as many flops as this time at the kind's highest speed, beside what it costs."""
+    """A wake-up must gain, beyond its cost, as many flops as this time at the kind's highest speed."""
     gap: float = 0.005
     """Proven relative distance to the best plan at which the search may stop."""
     time_s: float = math.inf
-    """Last resort: time for each optimization, s. A plan that it ended says so."""
+    """Last resort: time limit of each optimization, s. The outcome says when it ended a search."""
 
     def __post_init__(self) -> None:
         for name in ("minimum_on_s", "switch_cost_s", "gap"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
-                raise ConfigError(f"{name}: {value!r} must be a number of 0 or more")
+                raise ConfigError(f"{name}: found {value!r}, expected a number >= 0")
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ class ServerSetup:
 
     def problem(self, budget_j: FloatArray, switch_cost_s: float = 0.0) -> ServerProblem:
         """Ask for the most flops within the energy of each step, J: [T]."""
-        # More than the servers can draw is as good as that.
+        # A budget beyond what the servers can draw makes no difference.
         most_j = sum(
             t.servers * max(float(t.on_j[-1]), float(t.waking_j[-1]), t.falling_j, t.asleep_j)
             for t in self.tables
@@ -149,7 +146,7 @@ class ServerSetup:
 
     def states(self, counts: tuple[KindCounts, ...]) -> StateArray:
         """Hand the counts to the servers: P-state numbers, [T, N]."""
-        asleep = sleep_pstates(self.platform)
+        asleep = self.platform.sleep_pstate
         states = np.empty((len(counts[0].falling), self.platform.size), dtype=np.int8)
         for table, ids, start, mine in zip(self.tables, self.hosts, self.starts, counts, strict=True):
             if ids.size:
@@ -162,23 +159,21 @@ def least_power_w(
 ) -> FloatArray:
     """The sleep floor: mean power of each step if all servers fall asleep in the first one, W: [T].
 
-    No plan fits an envelope below it. ``start``: how they stand before the first step (default: all on).
-    Raises ConfigError for figures that cannot be planned with.
+    No plan fits an envelope below it. ``start``: the servers before the first step (default: all on).
+    Raises ConfigError for input that cannot be planned with.
     """
     setup = ServerSetup.of(platform, start or ServerStart.all_on(platform), ServerRules(), step_s, 0)
     return setup.free().problem(np.zeros(steps)).least_j / step_s
 
 
 def envelope_j(envelope_w: FloatArray, step_s: float) -> FloatArray:
-    """The energy of each step of an envelope. Raises ConfigError where a power is no power."""
+    """The energy of each step of an envelope. Raises ConfigError for negative powers or NaN."""
     envelope = np.asarray(envelope_w, dtype=np.float64)
     if envelope.ndim != 1 or not envelope.size:
-        raise ConfigError("the power envelope must have one value a step, and at least one step")
+        raise ConfigError("the power envelope needs one value per step and at least one step")
     wrong = np.flatnonzero(~(envelope >= 0.0))
     if wrong.size:
-        raise ConfigError(
-            f"power envelope, step {wrong[0]}: {envelope[wrong[0]]:g} W, expected a power of 0 W or more"
-        )
+        raise ConfigError(f"power envelope, step {wrong[0]}: {envelope[wrong[0]]:g} W, expected 0 W or more")
     return envelope * step_s
 
 
@@ -187,18 +182,9 @@ def _kind_start(
 ) -> KindStart:
     """The start of the servers of one kind, by rank."""
     states = start.states[hosts]
-    on = states != sleep_pstates(platform)[hosts]
+    on = states != platform.sleep_pstate[hosts]
     steps = np.ceil(start.obliged_s[hosts] / table.step_s - 1e-9).clip(0, least_steps - 1)
     return KindStart(states, on, np.where(on & table.can_sleep, steps, 0).astype(np.int64))
-
-
-__all__ = ["ServerPlan", "ServerRules", "ServerStart", "least_power_w", "plan_servers"]
-
-_NODES = 2000
-"""Branch-and-bound nodes of a small model: some seconds."""
-_SAME_ENVELOPE = 1e-6
-"""An envelope that lacks no more than this share of the least draw is taken as enough (solver rounding)."""
-_DROPPED = "least on-times carried over from the window before do not fit the envelope and were dropped"
 
 
 @dataclass(frozen=True)
@@ -220,7 +206,7 @@ class ServerPlan:
     """Its objective is in flops, less the cost of wake-ups. Where it is infeasible, the states are those
     of a plan within the envelope raised by ``shortfall_w``."""
     end: ServerStart
-    """How the servers stand after the last step: the start of the next window."""
+    """The servers after the last step: the start of the next window."""
 
 
 def plan_servers(
@@ -234,9 +220,9 @@ def plan_servers(
 ) -> ServerPlan:
     """Plan the servers within ``envelope_w`` ([T] W, constant inside a step of ``step_s`` seconds).
 
-    ``start`` is how they stand before the first step (default: all on); ``window`` numbers the window,
-    and turns round which servers stay on longest. Always returns a plan; see its outcome. Raises
-    ConfigError for figures that cannot be planned with, such as a transition longer than a step.
+    ``start`` describes them before the first step (default: all on); ``window`` is the number of the
+    window, which rotates the servers that stay on longest. Always returns a plan; see its outcome. Raises
+    ConfigError for input that cannot be planned with, such as a transition longer than a step.
     """
     rules = rules or ServerRules()
     start = start or ServerStart.all_on(platform)
@@ -250,11 +236,12 @@ def plan_servers(
     raised = replace(problem, budget_j=problem.budget_j + shortfall_j)
     found = search(raised, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
     states = setup.states(found.counts)
+    steps = ServerSteps(platform, step_s)
     missing_w = np.where(shortfall_j > _SAME_ENVELOPE * problem.least_j, shortfall_j / step_s, 0.0)
     return ServerPlan(
         states=states,
-        energy_j=server_plan_energy_j(platform, states, step_s, start.states),
-        flops=server_plan_flops(platform, states, step_s, start.states),
+        energy_j=steps.plan_energy_j(states, start.states),
+        flops=steps.plan_flops(states, start.states),
         wakeups=sum(int(counts.waking.sum()) for counts in found.counts),
         shortfall_w=missing_w,
         outcome=_outcome(found, rules.gap, missing_w, problem.least_j / step_s, step_s, note),
@@ -274,7 +261,7 @@ def _outcome(
         return SolverOutcome(SolverStatus.INFEASIBLE, _shortfall_text(missing_w, least_w, step_s))
     parts = [note] if note else []
     status = SolverStatus.OPTIMAL if found.gap <= gap else SolverStatus.FEASIBLE
-    harmless = (Ending.DONE, Ending.NODES) if status is SolverStatus.OPTIMAL else (Ending.DONE,)
+    harmless = (SearchEnd.DONE, SearchEnd.NODES) if status is SolverStatus.OPTIMAL else (SearchEnd.DONE,)
     if found.ending not in harmless:
         parts.append(f"the search was cut short by {found.ending.value}")
     if status is SolverStatus.FEASIBLE:
@@ -290,13 +277,13 @@ def _shortfall_text(missing_w: FloatArray, least_w: FloatArray, step_s: float) -
     def told(step: int) -> str:
         return (
             f"step {step} (hour {step * step_s / SECONDS_PER_HOUR:.2f}): the servers draw "
-            f"{least_w[step]:.1f} W at least, {missing_w[step]:.1f} W more than the envelope"
+            f"at least {least_w[step]:.1f} W, {missing_w[step]:.1f} W more than the envelope"
         )
 
     steps = "1 step" if len(short) == 1 else f"{len(short)} steps; first"
     text = f"the power envelope is below what sleeping servers draw in {steps}: {told(first)}"
     if worst != first:
-        text += f"; most in {told(worst)}"
+        text += f"; the worst is {told(worst)}"
     if first == 0:
-        text += "; in step 0 the energy of switching servers off counts too"
+        text += "; in step 0, this includes the energy of switching servers off"
     return text

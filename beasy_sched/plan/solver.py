@@ -1,6 +1,6 @@
 """HiGHS behind a small interface: one thread, seeded, ended by gap or nodes rather than by time.
 
-A mixed-integer linear model, put together block by block, as arrays that a solver takes.
+A mixed-integer linear model is put together block by block, and minimized for one objective after the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.errors import ConfigError
 
 Term = tuple[IndexArray, float | FloatArray]
-"""Columns and their coefficients, one a row (a single column or coefficient stands for all rows)."""
+"""Columns and their coefficients, one per row (a single column or coefficient stands for all rows)."""
 
 
 class LinearModel:
@@ -101,7 +101,7 @@ class SolverLimits:
     """Seconds for all optimizations of one model together."""
 
 
-class Ending(str, Enum):
+class SearchEnd(str, Enum):
     """How one optimization ended."""
 
     DONE = "done"
@@ -115,7 +115,7 @@ class Ending(str, Enum):
 class Solution:
     """The best point of one optimization, if there is one."""
 
-    ending: Ending
+    ending: SearchEnd
     values: FloatArray | None = None
     objective: float = math.nan
     bound: float = -math.inf
@@ -128,6 +128,47 @@ class Solution:
             return math.inf
         size = abs(self.objective)
         return max(0.0, self.objective - self.bound) / (size if size > 1e-6 else 1.0)
+
+
+class SolverStatus(str, Enum):
+    """How an optimization ended."""
+
+    OPTIMAL = "optimal"
+    """A point within the gap that was asked for."""
+    FEASIBLE = "feasible"
+    """A point that a node or time limit ended before the gap was closed; the message says which."""
+    NO_POINT = "no point"
+    """A limit was hit before any point was found: nothing is known about the problem."""
+    INFEASIBLE = "infeasible"
+    """No point exists; the message names what cannot be met."""
+
+
+@dataclass(frozen=True)
+class SolverOutcome:
+    """The result of an optimization, without its point. Raises ValueError where the parts disagree.
+
+    Everything here is the same on every machine, unless a time limit ended the solver; the message then
+    says so.
+    """
+
+    status: SolverStatus
+    message: str = ""
+    """For the user; empty only if the status is `OPTIMAL`."""
+    objective: float = math.nan
+    """Value of the point found; NaN without one."""
+    gap: float = math.inf
+    """Proven relative distance to the best possible objective; infinite without a point."""
+
+    def __post_init__(self) -> None:
+        if self.has_point != (math.isfinite(self.objective) and self.gap >= 0.0):
+            raise ValueError(f"{self.status.value}: objective {self.objective}, gap {self.gap}")
+        if self.status is not SolverStatus.OPTIMAL and not self.message:
+            raise ValueError(f"{self.status.value}: needs a message")
+
+    @property
+    def has_point(self) -> bool:
+        """Whether there is a point that can be used."""
+        return self.status in (SolverStatus.OPTIMAL, SolverStatus.FEASIBLE)
 
 
 class Solver:
@@ -168,7 +209,7 @@ class Solver:
         if math.isfinite(self._deadline_s):
             left_s = self._deadline_s - time.monotonic()
             if left_s <= 0.0:
-                return Solution(Ending.TIME)
+                return Solution(SearchEnd.TIME)
             # HiGHS counts the time of all runs of one instance.
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left_s)
         self._highs.run()
@@ -205,17 +246,17 @@ class Solver:
         status, states = self._highs.getModelStatus(), self._highspy.HighsModelStatus
         info = self._highs.getInfo()
         ending = {
-            states.kOptimal: Ending.DONE,
-            states.kInfeasible: Ending.INFEASIBLE,
-            states.kUnboundedOrInfeasible: Ending.INFEASIBLE,
-            states.kSolutionLimit: Ending.NODES,
-            states.kTimeLimit: Ending.TIME,
-        }.get(status, Ending.FAILED)
+            states.kOptimal: SearchEnd.DONE,
+            states.kInfeasible: SearchEnd.INFEASIBLE,
+            states.kUnboundedOrInfeasible: SearchEnd.INFEASIBLE,
+            states.kSolutionLimit: SearchEnd.NODES,
+            states.kTimeLimit: SearchEnd.TIME,
+        }.get(status, SearchEnd.FAILED)
         feasible = info.primal_solution_status == self._highspy.SolutionStatus.kSolutionStatusFeasible
-        if ending in (Ending.INFEASIBLE, Ending.FAILED) or not feasible:
-            return Solution(Ending.FAILED if ending is Ending.DONE else ending)
+        if ending in (SearchEnd.INFEASIBLE, SearchEnd.FAILED) or not feasible:
+            return Solution(SearchEnd.FAILED if ending is SearchEnd.DONE else ending)
         objective = float(info.objective_function_value)
-        bound = objective if ending is Ending.DONE else -math.inf
+        bound = objective if ending is SearchEnd.DONE else -math.inf
         if self._is_mip:
             bound = float(info.mip_dual_bound)
         return Solution(ending, np.array(self._highs.getSolution().col_value), objective, bound)

@@ -1,4 +1,4 @@
-"""The plans of consecutive windows as one: what is planned for a moment, and do they fit together."""
+"""The plans of consecutive windows as one: checks that they fit together, and finds the step at a time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import StorageState
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.plan import Plan
@@ -23,12 +24,12 @@ class Place(NamedTuple):
 
 
 class PlanStore:
-    """Plans by window, each checked, each starting when and at the levels where the one before ends."""
+    """Plans by window, each checked; each starts at the time and levels at which the previous one ends."""
 
     def __init__(self, plans: Sequence[Plan]) -> None:
-        """Raises ConfigError for no plan, a broken one, or windows that do not follow each other."""
+        """Raises ConfigError for no plan, an invalid plan, or windows that do not follow each other."""
         if not plans:
-            raise ConfigError("there is no window in the plan")
+            raise ConfigError("the plan has no windows")
         self._plans: list[Plan] = []
         for plan in plans:
             self.add(plan)
@@ -64,7 +65,7 @@ class PlanStore:
         self._plans.append(plan)
 
     def place(self, time_s: float) -> Place | None:
-        """The window and step that a moment lies in; None outside all windows."""
+        """The window and step at a time; None outside all windows."""
         window = bisect_right([plan.start_s - TIME_TOLERANCE_S for plan in self._plans], time_s) - 1
         if window < 0:
             return None
@@ -73,7 +74,7 @@ class PlanStore:
         return Place(window, step) if step < plan.steps else None
 
     def check_fits(self, platform: Platform, site: Site) -> None:
-        """Raise ConfigError, naming the first difference, where the plans are not for these.
+        """Raise ConfigError, naming the first difference, if the plans are for another platform or site.
 
         The first window must also start at the site's levels.
         """
@@ -83,21 +84,11 @@ class PlanStore:
                 plan.check_site(site)
             except ConfigError as error:
                 raise ConfigError(f"window {window}: {error}") from None
-        planned, real, battery = self._plans[0].level_at(0), site.storage.start(), site.storage.battery
-        if abs(planned.battery_j - real.battery_j) > 1e-6 * battery.capacity_j:
-            raise ConfigError(
-                f"the plan starts with the battery at {battery.soc_pct(planned.battery_j):.4g} %, "
-                f"the site at {battery.soc_pct(real.battery_j):.4g} %"
-            )
-        if abs(planned.hydrogen_kg - real.hydrogen_kg) > 1e-6 * max(1.0, real.hydrogen_kg):
-            raise ConfigError(
-                f"the plan starts with {planned.hydrogen_kg:.4g} kg of hydrogen, "
-                f"the site with {real.hydrogen_kg:.4g} kg"
-            )
+        _check_levels(self._plans[0], site.storage.start(), "the plan starts", "the site")
 
 
 def _check_follows(before: Plan, after: Plan) -> None:
-    """Whether ``after`` takes over where ``before`` ends."""
+    """Raise ConfigError unless ``after`` starts where ``before`` ends."""
     gap_s = after.start_s - before.end_s
     if abs(gap_s) > TIME_TOLERANCE_S:
         kind = "a gap" if gap_s > 0 else "an overlap"
@@ -109,20 +100,23 @@ def _check_follows(before: Plan, after: Plan) -> None:
         raise ConfigError(f"has steps of {after.step_s:g} s, the window before of {before.step_s:g} s")
     after.check_site(Site(before.storage, before.step_s))
     if (before.servers is None) != (after.servers is None):
-        raise ConfigError("only one of it and the window before plans servers")
+        raise ConfigError("either both this window and the one before it must plan servers, or neither")
     if before.servers is not None and after.servers is not None:
         same = np.array_equal(before.servers.kind_of, after.servers.kind_of)
         if before.servers.kinds != after.servers.kinds or not same:
-            raise ConfigError("its servers are not those of the window before")
-    battery = before.storage.battery
-    ended, starts = before.level_at(-1), after.level_at(0)
-    if abs(ended.battery_j - starts.battery_j) > 1e-6 * battery.capacity_j:
+            raise ConfigError("has other servers than the window before")
+    _check_levels(after, before.level_at(-1), "starts", "the window before ends")
+
+
+def _check_levels(plan: Plan, wanted: StorageState, starts: str, other: str) -> None:
+    """Raise ConfigError unless ``plan`` starts at the ``wanted`` levels, which ``other`` names."""
+    level, battery = plan.level_at(0), plan.storage.battery
+    if abs(level.battery_j - wanted.battery_j) > 1e-6 * battery.capacity_j:
         raise ConfigError(
-            f"starts with the battery at {battery.soc_pct(starts.battery_j):.6g} %, "
-            f"the window before ends at {battery.soc_pct(ended.battery_j):.6g} %"
+            f"{starts} with the battery at {battery.soc_pct(level.battery_j):.6g} %, "
+            f"{other} at {battery.soc_pct(wanted.battery_j):.6g} %"
         )
-    if abs(ended.hydrogen_kg - starts.hydrogen_kg) > 1e-6 * max(1.0, ended.hydrogen_kg):
+    if abs(level.hydrogen_kg - wanted.hydrogen_kg) > 1e-6 * max(1.0, wanted.hydrogen_kg):
         raise ConfigError(
-            f"starts with {starts.hydrogen_kg:.6g} kg of hydrogen, "
-            f"the window before ends with {ended.hydrogen_kg:.6g} kg"
+            f"{starts} with {level.hydrogen_kg:.6g} kg of hydrogen, {other} with {wanted.hydrogen_kg:.6g} kg"
         )

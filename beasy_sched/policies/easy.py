@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
+from beasy_sched.arrays import BoolArray, FloatArray, StateArray
 from beasy_sched.engine.actions import NO_FACTS, Action, Facts, Postpone, SetPState, Start
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import ASLEEP
@@ -197,7 +197,7 @@ def wake(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list
     """Wake ``hosts`` at their full speed, as many as the step's energy allows."""
     actions: list[Action] = []
     budget = view.budget
-    for group, pstate in by_target(view, hosts, [kind.fastest for kind in view.platform.kinds]):
+    for group, pstate in by_target(view, hosts, view.platform.fastest_of_kind):
         headroom_j = 0.0 if budget is None else budget.headroom_j
         granted = len(group) if budget is None else budget.grant_wakes(group, pstate)
         if granted:
@@ -212,14 +212,13 @@ def wake(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list
 
 def sleep(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
     """Put idle ``hosts`` to sleep; those that cannot sleep stay on."""
-    targets = [kind.sleep.pstate if kind.sleep else -1 for kind in view.platform.kinds]
-    groups = by_target(view, hosts, targets)
+    groups = by_target(view, hosts, view.platform.sleep_of_kind)
     return [SetPState(HostSet(group), pstate, rule, facts) for group, pstate in groups if pstate >= 0]
 
 
-def by_target(view: View, hosts: HostIds, targets: list[int]) -> list[tuple[HostIds, int]]:
+def by_target(view: View, hosts: HostIds, targets: StateArray) -> list[tuple[HostIds, int]]:
     """Group ``hosts`` by the P-state that ``targets`` gives for their kind."""
-    wanted: IndexArray = np.array(targets, dtype=np.intp)[view.platform.kind_of[hosts]]
+    wanted = targets[view.platform.kind_of[hosts]]
     return [(hosts[wanted == pstate], pstate) for pstate in np.unique(wanted).tolist()]
 
 

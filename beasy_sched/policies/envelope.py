@@ -1,13 +1,8 @@
-"""Energy put into, or taken out of, steps of the working plan: their servers are refitted to it.
+"""Peak, Next, Last and Workload: what the battery gained or lost is spent or saved in future steps.
 
-What single servers can do in a step of a plan: every move to another state, and what it brings and costs.
-
-Servers of one situation are alike: of one kind, in the same planned state in the step, on or asleep in the
-step before, and in the same state in the step after. All of them have the same moves.
-
-The best moves of a step's servers, one after the other, as far as an amount of energy goes.
-
-Peak, Next, Last and Workload: what the battery gained or lost goes into, or out of, future steps.
+The servers of these steps are refitted to the energy, one after the other, the best moves to another state
+first. Servers of one situation have the same moves: those of one kind, in the same planned state in the
+step, on or asleep in the step before, and in the same state in the step after.
 """
 
 from __future__ import annotations
@@ -21,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
-from beasy_sched.energy.server_energy import server_step_energy_j
+from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.engine.actions import Action, Compensate
 from beasy_sched.engine.policy import View
-from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.beasy.compensation import compensation_j
@@ -32,10 +26,7 @@ from beasy_sched.policies.follow_plan import FollowPlan
 from beasy_sched.policies.working_plan import WorkingPlan
 
 TOLERANCE_J = 1e-3
-"""Less than this is neither spent nor saved."""
-
-_AWAKE = -2
-"""A state in which no server sleeps."""
+"""Smaller amounts are neither spent nor saved."""
 
 Situations = npt.NDArray[np.int64]
 """Numbers of situations."""
@@ -63,19 +54,13 @@ class MoveTables:
 
     def __init__(self, platform: Platform, step_s: float) -> None:
         """Lay out energy and flops by situation."""
-        self._power = PowerModel(platform)
+        steps = ServerSteps(platform, step_s)
         self._kind_of = platform.kind_of
-        self._choices = [
-            [*kind.computing, *([kind.sleep.pstate] if kind.sleep else [])] for kind in platform.kinds
-        ]
-        self.no_state = self._power.full_w.shape[1]
+        self._sleep_of = platform.sleep_of_kind.tolist()
+        self._choices = [kind.plannable for kind in platform.kinds]
+        self.no_state = steps.energy_j.shape[2]
         """Stands for a state where there is none."""
-        self._sleep_of = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
-        self._rates = np.zeros_like(self._power.full_w)
-        for row, kind in enumerate(platform.kinds):
-            computing = list(kind.computing)
-            self._rates[row, computing] = np.array(kind.speeds_flops)[computing] * kind.cores
-        self._energy_j, self._flops = self._outcomes(step_s)
+        self._energy_j, self._flops = _outcomes(steps)
         self._costs_j, self._saves_j = self._least_j(up=True), self._least_j(up=False)
         self._moves: dict[tuple[int, bool], list[Move]] = {}
 
@@ -98,7 +83,8 @@ class MoveTables:
         """The moves up (or down) of a server in this situation, those of most worth first."""
         known = self._moves.get((situation, up))
         if known is None:
-            known = self._moves[situation, up] = sorted(self._moves_of(situation, up), key=_by_worth)
+            found = self._moves_of(situation, up)
+            known = self._moves[situation, up] = sorted(found, key=lambda move: (-move.worth, move.row))
         return known
 
     def _moves_of(self, situation: int, up: bool) -> list[Move]:
@@ -119,25 +105,6 @@ class MoveTables:
                 found.append(Move(gained / spent_j, spent_j, switches, row, there, moved))
         return found
 
-    def _outcomes(self, step_s: float) -> tuple[FloatArray, FloatArray]:
-        """Energy (J) and flops of a step and the one after it: [kind, asleep before, state after, state]."""
-        power, count = self._power, self.no_state
-        kind = np.arange(len(power.full_w))[:, None]
-        states = np.arange(count, dtype=np.int8)
-        sleep = np.array(self._sleep_of, dtype=np.int8)[:, None]
-        asleep, on_s = states == sleep, power.on_s[:, None]
-        step_j = np.empty((len(kind), 2, count))
-        for slept, before in enumerate((np.full_like(sleep, _AWAKE), sleep)):
-            step_j[:, slept] = server_step_energy_j(power, kind, states, before, sleep, step_s)
-        flops = self._rates * np.stack([np.full(asleep.shape, step_s), step_s - np.where(asleep, 0.0, on_s)])
-        later = (slice(None), slice(None), slice(count))
-        energy_j = np.repeat(step_j[:, :, None], count + 1, axis=2)
-        energy_j[later] += step_j[kind[..., None], asleep[:, None].astype(np.intp), states[:, None]][:, None]
-        flops = np.repeat(flops.swapaxes(0, 1)[:, :, None], count + 1, axis=2)
-        woken = asleep[:, None, :] & ~asleep[:, :, None]
-        flops[later] -= np.where(woken, (self._rates * on_s)[:, :, None], 0.0)[:, None]
-        return energy_j, flops
-
     def _least_j(self, *, up: bool) -> FloatArray:
         """Least energy of a move by situation."""
         table = np.full((len(self._choices), 2, self.no_state, self.no_state + 1), np.inf)
@@ -152,15 +119,26 @@ class MoveTables:
         return table.ravel()
 
 
-def _by_worth(move: Move) -> tuple[float, int]:
-    return -move.worth, move.row
+def _outcomes(steps: ServerSteps) -> tuple[FloatArray, FloatArray]:
+    """Energy (J) and flops of a step and the one after it: [kind, asleep before, state after, state]."""
+    kinds, _, count = steps.energy_j.shape
+    kind, states = np.arange(kinds)[:, None, None], np.arange(count)
+    asleep = states == steps.platform.sleep_of_kind[:, None]
+    later = (slice(None), slice(None), slice(count))
+    energy_j = np.repeat(steps.energy_j[:, :, None], count + 1, axis=2)
+    energy_j[later] += steps.energy_j[kind, asleep[:, None].astype(np.intp), states[:, None]][:, None]
+    flops = np.repeat(steps.flops[:, :, None], count + 1, axis=2)
+    woken = asleep[:, None, :] & ~asleep[:, :, None]
+    lost_flops = steps.speed_flops * steps.power.on_s[:, None]
+    flops[later] -= np.where(woken, lost_flops[:, :, None], 0.0)[:, None]
+    return energy_j, flops
 
 
 WORTH_TOLERANCE = 1e-9
 """Moves whose worth differs by this share are equals."""
 
 
-class Choice(NamedTuple):
+class NextMove(NamedTuple):
     """The next move, and how long it stays the next one."""
 
     situation: int
@@ -195,8 +173,8 @@ class GreedyMoves:
             energy_j = self._make(choice, energy_j)
         return energy_j
 
-    def _make(self, choice: Choice, energy_j: float) -> float:
-        """Make the chosen move with one server, or with one after the other while nothing comes first."""
+    def _make(self, choice: NextMove, energy_j: float) -> float:
+        """Make the chosen move with one server, or with more of them while it stays the best."""
         move, group, goal = choice.move, self._groups[choice.situation], self._groups[choice.move.situation]
         moved: list[int] = []
         while group and choice.while_j <= energy_j and not (moved and choice.once):
@@ -209,10 +187,12 @@ class GreedyMoves:
             del self._groups[choice.situation]
         return energy_j
 
-    def _choose(self, energy_j: float) -> Choice | None:
-        """Find the best move that is not beyond ``energy_j``."""
+    def _choose(self, energy_j: float) -> NextMove | None:
+        """Find the best move that costs or saves at most ``energy_j``."""
         tops = {situation: self._top(situation, energy_j) for situation in self._groups}
-        best = max((top for top in tops.values() if top is not None), key=_worth, default=None)
+        best = max(
+            (top for top in tops.values() if top is not None), key=lambda move: move.worth, default=None
+        )
         if best is None:
             return None
         least = best.worth - WORTH_TOLERANCE * abs(best.worth)
@@ -228,18 +208,14 @@ class GreedyMoves:
         move = first[-1]
         ahead = self._top(move.situation, energy_j)
         overtakes = ahead is not None and ahead.worth >= least
-        return Choice(first[3], move, max(move.energy_j, best.energy_j), rivals or overtakes)
+        return NextMove(first[3], move, max(move.energy_j, best.energy_j), rivals or overtakes)
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
-        """The move of most worth in a situation that is not beyond ``energy_j``."""
+        """The best move in a situation that costs or saves at most ``energy_j``."""
         for move in self._tables.moves(situation, self._up):
             if move.energy_j <= energy_j:
                 return move
         return None
-
-
-def _worth(move: Move) -> float:
-    return move.worth
 
 
 class EnvelopeRefit:
@@ -249,7 +225,7 @@ class EnvelopeRefit:
     """
 
     def __init__(self, plan: WorkingPlan, platform: Platform) -> None:
-        """Lay out what every server can do in every step."""
+        """Find what every server can do in every step."""
         self.plan = plan
         self._tables = MoveTables(platform, plan.step_s)
         self._situations = np.zeros(plan.states.shape, dtype=np.int64)
@@ -258,7 +234,7 @@ class EnvelopeRefit:
         self._look_at(0, plan.steps)
 
     def can_change(self, steps: IntArray, energy_j: float) -> BoolArray:
-        """Tell for each of ``steps`` whether some server has a move in it that is not beyond ``energy_j``."""
+        """For each of ``steps``: whether some server has a move in it that takes at most ``energy_j``."""
         return np.asarray(self._least_j[energy_j > 0][steps] <= abs(energy_j))
 
     def spread(self, steps: IntArray, energy_j: float, busy_until_s: FloatArray) -> tuple[float, int]:
@@ -298,7 +274,7 @@ class EnvelopeRefit:
         return energy_j - left_j if up else energy_j + left_j
 
     def _look_at(self, first_step: int, end_step: int) -> None:
-        """Learn what servers can do in these steps, as they are planned now."""
+        """Find what servers can do in these steps, as they are planned now."""
         plan, rows = self.plan, slice(first_step, end_step)
         last = end_step == plan.steps
         slept = np.logical_not([plan.on_before(first_step), *plan.on[first_step : end_step - 1]])
@@ -334,17 +310,14 @@ class EnvelopePolicy(FollowPlan):
         return [self.compensate(view, step), *self.follow(view, step)]
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """Put the steps (given from first to last) in the order in which they are changed."""
+        """Sort the steps (given from first to last) into the order in which they are changed."""
         raise NotImplementedError
 
     def compensate(self, view: View, step: int) -> Compensate:
         """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and say so."""
-        assert view.plans is not None
         assert view.storage_state is not None
         plan = self.plan
-        place = view.plans.place(plan.start_of(step))
-        assert place is not None
-        end_step = step + view.plans[place.window].steps - place.step
+        end_step = plan.window_end(step)
         levels_j = plan.project_soc(step, view.storage_state.battery_j)
         diff_j = float(levels_j[end_step - step]) - plan.battery.target_j
         comp_j = compensation_j(plan.battery, diff_j)
@@ -367,10 +340,10 @@ class Peak(EnvelopePolicy):
     """The steps of the largest envelope first."""
 
     name = "peak"
-    summary = "follows the plan; what the battery gained or lost goes to the steps of most power"
+    summary = "follows the plan; balances the battery in the steps of highest power"
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """By envelope, the largest first; of equals the earlier."""
+        """By envelope, the largest first; the earlier of equals."""
         return steps[np.argsort(-self.plan.energy_j[steps], kind="stable")]
 
 
@@ -378,10 +351,10 @@ class Next(EnvelopePolicy):
     """The next step onward."""
 
     name = "next"
-    summary = "follows the plan; what the battery gained or lost goes to the next steps"
+    summary = "follows the plan; balances the battery in the next steps"
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """As time goes by."""
+        """In order of time."""
         return steps
 
 
@@ -389,20 +362,20 @@ class Last(EnvelopePolicy):
     """The last step backward."""
 
     name = "last"
-    summary = "follows the plan; what the battery gained or lost goes to the window's last steps"
+    summary = "follows the plan; balances the battery in the window's last steps"
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
         """From the last to the first."""
         return steps[::-1]
 
 
-class Workload(EnvelopePolicy):
-    """The steps first where demand exceeds the envelope most, or the envelope demand for a lack of energy."""
+class WorkloadEnvelope(EnvelopePolicy):
+    """The steps where demand exceeds the envelope most; in a shortage, those where it exceeds it least."""
 
     name = "workload"
-    summary = "follows the plan; what the battery gained or lost goes where demand and plan differ most"
+    summary = "follows the plan; balances the battery where demand and plan differ most"
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """By predicted demand less envelope: the largest first for a surplus, the smallest for a lack."""
+        """By predicted demand minus envelope: the largest first for a surplus, else the smallest."""
         unmet_w = self.plan.load_w[steps] - self.plan.energy_j[steps] / self.plan.step_s
         return steps[np.argsort(-unmet_w if surplus else unmet_w, kind="stable")]

@@ -98,7 +98,7 @@ class PowerReactive(Policy):
         ready = ((state == IDLE) | (state == SWITCHING_ON)) & view.available
         asleep = state == ASLEEP
         candidates = np.concatenate([hosts[ready], hosts[asleep & view.available]])
-        pstates = np.where(asleep, np.array([k.fastest for k in view.platform.kinds])[kinds], view.pstate)
+        pstates = np.where(asleep, view.platform.fastest_of_kind[kinds], view.pstate)
         each_w = power.full_w[kinds, pstates][candidates] - power.sleep_w[kinds][candidates]
         fed = int(np.searchsorted(np.cumsum(each_w), view.budget.renew_w - fixed_w, side="right"))
         chosen, others = candidates[:fed], candidates[fed:]

@@ -25,7 +25,7 @@ OURS: dict[str, str] = {
     "peak": "beasy_sched.policies.envelope:Peak",
     "next": "beasy_sched.policies.envelope:Next",
     "last": "beasy_sched.policies.envelope:Last",
-    "workload": "beasy_sched.policies.envelope:Workload",
+    "workload": "beasy_sched.policies.envelope:WorkloadEnvelope",
     "beasy": "beasy_sched.policies.beasy.policy:Beasy",
     "energybud": "beasy_sched.policies.energy_budget.policy:EnergyBud",
     "reducepc": "beasy_sched.policies.energy_budget.policy:ReducePC",

@@ -1,39 +1,24 @@
-"""The online side's own copy of the offline plan, which its decisions change."""
+"""The policies' own copy of the offline plan, which their decisions change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
-from beasy_sched.energy.server_energy import server_plan_energy_j, server_step_energy_j, sleep_pstates
-from beasy_sched.energy.storage import BatterySpec
+from beasy_sched.energy.server_energy import ServerSteps
+from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
-class Change(NamedTuple):
-    """What `WorkingPlan.set_states` replaced; `WorkingPlan.undo` takes it back."""
-
-    number: int
-    """Which change of the plan it was."""
-    hosts: HostIds
-    first_step: int
-    states: StateArray
-    """States before the change, of shape (changed steps, hosts)."""
-    energy_j: FloatArray
-    """Planned energy before the change, of the changed steps and the one after them."""
-
-
 class Runs(NamedTuple):
-    """Runs of steps in which servers are planned on without a break: one entry a run."""
+    """Runs of marked steps without a break (planned on, say): one entry per run, by server and step."""
 
     host: HostIds
     begin: IntArray
@@ -41,12 +26,12 @@ class Runs(NamedTuple):
     """The step after the last one of the run."""
 
     @classmethod
-    def of(cls, on: BoolArray, hosts: HostIds) -> Runs:
-        """The runs of some servers of a plan, (T, N)."""
-        edges = np.zeros((len(hosts), len(on) + 2), dtype=np.bool_)
-        edges[:, 1:-1] = on[:, hosts].T
-        host, place = np.nonzero(edges[:, 1:] != edges[:, :-1])  # begins and ends by turns
-        return cls(hosts[host[::2]], place[::2], place[1::2])
+    def of(cls, marked: BoolArray) -> Runs:
+        """The runs of the servers of a plan, (T, N)."""
+        edges = np.zeros((marked.shape[1], len(marked) + 2), dtype=np.bool_)
+        edges[:, 1:-1] = marked.T
+        host, place = np.nonzero(edges[:, 1:] != edges[:, :-1])  # begins and ends alternate
+        return cls(host[::2], place[::2], place[1::2])
 
     def but(self, same: BoolArray, others: Runs) -> Runs:
         """These runs of the servers that are the ``same`` (N), and ``others`` for the rest."""
@@ -73,31 +58,34 @@ class WorkingPlan:
         """
         servers = [plan.servers for plan in plans if plan.servers is not None]
         if len(servers) < len(plans):
-            raise ConfigError("the plan says nothing of servers, only of power: make one for a platform")
+            raise ConfigError("the plan covers power only, not servers: make a plan with a platform")
         self.start_s = plans.start_s
         self.end_s = plans.end_s
+        self._window_ends = np.cumsum([plan.steps for plan in plans])
         self.step_s = plans[0].step_s
         self.battery: BatterySpec = plans[0].storage.battery
         self.states: StateArray = np.concatenate([one.states for one in servers])
         """Planned P-state of each server in each step, of shape (T, N). Change it by `set_states`."""
-        self.sleep = sleep_pstates(platform)
+        self.sleep = platform.sleep_pstate
         """P-state in which each server sleeps (N), -1 where it cannot."""
         self.on = self.states != self.sleep
         """Whether each server is planned on, of shape (T, N)."""
-        self.load_w, self.renew_w, self.envelope_w, self.hydrogen_w = _powers(plans)
-        self._power = PowerModel(platform)
+        powers = [plan.power for plan in plans]
+        self.load_w: FloatArray = np.concatenate([power.load_w for power in powers])
+        self.renew_w: FloatArray = np.concatenate([power.renew_w for power in powers])
+        self.envelope_w: FloatArray = np.concatenate([power.envelope_w for power in powers])
+        self.hydrogen_w = np.concatenate([power.fuel_cell_w - power.electrolyzer_w for power in powers])
+        """Net power of the hydrogen: the fuel cell's less the electrolyzer's."""
+        self._steps = ServerSteps(platform, self.step_s)
         self._before = before.astype(np.int8)
-        self.energy_j = server_plan_energy_j(platform, self.states, self.step_s, self._before)
+        self.energy_j = self._steps.plan_energy_j(self.states, self._before)
         """Planned worst-case energy of all servers in each step, J (Eq. 3.17): busy, with transitions."""
-        self._changes = 0
-        self._run_from: IntArray = np.zeros(platform.size, dtype=np.intp)
-        self._run_end: IntArray = np.zeros(platform.size, dtype=np.intp)
         self._asleep_before: npt.NDArray[np.int32] = np.zeros((platform.size, self.steps + 1), dtype=np.int32)
         self._counted = np.zeros(platform.size, dtype=np.bool_)
-        self._runs = Runs.of(self.on, np.arange(platform.size))
+        self._runs = Runs.of(self.on)
         self._run_known = np.ones(platform.size, dtype=np.bool_)
         self.version = 0
-        """Another number after every change of states or production."""
+        """Changes with every change of states or production."""
 
     @property
     def steps(self) -> int:
@@ -105,9 +93,13 @@ class WorkingPlan:
         return len(self.states)
 
     def step_at(self, time_s: float) -> int | None:
-        """The step that a moment of the run lies in; None outside the known windows."""
+        """The step at a time of the run; None outside the known windows."""
         step = int(np.floor((time_s - self.start_s + TIME_TOLERANCE_S) / self.step_s))
         return step if 0 <= step < self.steps else None
+
+    def window_end(self, step: int) -> int:
+        """The step after the last one of the window that ``step`` belongs to."""
+        return int(self._window_ends[np.searchsorted(self._window_ends, step, side="right")])
 
     def start_of(self, step: int) -> float:
         """When a step starts, on the run's clock, s."""
@@ -115,8 +107,8 @@ class WorkingPlan:
 
     # --- changes ------------------------------------------------------------------------------------
 
-    def set_states(self, hosts: HostIds, first_step: int, end_step: int, pstate: int | StateArray) -> Change:
-        """Plan ``hosts`` in ``pstate`` from ``first_step`` up to ``end_step``; return what undoes it.
+    def set_states(self, hosts: HostIds, first_step: int, end_step: int, pstate: int | StateArray) -> None:
+        """Plan ``hosts`` in ``pstate`` from ``first_step`` up to ``end_step``.
 
         ``pstate`` is one P-state or an array that fits the shape (steps, hosts). ``hosts`` are distinct.
         Raises ValueError for steps outside the plan.
@@ -124,43 +116,18 @@ class WorkingPlan:
         if not 0 <= first_step <= end_step <= self.steps:
             raise ValueError(f"steps {first_step} to {end_step} are not within the {self.steps} of the plan")
         rows = slice(first_step, min(end_step + 1, self.steps))
-        self._changes += 1
-        change = Change(
-            self._changes,
-            hosts,
-            first_step,
-            self.states[first_step:end_step, hosts].copy(),
-            self.energy_j[rows].copy(),
-        )
         old_j = self.server_energy_j(hosts, rows.start, rows.stop)
-        self._write(hosts, first_step, end_step, pstate)
-        new_j = self.server_energy_j(hosts, rows.start, rows.stop)
-        self.energy_j[rows] += (new_j - old_j).sum(axis=1)
-        return change
-
-    def undo(self, change: Change) -> None:
-        """Take back the latest change that still stands: everything is exactly as before it.
-
-        Raises ValueError for any other change.
-        """
-        if change.number != self._changes:
-            raise ValueError(f"change {change.number} is not the latest, which is {self._changes}")
-        self._changes -= 1
-        end_step = change.first_step + len(change.states)
-        self._write(change.hosts, change.first_step, end_step, change.states)
-        self.energy_j[change.first_step : change.first_step + len(change.energy_j)] = change.energy_j
-
-    def set_production(self, step: int, renew_w: float) -> None:
-        """Put a step's production (W) as it is known by now in the place of the predicted one."""
-        self.renew_w[step] = renew_w
-        self.version += 1
-
-    def _write(self, hosts: HostIds, first_step: int, end_step: int, pstate: int | StateArray) -> None:
         self.states[first_step:end_step, hosts] = pstate
         self.on[first_step:end_step, hosts] = self.states[first_step:end_step, hosts] != self.sleep[hosts]
-        self._run_end[hosts] = 0
         self._counted[hosts] = False
         self._run_known[hosts] = False
+        self.version += 1
+        new_j = self.server_energy_j(hosts, rows.start, rows.stop)
+        self.energy_j[rows] += (new_j - old_j).sum(axis=1)
+
+    def set_production(self, step: int, renew_w: float) -> None:
+        """Replace a step's predicted production (W) by the known one."""
+        self.renew_w[step] = renew_w
         self.version += 1
 
     # --- what follows from the states ------------------------------------------------------------------
@@ -172,47 +139,11 @@ class WorkingPlan:
             previous = self.states[first_step - 1 : end_step - 1, hosts]
         else:
             previous = np.concatenate([self._before[None, hosts], now])[: len(now)]
-        kinds = self._power.kind_of[hosts]
-        return server_step_energy_j(self._power, kinds, now, previous, self.sleep[hosts], self.step_s)
-
-    def choice_energy_j(self, step: int, choices: StateArray) -> FloatArray:
-        """Energy (J) of each server in ``step`` and the one after it, were it in these P-states in ``step``.
-
-        ``choices``: (choices, N). The steps before and after stay as they are planned.
-        """
-        kinds = self._power.kind_of
-        before = self.states[step - 1] if step > 0 else self._before
-        energy_j = server_step_energy_j(self._power, kinds, choices, before, self.sleep, self.step_s)
-        if step + 1 < self.steps:
-            after = self.states[step + 1]
-            energy_j += server_step_energy_j(self._power, kinds, after, choices, self.sleep, self.step_s)
-        return energy_j
+        return self._steps.server_energy_j(now, previous, hosts)
 
     def on_before(self, step: int) -> BoolArray:
         """Whether each server is planned on in the step before ``step``, or was before the first."""
         return np.asarray(self.on[step - 1] if step > 0 else self._before != self.sleep)
-
-    def on_until(self, hosts: HostIds, step: int) -> IntArray:
-        """Step up to which each of ``hosts`` is planned on without a break from ``step`` on (not included).
-
-        ``step`` itself for those planned asleep in it.
-        """
-        return np.where(self.on[step, hosts], self._run_ends(hosts, step), step)
-
-    def next_on(self, hosts: HostIds, step: int) -> IntArray:
-        """First step, from ``step`` on, in which each of ``hosts`` is planned on; ``steps`` if none is."""
-        return np.where(self.on[step, hosts], step, self._run_ends(hosts, step))
-
-    def _run_ends(self, hosts: HostIds, step: int) -> IntArray:
-        """Where each host's run of steps all on or all asleep that ``step`` lies in ends."""
-        stale = (self._run_end[hosts] <= step) | (self._run_from[hosts] > step)
-        if stale.any():
-            again = hosts[stale]
-            ahead = self.on[step:, again]
-            changes = ahead != ahead[0]
-            ends = np.where(changes.any(axis=0), step + changes.argmax(axis=0), self.steps)
-            self._run_from[again], self._run_end[again] = step, ends
-        return self._run_end[hosts]
 
     def asleep_steps(self, hosts: HostIds, first_step: IntArray | int, end_step: IntArray | int) -> IntArray:
         """In how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
@@ -230,7 +161,8 @@ class WorkingPlan:
         """Every server's runs of steps planned on, from ``step`` on, in no particular order."""
         if not self._run_known.all():
             again = np.flatnonzero(~self._run_known)
-            self._runs = self._runs.but(self._run_known, Runs.of(self.on, again))
+            changed = Runs.of(self.on[:, again])
+            self._runs = self._runs.but(self._run_known, changed._replace(host=again[changed.host]))
             self._run_known[again] = True
         return self._runs.since(step)
 
@@ -238,46 +170,8 @@ class WorkingPlan:
         """Battery energy (J) at the start of ``step`` and at the end of it and of each later one (Eq. 1).
 
         ``battery_j`` is the true level at the start of ``step``; servers, production and hydrogen are as
-        planned, but that ``step`` draws ``more_j`` than planned. Held within [0, SoC_max] and the limits of
-        charging and discharging.
+        planned, except that ``step`` draws ``more_j`` more.
         """
-        kept = self.battery.kept_fraction(self.step_s)
-        return project_levels_j(battery_j, self.gains_j(step, more_j), kept, self.battery.max_j)
-
-    def gains_j(self, step: int = 0, more_j: float = 0.0) -> FloatArray:
-        """What each step from ``step`` on puts into the cells, or takes out of them, J.
-
-        ``step`` itself draws ``more_j`` than planned.
-        """
-        battery = self.battery
         net_w = self.renew_w[step:] + self.hydrogen_w[step:] - self.energy_j[step:] / self.step_s
         net_w[0] -= more_j / self.step_s
-        stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
-        drawn_w = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
-        return np.asarray(self.step_s * (stored_w - drawn_w))
-
-
-def project_levels_j(level_j: float, gains_j: FloatArray, kept: float, most_j: float) -> FloatArray:
-    """Battery energy at the start and after each step, which keeps ``kept`` of it and adds its gain, J.
-
-    Held within [0, ``most_j``]; a level above that may only fall.
-    """
-    levels_j = [level_j]
-    for gain_j in gains_j.tolist():
-        kept_j = level_j * kept
-        level_j = kept_j + gain_j
-        if level_j < 0.0:
-            level_j = 0.0
-        elif level_j > most_j:
-            level_j = max(kept_j, most_j) if gain_j > 0.0 else level_j
-        levels_j.append(level_j)
-    return np.array(levels_j)
-
-
-def _powers(plans: PlanStore) -> Iterator[FloatArray]:
-    """P_load, P_renew, the envelope and the hydrogen's net power (fuel cell less electrolyzer), W."""
-    powers = [plan.power for plan in plans]
-    yield np.concatenate([power.load_w for power in powers])
-    yield np.concatenate([power.renew_w for power in powers])
-    yield np.concatenate([power.envelope_w for power in powers])
-    yield np.concatenate([power.fuel_cell_w - power.electrolyzer_w for power in powers])
+        return project_levels_j(self.battery, battery_j, net_w, self.step_s)

@@ -22,7 +22,6 @@ from beasy_sched.errors import InputError
 from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.plan.plan import Plan
-from beasy_sched.plan.predictions import predict_window
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.report.chart import MOST_POINTS, Absent, Chart, TimeChart, power_unit
 from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, Ending, Jobs, RunData
@@ -202,7 +201,7 @@ def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> np.ndarray[Any, np.d
         first = int(np.searchsorted(edges_s, plan.start_s - plan.step_s / 2))
         battery = plan.storage.battery
         start_j = battery.capacity_j * levels_pct[first - 1] / 100.0 if 0 < first <= len(levels_pct) else None
-        found = predict_window(plan, start_j).dangerous[: len(levels_pct) - first]
+        found = plan.predictions(start_j).dangerous[: len(levels_pct) - first]
         dangerous[first : first + len(found)] = found
     return dangerous
 

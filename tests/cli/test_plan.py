@@ -134,7 +134,7 @@ def test_demand_from_a_file(inputs: Path) -> None:
         ({}, ["--windows", "3"], "covers 12 h, the plan needs 18 h"),
         ({"platform": "none.xml"}, [], "none.xml"),
         ({}, ["--demand", "x.csv"], "give either --workload or --demand"),
-        ({}, ["--time-limit", "0"], "the time limit ended the search before any plan was found"),
+        ({}, ["--time-limit", "0"], "the time limit ended the search before a plan was found"),
     ],
 )
 def test_refusals(inputs: Path, changes: dict[str, str], more: list[str], message: str) -> None:

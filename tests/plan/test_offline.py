@@ -15,12 +15,8 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.tables import summarize
 from beasy_sched.plan.offline import (
-    Agreement,
     NoPlan,
     OfflineOptions,
-    PowerModule,
-    ServerModule,
-    negotiate_once,
     plan_windows,
 )
 from beasy_sched.plan.plan import Provenance
@@ -79,19 +75,6 @@ def test_provenance() -> None:
     assert provenance.solved[0].gap <= 1e-4
 
 
-def test_another_negotiation() -> None:
-    """The seam: ask for half of the demand first, whatever power and servers are made of."""
-    asked = []
-
-    def halved(demand_w: FloatArray, power: PowerModule, servers: ServerModule) -> Agreement:
-        asked.append(demand_w)
-        return negotiate_once(0.5 * demand_w, power, servers)
-
-    plans = planned(LOAD_W[:72], RENEW_W[:72], negotiation=halved)
-    np.testing.assert_array_equal(asked[0], LOAD_W[:72])
-    np.testing.assert_allclose(plans[0].power.load_w, 0.5 * LOAD_W[:72])
-
-
 def test_demand_beyond_the_servers_is_not_planned_for() -> None:
     assert planned(LOAD_W * 10)[0].power.load_w.max() == 5 * 120.0 + 90.0
 
@@ -114,7 +97,7 @@ def test_summary() -> None:
 
 class TestRefusals:
     def test_forecasts_that_fill_no_window(self) -> None:
-        with pytest.raises(ConfigError, match="whole windows of 72"):
+        with pytest.raises(ConfigError, match="whole windows of 72 steps"):
             planned(LOAD_W[:80], RENEW_W[:80])
 
     def test_platform_without_powers(self) -> None:
@@ -126,6 +109,6 @@ class TestRefusals:
     def test_window_without_a_plan_is_named(self) -> None:
         dark = np.concatenate((RENEW_W[:72], np.zeros(72)))
         with pytest.raises(
-            NoPlan, match=r"window 1: soc_target_pct: the battery cannot be at 50.00 % after 6 h"
+            NoPlan, match=r"window 1: soc_target_pct: the battery cannot reach 50.00 % after 6 h"
         ):
             planned(LOAD_W[:144], dark)

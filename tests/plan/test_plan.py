@@ -51,10 +51,14 @@ class TestOnePlan:
             ("power", {"fuel_cell_w": np.full(3, np.nan)}, "fuel_cell_w is not finite at step 0"),
             ("power", {"charge_w": np.array([1e3, 0, 0])}, "battery development (2.3): broken by"),
             ("servers", {"states": np.zeros((3, 2), np.int8)}, "of shape (3, 2), expected int8 of (3, 3)"),
-            ("servers", {"states": np.full((3, 3), 3, np.int8)}, "server 0 is to be in P-state 3 at step 0"),
+            (
+                "servers",
+                {"states": np.full((3, 3), 3, np.int8)},
+                "server 0 is planned in P-state 3 at step 0",
+            ),
             ("servers", {"energy_j": np.full(3, 8e6)}, "more than the envelope of 7.2e+06 J (3.16)"),
             ("servers", {"energy_j": np.full(3, np.inf)}, "server energy: expected 3 finite numbers"),
-            ("servers", {"kind_of": np.array([0, 0, 9])}, "of a kind that the plan does not describe"),
+            ("servers", {"kind_of": np.array([0, 0, 9])}, "has a kind that the plan does not describe"),
         ],
     )
     def test_broken(self, part: str, changes: dict[str, Any], message: str) -> None:
@@ -68,7 +72,7 @@ class TestOnePlan:
         [
             ({"load_uncertainty": np.array([0.1, 1.5, 0.1])}, "the uncertainty is 1.5 at step 1"),
             ({"renew_uncertainty": np.zeros(1)}, "renew_uncertainty is an array"),
-            ({"step_s": 0.0}, "in steps of 0.0 s"),
+            ({"step_s": 0.0}, "has steps of 0.0 s"),
         ],
     )
     def test_broken_frame(self, changes: dict[str, Any], message: str) -> None:
@@ -150,7 +154,10 @@ class TestChain:
             ),
             (following(PLAN, start_s=7200.0), "an overlap of 3600 s"),
             (following(PLAN, storage=Storage(battery(10.0, charge_limit_w=4e3))), "battery.charge_limit_w"),
-            (following(PLAN, servers=None), "only one of it and the window before plans servers"),
+            (
+                following(PLAN, servers=None),
+                "either both this window and the one before it must plan servers, or neither",
+            ),
             (
                 following(hand_plan(start_kwh=5.5)),
                 "starts with the battery at 55 %, the window before ends at 50 %",

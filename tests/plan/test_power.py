@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hydrogen, problem, three_days
 
 from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, LossConvention, Storage, StorageState
-from beasy_sched.plan.plan import PowerPlan, SolverStatus, power_violations
 from beasy_sched.plan.power import plan_power
-from beasy_sched.plan.power_problem import PowerProblem, Surplus
-from beasy_sched.plan.solver import Solver, SolverLimits
+from beasy_sched.plan.power_problem import PowerPlan, PowerProblem, Surplus, power_violations
+from beasy_sched.plan.solver import Solver, SolverLimits, SolverStatus
 from beasy_sched.units import kwh_to_j
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
@@ -245,13 +244,13 @@ class TestOtherEndings:
     def test_soc_target_out_of_reach(self) -> None:
         text = self.message(problem([1, 1], [1, 1], battery(soc_target_pct=90.0)))
         assert text == (
-            "soc_target_pct: the battery cannot be at 90.00 % after 2 h: even without serving any load "
+            "soc_target_pct: the battery cannot reach 90.00 % after 2 h: even without serving any load, "
             "it reaches at most 70.00 % (2 kWh short)"
         )
 
     def test_hydrogen_target_out_of_reach(self) -> None:
         text = self.message(problem([1, 1], [0, 0], Storage(battery(), hydrogen(level_target_kg=1.9))))
-        assert "level_target_kg: the tank cannot hold 1.900 kg after 2 h" in text
+        assert "level_target_kg: the tank cannot reach 1.900 kg after 2 h" in text
         assert "at most 1." in text
 
     def test_both_targets_only_one_at_a_time(self) -> None:
@@ -267,8 +266,8 @@ class TestOtherEndings:
         text = self.message(
             problem([1] * 4, [0] * 4, battery(soc_min_pct=30, soc_target_pct=30), floor_w=900.0)
         )
-        assert "even with every server asleep the battery falls below 30 %, first at hour 3" in text
-        assert "by at most 1.6 kWh" in text
+        assert "even with all servers asleep, the battery falls below 30 %, first at hour 3" in text
+        assert "by up to 1.6 kWh" in text
 
     def test_sleep_floor_without_any_energy(self) -> None:
         text = self.message(problem([1] * 8, [0] * 8, battery(), floor_w=900.0))
@@ -284,13 +283,13 @@ class TestOtherEndings:
             fuel_cell_max_w=0.0,
         )
         text = self.message(problem([1], [4], Storage(battery(), spec)))
-        assert "level_target_kg: the tank cannot hold 1.031 kg after 1 h" in text
+        assert "level_target_kg: the tank cannot reach 1.031 kg after 1 h" in text
         assert "at most 1.000 kg" in text
 
     def test_no_time_at_all(self) -> None:
         decision = plan_power(problem([1], [1], battery()), SolverLimits(time_s=0.0))
         assert decision.outcome.status is SolverStatus.NO_POINT
-        assert "the time limit ended the search before any plan was found" in decision.outcome.message
+        assert "the time limit ended the search before a plan was found" in decision.outcome.message
 
     def test_start_given_by_the_window_before(self) -> None:
         case = problem([1], [0], battery(), start=StorageState(kwh_to_j(0.5)))

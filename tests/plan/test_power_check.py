@@ -9,7 +9,7 @@ import pytest
 from plan_cases import HOUR_S, battery, hydrogen, problem
 
 from beasy_sched.energy.storage import Storage
-from beasy_sched.plan.plan import PowerPlan, power_violations
+from beasy_sched.plan.power_problem import PowerPlan, power_violations
 
 GAIN_KG = hydrogen().produced_kg(2e3, HOUR_S)
 USE_KG = hydrogen().used_kg(1e3, HOUR_S)

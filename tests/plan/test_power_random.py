@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, LossConvention, Storage
-from beasy_sched.plan.plan import SolverStatus, power_violations
 from beasy_sched.plan.power import plan_power
-from beasy_sched.plan.power_problem import PowerProblem, Surplus
-from beasy_sched.plan.solver import SolverLimits
+from beasy_sched.plan.power_problem import PowerProblem, Surplus, power_violations
+from beasy_sched.plan.solver import SolverLimits, SolverStatus
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

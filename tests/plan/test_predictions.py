@@ -11,8 +11,7 @@ from plan_cases import HOUR_S, battery, hand_plan, three_days
 
 from beasy_sched.energy.balance import settle_step
 from beasy_sched.energy.storage import BatterySpec, Storage, StorageState
-from beasy_sched.plan.forecast import Forecast, Uncertainty
-from beasy_sched.plan.predictions import CURVES, Predictions, predict, predict_window
+from beasy_sched.plan.forecast import CURVES, Forecast, Predictions, Uncertainty, predict
 
 
 def curves_kwh(
@@ -129,8 +128,8 @@ def test_of_a_plan() -> None:
     plan = hand_plan()
     shares = np.zeros(3)
     sure = replace(plan, load_uncertainty=shares, renew_uncertainty=shares)
-    np.testing.assert_allclose(predict_window(sure).energy_j / 3.6e6, np.tile([9.0, 8.0, 6.0], (9, 1)))
-    assert predict_window(sure, 3.6e6).energy_j[0, 0] == pytest.approx(5 * 3.6e6)
+    np.testing.assert_allclose(sure.predictions().energy_j / 3.6e6, np.tile([9.0, 8.0, 6.0], (9, 1)))
+    assert sure.predictions(3.6e6).energy_j[0, 0] == pytest.approx(5 * 3.6e6)
 
 
 @pytest.mark.parametrize(
@@ -142,5 +141,5 @@ def test_of_a_window_with_its_planned_hydrogen(flow: str, lost_kwh: list[float])
     shares = np.zeros(3)
     sure = replace(plan, load_uncertainty=shares, renew_uncertainty=shares)
     flows = replace(sure, power=replace(sure.power, **{flow: np.full(3, 1e3)}))
-    without, with_it = (predict_window(each, 4.5 * 3.6e6).energy_j / 3.6e6 for each in (sure, flows))
+    without, with_it = (each.predictions(4.5 * 3.6e6).energy_j / 3.6e6 for each in (sure, flows))
     np.testing.assert_allclose(without - with_it, np.minimum(np.tile(lost_kwh, (9, 1)), without))

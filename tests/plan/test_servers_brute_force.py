@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from plan.server_cases import STEP_S, asleep_pstate, brute_force, tiny_platform
 
-from beasy_sched.plan.plan import SolverStatus
 from beasy_sched.plan.servers import ServerRules, ServerStart, plan_servers
+from beasy_sched.plan.solver import SolverStatus
 
 CASES = [
     ({"quick": 1}, 5),

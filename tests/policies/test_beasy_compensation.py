@@ -13,7 +13,7 @@ from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.beasy.cells import CellPowers, Ladder, shifted
 from beasy_sched.policies.beasy.compensation import Rest, RunningJob, compensation_j
-from beasy_sched.policies.beasy.speeds import Saving, Spending, Wish
+from beasy_sched.policies.beasy.speeds import Lowering, Spending
 
 _WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
 KIND = ServerKind(
@@ -64,8 +64,8 @@ def spending(left: Rest) -> Spending:
     return Spending(left, *tools(left.states.shape[1]))
 
 
-def saving(left: Rest, violation: int) -> Saving:
-    return Saving(left, *tools(left.states.shape[1]), violation)
+def saving(left: Rest, violation: int) -> Lowering:
+    return Lowering(left, *tools(left.states.shape[1]), violation)
 
 
 def job(*hosts: int, left_s: float = 300.0, flops: float = 0.0) -> RunningJob:
@@ -144,13 +144,13 @@ def test_all_servers_of_a_job_speed_up_together():
 
 def test_servers_wake_at_the_thriftiest_speed_for_waiting_jobs():
     left = rest("...", "...", missing_j=-50_000.0)
-    spending(left).wake([Wish(1, 2)], 0, np.array([0, 1]))
+    spending(left).wake([(1, 2)], 0, np.array([0, 1]))
     assert drawn(left) == ["mm.", "..."]
 
 
 def test_idle_servers_are_not_woken_twice():
     left = rest("fff", "...", "...", missing_j=-50_000.0)
-    spending(left).wake([Wish(1, 2), Wish(1, 2)], 1, np.array([1, 2]))
+    spending(left).wake([(1, 2), (1, 2)], 1, np.array([1, 2]))
     assert drawn(left) == ["fff", "mm.", "..."]
 
 
@@ -159,7 +159,7 @@ def test_waking_stops_where_it_cannot_be_paid_for():
     first_j = (1600.0 - 500.0 + 80 * 60.0) + (6000.0 - 500.0) + (885.0 - 500.0)
     for surplus_j, expected in ((first_j - 1.0, ["...", "..."]), (2 * first_j - 1.0, ["mm.", "..."])):
         left = rest("...", "...", missing_j=-surplus_j)
-        spending(left).wake([Wish(1, 2), Wish(1, 2)], 0, np.array([0, 1]))
+        spending(left).wake([(1, 2), (1, 2)], 0, np.array([0, 1]))
         assert drawn(left) == expected
 
 
@@ -279,7 +279,7 @@ def test_planned_demand_is_that_of_the_states(seed):
     if left.diff_j > 0:
         more = spending(left)
         more.speed_up([job(1, left_s=500.0, flops=30_000.0)])
-        more.wake([Wish(1, 3), Wish(2, 5)], 0, np.flatnonzero(left.states[0] == LETTERS["."]))
+        more.wake([(1, 3), (2, 5)], 0, np.flatnonzero(left.states[0] == LETTERS["."]))
         assert left.diff_j >= -1e-6
     else:
         saving(left, int(rng.integers(0, 8))).lower([])

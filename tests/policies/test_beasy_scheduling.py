@@ -16,13 +16,13 @@ from worlds import FAST
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.beasy.cells import (
     CellPowers,
-    idle_runs,
     kept_on,
     shifted,
     sleep_savings_j,
     worthwhile,
 )
 from beasy_sched.policies.beasy.plan import EnergyTest, Kept, Outlook
+from beasy_sched.policies.working_plan import Runs
 
 ON, SLOWER, ASLEEP = 0, 1, 2
 BUSY_J, ASLEEP_J, FALLING_J, WAKING_J = 10_000.0, 500.0, 885.0, 9_600.0
@@ -237,7 +237,7 @@ def test_kept_on_fills_forward():
 
 def test_runs_of_idle_steps():
     idle = np.array([[1, 0], [1, 1], [0, 1], [1, 0]], dtype=np.bool_)
-    assert [each.tolist() for each in idle_runs(idle)] == [[0, 0, 1], [0, 3, 1], [1, 3, 2]]
+    assert [each.tolist() for each in Runs.of(idle)] == [[0, 0, 1], [0, 3, 1], [2, 4, 3]]
 
 
 @pytest.mark.parametrize(("length_s", "worth"), [(100.0, True), (7.0, False)])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from talk import ASLEEP, small_battery
 from worlds import FAST, SLOW, STEP_S, plans_of, server
 
-from beasy_sched.energy.server_energy import server_plan_energy_j, server_plan_flops
+from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.envelope import TOLERANCE_J, EnvelopeRefit
 from beasy_sched.policies.working_plan import WorkingPlan
@@ -42,8 +42,9 @@ class Case(NamedTuple):
         return self.states[0]
 
     def outcome(self, states: np.ndarray) -> tuple[float, float]:
-        energy_j = server_plan_energy_j(self.platform, states, STEP_S, self.before).sum()
-        return float(energy_j), float(server_plan_flops(self.platform, states, STEP_S, self.before).sum())
+        steps = ServerSteps(self.platform, STEP_S)
+        energy_j, flops = steps.plan_energy_j(states, self.before), steps.plan_flops(states, self.before)
+        return float(energy_j.sum()), float(flops.sum())
 
     def try_all(self, states: np.ndarray, left_j: float) -> list[Tried]:
         """Every move of a single server that is not beyond ``left_j``."""

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hand_plan, two_kinds
 
 from beasy_sched.energy.balance import settle_step
-from beasy_sched.energy.server_energy import server_plan_energy_j
+from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.energy.storage import BatterySpec, LossConvention, Storage, StorageState
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.plan import Plan, PlannedServers, PowerPlan, Provenance
+from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
+from beasy_sched.plan.power_problem import PowerPlan
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.policies.working_plan import WorkingPlan
 
@@ -44,7 +45,7 @@ def made(
     """A working plan of any states: its envelope is what the servers draw."""
     steps = len(states)
     platform = two_kinds(states.shape[1])
-    energy_j = server_plan_energy_j(platform, states, HOUR_S, before.astype(np.int8))
+    energy_j = ServerSteps(platform, HOUR_S).plan_energy_j(states, before.astype(np.int8))
     nothing, renew = np.zeros(steps), np.broadcast_to(np.asarray(renew_w, dtype=float), steps).copy()
     storage = Storage(spec or battery())
     level_j = np.full(steps + 1, storage.battery.start_j)
@@ -95,8 +96,9 @@ def test_windows_are_one_row_of_steps() -> None:
     later = Plan(3 * HOUR_S, *(getattr(second, n) for n in list(second.__dataclass_fields__)[1:]))
     plan = WorkingPlan(PlanStore([first, later]), two_kinds(), AWAKE)
     assert plan.steps == 6
-    assert plan.on_until(hosts(2, 0, 1), 2).tolist() == [6, 2, 2]
-    assert plan.next_on(hosts(0, 1), 2).tolist() == [3, 3]
+    runs = sorted(zip(*(column.tolist() for column in plan.runs_on(2)), strict=True))
+    assert [run for run in runs if run[0] == 2] == [(2, 2, 6)]
+    assert [next(begin for host, begin, _ in runs if host == each) for each in (0, 1)] == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_a_plan_of_power_alone_is_refused() -> None:
     power_only = Plan(
         0.0, HOUR_S, offline.storage, offline.power, *(np.zeros(3),) * 2, None, offline.provenance
     )
-    with pytest.raises(ConfigError, match="says nothing of servers"):
+    with pytest.raises(ConfigError, match="covers power only, not servers"):
         WorkingPlan(PlanStore([power_only]), two_kinds(), AWAKE)
 
 
@@ -163,37 +165,19 @@ def changed_plans(draw: st.DrawFn) -> tuple[WorkingPlan, list[tuple[np.ndarray, 
 
 
 def recomputed_j(plan: WorkingPlan) -> np.ndarray:
-    return server_plan_energy_j(two_kinds(plan.states.shape[1]), plan.states, HOUR_S, plan._before)
+    return ServerSteps(two_kinds(plan.states.shape[1]), HOUR_S).plan_energy_j(plan.states, plan._before)
 
 
 @given(changed_plans())
-def test_energy_is_kept_as_if_counted_anew_and_undone_exactly(
+def test_energy_is_kept_as_if_counted_anew(
     drawn: tuple[WorkingPlan, list[tuple[np.ndarray, int, int, np.ndarray]]],
 ) -> None:
     plan, changes = drawn
-    seen, tokens = [], []
     for ids, first, end, states in changes:
-        seen.append((plan.states.copy(), plan.on.copy(), plan.energy_j.copy()))
-        tokens.append(plan.set_states(ids, first, end, states))
+        plan.set_states(ids, first, end, states)
         assert (plan.states[first:end, ids] == states).all()
         assert (plan.on == (plan.states != plan.sleep)).all()
         np.testing.assert_allclose(plan.energy_j, recomputed_j(plan), rtol=1e-12, atol=1e-6)
-    for token, (states, on, energy_j) in zip(reversed(tokens), reversed(seen), strict=True):
-        plan.undo(token)
-        assert (plan.states == states).all()
-        assert (plan.on == on).all()
-        assert (plan.energy_j == energy_j).all()
-
-
-def test_only_the_latest_change_can_be_undone() -> None:
-    plan = by_hand()
-    first, second = plan.set_states(hosts(0), 1, 3, 0), plan.set_states(hosts(1), 2, 3, 0)
-    with pytest.raises(ValueError, match="change 1 is not the latest, which is 2"):
-        plan.undo(first)
-    plan.undo(second)
-    plan.undo(first)
-    with pytest.raises(ValueError, match="not the latest"):
-        plan.undo(first)
 
 
 @pytest.mark.parametrize(("first", "end"), [(-1, 2), (0, 4), (2, 1)])
@@ -205,23 +189,6 @@ def test_steps_outside_the_plan_are_refused_and_change_nothing(first: int, end: 
 
 
 # --- runs of steps ---
-
-
-@given(changed_plans())
-def test_runs_of_steps_are_those_of_the_states(
-    drawn: tuple[WorkingPlan, list[tuple[np.ndarray, int, int, np.ndarray]]],
-) -> None:
-    """Asked between changes, at steps forward and backward: the memory of runs is never stale."""
-    plan, changes = drawn
-    every = np.arange(plan.states.shape[1])
-    for ids, first, end, states in changes:
-        plan.set_states(ids, first, end, states)
-        for step in (0, plan.steps - 1, min(first, plan.steps - 1)):
-            on = plan.on[step:]
-            until = [next((k for k in range(len(on)) if not on[k, h]), len(on)) for h in every]
-            again = [next((k for k in range(len(on)) if on[k, h]), len(on)) for h in every]
-            assert (plan.on_until(every, step) - step).tolist() == until
-            assert (plan.next_on(every, step) - step).tolist() == again
 
 
 @given(changed_plans())

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")
 
-from beasy_sched.plan.predictions import CURVES
+from beasy_sched.plan.forecast import CURVES
 from beasy_sched.reproduction.figures import (
     ONE_COLUMN_IN,
     OUTCOMES,

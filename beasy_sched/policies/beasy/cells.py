@@ -1,7 +1,4 @@
-"""Energies of single cells of a plan, one server in one step: what 2a to 2c of BEASY add up.
-
-The computing P-states of servers as a ladder: the next faster, the next slower, the thriftiest.
-"""
+"""Cells of a plan, one server in one step: their energies, which 2a to 2c of BEASY add up, and speeds."""
 
 from __future__ import annotations
 
@@ -11,12 +8,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
-from beasy_sched.energy.server_energy import sleep_pstates
+from beasy_sched.arrays import BoolArray, FloatArray, StateArray
+from beasy_sched.energy.server_energy import step_table_j
 from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.policies.working_plan import Runs
 
+_TABLES_KEPT: Final = 16
 _NEVER: Final = 1_000_000
 """Rows to break even, where sleeping saves nothing."""
 
@@ -25,8 +24,8 @@ class CellPowers:
     """Energies of cells, by kind of server, for rows of steps.
 
     A cell's energy follows from its state, from whether the server was asleep in the step before, and
-    from the length of the step. Of the last there are two in any outlook (what is left of the present
-    step, and a whole step), so that all energies come from small tables, one a length.
+    from the length of the step. An outlook has two lengths (the rest of the present step, and a whole
+    step), so that all energies come from small tables, one per length.
     """
 
     def __init__(self, platform: Platform, *, idle_power: bool = False) -> None:
@@ -35,20 +34,17 @@ class CellPowers:
         ``idle_power`` counts servers without a job at idle power, not at the plan's worst case (busy).
         """
         self.power = PowerModel(platform)
-        self.sleep_pstate: StateArray = sleep_pstates(platform)
+        self.sleep_pstate = platform.sleep_pstate
         """P-state number of sleep by host, -1 where it cannot sleep: [N]."""
         self.idle_power = idle_power
         self._width = self.power.full_w.shape[1]
-        kinds = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
-        self._sleep_of_kind = np.array(kinds, dtype=np.int8)
         self._row_of = (self.power.kind_of * (4 * self._width)).astype(np.int32)
         """Where a host's cells begin in a table: its kind's part of it, [N]."""
-        self._lengths_s = [-1.0, -1.0]
-        self._tables: list[FloatArray] = [np.empty(0), np.empty(0)]
+        self._tables: dict[float, FloatArray] = {}
         self._sleepers = [self._sleeper(row, kind) for row, kind in enumerate(platform.kinds)]
 
     def _sleeper(self, row: int, kind: ServerKind) -> tuple[list[float], float, float, float]:
-        """Powers that sleep may save of a kind, W (none if it cannot sleep), and what it costs: W, J, J."""
+        """Powers that sleep may save of a kind (none if it cannot sleep) and its costs: W; W, J, J."""
         power, on_w = self.power, []
         if kind.sleep is not None:
             on_w = [power.full_w[row, p] for p in kind.computing]
@@ -75,24 +71,21 @@ class CellPowers:
 
         ``states`` and ``was_asleep`` (the step before) are [L, n], columns in the order of ``hosts``; all
         steps but the first are equally long. A transition stands at the beginning of its step.
-        ``idle`` marks cells without a job; they count at idle power where the powers say so.
+        ``idle`` marks cells without a job, which count at idle power with the option ``idle_power``.
         """
         place = self._row_of[hosts] + states
         place += np.multiply(was_asleep, self._width, dtype=np.int32)
         if self.idle_power and idle is not None:
             place += np.multiply(idle, 2 * self._width, dtype=np.int32)
-        energy_j = np.asarray(self._table(dt_s[-1:], whole=len(dt_s) > 1)[place])
-        if len(dt_s) and dt_s[0] != dt_s[-1]:
-            energy_j[0] = self._table(dt_s[:1]).take(place[0])
+        if not len(dt_s):
+            return np.empty(place.shape)
+        energy_j = np.asarray(self._table(float(dt_s[-1]))[place])
+        if dt_s[0] != dt_s[-1]:
+            energy_j[0] = self._table(float(dt_s[0])).take(place[0])
         return energy_j
 
-    def cell_j(self, states: StateArray, was_asleep: BoolArray, hosts: HostIds, dt_s: float) -> FloatArray:
-        """Energy of single cells of whole steps, J: all arguments side by side."""
-        place = self._row_of[hosts] + states + np.multiply(was_asleep, self._width, dtype=np.int32)
-        return np.asarray(self._table(np.array([dt_s]), whole=True)[place])
-
     def most_saved_j(self, dt_s: float) -> FloatArray:
-        """No less than what a step of sleep may save of each server's energy, J: [N]."""
+        """Upper bound of what a step of sleep saves of each server's energy, J: [N]."""
         most_j = [
             max(max(on_w) - sleep_w, 0.0) * dt_s + falling_j + waking_j if on_w else 0.0
             for on_w, sleep_w, falling_j, waking_j in self._sleepers
@@ -100,7 +93,7 @@ class CellPowers:
         return np.array(most_j)[self.power.kind_of]
 
     def rows_to_break_even(self, dt_s: float) -> int:
-        """As many steps in a row, or fewer, are always worth sleeping through, whatever the kind."""
+        """Number of consecutive steps that are always worth sleeping through, for every kind."""
         rows = 1
         for on_w, sleep_w, falling_j, waking_j in self._sleepers:
             if on_w:
@@ -108,28 +101,31 @@ class CellPowers:
                 rows = max(rows, int((falling_j + waking_j) / saved_j) + 1 if saved_j > 0.0 else _NEVER)
         return rows
 
-    def _table(self, dt_s: FloatArray, *, whole: bool = False) -> FloatArray:
-        """The table of steps of this length; that of whole steps and the last of others are kept."""
-        length_s = float(dt_s.sum())
-        if length_s != self._lengths_s[whole]:
-            self._lengths_s[whole], self._tables[whole] = length_s, self._cell_energies_j(length_s)
-        return self._tables[whole]
+    def change_j(
+        self, old: StateArray, columns: StateArray, before: BoolArray, hosts: HostIds, dt_s: FloatArray
+    ) -> FloatArray:
+        """What ``columns`` in the place of the first rows of ``old`` add to the energy of each cell, J.
 
-    def _cell_energies_j(self, dt_s: float) -> FloatArray:
-        """Energies of all cells of one length, J: by kind, idle or not, asleep before or not, P-state."""
-        power, kinds = self.power, np.arange(len(self._sleep_of_kind))[:, None, None, None]
-        idle, was_asleep = np.array([False, True])[:, None, None], np.array([False, True])[:, None]
-        asleep = np.arange(self._width) == self._sleep_of_kind[kinds]
-        on_w = np.where(idle, power.idle_w[:, None, None, :], power.full_w[:, None, None, :])
-        steady_w = np.where(asleep, power.sleep_w[kinds], on_w)
-        waking_s = np.where(was_asleep & ~asleep, np.minimum(power.on_s[kinds], dt_s), 0.0)
-        falling_s = np.where(asleep & ~was_asleep, np.minimum(power.off_s[kinds], dt_s), 0.0)
-        energy_j: FloatArray = (
-            steady_w * (dt_s - waking_s - falling_s)
-            + waking_s * power.on_w[kinds]
-            + falling_s * power.off_w[kinds]
+        ``before``: which of ``hosts`` were asleep in the step before the first row.
+        """
+        new = old.copy()
+        new[: len(columns)] = columns
+        new_j, old_j = (
+            self.energy_j(states, shifted(self.asleep(states, hosts), before), hosts, dt_s)
+            for states in (new, old)
         )
-        return energy_j.ravel()
+        return new_j - old_j
+
+    def _table(self, length_s: float) -> FloatArray:
+        """Energies of all cells of one length: by kind, idle or not, asleep before or not, P-state."""
+        table = self._tables.get(length_s)
+        if table is None:
+            if len(self._tables) >= _TABLES_KEPT:
+                self._tables.clear()
+            powers_w = (self.power.full_w, self.power.idle_w)
+            tables = [step_table_j(self.power, length_s, awake_w) for awake_w in powers_w]
+            table = self._tables[length_s] = np.stack(tables, axis=1).ravel()
+        return table
 
 
 def shifted(rows: BoolArray, first: BoolArray) -> BoolArray:
@@ -171,8 +167,8 @@ def sleep_savings_j(
 def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -> BoolArray:
     """The idle cells less the runs whose sleep as a whole saves nothing (`sleep_savings_j` says).
 
-    Whole steps pay for themselves from ``break_even`` in a row on: where that is one, only what is left
-    of the present step can be too short, and only it is looked at.
+    ``break_even`` or more whole steps in a row always pay off. If that is one, only the rest of the present
+    step can be too short, and only this step is checked.
     """
     if break_even <= 1:
         poor = idle[0] & (saved_j[0] <= 0.0)
@@ -183,29 +179,15 @@ def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -
         good = idle.copy()
         good[0] &= ~poor
         return good
-    hosts, starts, ends = idle_runs(idle)
-    if not len(hosts):
-        return idle
+    hosts, starts, ends = Runs.of(idle)
     before_j = np.where(starts > 0, saved_j[np.maximum(starts - 1, 0), hosts], 0.0)
-    poor = saved_j[ends, hosts] - before_j <= 0.0
+    poor = saved_j[ends - 1, hosts] - before_j <= 0.0
     if not poor.any():
         return idle
     edges = np.zeros((len(idle) + 1, idle.shape[1]), dtype=np.int8)
     np.add.at(edges, (starts[poor], hosts[poor]), 1)
-    np.add.at(edges, (ends[poor] + 1, hosts[poor]), -1)
+    np.add.at(edges, (ends[poor], hosts[poor]), -1)
     return np.asarray(idle & (np.cumsum(edges, axis=0)[:-1] == 0))
-
-
-def idle_runs(
-    idle: BoolArray,
-) -> tuple[IndexArray, IndexArray, IndexArray]:
-    """Maximal runs of marked rows: (column, first row, last row) of each, by column and row."""
-    padded = np.zeros((idle.shape[1], len(idle) + 2), dtype=np.int8)
-    padded[:, 1:-1] = idle.T
-    change = np.diff(padded, axis=1)
-    hosts, starts = np.nonzero(change == 1)
-    ends = np.nonzero(change == -1)[1] - 1
-    return hosts, starts, ends
 
 
 class Ladder:
@@ -213,31 +195,27 @@ class Ladder:
 
     def __init__(self, platform: Platform) -> None:
         """Sort each kind's computing P-states by speed."""
-        kinds = platform.kinds
-        width = max((kind.pstates for kind in kinds), default=1)
-        self._kind_of = platform.kind_of
-        self._speed_flops = np.zeros((len(kinds), width))
-        self._full_w = np.zeros((len(kinds), width))
-        self._faster = np.tile(np.arange(width, dtype=np.int8), (len(kinds), 1))
+        kinds, self._kind_of = platform.kinds, platform.kind_of
+        self._full_w = PowerModel(platform).full_w
+        self._speed_flops = np.zeros_like(self._full_w)
+        self._faster = np.tile(np.arange(self._full_w.shape[1], dtype=np.int8), (len(kinds), 1))
         self._thriftier = self._faster.copy()
-        self.thriftiest = np.zeros(platform.size, dtype=np.int8)
-        """P-state of least energy per flop (the faster of equals), by host."""
-        self.reference_flops = np.zeros(platform.size)
-        """F': the speed that a walltime is taken to stand for, by host (Eq. 3.29)."""
         self.rising = True
         """Whether a faster P-state never draws less than the next slower one."""
         for row, kind in enumerate(kinds):
             self._fill(row, kind)
-            mine = platform.kind_of == row
-            self.thriftiest[mine] = min(
-                kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p])
-            )
-            self.reference_flops[mine] = kind.reference_speed_flops
+        thriftiest = [
+            min(kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p]))
+            for kind in kinds
+        ]
+        self.thriftiest = np.array(thriftiest, dtype=np.int8)[platform.kind_of]
+        """P-state of least energy per flop (the faster of equals), by host."""
+        self.reference_flops = np.array([kind.reference_speed_flops for kind in kinds])[platform.kind_of]
+        """F': the speed that a walltime is taken to stand for, by host (Eq. 3.29)."""
 
     def _fill(self, row: int, kind: ServerKind) -> None:
         for pstate in kind.computing:
             self._speed_flops[row, pstate] = kind.speeds_flops[pstate]
-            self._full_w[row, pstate] = kind.full_w[pstate]
         by_speed = sorted(kind.computing, key=lambda p: (kind.speeds_flops[p], -p))
         for slow, fast in itertools.pairwise(by_speed):
             self._faster[row, slow] = fast
@@ -259,7 +237,7 @@ class Ladder:
         return speeds
 
     def full_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
-        """Full power in these P-states, W; 0 where they do not compute."""
+        """Full power in these P-states, W."""
         watts: FloatArray = self._full_w[self._kind_of[hosts], pstates]
         return watts
 

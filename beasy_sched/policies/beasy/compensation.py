@@ -1,4 +1,4 @@
-"""BEASY's compensation at a step: how much (Section IV-C; Eq. 3.30, 3.31), of which jobs and rows."""
+"""What BEASY's compensation works on: how much (Section IV-C; Eq. 3.30, 3.31), which jobs, which rows."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from functools import cached_property
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
-from beasy_sched.energy.storage import BatterySpec
+from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.engine.budget import energy_tolerance_j
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.policies.working_plan import project_levels_j
 
 
 def compensation_j(battery: BatterySpec, diff_j: float) -> float:
     """E_comp of E_diff (both J): Eq. 3.31.
 
-    What is missing counts by the loss convention: the thesis divides it by the discharge efficiency,
-    which is what a joule less of demand keeps in the cells where losses are counted as printed.
+    A shortage counts by the loss convention: the thesis divides it by the discharge efficiency, which
+    is what saving a joule of demand keeps in the cells if losses are counted as printed.
     """
     if diff_j > 0.0:
         return diff_j / battery.charge_efficiency
@@ -45,26 +44,16 @@ class Rest:
     battery: BatterySpec
     start_j: float
     """The true level of the battery now."""
-    kept: BoolArray | None = None
-    """More cells that may not be put to sleep, [L, N]."""
 
     @cached_property
     def tolerance_j(self) -> float:
-        """How far levels that go back to a measured one may be apart and still be the same, J."""
+        """Levels that derive from measured ones count as equal up to this difference, J."""
         return energy_tolerance_j(self.battery.capacity_j)
 
     def levels_j(self, extra_j: FloatArray | float = 0.0) -> FloatArray:
-        """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row.
-
-        Held within [0, SoC_max] and the limits of charging and discharging.
-        """
-        battery, kept = self.battery, self.battery.kept_fraction(float(self.dt_s[-1]))
+        """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row."""
         net_w = (self.supply_j - self.demand_j - extra_j) / self.dt_s
-        gains_j = self.dt_s * (
-            battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
-            - battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
-        )
-        return project_levels_j(self.start_j, gains_j, kept, battery.max_j)[1:]
+        return project_levels_j(self.battery, self.start_j, net_w, float(self.dt_s[-1]))[1:]
 
     @property
     def diff_j(self) -> float:
@@ -72,7 +61,7 @@ class Rest:
         return float(self.levels_j()[-1]) - self.battery.target_j
 
     def expected_rows(self, left_s: FloatArray, needed_s: FloatArray) -> IndexArray:
-        """Rows until jobs are expected to end that need so long, at their walltimes at the latest."""
+        """Rows until jobs that need this long are expected to end, at their walltimes at the latest."""
         ends_s = np.cumsum(self.dt_s)
         return np.searchsorted(ends_s, np.minimum(needed_s, left_s) - 1e-6) + 1
 
@@ -89,10 +78,10 @@ class RunningJob:
 
 
 class JobTable:
-    """Running jobs side by side: one row a job, and all their hosts in one row."""
+    """Running jobs as arrays: one entry per job, and one per host of all jobs."""
 
     def __init__(self, jobs: Sequence[RunningJob]) -> None:
-        """Lay them out; there must be one at least."""
+        """Fill the arrays from at least one job."""
         counts = [len(job.hosts) for job in jobs]
         self.hosts = np.concatenate([job.hosts for job in jobs])
         self.first = np.concatenate([[0], np.cumsum(counts[:-1])]).astype(np.intp)

@@ -25,7 +25,6 @@ from beasy_sched.policies.beasy.cells import (
     CellPowers,
     Ladder,
     kept_on,
-    shifted,
     sleep_savings_j,
     worthwhile,
 )
@@ -185,17 +184,9 @@ class EnergyTest:
 
     def _needed_j(self, hosts: HostIds, columns: StateArray) -> float:
         """2a: sum of Ed' - Ed, the transitions in and just after the job's rows included."""
-        outlook, cells = self.outlook, self.cells
-        rows = slice(0, len(columns) + 1)
-        old = outlook.states[rows, hosts]
-        new = old.copy()
-        new[: len(columns)] = columns
-        before = cells.asleep(outlook.now_states[hosts], hosts)
-        energies = [
-            cells.energy_j(states, shifted(cells.asleep(states, hosts), before), hosts, outlook.dt_s[rows])
-            for states in (new, old)
-        ]
-        return float((energies[0] - energies[1]).sum())
+        outlook, cells, rows = self.outlook, self.cells, slice(0, len(columns) + 1)
+        before, dt_s = cells.asleep(outlook.now_states[hosts], hosts), outlook.dt_s[rows]
+        return float(cells.change_j(outlook.states[rows, hosts], columns, before, hosts, dt_s).sum())
 
     # --- 2b: what idle servers would save -------------------------------------------------------------
 

@@ -10,10 +10,10 @@ import numpy as np
 from beasy_sched.engine.actions import Action, Compensate
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import HostState
-from beasy_sched.plan.predictions import Predictions, predict_window
+from beasy_sched.plan.forecast import Predictions
 from beasy_sched.policies.beasy.compensation import compensation_j
 from beasy_sched.policies.beasy.plan import LivePlan
-from beasy_sched.policies.beasy.speeds import Saving, Spending, Wish
+from beasy_sched.policies.beasy.speeds import Lowering, Spending
 from beasy_sched.policies.beasy.starts import BeasyPass
 from beasy_sched.policies.easy import largest_slowdown, sleep, smallest_size
 from beasy_sched.policies.follow_plan import planned_states
@@ -79,7 +79,7 @@ class Beasy(Policy):
         place = view.plans.place(self.live.plan.start_of(step))
         if place is not None and place.window != self._window:
             self._window, self._window_start = place.window, step - place.step
-            self._predictions = predict_window(view.plans[place.window], view.storage_state.battery_j)
+            self._predictions = view.plans[place.window].predictions(view.storage_state.battery_j)
 
     def _compensate(self, view: View, step: int) -> Compensate:
         """Spend a surplus or make up for a shortage, and say so."""
@@ -107,14 +107,14 @@ class Beasy(Policy):
             why["spent_on_wakes_j"] = why["spendable_j"] - why["spent_on_jobs_j"] - spending.left_j
         else:
             violation = self._predictions.violation_step(present)
-            Saving(rest, live.cells, live.ladder, violation - present).lower(jobs)
+            Lowering(rest, live.cells, live.ladder, violation - present).lower(jobs)
             why["saved_j"] = planned_j - float(rest.demand_j.sum())
             why["violation_at_s"] = live.plan.start_of(self._window_start + violation)
             why["curves_below"] = int(self._predictions.below[violation])
         live.adopt(step, rest)
         return Compensate("surplus" if diff_j > 0.0 else "shortage", why)
 
-    def _wishes(self, view: View, present: int) -> Iterable[Wish]:
+    def _wishes(self, view: View, present: int) -> Iterable[tuple[int, int]]:
         """The waiting jobs in order P_R, with the steps that they take, the waking included."""
         queue = view.queue
         if not len(queue):
@@ -125,7 +125,7 @@ class Beasy(Policy):
         places = places[np.isfinite(queue.walltime_s[places])]
         rows = np.ceil((wake_s + queue.walltime_s[places]) / self.live.plan.step_s).astype(np.intp)
         res = queue.res[places]
-        return (Wish(*each) for each in zip(res.tolist(), rows.tolist(), strict=True))
+        return zip(res.tolist(), rows.tolist(), strict=True)
 
     def _dangerous(self, present: int) -> bool:
         assert self._predictions is not None

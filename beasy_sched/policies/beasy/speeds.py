@@ -1,16 +1,14 @@
-"""BEASY's compensation of a shortage: servers are lowered around the violation step (Section IV-C).
+"""BEASY's compensation at a step (Section IV-C): servers are lowered in a shortage, raised in a surplus.
 
-Each of the paper's four orders is a row of actions, of which as few as reach the target are taken. The
-actions are laid out as cells side by side, so that "how far do the first m of them get?" is one sum by row
-and one projection, and m is found by bisection; and they are made in pieces, as most steps need few.
+A shortage is covered around the violation step: each of the paper's four orders is a list of actions, from
+which the shortest prefix that reaches the target is taken. The actions are stored as arrays of cells, so
+that the effect of the first m of them is one sum by row and one projection, and m is found by bisection.
 
-Where BEASY spends a surplus: faster running jobs, then servers for waiting ones (Section IV-C).
-
-Nearly all running jobs have nothing to gain at a step: they are at full speed, or the next faster one
-costs more than there is. Both are seen for all jobs at once, so that only the others are looked at one
-by one. A change that is paid for is projected through the battery only where it matters: a joule of demand
-takes no more than a fixed amount out of the battery's later levels, so that the levels of the last
-projection, less that for all that was spent since, are a floor for what the levels are.
+A surplus goes into faster running jobs, then into servers for waiting ones. Nearly all running jobs have
+nothing to gain: they are at full speed, or the next faster P-state costs more than is left. Both are checked
+for all jobs at once, so that only the others are treated one by one. A change is projected through the
+battery only where necessary: a joule of demand lowers the battery's later levels by at most a fixed amount,
+so that the last projected levels, minus that amount for all energy spent since, are a lower bound.
 """
 
 from __future__ import annotations
@@ -23,8 +21,9 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.policies.beasy.cells import CellPowers, Ladder, idle_runs, shifted
+from beasy_sched.policies.beasy.cells import CellPowers, Ladder
 from beasy_sched.policies.beasy.compensation import JobTable, Rest, RunningJob, compensation_j
+from beasy_sched.policies.working_plan import Runs
 
 _RUNS_A_PIECE: Final = 64
 
@@ -52,7 +51,7 @@ def _expand(counts: IntArray) -> tuple[IntArray, IntArray]:
     return action, np.arange(len(action)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-class Saving:
+class Lowering:
     """E_diff < 0: lower idle servers, then those of running jobs, until the target is reached."""
 
     def __init__(self, rest: Rest, cells: CellPowers, ladder: Ladder, violation: int) -> None:
@@ -86,7 +85,7 @@ class Saving:
         states = rest.states[first:end]
         idle = (states != cells.sleep_pstate) & (cells.sleep_pstate >= 0)
         idle &= np.arange(first, end)[:, None] >= rest.reserved_until
-        hosts, starts, ends = idle_runs(idle)
+        hosts, starts, ends = Runs.of(idle)
         order = np.lexsort((-hosts, -ends)) if backward else np.lexsort((-hosts, starts))
         size = _RUNS_A_PIECE
         while len(order):
@@ -98,15 +97,15 @@ class Saving:
 
     def _sleeping(self, hosts: HostIds, starts: IntArray, ends: IntArray) -> _Actions:
         """Sleep in these runs of rows; what saves nothing, the waking after it counted in, is left out."""
-        rest, cells, dt_s = self.rest, self.cells, float(self.rest.dt_s[-1])
-        lengths = ends - starts + 1
-        counts = lengths + (ends + 1 < len(rest.states))  # waking again falls into the row after the run
+        rest, cells, dt_s = self.rest, self.cells, self.rest.dt_s[-1:]
+        lengths = ends - starts
+        counts = lengths + (ends < len(rest.states))  # waking again falls into the row after the run
         action, offset = _expand(counts)
         row, host = starts[action] + offset, hosts[action]
         old, asleep = rest.states[row, host], cells.sleep_pstate[host]
         was = np.where(row > 0, rest.states[row - 1, host] == asleep, rest.now_asleep[host])
         new = np.where(offset < lengths[action], asleep, old)
-        saved_j = cells.cell_j(old, was, host, dt_s) - cells.cell_j(new, was | (offset > 0), host, dt_s)
+        saved_j = cells.energy_j(old, was, host, dt_s) - cells.energy_j(new, was | (offset > 0), host, dt_s)
         worth = np.bincount(action, saved_j, len(counts)) > 0.0
         stay = worth[action]
         number = (np.cumsum(worth) - 1)[action]
@@ -115,7 +114,7 @@ class Saving:
     # --- as few actions as reach the target ---------------------------------------------------------------
 
     def take(self, actions: _Actions) -> bool:
-        """Carry out as few of the first actions as reach the target, all of them if none do."""
+        """Carry out the fewest first actions that reach the target, or all of them."""
         rest, low, high = self.rest, 0, actions.count
         target_j = rest.battery.target_j - rest.tolerance_j
         reached = self._end_j(actions, high) >= target_j
@@ -146,7 +145,7 @@ class _Slowing:
     (Eq. 3.28).
     """
 
-    def __init__(self, saving: Saving, jobs: Sequence[RunningJob], *, in_time: bool) -> None:
+    def __init__(self, saving: Lowering, jobs: Sequence[RunningJob], *, in_time: bool) -> None:
         self.saving, self.in_time = saving, in_time
         self.rest, self.ladder = saving.rest, saving.ladder
         self.table = table = JobTable(jobs)
@@ -158,7 +157,7 @@ class _Slowing:
         self.again()
 
     def again(self) -> _Slowing:
-        """Begin anew from the states as they are."""
+        """Start again from the present states."""
         table, rows = self.table, len(self.lengths_s)
         self.states = self.rest.states[:rows, table.hosts]
         self.spare_flops = np.full(len(table.first), np.inf)
@@ -170,7 +169,7 @@ class _Slowing:
         return self
 
     def go(self, order: IndexArray) -> bool:
-        """Go through the rows in this order, a P-state at a time; whether the target is reached."""
+        """Go through the rows in this order, one P-state at a time; return whether the target is reached."""
         order = order[order < len(self.lengths_s)]
         while True:
             new = self.ladder.thriftier(self.table.hosts, self.states)
@@ -205,7 +204,7 @@ class _Slowing:
         return rows[chosen], jobs[chosen]
 
     def _actions(self, rows: IntArray, jobs: IntArray, new: StateArray, changes: BoolArray) -> _Actions:
-        """One action a row and job: all its hosts; what they save is put down with the first of them."""
+        """One action per row and job, for all its hosts."""
         table = self.table
         counts = np.diff(np.append(table.first, len(table.hosts)))[jobs]
         action, offset = _expand(counts)
@@ -220,14 +219,6 @@ class _Slowing:
 _ROUNDING_J = 1e-3
 
 
-@dataclass(frozen=True)
-class Wish:
-    """A waiting job: hosts, and rows that it takes from now on, the waking included."""
-
-    res: int
-    rows: int
-
-
 class Spending:
     """E_diff > 0: speed up running jobs, then wake servers for waiting ones; keep what remains."""
 
@@ -235,7 +226,7 @@ class Spending:
         """Find what may be spent: E_comp, and no more than the battery can lose before the end."""
         self.rest, self.cells, self.ladder = rest, cells, ladder
         self._floor_j = rest.levels_j()
-        """No more than the level at the end of each row."""
+        """Lower bound of the level at the end of each row."""
         battery = rest.battery
         self._lost_a_joule = max(battery.charge_efficiency, battery.drawn_per_delivered())
         comp_j = compensation_j(battery, float(self._floor_j[-1]) - battery.target_j)
@@ -260,7 +251,7 @@ class Spending:
                     pass
 
     def _prices_j(self, table: JobTable) -> FloatArray:
-        """No more than what the next faster P-state costs each job to its expected end, J.
+        """Lower bound of what the next faster P-state costs each job to its expected end, J.
 
         Infinite for jobs that are at full speed to that end.
         """
@@ -279,23 +270,24 @@ class Spending:
         rises = ((faster != states) & counts).any(axis=0)
         return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
 
-    def wake(self, wishes: Iterable[Wish], idle: int, asleep: HostIds) -> None:
+    def wake(self, wishes: Iterable[tuple[int, int]], idle: int, asleep: HostIds) -> None:
         """Wake servers for waiting jobs, thriftiest P-state, while that can be paid for.
 
-        ``idle`` servers are on without a job; ``asleep`` are those that may be woken.
+        ``wishes``: the hosts that a job asks for, and the rows that it takes, the waking included; ``idle``:
+        servers that are on without a job; ``asleep``: those that may be woken.
         """
         order = np.lexsort((asleep, self._joules_per_flop(asleep)))
         asleep = asleep[order]
-        for wish in wishes:
+        for res, rows in wishes:
             if not idle and not len(asleep):
                 return
-            missing = max(wish.res - idle, 0)
-            if missing > len(asleep) or wish.rows > len(self.rest.states):
+            missing = max(res - idle, 0)
+            if missing > len(asleep) or rows > len(self.rest.states):
                 continue
             chosen = asleep[:missing]
-            if missing and not self._pay(chosen, wish.rows, self._woken(chosen, wish.rows)):
+            if missing and not self._pay(chosen, rows, self._woken(chosen, rows)):
                 return
-            idle, asleep = idle + missing - wish.res, asleep[missing:]
+            idle, asleep = idle + missing - res, asleep[missing:]
 
     def _raise(self, job: RunningJob) -> bool:
         """Try the next faster P-state from now to the expected end."""
@@ -323,7 +315,9 @@ class Spending:
     def _pay(self, hosts: HostIds, end: int, columns: StateArray) -> bool:
         """Make a change if it can be paid for and the battery stays where it should."""
         rest, rows = self.rest, slice(0, end + 1)
-        extra_j = column_change_j(rest, self.cells, hosts, end, columns)
+        old, before = rest.states[rows, hosts], rest.now_asleep[hosts]
+        extra_j = np.zeros(len(rest.states))
+        extra_j[rows] = self.cells.change_j(old, columns, before, hosts, rest.dt_s[rows]).sum(axis=1)
         cost_j = float(extra_j.sum())
         if cost_j > self.left_j + self.rest.tolerance_j:
             return False
@@ -343,21 +337,3 @@ class Spending:
         battery = self.rest.battery
         reached = levels_j[-1] >= battery.target_j - self.rest.tolerance_j
         return bool(reached and levels_j.min() >= battery.min_j - self.rest.tolerance_j)
-
-
-def column_change_j(
-    rest: Rest, cells: CellPowers, hosts: HostIds, end: int, columns: StateArray
-) -> FloatArray:
-    """What new states of ``hosts`` in rows 0 to ``end`` - 1 add to each row's energy, J: [L]."""
-    rows = slice(0, end + 1)
-    old = rest.states[rows, hosts]
-    new = old.copy()
-    new[:end] = columns
-    before, dt_s = rest.now_asleep[hosts], rest.dt_s[rows]
-    energies = [
-        cells.energy_j(states, shifted(cells.asleep(states, hosts), before), hosts, dt_s)
-        for states in (new, old)
-    ]
-    extra_j = np.zeros(len(rest.states))
-    extra_j[rows] = (energies[0] - energies[1]).sum(axis=1)
-    return extra_j

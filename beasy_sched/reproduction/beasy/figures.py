@@ -24,8 +24,8 @@ from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.plan.forecast import CURVES
 from beasy_sched.plan.plan import Plan
-from beasy_sched.plan.predictions import CURVES, predict_window
 from beasy_sched.reproduction.figures import (
     OUTCOMES,
     Band,
@@ -211,7 +211,7 @@ def _prediction_figures(campaign: Campaign, scenario: Scenario, number: int) -> 
     hours: FloatArray = plan.step_s * np.arange(1.0, plan.steps + 1.0) / SECONDS_PER_HOUR
     bands = [Band(part.low_w, part.value_w, part.high_w) for part in (plan.production, plan.demand)]
     yield "fig03_predictions", prediction_figure(hours, *bands)
-    found = predict_window(plan)
+    found = plan.predictions()
     soc_pct = 100.0 * found.energy_j / plan.storage.battery.capacity_j
     yield "fig04_nine_curves", nine_curves_figure(hours, soc_pct, CURVES, found.dangerous, _limits(scenario))
 
