@@ -134,7 +134,7 @@ def simulate(
     new temporary folder). Warns (UserWarning) of what is odd about the inputs, and of a run that is not
     complete. Raises ConfigError and InputError, and whatever ends the run early.
     """
-    from beasy_sched.energy.site import read_site_text
+    from beasy_sched.formats.site_file import read_site_text
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.runner import run_in_process
     from beasy_sched.settings import RunSettings

@@ -164,7 +164,7 @@ class _Reading:
         return merge_events(found) if found else None
 
     def site(self, name: str | None) -> Site | None:
-        from beasy_sched.energy.site import read_site
+        from beasy_sched.formats.site_file import read_site
 
         return None if name is None else self._read("site-bad", lambda: read_site(name))
 

@@ -19,11 +19,12 @@ import click
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
 from beasy_sched.cli.run_options import progress_bar
-from beasy_sched.energy.site import DEFAULT_SITE, Site, parse_site, read_site_text
+from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import Uncertainty, full_draw_w
 from beasy_sched.plan.offline import OfflineOptions, plan_windows

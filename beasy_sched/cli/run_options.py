@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from beasy_sched.energy.site import read_site_text
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.settings import RunSettings
 
 BUDGET_OPTIONS = [

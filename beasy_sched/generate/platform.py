@@ -16,7 +16,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import as_type, parse_toml, read_text
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
     OLD_OFF_PROPERTY,
@@ -151,20 +151,17 @@ def load_server(source: str | os.PathLike[str]) -> ServerSpec:
                 f"unknown server {text!r}: the presets are {', '.join(preset_names())}; "
                 "a file of your own must end in .toml"
             )
-        data = (resources.files(__package__) / "servers" / f"{text}.toml").read_bytes()
-        return _decode(f"{text}.toml", data)
-    try:
-        data = Path(text).read_bytes()
-    except OSError as error:
-        raise InputError(text, f"cannot be read: {error.strerror}") from error
-    return _decode(text, data)
+        own = resources.files(__package__) / "servers" / f"{text}.toml"
+        return _parse_server(own.read_text("utf-8"), f"{text}.toml")
+    return _parse_server(read_text(text), text)
 
 
-def _decode(path: str, data: bytes) -> ServerSpec:
+def _parse_server(text: str, path: str) -> ServerSpec:
+    values = parse_toml(text, path)
     try:
-        spec = msgspec.toml.decode(data, type=ServerSpec)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(path, f"not a server file: {error}") from None
+        spec = as_type(values, ServerSpec)
+    except ConfigError as error:
+        raise InputError(path, str(error)) from None
     problem = spec.problem()
     if problem:
         raise InputError(path, problem)

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from beasy_sched.energy.site import read_site_text
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model.platform import Platform
 from beasy_sched.settings import RunSettings
 
