@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
+from beasy_sched.formats.reading import read_text
 
 Option = tuple[tuple[str, ...], dict[str, Any]]
 
@@ -269,10 +269,5 @@ def _sched_config(given: dict[str, Any]) -> str:
     if given["sched_cfg"] and given["sched_cfg_file"]:
         raise ConfigError("give --sched-cfg or --sched-cfg-file, not both")
     if given["sched_cfg_file"]:
-        try:
-            return Path(given["sched_cfg_file"]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"--sched-cfg-file {given['sched_cfg_file']}: cannot be read ({error})"
-            ) from None
+        return read_text(given["sched_cfg_file"])
     return str(given["sched_cfg"] or "")

@@ -23,6 +23,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.power_series import read_power_series
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.model.platform import Platform
@@ -256,7 +257,7 @@ def _hashes(options: PlanOptions, site_text: str) -> dict[str, str]:
         "demand": options.demand,
         **{f"workload {number}": path for number, path in enumerate(options.workload)},
     }
-    contents = {name: path.read_bytes() for name, path in files.items() if path is not None}
+    contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
     contents["site"] = site_text.encode()
     return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 

@@ -17,7 +17,8 @@ import click
 import msgspec
 
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.settings import RunSettings
 
@@ -112,7 +113,7 @@ def read_options(text: str) -> dict[str, Any]:
     source = "--options"
     if text.startswith("@"):
         source = text[1:]
-        text = _read(Path(source))
+        text = read_text(source)
     try:
         return msgspec.json.decode(text.encode(), type=dict[str, Any])
     except msgspec.MsgspecError as error:
@@ -131,15 +132,6 @@ def _merged(options: dict[str, Any], flags: dict[str, str | None]) -> dict[str, 
                     " leave one of them out"
                 )
     return {**options, **budget_options(**flags)}
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise InputError(path, "is not UTF-8 text") from None
 
 
 Report = Callable[[float], None]

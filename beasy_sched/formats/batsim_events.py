@@ -19,6 +19,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from beasy_sched.errors import InputError
+from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
@@ -51,21 +52,18 @@ def read_external_events(
     decoder = msgspec.json.Decoder(dict[str, Any])
     events: list[ExternalEvent] = []
     hosts = 0
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                text = line.strip()
-                if not text:
-                    continue
-                event = _event(path, number, decoder, text, forward_unknown)
-                events.append(event)
-                hosts += 0 if event.hosts is None else len(event.hosts)
-                if hosts > MOST_HOSTS_NAMED:
-                    raise InputError(
-                        path, f"the events name more than {MOST_HOSTS_NAMED:,} hosts in all", line=number
-                    )
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from None
+    with reading(path), open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            text = line.strip()
+            if not text:
+                continue
+            event = _event(path, number, decoder, text, forward_unknown)
+            events.append(event)
+            hosts += 0 if event.hosts is None else len(event.hosts)
+            if hosts > MOST_HOSTS_NAMED:
+                raise InputError(
+                    path, f"the events name more than {MOST_HOSTS_NAMED:,} hosts in all", line=number
+                )
     events.sort(key=_sort_key)
     return events
 

@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
@@ -286,11 +287,7 @@ def read_workload(path: str | os.PathLike[str], name: str = "w0") -> Workload:
 
     Raises InputError for anything that Batsim would refuse, and for profiles that are not simulated.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from None
+    data = read_bytes(path)
     with _collector_paused():
         jobs, raw_profiles, nb_res = _decode(path, name, data)
         del data

@@ -10,7 +10,6 @@ import math
 import os
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_UNPACKED_BYTES, shortened
 from beasy_sched.model.hosts import read_only
 from beasy_sched.plan.plan import Plan, PlannedServers
@@ -56,11 +56,7 @@ def write_plans(path: str | os.PathLike[str], plans: PlanStore) -> None:
 
 def read_plans(path: str | os.PathLike[str]) -> PlanStore:
     """Read and check a plan file. Raises InputError: not a plan, damaged, too new, or inconsistent."""
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
-    file = _opened(path, content)
+    file = _opened(path, read_bytes(path))
     if hashlib.sha256(file.windows).digest() != file.sha256:
         raise InputError(path, "is damaged: its checksum is wrong; make the plan again")
     try:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from beasy_sched.formats.batsim_events import POWER_FIELD, read_external_events
 from beasy_sched.formats.entsoe import is_entsoe_header, parse_entsoe
 from beasy_sched.formats.nasa_power import is_nasa_header, parse_nasa_power
 from beasy_sched.formats.ninja import is_ninja_header, parse_ninja
+from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
     PER_UNIT,
@@ -34,7 +34,7 @@ from beasy_sched.formats.table import (
     parse_table,
     parse_times,
     power_factor,
-    read_text,
+    read_table_text,
     split_line,
     unit_in_name,
 )
@@ -158,12 +158,7 @@ def read_power_series(
     next event; a CSV file has a column of powers, means over intervals of equal length. Raises
     InputError for a file that cannot be read or ends before the last step.
     """
-    try:
-        text = Path(path).read_text("utf-8")
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(path, f"is not UTF-8 text (byte {error.start})") from None
+    text = read_text(path)
     if text.lstrip()[:1] == "{":
         return _from_events(path, steps, step_s)
     return _from_csv(path, text, steps, step_s, column, unit)
@@ -242,7 +237,7 @@ def read_weather_file(
     ``column`` names the power column of the latter two, or the wind speed column of a NASA POWER file;
     ``unit`` and ``interval_s`` are for plain CSV. Raises InputError with line or column and cause.
     """
-    text = read_text(path)
+    text = read_table_text(path)
     if not text.strip():
         raise InputError(path, "is empty")
     if _has(text, is_entsoe_header):

@@ -18,6 +18,7 @@ from xml.parsers import expat
 import numpy as np
 
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_HOSTS, MOST_PSTATES, shortened
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
@@ -333,11 +334,7 @@ class _Reader:
         self._parser.EntityDeclHandler = self._refuse_entity
 
     def read(self) -> list[_Host]:
-        try:
-            with open(self.path, "rb") as file:
-                data = file.read()
-        except OSError as error:
-            raise InputError(self.path, f"cannot be read: {error.strerror}") from None
+        data = read_bytes(self.path)
         try:
             self._parser.Parse(data.lstrip(), True)
         except expat.ExpatError as error:

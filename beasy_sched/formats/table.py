@@ -12,7 +12,6 @@ import gzip
 import io
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import InputError
+from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_TABLE_BYTES
 
 _NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
@@ -79,17 +79,14 @@ class Table:
         return self.names.index(name)
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
+def read_table_text(path: str | os.PathLike[str]) -> str:
     """The text of a file (gzip or not): UTF-8, or Latin-1 as old spreadsheets write. Raises InputError."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MOST_TABLE_BYTES + 1)
-            if data[:2] == b"\x1f\x8b":
-                file.seek(0)
-                with gzip.GzipFile(fileobj=file) as unpacked:
-                    data = unpacked.read(MOST_TABLE_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    with reading(path), open(path, "rb") as file:
+        data = file.read(MOST_TABLE_BYTES + 1)
+        if data[:2] == b"\x1f\x8b":
+            file.seek(0)
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                data = unpacked.read(MOST_TABLE_BYTES + 1)
     if len(data) > MOST_TABLE_BYTES:
         raise InputError(path, f"has more than {MOST_TABLE_BYTES >> 20} MiB of text: too much for a table")
     if b"\0" in data[:4096]:
