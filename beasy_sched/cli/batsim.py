@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from beasy_sched._version import __version__
+from beasy_sched.cli.options import progress_bar
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
 from beasy_sched.formats.reading import read_text
 
@@ -209,7 +210,6 @@ def batsim(timeout: float | None, **given: Any) -> None:
 
 
 def _simulate(given: dict[str, Any], timeout: float | None, say: Callable[[str], None]) -> None:
-    from beasy_sched.cli.run_options import progress_bar
     from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
     from beasy_sched.simulator.zmq_client import ZmqScheduler
 

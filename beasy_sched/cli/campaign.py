@@ -6,40 +6,37 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from beasy_sched.cli.options import parsed, progress_bar, quiet_option, with_options
 from beasy_sched.errors import BeasyError, Interrupted, machine_error
+from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.campaign.campaign import Outcome
     from beasy_sched.campaign.tasks import Executor
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 _TIME_LIMIT_S = 6 * 3600.0
 
 
-def _duration(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    from beasy_sched.units import parse_duration
-
-    if value is None or value == "none":
-        return None if value is None else math.inf
+def _time_limit(text: str) -> float:
+    if text == "none":
+        return math.inf
     try:
-        seconds = parse_duration(value)
+        seconds = parse_duration(text)
     except ValueError as error:
-        raise click.BadParameter(f"{error}; or none") from None
+        raise ValueError(f"{error}; or none") from None
     if seconds == 0:
-        raise click.BadParameter("expected more than 0 s, or none")
+        raise ValueError("expected more than 0 s, or none")
     return seconds
 
 
-_HOW = (
+_how_options = with_options(
     click.option(
         "-j",
         "--jobs",
@@ -60,7 +57,7 @@ _HOW = (
         "--time-limit",
         "limit_s",
         metavar="TIME",
-        callback=_duration,
+        type=parsed(_time_limit),
         show_default="6h",
         help="A run (or plan) that takes longer is ended, and failed: 90s, 12h or none. Not with dask.",
     ),
@@ -72,14 +69,8 @@ _HOW = (
         help="Import this policy where a scenario names it: a file alone cannot have code imported.",
     ),
     click.option("--retry-failed", is_flag=True, help="Run again what has failed."),
-    click.option("-q", "--quiet", is_flag=True, help="No progress bar, no summary."),
+    quiet_option("No progress bar, no summary."),
 )
-
-
-def _how_options(command: Command) -> Command:
-    for option in reversed(_HOW):
-        command = option(command)
-    return command
 
 
 @click.group()
@@ -151,7 +142,6 @@ def _go_on(
     quiet: bool,
 ) -> None:
     from beasy_sched.campaign.campaign import go_on
-    from beasy_sched.cli.run_options import progress_bar
 
     try:
         with progress_bar("runs", quiet=quiet) as report:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from beasy_sched.cli.options import input_options, quiet_option, site_options
 from beasy_sched.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -25,50 +26,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 _WIDTH = 80
 _VERDICTS = ("fine", "odd", "would fail")
 """By exit code."""
 
 
 @click.command()
-@click.option("-p", "--platform", type=_FILE, metavar="FILE", help="SimGrid platform (XML).")
-@click.option(
-    "-w", "--workload", "workloads", type=_FILE, multiple=True, metavar="FILE", help="Batsim workload (JSON)."
-)
-@click.option(
-    "--events", type=_FILE, multiple=True, metavar="FILE", help="External events, among them the production."
-)
-@click.option("--site", metavar="FILE", help="Site file (TOML), or 'default'.")
-@click.option("--plan", type=_FILE, metavar="FILE", help="Plan of the site ('beasy-sched plan').")
-@click.option(
-    "--windows",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="How many of the site's windows the run has.",
-)
-@click.option(
-    "-m",
-    "--master-host",
-    default="master_host",
-    show_default=True,
-    metavar="NAME",
-    help="Host that no job runs on ('none' if the platform file itself gives a host that role).",
-)
-@click.option(
-    "-E/--no-metering", "metering", default=True, help="Whether the run meters energy, as Batsim's -E does."
-)
+@input_options(required=False)
+@site_options
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="No table: the findings alone, on standard error.")
+@quiet_option("No table: the findings alone, on standard error.")
 @click.pass_context
 def check(
     context: click.Context,
     platform: Path | None,
     workloads: tuple[Path, ...],
     events: tuple[Path, ...],
-    site: str | None,
-    plan: Path | None,
+    site: Path | None,
+    plan: str | None,
     windows: int,
     master_host: str,
     metering: bool,
@@ -163,12 +138,12 @@ class _Reading:
         found = [events for events in read if events is not None]
         return merge_events(found) if found else None
 
-    def site(self, name: str | None) -> Site | None:
+    def site(self, name: Path | None) -> Site | None:
         from beasy_sched.formats.site_file import read_site
 
         return None if name is None else self._read("site-bad", lambda: read_site(name))
 
-    def plans(self, path: Path | None) -> PlanStore | None:
+    def plans(self, path: str | None) -> PlanStore | None:
         from beasy_sched.formats.plan_file import read_plans
 
         return None if path is None else self._read("plan-bad", lambda: read_plans(path))

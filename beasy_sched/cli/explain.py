@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from beasy_sched.cli.options import parsed
+
 if TYPE_CHECKING:
     from beasy_sched.report.explain import Story
 
 _WIDEST = 110
 
 
-def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+def _moment(text: str) -> float:
     from beasy_sched.report.explain_records import parse_moment
 
-    try:
-        return None if value is None else parse_moment(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    return parse_moment(text)
 
 
 @click.command()
@@ -31,7 +30,7 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
     "--at",
     "time_s",
     metavar="TIME",
-    callback=_moment,
+    type=parsed(_moment),
     help="Tell of the step that holds this moment: seconds, 1d6h, or '1d 06:30:00'.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, everything in it.")

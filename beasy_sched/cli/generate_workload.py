@@ -16,7 +16,7 @@ import numpy as np
 from click.core import ParameterSource
 
 from beasy_sched.cli.generate import write_output
-from beasy_sched.cli.run_options import progress_bar
+from beasy_sched.cli.options import progress_bar
 from beasy_sched.formats.simgrid_xml import parse_speed
 from beasy_sched.generate.noise import WalltimeRule, noisy_workload
 from beasy_sched.generate.platform import load_server

@@ -7,24 +7,19 @@ from pathlib import Path
 
 import click
 
+from beasy_sched.cli.options import file_option, progress_bar, quiet_option
 from beasy_sched.errors import ConfigError
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN ...]")
-@click.option(
-    "-o", "--output", "out", type=_FILE, required=True, metavar="FILE", help="The HTML file to write."
-)
-@click.option(
+@file_option("-o", "--output", "out", required=True, help="The HTML file to write.")
+@file_option(
     "--plan",
-    type=_FILE,
-    metavar="FILE",
     help="The plan that the runs followed: marks its dangerous steps and the storages' limits.",
 )
 @click.option("--title", metavar="TEXT", help="Heading of the page (default: the runs' names).")
-@click.option("-q", "--quiet", is_flag=True, help="No progress bar, no word on what was written.")
+@quiet_option("No progress bar, no word on what was written.")
 def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | None, quiet: bool) -> None:
     """Show runs, or a campaign, in one HTML file that opens in any browser, without a network.
 
@@ -51,7 +46,6 @@ def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | Non
 
 
 def _runs(runs: tuple[str, ...], plan: Path | None, title: str | None, quiet: bool) -> Iterator[str]:
-    from beasy_sched.cli.run_options import progress_bar
     from beasy_sched.formats.plan_file import read_plans
     from beasy_sched.report.html import report_html
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beasy_sched.cli.run_options import run_options, settings_of
+from beasy_sched.cli.options import platform_option, run_options, settings_of
 from beasy_sched.errors import why
 from beasy_sched.protocol.endpoint import reachable
 from beasy_sched.settings import RunSettings, build_session
@@ -23,21 +23,42 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-s", "--socket-endpoint", default="tcp://*:28000", show_default=True, metavar="ENDPOINT",
-              help="Where to listen: * is every network interface, so that other machines reach it, too;"
-              " tcp://127.0.0.1:28000 (or tcp://[::1]:28000) is this machine alone. Port 0 takes any free"
-              " one.")  # fmt: skip
+@click.option(
+    "-s",
+    "--socket-endpoint",
+    default="tcp://*:28000",
+    show_default=True,
+    metavar="ENDPOINT",
+    help="Where to listen: * is every network interface, so that other machines reach it, too;"
+    " tcp://127.0.0.1:28000 (or tcp://[::1]:28000) is this machine alone. Port 0 takes any free one.",
+)
 @run_options
-@click.option("-p", "--platform", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="The platform file that Batsim has, for the servers' speeds: needed where the file was"
-              " not made by 'beasy-sched generate platform'.")  # fmt: skip
-@click.option("-e", "--export", "prefix", metavar="PREFIX",
-              help="Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv.")  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-              help="Give up when no simulator has spoken by then (default: wait for ever).")  # fmt: skip
+@platform_option(
+    help="The platform file that Batsim has, for the servers' speeds: needed where the file was not made by"
+    " 'beasy-sched generate platform'."
+)
+@click.option(
+    "-e",
+    "--export",
+    "prefix",
+    metavar="PREFIX",
+    help="Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Give up when no simulator has spoken by then (default: wait for ever).",
+)
 @click.option("--keep-serving", is_flag=True, help="Serve one simulation after another.")
-@click.option("-v", "--verbosity", type=click.Choice(["debug", "info", "quiet", "silent"]), default="info",
-              show_default=True, help="quiet: no summary; silent: errors only.")  # fmt: skip
+@click.option(
+    "-v",
+    "--verbosity",
+    type=click.Choice(["debug", "info", "quiet", "silent"]),
+    default="info",
+    show_default=True,
+    help="quiet: no summary; silent: errors only.",
+)
 def serve(
     socket_endpoint: str,
     platform: Path | None,
