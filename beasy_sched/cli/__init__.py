@@ -64,7 +64,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     lazy=_COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(__version__, prog_name="beasy-sched")
 def cli() -> None:

@@ -20,7 +20,7 @@ Option = tuple[tuple[str, ...], dict[str, Any]]
 
 
 def _value(*names: str, help: str, metavar: str = "TEXT", **more: Any) -> Option:
-    return names, {"help": help, "metavar": metavar, "show_default": "default" in more, **more}
+    return names, {"help": help, "metavar": metavar, **more}
 
 
 def _files(*names: str, help: str, metavar: str = "FILE", **more: Any) -> Option:

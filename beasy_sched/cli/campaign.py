@@ -49,7 +49,6 @@ _how_options = with_options(
         "--executor",
         type=click.Choice(["processes", "dask"]),
         default="processes",
-        show_default=True,
         help="Processes of this machine, or the workers of a Dask cluster.",
     ),
     click.option("--scheduler", metavar="ADDRESS", help="Of the Dask cluster, such as tcp://host:8786."),

@@ -151,7 +151,6 @@ def _summary(platform: Platform, output: str) -> str:
     "number",
     type=click.IntRange(0),
     default=0,
-    show_default=True,
     metavar="N",
     help="--inputs: which pair of workload and production.",
 )

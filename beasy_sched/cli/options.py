@@ -62,7 +62,7 @@ def parsed(read: Callable[[str], Any]) -> Callable[[Any], Any]:
 
 def windows_option(help: str) -> Option:
     """``--windows``."""
-    return click.option("--windows", type=click.IntRange(1), default=1, show_default=True, help=help)
+    return click.option("--windows", type=click.IntRange(1), default=1, help=help)
 
 
 def quiet_option(help: str) -> Option:
@@ -79,7 +79,6 @@ master_host_option: Final = click.option(
     "-m",
     "--master-host",
     default="master_host",
-    show_default=True,
     metavar="NAME",
     help="Host that no job runs on ('none' if the platform file itself gives a host that role).",
 )
@@ -107,6 +106,7 @@ def input_options(required: bool) -> Option:
             "-E/--no-metering",
             "metering",
             default=True,
+            show_default=False,
             help="Meter energy and allow P-state changes, as Batsim's -E does (on unless switched off).",
         ),
     )
@@ -132,7 +132,6 @@ run_options: Final = with_options(
     click.option(
         "--policy",
         default="easy",
-        show_default=True,
         metavar="NAME",
         help="Which policy decides: a name of 'beasy-sched policies', or package.module:Class.",
     ),
@@ -142,6 +141,7 @@ run_options: Final = with_options(
         "policy_options",
         metavar="JSON|@FILE",
         default="{}",
+        show_default=False,
         help="The policy's options as a JSON object, or @ and a file that holds one.",
     ),
     site_options,
@@ -149,7 +149,6 @@ run_options: Final = with_options(
         "--energy",
         kind=EnergySource,
         default="batsim",
-        show_default=True,
         help="Where the energy used is known from: the simulator's answers (needs its -E), or the daemon's"
         " own account.",
     ),
@@ -158,12 +157,7 @@ run_options: Final = with_options(
         is_flag=True,
         help="Never change P-states: for a Batsim without -E, which aborts on them.",
     ),
-    click.option(
-        "--decisions/--no-decisions",
-        default=True,
-        show_default=True,
-        help="Whether to write the decision log.",
-    ),
+    click.option("--decisions/--no-decisions", default=True, help="Whether to write the decision log."),
     file_option("--record", help="Record every message, for 'beasy-sched replay'."),
     click.option(
         "--budget",

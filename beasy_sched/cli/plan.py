@@ -64,21 +64,18 @@ _export_options = with_options(
     "--surplus",
     kind=Surplus,
     default="envelope",
-    show_default=True,
     help="Power beyond the demand: for the servers, or into the battery first.",
 )
 @click.option(
     "--runs",
     type=click.Choice(["profile", "walltime"]),
     default="profile",
-    show_default=True,
     help="How long jobs are expected to run: as their profiles say, or to their walltimes.",
 )
 @click.option(
     "--load-uncertainty",
     type=(_PCT, _PCT),
     default=(5.0, 30.0),
-    show_default=True,
     metavar="PCT PCT",
     help="Of the demand, at once and after 72 h, percent.",
 )
@@ -86,7 +83,6 @@ _export_options = with_options(
     "--renew-uncertainty",
     type=(_PCT, _PCT),
     default=(5.0, 30.0),
-    show_default=True,
     metavar="PCT PCT",
     help="The same of the production.",
 )
@@ -94,7 +90,6 @@ _export_options = with_options(
     "--minimum-on",
     type=click.FloatRange(0),
     default=3600.0,
-    show_default=True,
     metavar="S",
     help="Seconds that a server which wakes stays on at least.",
 )

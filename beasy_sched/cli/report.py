@@ -15,8 +15,7 @@ from beasy_sched.errors import ConfigError
 @click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN ...]")
 @file_option("-o", "--output", "out", required=True, help="The HTML file to write.")
 @file_option(
-    "--plan",
-    help="The plan that the runs followed: marks its dangerous steps and the storages' limits.",
+    "--plan", help="The plan that the runs followed: marks its dangerous steps and the storages' limits."
 )
 @click.option("--title", metavar="TEXT", help="Heading of the page (default: the runs' names).")
 @quiet_option("No progress bar, no word on what was written.")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     "-s",
     "--socket-endpoint",
     default="tcp://*:28000",
-    show_default=True,
     metavar="ENDPOINT",
     help="Where to listen: * is every network interface, so that other machines reach it, too;"
     " tcp://127.0.0.1:28000 (or tcp://[::1]:28000) is this machine alone. Port 0 takes any free one.",
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     "--verbosity",
     type=click.Choice(["debug", "info", "quiet", "silent"]),
     default="info",
-    show_default=True,
     help="quiet: no summary; silent: errors only.",
 )
 def serve(
