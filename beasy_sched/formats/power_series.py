@@ -21,9 +21,6 @@ from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.sources import Interpolation, resample
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import POWER_FIELD, read_external_events
-from beasy_sched.formats.entsoe import is_entsoe_header, parse_entsoe
-from beasy_sched.formats.nasa_power import is_nasa_header, parse_nasa_power
-from beasy_sched.formats.ninja import is_ninja_header, parse_ninja
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
@@ -39,6 +36,14 @@ from beasy_sched.formats.table import (
     unit_in_name,
 )
 from beasy_sched.formats.time_series import POWER, TimeSeries, on_grid
+from beasy_sched.formats.weather_exports import (
+    is_entsoe_header,
+    is_nasa_header,
+    is_ninja_header,
+    parse_entsoe,
+    parse_nasa_power,
+    parse_ninja,
+)
 
 _TIME_NAMES = ("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)")
 _END_NAMES = ("period_end", "periodend")
