@@ -40,18 +40,6 @@ def write_atomic(path: str | os.PathLike[str], content: Content | Iterable[Conte
             file.write(piece)
 
 
-@contextlib.contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file that takes the name ``path`` when the block ends without an exception.
-
-    A device or a pipe (``/dev/stdout``) is written directly. Raises InputError where the file cannot be
-    written.
-    """
-    with PartFile(path) as part:
-        assert part.file is not None
-        yield part.file
-
-
 class PartFile:
     """A file that is written bit by bit, and gets its name when it is finished.
 

@@ -1,7 +1,4 @@
-"""Reading Batsim's external events: one JSON object a line.
-
-Writing a power profile as Batsim's external events: one JSON object a line, one line a step.
-"""
+"""Batsim's external events, one JSON object a line: reading them, and writing a power profile as events."""
 
 from __future__ import annotations
 
@@ -24,6 +21,10 @@ from beasy_sched.limits import MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
+POWER_FIELD = "power_available"
+"""Field of an event (and of the NOTIFY that forwards it) that tells the production, W."""
+EVENT_TYPE = "user_specific_type"
+"""The type of the thesis's example; Batsim 4 forwards any type it does not know."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
 """Batsim sorts events of one timestamp so, and all others after these."""
 
@@ -114,15 +115,14 @@ def _hosts(path: str | os.PathLike[str], number: int, data: dict[str, Any]) -> H
     return hosts
 
 
+def is_power(value: object) -> bool:
+    """Whether what an event's `POWER_FIELD` holds is a power: watts, 0 or more."""
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value < math.inf
+
+
 def merge_events(files: Iterable[list[ExternalEvent]]) -> list[ExternalEvent]:
     """Put the events of several files into one order."""
     return list(heapq.merge(*files, key=_sort_key))
-
-
-POWER_FIELD = "power_available"
-"""Field of an event (and of the NOTIFY that forwards it) that tells the production, W."""
-EVENT_TYPE = "user_specific_type"
-"""The type of the thesis's example; Batsim 4 forwards any type it does not know."""
 
 
 class EventsFormat(str, Enum):
@@ -147,10 +147,11 @@ def power_event_lines(
         raise ValueError("power_w must be finite and not negative")
     for step, power in enumerate(powers.tolist()):
         moment = round(step * step_s, 6)
+        event: dict[str, Any]
         if events_format is EventsFormat.BATSIM5:
             data = json.dumps({POWER_FIELD: power})
-            yield json.dumps({"type": "generic", "timestamp": float(moment), "data": data}) + "\n"
-            continue
-        timestamp = int(moment) if moment == int(moment) else moment
-        event = {"type": EVENT_TYPE, "timestamp": timestamp, POWER_FIELD: power}
+            event = {"type": "generic", "timestamp": float(moment), "data": data}
+        else:
+            timestamp = int(moment) if moment == int(moment) else moment
+            event = {"type": EVENT_TYPE, "timestamp": timestamp, POWER_FIELD: power}
         yield json.dumps(event) + "\n"

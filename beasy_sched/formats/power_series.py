@@ -1,12 +1,9 @@
-"""Powers of consecutive steps from a file: external events as Batsim plays them, or CSV.
+"""Files of power or weather that a user may bring: their formats, and the power of each step.
 
-Plain CSV files of power: a column of values, and a column of times or none.
-
-The unit comes from the column's name (``Solar [MW]``, ``power (W)``, ``pv_kw``) or from the user. Times
-are UTC dates, seconds since 1970, or seconds from the start; an interval's value is its mean from its
-time on, or up to it where the column is called ``period_end``.
-
-Any file of weather or power that a user may bring: which format it is, and its reader.
+Plain CSV files have a column of values, and a column of times or none. The unit comes from the column's
+name (``Solar [MW]``, ``power (W)``, ``pv_kw``) or from the user. Times are UTC dates, seconds since 1970, or
+seconds from the start; an interval's value is its mean from its time on, or up to it where the column is
+called ``period_end``.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.sources import Interpolation, resample
 from beasy_sched.errors import InputError
-from beasy_sched.formats.batsim_events import POWER_FIELD, read_external_events
+from beasy_sched.formats.batsim_events import POWER_FIELD, is_power, read_external_events
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
@@ -133,7 +130,7 @@ def _times(table: Table, name: str, order: DateOrder | None) -> tuple[IntArray, 
         seconds = table.numbers(name)
         if np.isnan(seconds).any():
             at = int(np.argmax(np.isnan(seconds)))
-            raise InputError(table.path, f"{name}: the time is missing", line=int(table.lines[at]))
+            raise table.error(at, f"{name}: the time is missing")
         if seconds[0] > 1000 * _EPOCH_FROM_S:
             seconds = seconds / 1000.0
         return np.round(seconds).astype(np.int64), bool(seconds[0] > _EPOCH_FROM_S), ()
@@ -175,7 +172,7 @@ def _from_events(path: str | os.PathLike[str], steps: int, step_s: float) -> Flo
         raise InputError(path, f"has no event with the field {POWER_FIELD!r}: is it a file of powers?")
     for event in events:
         value = event.data[POWER_FIELD]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
+        if not is_power(value):
             raise InputError(
                 None, f"{event.where}: {POWER_FIELD} is {value!r}, expected a power in W, 0 or more"
             )

@@ -36,7 +36,6 @@ from beasy_sched.formats.table import (
     parse_table,
     parse_times,
     plain_unit,
-    power_factor,
     split_line,
     unit_in_name,
 )
@@ -52,13 +51,6 @@ from beasy_sched.formats.time_series import (
     with_notes,
 )
 
-_NINJA_QUANTITIES = (
-    "electricity",
-    "irradiance_direct",
-    "irradiance_diffuse",
-    "radiation_surface",
-    "wind_speed",
-)
 _NINJA_UNITS = {
     "electricity": "kW",
     "irradiance_direct": "kW/m2",
@@ -66,13 +58,13 @@ _NINJA_UNITS = {
     "radiation_surface": "W/m2",
     "wind_speed": "m/s",
 }
-"""The units of exports that do not say, or that say "unknown" (version 1.4)."""
+"""The quantities, and the units of exports that do not say, or that say "unknown" (version 1.4)."""
 _MOST_OVER_CAPACITY = 1.2
 
 
 def is_ninja_header(cells: list[str]) -> bool:
     """Whether a header line is that of a ninja export; it may be commented out, as the lines above it are."""
-    return cells[0].lstrip("# ") == "time" and any(cell in _NINJA_QUANTITIES for cell in cells[1:])
+    return cells[0].lstrip("# ") == "time" and any(cell in _NINJA_UNITS for cell in cells[1:])
 
 
 def parse_ninja(path: str | os.PathLike[str], text: str, date_order: DateOrder | None = None) -> TimeSeries:
@@ -92,18 +84,12 @@ def parse_ninja(path: str | os.PathLike[str], text: str, date_order: DateOrder |
             raise InputError(path, f"{message}: is the column in another unit?")
     series = on_grid(path, times, table.lines, columns, notes=notes)
     series = replace(series, capacity_w=capacity_w, technology=_ninja_technology(table))
-    return _with_end_note(series, header.get("params", {}))
-
-
-def _with_end_note(series: TimeSeries, params: dict[str, Any]) -> TimeSeries:
-    """Say so where the file stops before the day that it was made for."""
-    wanted_s = parse_moment(str(params.get("date_to", "")))
-    assert series.start_s is not None
-    end_s = series.start_s + len(series) * series.interval_s
-    if wanted_s is None or end_s > wanted_s:
+    made_until = header.get("params", {}).get("date_to", "")
+    wanted_s = parse_moment(str(made_until))
+    if wanted_s is None or int(times.max()) + series.interval_s > wanted_s:
         return series
     last = series.time_text(len(series) - 1)
-    return with_notes(series, f"stops at {last}, but was made for days up to {params['date_to']}")
+    return with_notes(series, f"stops at {last}, but was made for days up to {made_until}")
 
 
 def _ninja_columns(table: Table, units: dict[str, Any]) -> dict[str, FloatArray]:
@@ -120,9 +106,8 @@ def _ninja_columns(table: Table, units: dict[str, Any]) -> dict[str, FloatArray]
         irradiances = [table.numbers(n) * _ninja_factor(table, units, n, IRRADIANCE_UNITS) for n in parts]
         columns[IRRADIANCE] = np.sum(irradiances, axis=0)
     if "wind_speed" in names:
-        columns[WIND_SPEED] = table.numbers("wind_speed") * _ninja_factor(
-            table, units, "wind_speed", {"m/s": 1.0}
-        )
+        factor = _ninja_factor(table, units, "wind_speed", {"m/s": 1.0})
+        columns[WIND_SPEED] = table.numbers("wind_speed") * factor
     if "temperature" in names:
         columns[TEMPERATURE] = table.numbers("temperature")
     if "missing" in names:
@@ -240,7 +225,8 @@ def ninja_lines(
         "capacity": f"{capacity_kw:g}",
         "raw": True,
     }
-    yield f"# {_NINJA_TITLES[technology]} - {latitude_deg:g}, 0 - {source}; in the format of Renewables.ninja\n"
+    title = f"{_NINJA_TITLES[technology]} - {latitude_deg:g}, 0 - {source}"
+    yield f"# {title}; in the format of Renewables.ninja\n"
     yield "# Units: " + ", ".join(f"{name} in {unit}" for name, unit in units.items()) + "\n"
     yield "# " + json.dumps({"units": units, "params": params}) + "\n"
     yield ",".join(units) + "\n"
@@ -270,37 +256,30 @@ def parse_nasa_power(path: str | os.PathLike[str], text: str, wind_column: str |
         raise InputError(
             path, f"columns start with {found}, expected {','.join(_HOURLY)} (the hourly export)"
         )
-    columns = {name: _nasa_column(table, name) for name in _nasa_columns(table, wind_column)}
-    named: dict[str, FloatArray] = {}
-    for name, values in columns.items():
-        if name == _IRRADIANCE_COLUMN:
-            named[IRRADIANCE] = values * _nasa_irradiance_factor(table)
-        else:
-            named[TEMPERATURE if name == "T2M" else WIND_SPEED] = values
-    series = on_grid(path, _nasa_times(table), table.lines, named)
-    series = replace(series, technology="weather")
-    shift_h, note = _nasa_shift_h(table)
-    assert series.start_s is not None
-    series = replace(series, start_s=series.start_s - shift_h * 3600)
-    speeds = [name for name in columns if name in _WIND_COLUMNS or name == wind_column]
-    if speeds and (height := re.fullmatch(r"WS(\d+)M", speeds[0])):
-        series = replace(series, wind_height_m=float(height[1]))
-    notes = [note] if note else []
-    return with_notes(series, *notes, *(f"wind speed is {name}" for name in speeds))
-
-
-def _nasa_columns(table: Table, wind_column: str | None) -> list[str]:
-    """The columns that we use."""
-    if wind_column is not None and wind_column not in table.names:
-        table.texts(wind_column)  # raises, naming the columns that there are
+    if wind_column is not None:
+        table.texts(wind_column)  # raises, naming the columns that there are, where this one is not
     speed = wind_column or next((name for name in _WIND_COLUMNS if name in table.names), None)
-    wanted = [_IRRADIANCE_COLUMN] if _IRRADIANCE_COLUMN in table.names else []
-    wanted += [speed] if speed else []
-    if not wanted:
+    columns: dict[str, FloatArray] = {}
+    if _IRRADIANCE_COLUMN in table.names:
+        columns[IRRADIANCE] = _nasa_column(table, _IRRADIANCE_COLUMN) * _nasa_irradiance_factor(table)
+    if speed is not None:
+        columns[WIND_SPEED] = _nasa_column(table, speed)
+    if not columns:
         found = ", ".join(table.names[4:])
         expected = f"{_IRRADIANCE_COLUMN} for sun, or {' or '.join(_WIND_COLUMNS)} for wind"
-        raise InputError(table.path, f"has neither irradiance nor wind speed: found {found}; add {expected}")
-    return wanted + (["T2M"] if "T2M" in table.names else [])
+        raise InputError(path, f"has neither irradiance nor wind speed: found {found}; add {expected}")
+    if "T2M" in table.names:
+        columns[TEMPERATURE] = _nasa_column(table, "T2M")
+    times = _nasa_times(table)
+    shift_h, note = _nasa_shift_h(table)
+    height = re.fullmatch(r"WS(\d+)M", speed or "")
+    series = replace(
+        on_grid(path, times, table.lines, columns),
+        technology="weather",
+        start_s=int(times.min()) - shift_h * 3600,
+        wind_height_m=float(height[1]) if height else None,
+    )
+    return with_notes(series, *note, *([f"wind speed is {speed}"] if speed else []))
 
 
 def _nasa_column(table: Table, name: str) -> FloatArray:
@@ -334,26 +313,24 @@ def _nasa_times(table: Table) -> IntArray:
             year, month, day, hour = (int(value) for value in row)
             moment = datetime(year, month, day, hour, tzinfo=timezone.utc)
         except (ValueError, OverflowError) as error:
-            raise InputError(
-                table.path, f"{','.join(table.rows[i][:4])} is not an hour: {error}", line=int(table.lines[i])
-            ) from None
+            raise table.error(i, f"{','.join(table.rows[i][:4])} is not an hour: {error}") from None
         times[i] = int(moment.timestamp())
     return times
 
 
-def _nasa_shift_h(table: Table) -> tuple[int, str | None]:
+def _nasa_shift_h(table: Table) -> tuple[int, tuple[str, ...]]:
     """Hours by which the file's time is ahead of UTC, and what had to be assumed."""
     header = "\n".join(table.preamble)
     name = os.path.basename(table.path)
     standard = re.search(r"\bin (LST|UTC)\b", header) or re.search(r"_(LST|UTC)\b", name)
     if standard and standard[1] == "UTC":
-        return 0, None
+        return 0, ()
     longitude = re.search(r"Longitude\s+(-?\d{1,3}(?:\.\d*)?)", header)
     if longitude is None or abs(float(longitude[1])) > 360.0:
-        return 0, "does not state its longitude: its hours are taken as UTC"
+        return 0, ("does not state its longitude: its hours are taken as UTC",)
     shift = round(float(longitude[1]) / 15.0)
     assumed = "" if standard else " (assumed: the file does not say LST or UTC)"
-    return shift, f"hours are local solar time, UTC{shift:+d}{assumed}"
+    return shift, (f"hours are local solar time, UTC{shift:+d}{assumed}",)
 
 
 _ENTSOE_INTERVAL = re.compile(
@@ -370,15 +347,12 @@ def is_entsoe_header(cells: list[str]) -> bool:
 def parse_entsoe(path: str | os.PathLike[str], text: str, column: str) -> TimeSeries:
     """Read the generation of one full column name. Raises InputError with line and cause."""
     table = parse_table(path, text, is_entsoe_header)
-    factor = power_factor(unit_in_name(column) or "MW")
-    assert factor is not None
-    values = table.numbers(column) * factor
+    values = table.numbers(column) * POWER_UNITS[unit_in_name(column) or "mw"]
     times, exists = _entsoe_times(table)
     wrong = ~exists & ~np.isnan(values)
     if wrong.any():
-        line = int(table.lines[int(np.argmax(wrong))])
         message = "has a value for an hour that the change to summer time skips"
-        raise InputError(path, f"{message}: are its times local at all?", line=line)
+        raise table.error(int(np.argmax(wrong)), f"{message}: are its times local at all?")
     return on_grid(path, times[exists], table.lines[exists], {POWER: values[exists]})
 
 
@@ -393,13 +367,13 @@ def _entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
         match = _ENTSOE_INTERVAL.match(text)
         if match is None:
             expected = "an interval such as '01.01.2019 00:00 - 01.01.2019 01:00 (CET)'"
-            raise InputError(table.path, f"found {text!r}, expected {expected}", line=int(table.lines[i]))
+            raise table.error(i, f"found {text!r}, expected {expected}")
         day, month, year, hour, minute = (int(part) for part in match.groups())
         try:
             local = datetime(year, month, day, hour, minute, tzinfo=timezone.utc)
         except ValueError as error:
             reason = f"{error}; expected day.month.year hour:minute"
-            raise InputError(table.path, f"found {text!r}: {reason}", line=int(table.lines[i])) from None
+            raise table.error(i, f"found {text!r}: {reason}") from None
         label = _ENTSOE_ZONE.search(text) or zone
         if label and label[1] == "UTC":
             times[i] = int(local.timestamp())
