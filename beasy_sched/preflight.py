@@ -17,7 +17,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.batsim_events import POWER_FIELD, ExternalEvent
+from beasy_sched.formats.batsim_events import POWER_FIELD, ExternalEvent, is_power
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.time_series import POWER, TimeSeries
 from beasy_sched.model.platform import POWERS_PROPERTY, Platform
@@ -70,19 +70,19 @@ def fails(code: str, text: str) -> Finding:
 
 
 @dataclass(frozen=True)
-class Powers:
+class AnnouncedPower:
     """The production that an events file announces: each value holds until the next one."""
 
     times_s: FloatArray
     values_w: FloatArray
 
     @classmethod
-    def of(cls, events: Sequence[ExternalEvent]) -> Powers:
-        """Take the powers out of ``events``; those that are not powers are left out (see `bad_power`)."""
-        found = [e for e in events if POWER_FIELD in e.data and not bad_power(e)]
+    def of(cls, events: Sequence[ExternalEvent]) -> AnnouncedPower:
+        """Take the powers out of ``events``; what cannot be a power is left out."""
+        found = [event for event in events if is_power(event.data.get(POWER_FIELD))]
         return cls(
-            np.array([e.timestamp for e in found], dtype=np.float64),
-            np.array([float(e.data[POWER_FIELD]) for e in found], dtype=np.float64),
+            np.array([event.timestamp for event in found], dtype=np.float64),
+            np.array([float(event.data[POWER_FIELD]) for event in found], dtype=np.float64),
         )
 
     @cached_property
@@ -104,14 +104,6 @@ class Powers:
         return float(np.sum(self.values_w * np.diff(edges)))
 
 
-def bad_power(event: ExternalEvent) -> bool:
-    """Tell whether an event announces a power that cannot be: no number, negative, infinite."""
-    value = event.data.get(POWER_FIELD, 0.0)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return True
-    return not 0 <= value < math.inf
-
-
 @dataclass(frozen=True)
 class RunInputs:
     """What a run has been given, as far as it is known; None for what is not."""
@@ -126,9 +118,9 @@ class RunInputs:
     windows: int = 1
 
     @cached_property
-    def powers(self) -> Powers:
+    def powers(self) -> AnnouncedPower:
         """The production announced."""
-        return Powers.of(self.events or ())
+        return AnnouncedPower.of(self.events or ())
 
     @property
     def end_s(self) -> float | None:
@@ -148,11 +140,11 @@ class RunInputs:
         return None if self.mean_power_w is None or not peak_w else self.mean_power_w / peak_w
 
     @cached_property
-    def jobs(self) -> Jobs | None:
+    def jobs(self) -> RunJobs | None:
         """The jobs of all workloads on the platform; None where either is not known, or has none."""
         if self.platform is None or not self.platform.has_speeds or not any(w.jobs for w in self.workloads):
             return None
-        return Jobs.of(self.workloads, self.platform)
+        return RunJobs.of(self.workloads, self.platform)
 
     @property
     def load(self) -> float | None:
@@ -170,7 +162,7 @@ class RunInputs:
 
 
 @dataclass(frozen=True)
-class Jobs:
+class RunJobs:
     """The jobs of a run, an entry each."""
 
     submit_s: FloatArray
@@ -183,7 +175,7 @@ class Jobs:
     """1 where the run time hangs on the hosts' speed, 0 where it does not."""
 
     @classmethod
-    def of(cls, workloads: Sequence[Workload], platform: Platform) -> Jobs:
+    def of(cls, workloads: Sequence[Workload], platform: Platform) -> RunJobs:
         """Count on the median host's highest speed."""
         speed_flops = reference_speed_flops(platform)
         columns: list[tuple[float, float, float, float, float]] = []
@@ -311,7 +303,8 @@ def short_runs(share: float, question: str) -> Finding:
 
 
 def _production(inputs: RunInputs) -> Iterator[Finding]:
-    bad = next((event for event in inputs.events or () if bad_power(event)), None)
+    announced = [event for event in inputs.events or () if POWER_FIELD in event.data]
+    bad = next((event for event in announced if not is_power(event.data[POWER_FIELD])), None)
     if bad is not None:
         yield fails(
             "power-bad",
@@ -350,7 +343,7 @@ def short_power(covered_s: float, needed_s: float, last_w: float) -> Finding | N
     )
 
 
-def _unit(powers: Powers, platform: Platform) -> Iterator[Finding]:
+def _unit(powers: AnnouncedPower, platform: Platform) -> Iterator[Finding]:
     peak_w, most_w = float(powers.values_w.max()), full_draw_w(platform)
     least_w = min(min(kind.idle_w[p] for p in kind.computing) for kind in platform.kinds)
     if peak_w > _TOO_MUCH_POWER * most_w > 0:
@@ -471,7 +464,7 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         yield "Batsim needs", " ".join(options)
 
 
-def _power_facts(inputs: RunInputs, powers: Powers) -> Iterator[tuple[str, str]]:
+def _power_facts(inputs: RunInputs, powers: AnnouncedPower) -> Iterator[tuple[str, str]]:
     if not len(powers.times_s):
         yield "power", "none announced"
         return
@@ -517,7 +510,7 @@ def _jobs(workloads: Sequence[Workload]) -> str:
     return f"{len(jobs):,}, the last at {_hours(last_s)}{limits}"
 
 
-def _share(jobs: Jobs) -> str:
+def _share(jobs: RunJobs) -> str:
     share = jobs.median_share
     return "" if share is None else f"; {100 * share:.3g} % of the walltime"
 

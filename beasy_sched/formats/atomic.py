@@ -49,72 +49,70 @@ class PartFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open it under a temporary name. Raises InputError where that cannot be."""
         self.path = Path(path)
-        self.file: BinaryIO | None = None
-        self._target = _target(path)
-        self._place: Path | None = None
-        """The temporary name; None for a device or a pipe."""
+        self._open = True
+        self._names: tuple[Path, Path] | None = None
+        """The temporary name and the one to get; None for a device or a pipe, and once it has its name."""
+        target = _target(path)
         with _explained(self.path):
-            if self._target is None:
-                self.file = self.path.open("wb")  # may wait for whoever reads the pipe
+            if target is None:
+                self._file: BinaryIO = self.path.open("wb")  # may wait for whoever reads the pipe
                 return
             with _signals_wait():
-                self._place, self.file = _open_part(self._target)
+                place, self._file = _open_part(target)
+                self._names = place, target
                 _unfinished[id(self)] = self
 
     def write(self, data: str | bytes | bytearray) -> None:
         """Add ``data``, text as UTF-8. Raises InputError where it cannot be written (a full disk)."""
-        assert self.file is not None
         content = data.encode() if isinstance(data, str) else data
         with _explained(self.path):
-            self.file.write(content)
+            self._file.write(content)
 
     def finish(self) -> Path:
         """Give the file its name, and return that. Raises InputError, and leaves nothing then."""
-        if self.file is None:
+        if not self._open:
             return self.path
         try:
             with _explained(self.path):
-                self.file.flush()
-                if self._place is None or self._target is None:
-                    self.file.close()
+                self._file.flush()
+                if self._names is None:
+                    self._file.close()
                 else:
-                    self._give_name(self.file, self._place, self._target)
+                    self._give_name(*self._names)
         finally:
             self.discard()
         return self.path
 
-    def _give_name(self, file: BinaryIO, place: Path, target: Path) -> None:
+    def _give_name(self, place: Path, target: Path) -> None:
         with _signals_wait():
             if sys.platform == "win32":  # no open file can be renamed there
-                file.close()
+                self._file.close()
             os.replace(place, target)  # while it is locked: nobody takes it for a leftover
-            self._place = None
+            self._names = None
             try:
-                file.close()
+                self._file.close()
             except OSError:  # some file systems tell only now that there was no room
                 _remove(target)
                 raise
 
     def discard(self) -> None:
         """Throw away what has been written, unless the file is finished."""
-        if self.file is None:
+        if not self._open:
             return
-        if self._place is None:
-            self._close(self.file)
-            self.file = None
+        if self._names is None:
+            self._close()
         with _signals_wait():
-            if self.file is not None and self._place is not None:
+            if self._open and self._names is not None:
                 if sys.platform == "win32":
-                    self._close(self.file)
-                _remove(self._place)
-                self._close(self.file)
-                self.file = None
+                    self._close()
+                _remove(self._names[0])
+                self._close()
             _unfinished.pop(id(self), None)
 
-    @staticmethod
-    def _close(file: BinaryIO) -> None:
+    def _close(self) -> None:
         with contextlib.suppress(OSError):  # what is thrown away need not fit on the disk
-            file.close()
+            self._file.close()
+        self._open = False
 
     def __enter__(self) -> PartFile:
         return self

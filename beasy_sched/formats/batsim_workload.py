@@ -267,7 +267,7 @@ class _FileJob(Struct, forbid_unknown_fields=True, gc=False):
     walltime: float | int = NO_WALLTIME
 
 
-class _File(Struct):
+class _WorkloadFile(Struct):
     nb_res: int
     jobs: list[_FileJob]
     profiles: dict[str, dict[str, Any]]
@@ -319,7 +319,7 @@ def _decode(
     seen: set[str] = set()
     try:
         try:
-            file = msgspec.json.decode(data, type=_File)
+            file = msgspec.json.decode(data, type=_WorkloadFile)
         except msgspec.ValidationError:
             raw = msgspec.json.decode(data, type=_RawFile)
             jobs = [_with_extras(path, name, seen, i, text) for i, text in enumerate(raw.jobs)]

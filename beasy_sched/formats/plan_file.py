@@ -38,7 +38,7 @@ class _Array(msgspec.Struct, array_like=True):
     data: bytes
 
 
-class _File(msgspec.Struct):
+class _PlanFile(msgspec.Struct):
     format: str
     version: int
     program: str = ""
@@ -50,7 +50,7 @@ def write_plans(path: str | os.PathLike[str], plans: PlanStore) -> None:
     """Write all windows to ``path``, whole or not at all. Raises InputError."""
     windows = msgspec.msgpack.encode(list(plans), enc_hook=_encode_array)
     digest = hashlib.sha256(windows).digest()
-    file = _File(FORMAT, FORMAT_VERSION, f"beasy-sched {__version__}", digest, windows)
+    file = _PlanFile(FORMAT, FORMAT_VERSION, f"beasy-sched {__version__}", digest, windows)
     write_atomic(path, msgspec.msgpack.encode(file))
 
 
@@ -68,7 +68,7 @@ def read_plans(path: str | os.PathLike[str]) -> PlanStore:
         raise InputError(path, "is nested too deeply for a plan") from None
 
 
-def _opened(path: str | os.PathLike[str], content: bytes) -> _File:
+def _opened(path: str | os.PathLike[str], content: bytes) -> _PlanFile:
     """The outer part of a file, of a format and version that this program reads."""
     try:
         raw = msgspec.msgpack.decode(content)
@@ -82,7 +82,7 @@ def _opened(path: str | os.PathLike[str], content: bytes) -> _File:
                 f"this is beasy-sched {__version__}, which reads version {FORMAT_VERSION}: "
                 "use the program that wrote it, or make the plan again",
             )
-        return msgspec.convert(raw, _File)
+        return msgspec.convert(raw, _PlanFile)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         ours = FORMAT.encode() in content[:64]
         message = "is damaged or cut off: make the plan again" if ours else "is not a beasy-sched plan"

@@ -105,7 +105,7 @@ def read_simgrid_platform(
     checked, as Batsim does without ``-E``. A master host that the file calls so, too, is an error if
     ``strict``, as it is for Batsim, and otherwise a note: older files of ours are so. Raises InputError.
     """
-    reader = _Reader(path)
+    reader = _HostReader(path)
     hosts = reader.read()
     _check_names(path, hosts)
     notes: list[str] = []
@@ -318,7 +318,7 @@ def _initial_pstate(path: str | os.PathLike[str], host: _Host, speeds: Sequence[
     return pstate
 
 
-class _Reader:
+class _HostReader:
     """One pass over the file with expat; hosts come out in the order of the file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
