@@ -58,6 +58,15 @@ def parse_toml(text: str, path: PathLike) -> dict[str, Any]:
         raise InputError(path, f"is not valid TOML: {error}") from None
 
 
+@contextlib.contextmanager
+def in_file(path: PathLike) -> Iterator[None]:
+    """Turn a ConfigError of the block into an InputError that names the file."""
+    try:
+        yield
+    except ConfigError as error:
+        raise InputError(path, str(error)) from None
+
+
 def as_type(values: dict[str, Any], kind: type[T], *, shorthands: Sequence[str] = ()) -> T:
     """Convert the values of a file to the struct ``kind``.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Any, Final, TypeVar
 
@@ -19,8 +20,8 @@ from beasy_sched.energy.storage import (
     Storage,
     require,
 )
-from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.reading import PathLike, as_type, parse_toml, read_text
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.reading import PathLike, as_type, in_file, parse_toml, read_text
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w, kwh_to_j
 
 DEFAULT_SITE: Final = "default"
@@ -53,25 +54,18 @@ def read_site(path: PathLike) -> Site:
 def parse_site(text: str, path: PathLike = "site.toml") -> Site:
     """Read a site from TOML text; ``path`` is named in errors. Raises InputError."""
     values = parse_toml(text, path)
-    try:
+    with in_file(path):
         file = as_type(values, _SiteFile)
-        section = "battery"
-        try:
+        with _named(file, "battery"):
             _check_battery(file.battery)
             battery = _spec(BatterySpec, file.battery)
-            section = "hydrogen"
-            hydrogen = None
-            if file.hydrogen is not None:
+        hydrogen = None
+        if file.hydrogen is not None:
+            with _named(file, "hydrogen"):
                 _check_hydrogen(file.hydrogen)
                 hydrogen = _spec(HydrogenSpec, file.hydrogen)
-            section = "time"
+        with _named(file, "time"):
             _check_time(file.time)
-        except FieldError as error:
-            name = _FILE_NAMES.get(error.field, error.field)
-            found = getattr(getattr(file, section), name, error.found)
-            raise ConfigError(f"{section}.{name}: found {found:.15g}, expected {error.expected}") from error
-    except ConfigError as error:
-        raise InputError(path, str(error)) from None
     return Site(
         storage=Storage(battery, hydrogen),
         step_s=file.time.step_s,
@@ -137,17 +131,28 @@ _CONVERSIONS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
     "fuel_cell_max_kw": ("fuel_cell_max_w", kw_to_w),
 }
 """Fields in units for people: the field in SI units, and the conversion. All others are the same in both."""
-_FILE_NAMES: Final = {name: in_file for in_file, (name, _) in _CONVERSIONS.items()}
+_FILE_NAMES: Final = {name: field for field, (name, _) in _CONVERSIONS.items()}
 
 Spec = TypeVar("Spec", BatterySpec, HydrogenSpec)
 
 
 def _spec(kind: type[Spec], section: _Section) -> Spec:
     values: dict[str, Any] = {}
-    for in_file, value in msgspec.structs.asdict(section).items():
-        name, convert = _CONVERSIONS.get(in_file, (in_file, None))
+    for field, value in msgspec.structs.asdict(section).items():
+        name, convert = _CONVERSIONS.get(field, (field, None))
         values[name] = value if convert is None else convert(value)
     return kind(**values)
+
+
+@contextlib.contextmanager
+def _named(file: _SiteFile, section: str) -> Iterator[None]:
+    """Put the file's own name and value into an error about a field."""
+    try:
+        yield
+    except FieldError as error:
+        name = _FILE_NAMES.get(error.field, error.field)
+        found = getattr(getattr(file, section), name, error.found)
+        raise ConfigError(f"{section}.{name}: found {found:.15g}, expected {error.expected}") from error
 
 
 _LARGEST_BATTERY_KWH: Final = 1e6
