@@ -1,6 +1,6 @@
-"""``beasy-sched batsim``: stands where the ``batsim`` binary stands, with its option names.
+"""``beasy-sched batsim``: stands in for the ``batsim`` binary, with Batsim 4.2.1's options.
 
-Batsim 4.2.1's command-line options: accepted, or refused by name with a reason.
+Each of them is accepted, or refused by name with a reason.
 """
 
 from __future__ import annotations

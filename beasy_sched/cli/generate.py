@@ -1,9 +1,4 @@
-"""``beasy-sched generate``: the makers of Batsim's inputs, and of scenario files.
-
-``beasy-sched generate platform``.
-
-``beasy-sched generate scenario``: a scenario file to change, or the inputs of one of its executions.
-"""
+"""``beasy-sched generate``: makes Batsim's inputs and scenario files; here platforms and scenarios."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
-"""Reading Batsim workloads (JSON), checked as Batsim 4 checks them.
+"""Batsim workloads (JSON), checked as Batsim 4 checks them; how long their jobs run, and what they draw.
 
-Batsim's execution profiles: what a job does once it runs.
-
-Modelled: ``delay``, ``parallel_homogeneous``, ``parallel_homogeneous_total`` and ``parallel`` without
-communication, and ``composed`` sequences of them. Everything else is refused by name.
-
-How long the jobs of a workload are expected to run.
-
-The demand that workload files foresee.
+Of the execution profiles, ``delay``, ``parallel_homogeneous``, ``parallel_homogeneous_total`` and
+``parallel`` without communication are modelled, and ``composed`` sequences of them. Everything else is
+refused by name.
 """
 
 from __future__ import annotations

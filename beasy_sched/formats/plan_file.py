@@ -1,6 +1,6 @@
-"""Plan files: MessagePack with compressed arrays and a checksum, so that a damaged one never loads.
+"""Plan files, and plans for other programs: JSON with everything, CSV with one row per step.
 
-A plan for other programs: JSON with everything, CSV with one row a step.
+A plan file is MessagePack with compressed arrays and a checksum, so that a damaged one never loads.
 """
 
 from __future__ import annotations

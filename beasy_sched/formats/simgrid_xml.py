@@ -1,9 +1,7 @@
-"""Reading SimGrid platform XML (versions 4 and 4.1): hosts, clusters, zones and their properties.
+"""SimGrid platform XML (versions 4 and 4.1): hosts, clusters, zones and their properties.
 
 Only what the embedded simulator needs: compute speeds, cores, P-states, powers. Links and routes are
 noted (`SimGridPlatform.has_network`) and otherwise skipped, since no communication is simulated.
-
-SimGrid's units of computing speed.
 """
 
 from __future__ import annotations

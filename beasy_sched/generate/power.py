@@ -1,6 +1,6 @@
-"""From series of weather or power to the power of a site in each step of a window.
+"""From series of weather or power to the power of a site in each step of a window; synthetic weather.
 
-Synthetic weather: a seeded sun with clouds, and a seeded wind, in place of a downloaded export.
+Synthetic weather is a seeded sun with clouds, and a seeded wind, in place of a downloaded export:
 
 - Sun: the solar elevation from latitude, day and hour (Cooper's declination, Solar Energy 12, 1969;
   the clock is solar time), the clear-sky irradiance of Haurwitz (J. Meteorology 2, 1945), and the
@@ -11,8 +11,6 @@ Synthetic weather: a seeded sun with clouds, and a seeded wind, in place of a do
 
 Both are autocorrelated over hours. The same seed gives the same values, to the last printed digit:
 they are rounded, since sines and exponentials may differ in their last bits between machines.
-
-Synthetic weather as a file in the format of Renewables.ninja.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Random numbers that stay the same: one independent stream for each purpose of a seed.
+"""Random numbers that stay the same: one independent stream for each purpose of a seed; drawn walltimes.
 
 Every stream is a PCG64 generator seeded by ``SeedSequence(seed, spawn_key=(number,))``; only uniform
 doubles are drawn (NumPy keeps those stable across versions, which it does not promise for its
 distributions), a fixed count for each job. A new option takes a new stream number, so that old seeds
 keep their values. Numbers are never reused.
-
-Walltimes: how users overestimate (or the trace says they did).
 """
 
 from __future__ import annotations

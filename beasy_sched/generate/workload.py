@@ -1,16 +1,12 @@
-"""A generated workload: jobs as arrays, written as Batsim's JSON.
+"""Generated workloads: jobs as arrays, written as Batsim's JSON; what to take from a trace; synthetic ones.
 
 Batsim 4's format (its documentation of workloads): ``nb_res``, ``jobs`` with ``id``, ``subtime``, ``res``,
 ``profile`` and, where there is a limit, ``walltime``; ``profiles`` by name. Other members of a job travel
 to the scheduler unchanged.
 
-What to take from a trace, and how to read it.
-
-Seeded synthetic workloads in the manner of MetaCentrum.
-
-The thesis (Section 3.2.1) finds log-normal run times and inter-arrival times in the MetaCentrum trace.
-Here each day gets its share of the jobs; within a day the gaps between arrivals are log-normal, stretched
-to fill the day, and bent by a day and night cycle where one is asked for.
+Synthetic workloads are in the manner of MetaCentrum: the thesis (Section 3.2.1) finds log-normal run times
+and inter-arrival times in its trace. Here each day gets its share of the jobs; within a day the gaps between
+arrivals are log-normal, stretched to fill the day, and follow a day and night cycle if one is asked for.
 """
 
 from __future__ import annotations
@@ -244,30 +240,29 @@ class SwfOptions:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""
-        problems = {
-            "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
-            f"the window ends ({self.end_s:g} s) where it starts or before": self.end_s
-            <= (self.start_s or 0.0),
-            "cores_per_host must be 1 or more": self.cores_per_host < 1,
-            "the window's start must not be negative": (self.start_s or 0.0) < 0,
-            "hosts must be 1 or more": self.hosts is not None and self.hosts < 1,
-            "max_hosts must be 1 or more": self.max_hosts is not None and self.max_hosts < 1,
-            "the largest run time is below the least": self.max_run_s < self.min_run_s,
-            "zero_run_time_s must be above 0": self.zero_run_time_s is not None
-            and not self.zero_run_time_s > 0,
-            f"requested_time_field must be 1 to {FIELDS_A_ROW}": not (
-                1 <= self.requested_time_field <= FIELDS_A_ROW
-            ),
-            "missing_walltime must be 1 or more times the run time": (
-                not isinstance(self.missing_walltime, str) and not 1 <= self.missing_walltime < math.inf
-            ),
-            f"extras must be among {', '.join(EXTRA_FIELDS)}": not set(self.extras) <= set(EXTRA_FIELDS),
-            f"keep takes {', '.join(FILTER_FIELDS)}": not set(self.keep) <= set(FILTER_FIELDS),
-            "the seed must be 0 or more": self.seed < 0,
-        }
-        for message, wrong in problems.items():
-            if wrong:
-                raise ConfigError(message)
+        _refuse(
+            {
+                "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
+                f"the window ends ({self.end_s:g} s) where it starts or before": self.end_s
+                <= (self.start_s or 0.0),
+                "cores_per_host must be 1 or more": self.cores_per_host < 1,
+                "the window's start must not be negative": (self.start_s or 0.0) < 0,
+                "hosts must be 1 or more": self.hosts is not None and self.hosts < 1,
+                "max_hosts must be 1 or more": self.max_hosts is not None and self.max_hosts < 1,
+                "the largest run time is below the least": self.max_run_s < self.min_run_s,
+                "zero_run_time_s must be above 0": self.zero_run_time_s is not None
+                and not self.zero_run_time_s > 0,
+                f"requested_time_field must be 1 to {FIELDS_A_ROW}": not (
+                    1 <= self.requested_time_field <= FIELDS_A_ROW
+                ),
+                "missing_walltime must be 1 or more times the run time": (
+                    not isinstance(self.missing_walltime, str) and not 1 <= self.missing_walltime < math.inf
+                ),
+                f"extras must be among {', '.join(EXTRA_FIELDS)}": not set(self.extras) <= set(EXTRA_FIELDS),
+                f"keep takes {', '.join(FILTER_FIELDS)}": not set(self.keep) <= set(FILTER_FIELDS),
+                "the seed must be 0 or more": self.seed < 0,
+            }
+        )
 
 
 ARRIVAL_SHAPES: Final[Mapping[str, tuple[float, ...]]] = {
@@ -308,28 +303,34 @@ class SyntheticOptions:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""
-        problems = {
-            "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
-            "jobs must be 1 or more": self.jobs < 1,
-            "hosts must be 1 or more": self.hosts < 1,
-            "the shares of the days must be 0 or more, and one above 0": not _are_shares(self.day_shares),
-            "the night ratio must be above 0, and 1 at most": not 0 < self.night_ratio <= 1,
-            "the log-sd of gaps and run times must be 0 to 10": not (
-                0 <= self.gap_log_sd <= 10 and 0 <= self.run_log_sd <= 10
-            ),
-            "the median run time must be 1 s or more": not 1 <= self.run_median_s < math.inf,
-            "the run time cap must be 1 s or more": not 1 <= self.run_cap_s < math.inf,
-            "the shares of the host counts must be 0 or more, and one above 0": not _are_shares(
-                tuple(self.host_shares.values())
-            ),
-            f"host counts must be 1 to {self.hosts}, the site's size": not all(
-                1 <= count <= self.hosts for count in self.host_shares
-            ),
-            "the seed must be 0 or more": self.seed < 0,
-        }
-        for message, wrong in problems.items():
-            if wrong:
-                raise ConfigError(message)
+        _refuse(
+            {
+                "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
+                "jobs must be 1 or more": self.jobs < 1,
+                "hosts must be 1 or more": self.hosts < 1,
+                "the shares of the days must be 0 or more, and one above 0": not _are_shares(self.day_shares),
+                "the night ratio must be above 0, and 1 at most": not 0 < self.night_ratio <= 1,
+                "the log-sd of gaps and run times must be 0 to 10": not (
+                    0 <= self.gap_log_sd <= 10 and 0 <= self.run_log_sd <= 10
+                ),
+                "the median run time must be 1 s or more": not 1 <= self.run_median_s < math.inf,
+                "the run time cap must be 1 s or more": not 1 <= self.run_cap_s < math.inf,
+                "the shares of the host counts must be 0 or more, and one above 0": not _are_shares(
+                    tuple(self.host_shares.values())
+                ),
+                f"host counts must be 1 to {self.hosts}, the site's size": not all(
+                    1 <= count <= self.hosts for count in self.host_shares
+                ),
+                "the seed must be 0 or more": self.seed < 0,
+            }
+        )
+
+
+def _refuse(problems: Mapping[str, bool]) -> None:
+    """Raise ConfigError for the first that is true."""
+    for message, wrong in problems.items():
+        if wrong:
+            raise ConfigError(message)
 
 
 def _are_shares(shares: tuple[float, ...]) -> bool:

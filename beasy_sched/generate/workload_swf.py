@@ -1,7 +1,4 @@
-"""From an SWF trace to a Batsim workload (thesis, Sections 3.2.1 and 3.3.1).
-
-The rows of a trace as columns, and the account of those that were left out.
-"""
+"""From an SWF trace to a Batsim workload (thesis, Sections 3.2.1 and 3.3.1)."""
 
 from __future__ import annotations
 
