@@ -265,8 +265,8 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
         wanted = max(math.ceil((float(submit_s.max()) + 1) / inputs.site.window_s), 1)
         yield odd(
             "jobs-late",
-            f"{late:,} of {_count(len(submit_s), 'job')} come when the run is over, at {_hours(end_s)}, and"
-            f" are postponed: is --windows {wanted} meant?",
+            f"{late:,} of {_count(len(submit_s), 'job')} arrive after the end of the run, at {_hours(end_s)},"
+            f" and are postponed: did you mean --windows {wanted}?",
         )
     if jobs is None or platform is None:
         return
@@ -274,26 +274,26 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
     if large:
         yield odd(
             "jobs-large",
-            f"{large:,} of {_count(len(jobs.hosts), 'job')} ask for more than the"
-            f" {_count(platform.size, 'host')} that there are, and are rejected",
+            f"{large:,} of {_count(len(jobs.hosts), 'job')} request more than the"
+            f" {_count(platform.size, 'host')} available, and are rejected",
         )
     speed = f"{reference_speed_flops(platform) / 1e9:.4g} Gflop/s"
     share = jobs.median_share
     if share is not None and share < SHORT_RUN_SHARE:
-        yield short_runs(share, f"do the workload's flops belong to hosts of {speed}?")
+        yield short_runs(share, f"are the workload's flops meant for hosts of {speed}?")
     elif share is not None and share > 1:
         yield odd(
             "flops-many",
             f"more than half of the jobs reach their walltime (median run time {share:.3g} times as long):"
-            f" do the workload's flops belong to hosts of {speed}?",
+            f" are the workload's flops meant for hosts of {speed}?",
         )
     load = inputs.load
     if load is not None and load > 1:
-        until = "by the time the last could end" if end_s is None else f"in the run's {_hours(end_s)}"
+        until = "by the time the last job could end" if end_s is None else f"in the run's {_hours(end_s)}"
         yield odd(
             "overload",
-            f"the load is {100 * load:.4g} %: the jobs ask for more than {_count(platform.size, 'host')}"
-            f" can do {until}",
+            f"the load is {100 * load:.4g} %: the jobs request more than {_count(platform.size, 'host')}"
+            f" can provide {until}",
         )
 
 
@@ -317,7 +317,7 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
         return
     if powers.times_s[0] > TIME_TOLERANCE_S:
         until = _hours(float(powers.times_s[0]))
-        yield odd("power-late", f"the first power is announced at {until}: it is taken as 0 W until then")
+        yield odd("power-late", f"the first power is announced at {until}: assuming 0 W until then")
     if end_s is not None:
         short = short_power(powers.covered_s, end_s, float(powers.values_w[-1]))
         if short is not None:
@@ -339,7 +339,7 @@ def short_power(covered_s: float, needed_s: float, last_w: float) -> Finding | N
     return odd(
         "power-short",
         f"the power covers {_hours(covered_s)}, the run needs {_hours(needed_s)}: its last value,"
-        f" {_kw(last_w)}, is kept from then on; make a longer file, or run fewer --windows",
+        f" {_kw(last_w)}, is kept from then on; provide a longer file, or run fewer --windows",
     )
 
 
@@ -381,8 +381,8 @@ def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:
         return None
     what = f"the plan covers {_hours(planned_s)} ({_windows(len(plans))}), the run {_hours(run_s)}"
     if planned_s < run_s:
-        return odd("plan-short", f"{what}: nothing is planned for what comes after")
-    return odd("plan-long", f"{what}: the rest of the plan is not used; is --windows {len(plans)} meant?")
+        return odd("plan-short", f"{what}: nothing is planned for the rest of the run")
+    return odd("plan-long", f"{what}: the rest of the plan is not used; did you mean --windows {len(plans)}?")
 
 
 def peak_far_below(series: TimeSeries, capacity_w: float) -> Finding | None:
@@ -398,7 +398,7 @@ def peak_far_below(series: TimeSeries, capacity_w: float) -> Finding | None:
     return odd(
         "capacity-far",
         f"in {length_s / SECONDS_PER_DAY:.3g} days its power never exceeds {100 * share:.2g} % of {of}: is"
-        " that the right one? (--pv-capacity-kw and --wind-capacity-kw say another)",
+        " that correct? (use --pv-capacity-kw and --wind-capacity-kw to set another)",
     )
 
 
@@ -409,8 +409,8 @@ def low_wind(series: TimeSeries) -> Finding | None:
         return None
     return odd(
         "wind-low",
-        f"its wind is taken at {height_m:g} m above the ground, where it is far weaker than at a turbine's"
-        " hub: export one from higher up, such as WS50M",
+        f"its wind is measured at {height_m:g} m above the ground, where it is far weaker than at a turbine's"
+        " hub: export wind from higher up, such as WS50M",
     )
 
 

@@ -48,7 +48,7 @@ def find_scenario(name: str, *, allowed: Collection[str] = ()) -> Scenario:
     if name in NAMES and not os.path.exists(name):
         return parse_scenario(scenario_text(name), f"{name}.toml")
     if not os.path.exists(name) and not name.endswith(".toml"):
-        raise ConfigError(f"no scenario is called {name!r}, and no file: there are {', '.join(NAMES)}")
+        raise ConfigError(f"{name!r} is neither a file nor a scenario; the scenarios are {', '.join(NAMES)}")
     return read_scenario(name, allowed=allowed)
 
 
@@ -112,7 +112,7 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _tuples(raw: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     changes = raw.get("tuples", [{}])
     if not isinstance(changes, list) or not changes or not all(isinstance(c, dict) for c in changes):
-        raise ConfigError("tuples: expected [[tuples]] sections, one at least")
+        raise ConfigError("tuples: expected at least one [[tuples]] section")
     result = []
     for number, change in enumerate(changes):
         unknown = sorted(set(change) - {"workload", "production"})
@@ -150,7 +150,7 @@ def _site(raw: dict[str, Any], folder: Path) -> Any:
         parse_site(text, path)
         return {name: section for name, section in parse_toml(text, path).items() if name != "guard"}
     if isinstance(site, dict) and "guard" in site:
-        raise ConfigError("site.guard: a scenario has its guards in [[guards]]")
+        raise ConfigError("site.guard: a scenario's guards belong in [[guards]]")
     return site
 
 
@@ -204,7 +204,7 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
 
 def _check_platform(scenario: Scenario) -> None:
     servers = scenario.platform.servers
-    require(bool(servers), "platform.servers", servers, "one at least, such as { gros = 50 }")
+    require(bool(servers), "platform.servers", servers, "at least one, such as { gros = 50 }")
     for source, count in servers.items():
         with _at("platform.servers"):
             load_server(source)
@@ -277,11 +277,9 @@ def _check_policies(scenario: Scenario) -> None:
 
 
 def _check_distinct(field: str, names: Sequence[object]) -> None:
-    require(len(names) > 0, field, list(names), "one at least")
+    require(len(names) > 0, field, list(names), "at least one")
     for index, name in enumerate(names):
-        require(
-            name not in names[:index], f"{field}[{index}]", name, "each only once (labels tell them apart)"
-        )
+        require(name not in names[:index], f"{field}[{index}]", name, "each only once (labels must differ)")
 
 
 def _check_name(field: str, name: str) -> None:
@@ -294,7 +292,7 @@ def _check_name(field: str, name: str) -> None:
 
 
 def _check_file(field: str, path: str) -> None:
-    require(os.path.isfile(path), field, path, "a file; there is none")
+    require(os.path.isfile(path), field, path, "an existing file")
 
 
 @contextmanager

@@ -47,7 +47,7 @@ _OPTIONS: list[Option] = [
         "--master-host",
         metavar="NAME",
         default="master_host",
-        help="The host that no job runs on; 'none' if the platform file itself gives a host that role.",
+        help="The host that runs no jobs; 'none' if the platform file itself gives a host that role.",
     ),
     _files(
         "-r",
@@ -186,7 +186,7 @@ def _told(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., 
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Give up when a reply takes longer (not an option of Batsim's; default: wait for ever).",
+    help="Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
 )
 @_told("--simgrid-version", "3.34.0 (whose behaviour is reproduced; SimGrid itself is not used)")
 @_told("--version", f"v4.2.1 (the simulator embedded in beasy-sched {__version__})")

@@ -43,7 +43,7 @@ _how_options = with_options(
         type=click.IntRange(1),
         default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         show_default="all cores",
-        help="How many runs at a time, each in a process of its own.",
+        help="How many runs at a time, each in its own process.",
     ),
     click.option(
         "--executor",
@@ -51,38 +51,40 @@ _how_options = with_options(
         default="processes",
         help="Processes of this machine, or the workers of a Dask cluster.",
     ),
-    click.option("--scheduler", metavar="ADDRESS", help="Of the Dask cluster, such as tcp://host:8786."),
+    click.option(
+        "--scheduler", metavar="ADDRESS", help="Address of the Dask cluster, such as tcp://host:8786."
+    ),
     click.option(
         "--time-limit",
         "limit_s",
         metavar="TIME",
         type=parsed(_time_limit),
         show_default="6h",
-        help="A run (or plan) that takes longer is ended, and failed: 90s, 12h or none. Not with dask.",
+        help="Stop a run (or plan) that takes longer, and count it as failed: 90s, 12h or none. Not with dask.",
     ),
     click.option(
         "--allow-policy",
         "allowed",
         multiple=True,
         metavar="MODULE:CLASS",
-        help="Import this policy where a scenario names it: a file alone cannot have code imported.",
+        help="Allow scenarios to import this policy: a file alone cannot cause code to be imported.",
     ),
-    click.option("--retry-failed", is_flag=True, help="Run again what has failed."),
+    click.option("--retry-failed", is_flag=True, help="Run failed runs again."),
     quiet_option("No progress bar, no summary."),
 )
 
 
 @click.group()
 def campaign() -> None:
-    """Run scenarios: every policy, guard setting and seed of each, side by side.
+    """Run scenarios in parallel: every policy, guard setting and seed of each.
 
     \b
       beasy-sched generate scenario best-begin -o best-begin.toml
       beasy-sched campaign run best-begin.toml -o out/begin
       beasy-sched campaign status out/begin
 
-    A campaign that was interrupted, even killed, goes on with 'campaign resume' (or the same 'campaign run')
-    and comes to the same table, byte by byte.
+    A campaign that was interrupted, or even killed, continues with 'campaign resume' (or the same
+    'campaign run') and produces the same table, byte for byte.
     """
 
 
@@ -116,14 +118,14 @@ def run(
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 @_how_options
 def resume(folder: Path, **how: Any) -> None:
-    """Go on with an interrupted campaign."""
+    """Continue an interrupted campaign."""
     _go_on(folder, **how)
 
 
 @campaign.command()
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 def status(folder: Path) -> None:
-    """Tell how far a campaign is, and what failed."""
+    """Show the progress of a campaign, and what failed."""
     from beasy_sched.campaign.table import status_lines
 
     for line in status_lines(folder):

@@ -33,7 +33,7 @@ _VERDICTS = ("fine", "odd", "would fail")
 @input_options(required=False)
 @site_options
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
-@quiet_option("No table: the findings alone, on standard error.")
+@quiet_option("No table: only the findings, on standard error.")
 @click.pass_context
 def check(
     context: click.Context,
@@ -48,16 +48,16 @@ def check(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Look at the inputs of a run together: what are they, what is odd, what would fail.
+    """Check the inputs of a run together: what they are, what is odd, what would fail.
 
-    Give what the run will be given, or a part of it. Nothing is run, nothing is written. The exit code is 0
-    where all is fine, 1 where something is odd, 2 where the run, or that of a real Batsim, would fail.
+    Give all or some of the inputs of the run. Nothing is run, nothing is written. The exit code is 0 if all
+    is fine, 1 if something is odd, 2 if the run, or that of a real Batsim, would fail.
 
     \b
     beasy-sched check -p platform.xml -w workload.json --events power.txt --site default
     """
     if not any((platform, workloads, events, site, plan)):
-        raise click.UsageError("nothing to look at: give at least one of -p, -w, --events, --site, --plan")
+        raise click.UsageError("nothing to check: give at least one of -p, -w, --events, --site, --plan")
     problems: list[Finding] = []
 
     def attempt(code: str, read: Callable[[], T], prefix: str = "") -> T | None:

@@ -25,20 +25,22 @@ def _moment(text: str) -> float:
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path())
-@click.option("--job", metavar="ID", help="Tell of this job; its id with or without the workload's (w0!).")
+@click.option(
+    "--job", metavar="ID", help="Explain this job; its id with or without the workload's name (w0!)."
+)
 @click.option(
     "--at",
     "time_s",
     metavar="TIME",
     type=parsed(_moment),
-    help="Tell of the step that holds this moment: seconds, 1d6h, or '1d 06:30:00'.",
+    help="Explain the step that contains this moment: seconds, 1d6h, or '1d 06:30:00'.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, everything in it.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def explain(run: str, job: str | None, time_s: float | None, as_json: bool) -> None:
-    """Tell in plain words why jobs waited, started or were killed, and what was done to the servers.
+    """Explain in plain words why jobs waited, started or were killed, and what was done to the servers.
 
-    RUN is the export prefix of a run (-e), or a folder that holds one run. The words come from the
-    run's files: the decision log, and jobs.csv and energy_trace.csv where they are.
+    RUN is the export prefix of a run (-e), or a folder that contains one run. The explanation comes
+    from the run's files: the decision log, and jobs.csv and energy_trace.csv if they exist.
 
     \b
     beasy-sched explain out/run --job 17
@@ -54,7 +56,7 @@ def explain(run: str, job: str | None, time_s: float | None, as_json: bool) -> N
     elif time_s is not None and job is None:
         story = explain_time(prefix, time_s)
     else:
-        raise click.UsageError("name either a job (--job ID) or a moment (--at TIME)")
+        raise click.UsageError("give either a job (--job ID) or a moment (--at TIME)")
     if as_json:
         click.echo(json.dumps(story.data, indent=2))
     else:

@@ -67,7 +67,13 @@ def _moment(text: str) -> int:
 
 @click.command()
 @with_options(
-    click.option("-o", "--output", required=True, metavar="FILE", help="The events file; - is the terminal."),
+    click.option(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="The events file to write; - is the standard output.",
+    ),
     click.option("--pv", metavar="FILE", help="Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file."),
     click.option("--wind", metavar="FILE", help="Wind: the same kinds of file."),
     click.option("--pv-kw", type=_above(0), metavar="KW", help="Size of the site's PV plant (peak power)."),
@@ -87,16 +93,19 @@ def _moment(text: str) -> int:
         "events_format",
         kind=EventsFormat,
         default="batsim4",
-        help="batsim5 knows generic events only.",
+        help="batsim5 supports generic events only.",
     ),
     choice_option(
         "--interpolation",
         kind=Interpolation,
         default="smooth",
-        help="How power runs inside an hour; its energy is kept either way.",
+        help="Shape of the power within an hour; its energy is preserved either way.",
     ),
     choice_option(
-        "--gaps", kind=Gaps, default="refuse", help="Hours that a file lacks: interpolate bridges up to six."
+        "--gaps",
+        kind=Gaps,
+        default="refuse",
+        help="What to do about hours missing from a file: interpolate fills up to six.",
     ),
     choice_option(
         "--route",
@@ -104,7 +113,7 @@ def _moment(text: str) -> int:
         default="auto",
         help="Take the file's electricity, or compute it from the file's weather.",
     ),
-    click.option("--pv-efficiency", type=float, default=0.9, help="Weather route: eta_pv of Eq. 2.2."),
+    click.option("--pv-efficiency", type=float, default=0.9, help="Weather route: eta_pv in Eq. 2.2."),
     click.option("--cut-in", type=float, default=3.0, help="Weather route: m/s, Eq. 2.1."),
     click.option("--rated-speed", type=float, default=12.0, help="Weather route: m/s."),
     click.option("--cut-out", type=float, default=25.0, help="Weather route: m/s."),
@@ -116,29 +125,44 @@ def _moment(text: str) -> int:
     ),
     click.option("--wind-capacity-kw", type=_above(0), metavar="KW", help="The same for wind."),
     click.option(
-        "--pv-start", type=parsed(_moment), metavar="TIME", help="Start in the PV file, if not --start."
+        "--pv-start",
+        type=parsed(_moment),
+        metavar="TIME",
+        help="Start in the PV file, if different from --start.",
     ),
     click.option(
-        "--wind-start", type=parsed(_moment), metavar="TIME", help="Start in the wind file, if not --start."
+        "--wind-start",
+        type=parsed(_moment),
+        metavar="TIME",
+        help="Start in the wind file, if different from --start.",
     ),
     click.option(
         "--pv-column", metavar="NAME", help="Column of a CSV or ENTSO-E file, or a part of its name."
     ),
-    click.option("--wind-column", metavar="NAME", help="The same for wind; WS10M or so for NASA POWER."),
-    click.option("--unit", metavar="UNIT", help="Of a CSV column without one: W, kW, MW, GW or per-unit."),
     click.option(
-        "--interval", type=click.IntRange(1), metavar="S", help="Row length of a CSV without times."
+        "--wind-column", metavar="NAME", help="The same for wind; for NASA POWER, for example WS10M."
+    ),
+    click.option(
+        "--unit",
+        metavar="UNIT",
+        help="Unit of a CSV column whose name states none: W, kW, MW, GW or per-unit.",
+    ),
+    click.option(
+        "--interval",
+        type=click.IntRange(1),
+        metavar="S",
+        help="Time between rows of a CSV file without times, seconds.",
     ),
     click.option(
         "--first-time",
         type=parsed(_moment),
         metavar="TIME",
-        help="Date of the first row of a CSV without dates.",
+        help="Date of the first row of a CSV file without dates.",
     ),
-    choice_option("--date-order", kind=DateOrder, help="How to read 03/04/2019. [default: what fits]"),
-    click.option("--synthetic", is_flag=True, help="Make the weather up, from --seed; no files needed."),
+    choice_option("--date-order", kind=DateOrder, help="How to read 03/04/2019. [default: whichever fits]"),
+    click.option("--synthetic", is_flag=True, help="Generate the weather from --seed; no files needed."),
     click.option(
-        "--seed", type=click.IntRange(0), default=0, help="Of synthetic weather, and of --case between."
+        "--seed", type=click.IntRange(0), default=0, help="Seed of synthetic weather, and of --case between."
     ),
     click.option("--latitude", type=float, default=43.6, help="Synthetic: degrees north."),
     click.option("--cloudiness", type=float, default=0.5, help="Synthetic: 0 to 1."),
@@ -154,8 +178,8 @@ def _moment(text: str) -> int:
         "--case",
         kind=ProductionCase,
         default=ProductionCase.EXACT.value,
-        help="What really comes where this had been forecast: at the upper bound of its band (best), at the "
-        "lower (worst), or anywhere between in each step. The band is that of plans: 5 %, growing to 30 % "
+        help="Write what really comes if this had been forecast: at the upper bound of its band (best), at "
+        "the lower (worst), or anywhere between in each step. The band is that of plans: 5 %, growing to 30 % "
         "after 72 h.",
     ),
     quiet_option("Print no summary."),
@@ -227,9 +251,9 @@ def power(**values: Any) -> None:
 def _from_files(options: SimpleNamespace) -> list[Production]:
     """Read the files that are given, and scale them."""
     if options.pv is None and options.wind is None:
-        raise ConfigError("nothing to read: give --pv FILE, --wind FILE or both, or --synthetic")
+        raise ConfigError("no input: give --pv FILE, --wind FILE or both, or --synthetic")
     if options.write_ninja:
-        raise ConfigError("--write-ninja goes with --synthetic: an export is not ours to write again")
+        raise ConfigError("--write-ninja requires --synthetic: it exports synthetic weather only")
     productions = []
     if options.pv is not None:
         productions.append(_pv(options, _read(options, options.pv, options.pv_column)))
@@ -254,7 +278,7 @@ def _read(options: SimpleNamespace, path: str, column: str | None) -> TimeSeries
 def _synthetic(options: SimpleNamespace) -> list[Production]:
     """Make the weather of the window, and the export files where they are asked for."""
     if options.pv is not None or options.wind is not None:
-        raise ConfigError("--synthetic makes the weather up: give it without --pv and --wind")
+        raise ConfigError("--synthetic generates the weather: do not combine it with --pv and --wind")
     if options.pv_kw is None and options.wind_kw is None:
         raise ConfigError("--synthetic needs the size of a plant: give --pv-kw, --wind-kw or both")
     weather = SyntheticWeather(

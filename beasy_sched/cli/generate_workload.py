@@ -86,7 +86,7 @@ _COMMON: Final[Sequence[Option]] = [
     click.option(
         "-o", "--output", required=True, metavar="FILE", help="The JSON file to write; - prints it."
     ),
-    click.option("--synthetic", is_flag=True, help="Draw a workload instead of reading a trace."),
+    click.option("--synthetic", is_flag=True, help="Generate a random workload instead of reading a trace."),
     click.option(
         "--hosts", type=click.IntRange(1), help="Hosts of the site (default: the trace's size; 50)."
     ),
@@ -100,7 +100,7 @@ _COMMON: Final[Sequence[Option]] = [
         "--reference-speed",
         type=parsed(_speed),
         metavar="SPEED",
-        help="Speed at which a job takes its run time, such as 25.57Gf: cpu = run time x this.",
+        help="Speed at which a job takes its run time, such as 25.57Gf: cpu = run time x speed.",
     ),
     click.option(
         "--profile-type",
@@ -114,14 +114,14 @@ _COMMON: Final[Sequence[Option]] = [
         help="The trace's requested time; or five equal groups of jobs with 5, 3.33, 2, 1.43 and 1.11 times "
         "the run time; or no limit. (default: trace; groups for --synthetic)",
     ),
-    click.option("--seed", type=click.IntRange(0), default=0, help="Seed of all that is drawn."),
+    click.option("--seed", type=click.IntRange(0), default=0, help="Seed of all random numbers."),
     click.option(
         "--noise",
         type=click.FloatRange(0, 100),
         default=0.0,
         metavar="PCT",
-        help="What really comes where this had been forecast: Gaussian noise of this many percent on the "
-        "times between arrivals and on run times. Walltimes in groups are those of the real run times.",
+        help="Write what really comes if this had been forecast: Gaussian noise of this many percent on the "
+        "times between arrivals and on run times. Grouped walltimes are based on the real run times.",
     ),
     quiet_option("Print warnings only."),
 ]
@@ -138,25 +138,25 @@ _TRACE: Final[Sequence[Option]] = [
     click.option(
         "--carry-over",
         is_flag=True,
-        help="Take along jobs that the trace shows running at --from (submitted at 0, with what is left of "
+        help="Include jobs that the trace shows running at --from (submitted at 0, with what is left of "
         "them) or waiting then (submitted at 0.1).",
     ),
     click.option(
         "--cores-per-host",
         type=click.IntRange(1),
         default=1,
-        help="Processors of the trace that one host stands for; rounded up.",
+        help="Processors of the trace per host; rounded up.",
     ),
     click.option(
         "--processors",
         type=click.Choice(["allocated", "requested"]),
         default="allocated",
-        help="Which count of the trace to take; the other one where it is missing.",
+        help="Which count of the trace to use; the other one is used where it is missing.",
     ),
     click.option("--keep-oversize", is_flag=True, help="Keep jobs larger than --hosts (dropped otherwise)."),
     click.option("--max-hosts", type=click.IntRange(1), help="Drop jobs that need more hosts."),
-    _time_option("--min-run-time", "min_run_s", help="Drop jobs that ran less."),
-    _time_option("--max-run-time", "max_run_s", help="Drop jobs that ran longer."),
+    _time_option("--min-run-time", "min_run_s", help="Drop jobs that ran for less."),
+    _time_option("--max-run-time", "max_run_s", help="Drop jobs that ran for longer."),
     _time_option(
         "--zero-run-time",
         "zero_run_time_s",
@@ -168,7 +168,7 @@ _TRACE: Final[Sequence[Option]] = [
             f"--{name}",
             type=parsed(_integers),
             metavar="N,...",
-            help=f"Keep jobs of these values of {name}"
+            help=f"Keep only jobs with these values of {name}"
             + (" (1 completed, 0 failed, 5 cancelled)." if name == "status" else "."),
         )
         for name in FILTER_FIELDS
@@ -178,7 +178,7 @@ _TRACE: Final[Sequence[Option]] = [
         type=parsed(_missing),
         metavar="RULE",
         default="2",
-        help="For jobs without a requested time: a multiple of the run time, 'none' for no limit, or 'drop'.",
+        help="Walltime of jobs that requested none: a multiple of the run time, 'none' for no limit, or 'drop'.",
     ),
     click.option(
         "--requested-time-field",
@@ -196,10 +196,10 @@ _TRACE: Final[Sequence[Option]] = [
         "extras",
         type=parsed(_names),
         metavar="NAME,...",
-        help=f"Give jobs these members, for the scheduler: {', '.join(EXTRA_FIELDS)}.",
+        help=f"Give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}.",
     ),
     click.option(
-        "--accept-damaged", is_flag=True, help="Take what comes before the damage in a cut gzip file."
+        "--accept-damaged", is_flag=True, help="Use what comes before the damage in a truncated gzip file."
     ),
 ]
 
@@ -216,7 +216,7 @@ _SYNTHETIC: Final[Sequence[Option]] = [
         "--day-shares",
         type=parsed(_day_shares),
         metavar="N,...",
-        help="Share of the arrivals of each day, as many days as you like.",
+        help="Share of the arrivals of each day, for any number of days.",
     ),
     click.option(
         "--night-ratio",
@@ -237,7 +237,7 @@ _SYNTHETIC: Final[Sequence[Option]] = [
         type=parsed(_host_shares),
         default="1:70,2:15,4:15",
         metavar="HOSTS:SHARE,...",
-        help="Hosts that jobs request, and the share of such jobs.",
+        help="Numbers of hosts that jobs request, and the share of each.",
     ),
 ]
 

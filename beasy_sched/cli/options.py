@@ -80,7 +80,7 @@ master_host_option: Final = click.option(
     "--master-host",
     default="master_host",
     metavar="NAME",
-    help="Host that no job runs on ('none' if the platform file itself gives a host that role).",
+    help="Host that runs no jobs ('none' if the platform file itself gives a host that role).",
 )
 
 
@@ -99,7 +99,7 @@ def input_options(required: bool) -> Option:
         file_option(
             "--events",
             multiple=True,
-            help="External events, among them the production (one JSON object a line).",
+            help="External events, including the production (one JSON object per line).",
         ),
         master_host_option,
         click.option(
@@ -115,15 +115,15 @@ def input_options(required: bool) -> Option:
 site_options: Final = with_options(
     file_option(
         "--site",
-        help="Site file (TOML): battery, hydrogen, steps, guard. Without one, power is no concern."
-        " 'default' takes the one that comes with the program.",
+        help="Site file (TOML): battery, hydrogen, steps, guard. Without it, power is unlimited."
+        " 'default' selects the file that comes with the program.",
     ),
     click.option(
         "--plan",
         type=click.Path(dir_okay=False),
         metavar="FILE",
-        help="Plan of the site ('beasy-sched plan'): the hydrogen follows it, results show planned beside"
-        " real, and some policies need it.",
+        help="Plan of the site ('beasy-sched plan'): the hydrogen follows it, results compare planned with"
+        " real values, and some policies require it.",
     ),
     windows_option("How many of the site's windows (72 h each by default) the run has."),
 )
@@ -133,7 +133,7 @@ run_options: Final = with_options(
         "--policy",
         default="easy",
         metavar="NAME",
-        help="Which policy decides: a name of 'beasy-sched policies', or package.module:Class.",
+        help="Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
     ),
     click.option(
         "-o",
@@ -142,15 +142,14 @@ run_options: Final = with_options(
         metavar="JSON|@FILE",
         default="{}",
         show_default=False,
-        help="The policy's options as a JSON object, or @ and a file that holds one.",
+        help="The policy's options as a JSON object, or @ and the name of a file that contains one.",
     ),
     site_options,
     choice_option(
         "--energy",
         kind=EnergySource,
         default="batsim",
-        help="Where the energy used is known from: the simulator's answers (needs its -E), or the daemon's"
-        " own account.",
+        help="Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model.",
     ),
     click.option(
         "--no-power-actions",

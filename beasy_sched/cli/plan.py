@@ -42,14 +42,14 @@ _PCT: Final = click.FloatRange(0, 100)
 _export_options = with_options(
     file_option("--figure", help="Draw the plan (PNG, SVG or PDF)."),
     file_option("--export-json", help="Also write everything as JSON."),
-    file_option("--export-csv", help="Also write one row a step as CSV."),
+    file_option("--export-csv", help="Also write one row per step as CSV."),
     quiet_option("No progress bar, no summary."),
 )
 
 
 @click.group(invoke_without_command=True)
 @platform_option()
-@file_option("--site", help="Site file; 'default' is the package's own. [default: default]")
+@file_option("--site", help="Site file; 'default' is the one that comes with the program. [default: default]")
 @file_option("-w", "--workload", multiple=True, help="Batsim workload (JSON) to forecast the demand from.")
 @file_option("--demand", help="The demand itself: powers (CSV or events).")
 @file_option(
@@ -64,7 +64,7 @@ _export_options = with_options(
     "--surplus",
     kind=Surplus,
     default="envelope",
-    help="Power beyond the demand: for the servers, or into the battery first.",
+    help="Where power beyond the demand goes first: to the servers, or into the battery.",
 )
 @click.option(
     "--runs",
@@ -77,23 +77,23 @@ _export_options = with_options(
     type=(_PCT, _PCT),
     default=(5.0, 30.0),
     metavar="PCT PCT",
-    help="Of the demand, at once and after 72 h, percent.",
+    help="Uncertainty of the demand, at the start and after 72 h, percent.",
 )
 @click.option(
     "--renew-uncertainty",
     type=(_PCT, _PCT),
     default=(5.0, 30.0),
     metavar="PCT PCT",
-    help="The same of the production.",
+    help="The same for the production.",
 )
 @click.option(
     "--minimum-on",
     type=click.FloatRange(0),
     default=3600.0,
     metavar="S",
-    help="Seconds that a server which wakes stays on at least.",
+    help="Minimum time that a server stays on after waking, seconds.",
 )
-@click.option("--unit", metavar="UNIT", help="Of CSV columns whose name has none: W, kW or MW.")
+@click.option("--unit", metavar="UNIT", help="Unit of CSV columns whose name states none: W, kW or MW.")
 @click.option(
     "--time-limit",
     type=click.FloatRange(0),
@@ -127,8 +127,8 @@ def plan(
     """Plan power and servers for the days to come, from forecasts of demand and production.
 
     The demand comes from a workload (each job's energy over its expected run) or from a file of powers;
-    the production from a file of powers. Where not everything can be served, the plan asks the least
-    of each step (the relax factor rf), then of all together.
+    the production from a file of powers. If not everything can be served, the plan minimizes
+    what each step lacks (the relax factor rf), then the total.
 
     \b
       beasy-sched generate platform --servers gros:50 -o platform.xml
@@ -143,9 +143,9 @@ def plan(
     if platform is None or production is None or out is None:
         needed = {"--platform": platform, "--production": production, "--out": out}
         missing = [name for name, value in needed.items() if value is None]
-        raise ConfigError(f"plan needs {' and '.join(missing)}; see beasy-sched plan --help")
+        raise ConfigError(f"plan requires {' and '.join(missing)}; see beasy-sched plan --help")
     if bool(workload) == (demand is not None):
-        raise ConfigError("plan needs the demand: give either --workload or --demand")
+        raise ConfigError("plan requires the demand: give either --workload or --demand")
     site_text = read_site_text(site or DEFAULT_SITE)
     parsed_site = parse_site(site_text, site or DEFAULT_SITE)
     known = _read_platform(platform, master_host)
@@ -194,7 +194,7 @@ def _read_platform(path: Path, master_host: str) -> Platform:
         click.echo(f"warning: {note}", err=True)
     if not (described.platform.has_powers and described.platform.has_speeds):
         raise ConfigError(
-            f"{path}: planning needs the speeds and powers of every host; generate the platform "
+            f"{path}: planning requires the speeds and powers of every host; generate the platform "
             "with 'beasy-sched generate platform'"
         )
     return described.platform
@@ -205,7 +205,7 @@ def _check_demand(peak_w: float, platform: Platform) -> None:
     if peak_w > most_w * (1 + 1e-9):
         click.echo(
             f"warning: the demand reaches {w_to_kw(peak_w):.4g} kW, but the servers draw at most "
-            f"{w_to_kw(most_w):.4g} kW: what is beyond that is not planned for",
+            f"{w_to_kw(most_w):.4g} kW: the excess is not planned for",
             err=True,
         )
 
@@ -219,7 +219,7 @@ def _uncertainty(percent: tuple[float, float]) -> Uncertainty:
 @click.argument("file", type=FILE)
 @_export_options
 def show(file: Path, quiet: bool, **exports: Path | None) -> None:
-    """Print what a plan file holds, and export it."""
+    """Print the contents of a plan file, and export it."""
     from beasy_sched.formats.plan_file import read_plans
 
     plans = read_plans(file)

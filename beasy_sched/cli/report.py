@@ -18,11 +18,11 @@ from beasy_sched.errors import ConfigError
     "--plan", help="The plan that the runs followed: marks its dangerous steps and the storages' limits."
 )
 @click.option("--title", metavar="TEXT", help="Heading of the page (default: the runs' names).")
-@quiet_option("No progress bar, no word on what was written.")
+@quiet_option("No progress bar, no message about what was written.")
 def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | None, quiet: bool) -> None:
     """Show runs, or a campaign, in one HTML file that opens in any browser, without a network.
 
-    RUN is the prefix that -e was given, a folder of runs, or a campaign's folder. Of one run the report shows
+    RUN is the prefix given to -e, a folder of runs, or a campaign's folder. For one run the report shows
     the outcomes, the power balance, the storages planned and real, servers and jobs, the queue; of several
     also how they compare; of a campaign the policies, scenario by scenario, with intervals over its runs.
     What the files do not tell is left out, with a line that says why.
@@ -37,7 +37,7 @@ def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | Non
     from beasy_sched.formats.atomic import write_atomic
 
     if str(out) == "-":
-        raise click.UsageError("-o: a report goes to a file, such as report.html")
+        raise click.UsageError("-o: a report must be written to a file, such as report.html")
     pieces = _campaign(runs, plan, title) if _is_campaign(runs) else _runs(runs, plan, title, quiet)
     write_atomic(out, pieces)
     if not quiet:
@@ -56,7 +56,7 @@ def _runs(runs: tuple[str, ...], plan: Path | None, title: str | None, quiet: bo
 def _is_campaign(runs: tuple[str, ...]) -> bool:
     campaigns = [run for run in runs if (Path(run) / "campaign.json").is_file()]
     if campaigns and len(runs) > 1:
-        raise ConfigError(f"{campaigns[0]} is a campaign: it is shown alone, not beside other runs")
+        raise ConfigError(f"{campaigns[0]} is a campaign: it cannot be shown together with other runs")
     return bool(campaigns)
 
 
@@ -66,7 +66,7 @@ def _campaign(runs: tuple[str, ...], plan: Path | None, title: str | None) -> It
     from beasy_sched.report.html import check_installed
 
     if plan is not None:
-        raise ConfigError("--plan goes with single runs: a campaign has plans of its own")
+        raise ConfigError("--plan is for single runs: a campaign has its own plans")
     check_installed()
     campaign = read_campaign(runs[0])
     name = Path(runs[0]).resolve().name

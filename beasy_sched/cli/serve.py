@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     "--socket-endpoint",
     default="tcp://*:28000",
     metavar="ENDPOINT",
-    help="Where to listen: * is every network interface, so that other machines reach it, too;"
-    " tcp://127.0.0.1:28000 (or tcp://[::1]:28000) is this machine alone. Port 0 takes any free one.",
+    help="Where to listen: * means every network interface, so other machines can connect, too;"
+    " tcp://127.0.0.1:28000 (or tcp://[::1]:28000) means this machine only. Port 0 selects any free port.",
 )
 @run_options
 @platform_option(
-    help="The platform file that Batsim has, for the servers' speeds: needed where the file was not made by"
+    help="Batsim's platform file, for the servers' speeds: required unless the file was made by"
     " 'beasy-sched generate platform'."
 )
 @click.option(
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Give up when no simulator has spoken by then (default: wait for ever).",
+    help="Give up if no simulator has connected by then (default: wait forever).",
 )
 @click.option("--keep-serving", is_flag=True, help="Serve one simulation after another.")
 @click.option(
@@ -70,7 +70,7 @@ def serve(
 ) -> None:
     """Decide for a Batsim simulation over ZeroMQ.
 
-    Start it, then start Batsim (or 'beasy-sched batsim') with its -s option at the endpoint printed.
+    Start it, then start Batsim (or 'beasy-sched batsim') with its -s option set to the endpoint printed.
 
     \b
     beasy-sched serve --policy easy --site site.toml -e out/run

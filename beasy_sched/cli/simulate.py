@@ -21,7 +21,7 @@ from beasy_sched.errors import RunIncomplete
     "--export",
     "prefix",
     metavar="PREFIX",
-    help="Write Batsim's CSV files and our own under PREFIX_... (default: write none).",
+    help="Write Batsim's CSV files and those of beasy-sched as PREFIX_... (default: no files).",
 )
 @quiet_option("No progress bar, no summary.")
 @run_options
@@ -39,7 +39,7 @@ def simulate(
 ) -> None:
     """Run a policy on the embedded simulator, in one process.
 
-    The same messages as over ZeroMQ, the same decisions, and much faster.
+    It exchanges the same messages and makes the same decisions as over ZeroMQ, but is much faster.
 
     \b
     beasy-sched generate platform --servers gros:50 -o platform.xml
@@ -77,7 +77,7 @@ def simulate(
 def _without_metering(shared: dict[str, Any]) -> dict[str, Any]:
     """The settings for a simulator without -E, which neither answers for energy nor changes P-states."""
     if shared["site"] is not None and shared["energy"] is EnergySource.BATSIM:
-        raise click.UsageError("--no-metering leaves the site without energies: add --energy model")
+        raise click.UsageError("with --no-metering, energy queries are disabled: add --energy model")
     return {**shared, "no_power_actions": True}
 
 

@@ -148,7 +148,7 @@ def remove_old(paths: Iterable[str | os.PathLike[str]]) -> None:
             target.unlink(missing_ok=True)
         except OSError as error:
             raise InputError(
-                path, f"is of an earlier run, and cannot be removed: {error.strerror or error}"
+                path, f"is from an earlier run and cannot be removed: {error.strerror or error}"
             ) from error
 
 
@@ -195,7 +195,7 @@ def _open_part(target: Path) -> tuple[Path, BinaryIO]:
             _remove_dead_from(target, number + 1)
             return place, os.fdopen(descriptor, "wb")
         os.close(descriptor)  # another process takes it for a leftover in this very moment
-    raise FileExistsError(errno.EEXIST, "too many others write this file", str(target))
+    raise FileExistsError(errno.EEXIST, "too many processes are writing this file", str(target))
 
 
 def _remove_dead_from(target: Path, number: int) -> None:

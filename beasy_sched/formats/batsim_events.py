@@ -63,7 +63,7 @@ def read_external_events(
             hosts += 0 if event.hosts is None else len(event.hosts)
             if hosts > MOST_HOSTS_NAMED:
                 raise InputError(
-                    path, f"the events name more than {MOST_HOSTS_NAMED:,} hosts in all", line=number
+                    path, f"the events name more than {MOST_HOSTS_NAMED:,} hosts in total", line=number
                 )
     events.sort(key=_sort_key)
     return events
@@ -84,7 +84,7 @@ def _event(
         data = decoder.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
-            path, f"an event could not be parsed: expected one JSON object a line ({error})", line=number
+            path, f"an event could not be parsed: expected one JSON object per line ({error})", line=number
         ) from None
     kind, timestamp = data.get("type"), data.get("timestamp")
     if not isinstance(kind, str):
@@ -96,7 +96,7 @@ def _event(
     if kind not in _ORDER and not forward_unknown:
         raise InputError(
             path,
-            f"unknown event type {kind!r}: with --forward-unknown-events it is sent to the scheduler",
+            f"unknown event type {kind!r}: use --forward-unknown-events to send it to the scheduler",
             line=number,
         )
     hosts = _hosts(path, number, data) if kind in _ORDER else None

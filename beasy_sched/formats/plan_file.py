@@ -115,7 +115,7 @@ class _Unpacker:
             raise ValueError(f"an array of impossible shape {array.shape}")
         size = math.prod(array.shape) * np.dtype(dtype).itemsize
         if size > self._left_bytes:
-            raise ValueError(f"arrays of more than {MOST_UNPACKED_BYTES >> 20} MiB in all")
+            raise ValueError(f"arrays of more than {MOST_UNPACKED_BYTES >> 20} MiB in total")
         self._left_bytes -= size
         try:
             data = zlib.decompressobj().decompress(array.data, size + 1)

@@ -62,7 +62,9 @@ def choose_column(path: str | os.PathLike[str], names: list[str], wanted: str | 
     if wanted is None:
         if len(names) == 1:
             return names[0]
-        raise InputError(path, f"has several columns, say which with --pv-column or --wind-column; {listing}")
+        raise InputError(
+            path, f"has several columns, choose one with --pv-column or --wind-column; {listing}"
+        )
     if wanted in names:
         return wanted
     matches = [name for name in names if wanted.lower() in name.lower()]
@@ -111,7 +113,7 @@ def _unit(path: str | os.PathLike[str], name: str, unit: str | None) -> tuple[fl
     stated = unit_in_name(name)
     if stated is None and unit is None:
         known = ", ".join([*POWER_UNITS, PER_UNIT])
-        raise InputError(path, f"column {name!r} does not tell its unit: give --unit ({known})")
+        raise InputError(path, f"column {name!r} does not state its unit: give --unit ({known})")
     if stated is not None and unit is not None and power_factor(unit) != POWER_UNITS[stated]:
         raise InputError(path, f"column {name!r} is in {stated}, but --unit says {unit}")
     chosen = stated or unit or ""

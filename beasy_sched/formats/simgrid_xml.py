@@ -277,7 +277,7 @@ def _check_pstates(kind: ServerKind) -> None:
         raise ValueError(f"{count} P-states: expected {MOST_PSTATES} at most")
     if kind.idle_w and len(kind.idle_w) != count:
         raise ValueError(
-            f"{count} speeds but {len(kind.idle_w)} entries in {POWERS_PROPERTY}: expected one a P-state"
+            f"{count} speeds but {len(kind.idle_w)} entries in {POWERS_PROPERTY}: expected one per P-state"
         )
     for state in kind.sleeps:
         for pstate in (state.pstate, state.off_pstate, state.on_pstate):
@@ -437,6 +437,6 @@ class _HostReader:
             if last < first:
                 raise self._fail(f"radical {part!r} runs backwards")
             if len(self.hosts) + len(numbers) + last - first >= MOST_HOSTS:
-                raise self._fail(f"radical {part!r}: that makes more than {MOST_HOSTS:,} hosts")
+                raise self._fail(f"radical {part!r}: more than {MOST_HOSTS:,} hosts")
             numbers += range(first, last + 1)
         return numbers

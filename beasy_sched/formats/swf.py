@@ -121,7 +121,7 @@ class SwfReader:
 
     def _check_any_row(self) -> None:
         if self.findings.rows == 0:
-            raise InputError(self.path, "holds no job: an SWF trace has one line of 18 numbers a job")
+            raise InputError(self.path, "contains no job: an SWF trace has one line of 18 numbers per job")
         if self.findings.rows == self.findings.bad_rows:
             raise InputError(self.path, f"not an SWF trace, no row can be read; {self.findings.examples[0]}")
 

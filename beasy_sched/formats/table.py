@@ -240,7 +240,7 @@ def parse_times(
     for other in readings.values():
         same = (other[0], len(other[2])) == (best[0], len(best[2]))
         if same and not np.array_equal(other[1], best[1]):
-            message = f"{texts[0]!r} may be day/month or month/day: say which with --date-order"
+            message = f"{texts[0]!r} may be day/month or month/day: specify which with --date-order"
             raise InputError(path, message, line=int(lines[0]))
     _, times, swapped, chosen = best
     if not swapped:

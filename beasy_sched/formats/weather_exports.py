@@ -327,7 +327,7 @@ def _nasa_shift_h(table: Table) -> tuple[int, tuple[str, ...]]:
         return 0, ()
     longitude = re.search(r"Longitude\s+(-?\d{1,3}(?:\.\d*)?)", header)
     if longitude is None or abs(float(longitude[1])) > 360.0:
-        return 0, ("does not state its longitude: its hours are taken as UTC",)
+        return 0, ("does not state its longitude: assuming that its hours are UTC",)
     shift = round(float(longitude[1]) / 15.0)
     assumed = "" if standard else " (assumed: the file does not say LST or UTC)"
     return shift, (f"hours are local solar time, UTC{shift:+d}{assumed}",)

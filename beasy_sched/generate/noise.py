@@ -49,7 +49,7 @@ def gaussian_factors(uniform: FloatArray, sigma: float) -> FloatArray:
     Raises ConfigError for a sigma that is no share from 0 to 1.
     """
     if not 0.0 <= sigma <= 1.0:
-        raise ConfigError(f"sigma: found {sigma!r}, expected a share from 0 to 1 (20 % is 0.2)")
+        raise ConfigError(f"sigma: found {sigma!r}, expected a number from 0 to 1 (20 % is 0.2)")
     if sigma == 0.0:
         return np.ones(len(uniform))
     tail = _NORMAL.cdf((_SMALLEST_FACTOR - 1.0) / sigma)
@@ -66,7 +66,7 @@ def noisy_arrivals(submit_s: FloatArray, window_s: float, *, sigma: float = SIGM
     """
     gaps_s = np.diff(submit_s, prepend=0.0)
     if np.any(gaps_s < 0):
-        raise ConfigError("noise on arrivals: they must rise, from 0 on")
+        raise ConfigError("noise on arrivals: times must rise, starting at 0 or later")
     factors = gaussian_factors(uniforms(seed, Stream.NOISE_ARRIVALS, len(submit_s)), sigma)
     arrivals_s = np.round(np.cumsum(gaps_s * factors), 6)
     return np.minimum(arrivals_s, max(window_s - _LAST_ARRIVAL_BEFORE_END_S, 0.0))

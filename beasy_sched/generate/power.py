@@ -138,8 +138,8 @@ def shared_start(productions: Sequence[Production]) -> int | None:
         if own_start + len(series) * series.interval_s <= start:
             raise InputError(
                 series.path,
-                f"ends at {series.time_text(len(series))}, before {latest.path} begins: say with --pv-start "
-                "and --wind-start where to start in each",
+                f"ends at {series.time_text(len(series))}, before {latest.path} begins: use --pv-start "
+                "and --wind-start to set the start in each",
             )
     return start
 
@@ -223,7 +223,7 @@ def _uses_electricity(series: TimeSeries, route: Route, column: str, quantity: s
 
 def _needed(installed_w: float | None, name: str) -> float:
     if installed_w is None:
-        raise ConfigError(f"weather does not say how large the plant is: give --{name}-kw")
+        raise ConfigError(f"weather does not determine the plant's size: give --{name}-kw")
     return installed_w
 
 
@@ -237,7 +237,7 @@ def _from_electricity(
         peak_kw = w_to_kw(float(np.nanmax(power, initial=0.0)))
         raise InputError(
             series.path,
-            f"does not state the capacity that its power is for (its peak is {peak_kw:g} kW): give "
+            f"does not state the capacity that its power refers to (its peak is {peak_kw:g} kW): give "
             f"--{name}-capacity-kw (Renewables.ninja's default is 1)",
         )
     if installed_w is None and series.capacity_w == 1.0 and stated_w is None:

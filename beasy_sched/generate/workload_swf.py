@@ -120,7 +120,7 @@ def _carry_over(rows: Rows, start: float) -> None:
     rows["submit_s"] = np.where(running, start, rows["submit_s"])
     rows["submit_s"] = np.where(waiting, start + WAITING_SUBMIT_S, rows["submit_s"])
     rows.report.notes.append(
-        f"{running.sum()} jobs ran when the window starts, {waiting.sum()} waited: "
+        f"{running.sum()} jobs were running when the window starts, {waiting.sum()} were waiting: "
         f"submitted at 0 and {WAITING_SUBMIT_S}"
     )
 
@@ -144,9 +144,9 @@ def _report_findings(report: Report, found: SwfFindings) -> None:
         report.examples["cannot be read"] = found.examples
         report.warnings.append(f"{found.bad_rows} of {found.rows} rows cannot be read: {found.examples[0]}")
     if found.long_rows:
-        report.warnings.append(f"{found.long_rows} rows have more than 18 fields: the first 18 were taken")
+        report.warnings.append(f"{found.long_rows} rows have more than 18 fields: the first 18 were used")
     if found.damage:
-        report.warnings.append(f"{found.damage}: only the jobs before that are in")
+        report.warnings.append(f"{found.damage}: only the jobs before that are included")
 
 
 _MISSING: Final = -1
@@ -171,7 +171,7 @@ def workload_from_swf(
     _set_walltimes(rows, options)
     if not len(rows):
         reasons = "; ".join(f"{count} {reason}" for reason, count in rows.report.dropped.items())
-        raise InputError(path, f"no job is left of {rows.report.rows}: {reasons}")
+        raise InputError(path, f"none of {rows.report.rows} jobs is left: {reasons}")
     ids, from_trace = _ids(rows)
     return GeneratedWorkload(
         nb_res=site,
@@ -208,7 +208,7 @@ def _count_hosts(rows: Rows, options: SwfOptions) -> None:
     replaced = rows[chosen] <= 0
     if replaced.any():
         rows.report.notes.append(
-            f"{replaced.sum()} jobs have no {first} processors: the {second} ones were taken"
+            f"{replaced.sum()} jobs have no {first} processors: the {second} ones were used"
         )
     processors = np.where(replaced, rows[other], rows[chosen])
     rows["hosts"] = np.ceil(processors / options.cores_per_host)
@@ -238,7 +238,7 @@ def _fit_site(rows: Rows, options: SwfOptions, reader: SwfReader) -> int:
     processors = reader.header_number("MaxProcs", "MaxNodes")
     if processors is None:
         rows.report.notes.append(
-            f"the header tells no size: the site is as large as the largest job, {largest}"
+            f"the header states no size: the site is as large as the largest job, {largest}"
         )
         return largest
     site = math.ceil(processors / options.cores_per_host)
