@@ -60,7 +60,7 @@ _how_options = with_options(
         metavar="TIME",
         type=parsed(_time_limit),
         show_default="6h",
-        help="Stop a run (or plan) that takes longer, and count it as failed: 90s, 12h or none. Not with dask.",
+        help="Stop a run (or plan) that takes longer; it counts as failed: 90s, 12h or none. Not with dask.",
     ),
     click.option(
         "--allow-policy",

@@ -179,7 +179,7 @@ def _moment(text: str) -> int:
         kind=ProductionCase,
         default=ProductionCase.EXACT.value,
         help="Write what really comes if this had been forecast: at the upper bound of its band (best), at "
-        "the lower (worst), or anywhere between in each step. The band is that of plans: 5 %, growing to 30 % "
+        "the lower (worst), or anywhere between in each step. The band is that of plans: 5 %, rising to 30 % "
         "after 72 h.",
     ),
     quiet_option("Print no summary."),
