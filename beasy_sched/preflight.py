@@ -1,4 +1,4 @@
-"""Looks at a run's inputs together before anything runs: what is odd about them, and what would fail.
+"""Checks a run's inputs together before the run: what looks odd, and what would fail.
 
 Everything here takes what has been read already and returns findings; it opens no file and prints nothing.
 `beasy-sched check`, the simulator, the daemon, campaigns and `generate power` all ask here.
@@ -30,13 +30,13 @@ SHORT_RUN_SHARE = 0.02
 _LOW_PEAK_SHARE, _LOW_PEAK_S = 0.5, 180 * SECONDS_PER_DAY
 """A plant comes near its capacity once in half a year at least: this share of it."""
 _TINY_PEAK_SHARE, _TINY_PEAK_S = 0.02, 7 * SECONDS_PER_DAY
-"""And in any week to more than this: less of it is a unit misread."""
+"""And in any week it exceeds this: less means that the unit was misread."""
 _LOW_WIND_M = 5.0
 """Wind measured below this height (m) is far weaker than at a turbine's hub."""
 _HOLE = 10.0
-"""So many times the usual time between two announcements of power is a hole in the file."""
+"""A gap of this many times the usual time between announcements of power is a hole in the file."""
 _TOO_MUCH_POWER = 100.0
-"""So many times what all hosts draw at most is a power in another unit."""
+"""A power of this many times what all hosts draw at most is in another unit."""
 
 
 class Level(str, Enum):
@@ -87,13 +87,13 @@ class AnnouncedPower:
 
     @cached_property
     def lasting_s(self) -> float:
-        """How long a value holds as a rule, s: the median; 0 where there is one value only."""
+        """How long a value usually holds, s: the median; 0 if there is only one value."""
         moments = np.unique(self.times_s)
         return float(np.median(np.diff(moments))) if len(moments) > 1 else 0.0
 
     @property
     def covered_s(self) -> float:
-        """Until when the file tells the power, s; the last value counts for as long as the others."""
+        """Until when the file announces the power, s; the last value counts for as long as the others."""
         return float(self.times_s[-1]) + self.lasting_s if len(self.times_s) else 0.0
 
     def energy_j(self, end_s: float) -> float:
@@ -172,7 +172,7 @@ class RunJobs:
     """Infinite without one."""
     hosts: FloatArray
     computes: FloatArray
-    """1 where the run time hangs on the hosts' speed, 0 where it does not."""
+    """1 where the run time depends on the hosts' speed, else 0."""
 
     @classmethod
     def of(cls, workloads: Sequence[Workload], platform: Platform) -> RunJobs:
@@ -198,7 +198,7 @@ class RunJobs:
 
     @cached_property
     def median_share(self) -> float | None:
-        """Median of run time over walltime, of the jobs that compute; None where no walltime tells."""
+        """Median of run time over walltime, of the jobs that compute; None without walltimes."""
         chosen = (self.computes > 0) & np.isfinite(self.walltime_s)
         return float(np.median((self.run_s / self.walltime_s)[chosen])) if chosen.any() else None
 
@@ -210,7 +210,7 @@ def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
 
 
 def look_at(inputs: RunInputs) -> list[Finding]:
-    """Return all that is odd about ``inputs`` or would end a run, what fails first."""
+    """Return everything odd about ``inputs`` or that would end a run, failures first."""
     found = [
         *_platform(inputs),
         *_machines(inputs),
@@ -230,7 +230,7 @@ def _platform(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def missing_powers(platform: Platform) -> Finding | None:
-    """Return what to say of a platform some of whose hosts have no powers, else None."""
+    """Return a finding if some hosts of a platform have no powers."""
     without = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if not kind.idle_w])
     count = int(without.sum())
     if not count:
@@ -298,7 +298,7 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def short_runs(share: float, question: str) -> Finding:
-    """Return what to say of jobs that run for ``share`` of their walltimes only."""
+    """Return the finding that jobs run only for ``share`` of their walltimes."""
     return odd("flops-few", f"the median job runs for {100 * share:.2g} % of its walltime: {question}")
 
 
@@ -333,7 +333,7 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def short_power(covered_s: float, needed_s: float, last_w: float) -> Finding | None:
-    """Return what to say of power that is announced for less than the run, else None."""
+    """Return a finding if power is announced for less than the run."""
     if covered_s >= needed_s - TIME_TOLERANCE_S:
         return None
     return odd(
@@ -375,7 +375,7 @@ def _plan(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:
-    """Return what to say of a plan that ends before or after the run, else None."""
+    """Return a finding if a plan ends before or after the run."""
     planned_s, run_s = plans.end_s - plans.start_s, site.window_s * windows
     if abs(planned_s - run_s) <= TIME_TOLERANCE_S:
         return None
@@ -386,7 +386,7 @@ def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:
 
 
 def peak_far_below(series: TimeSeries, capacity_w: float) -> Finding | None:
-    """Return what to say of a file whose electricity stays far below the capacity (W) that it is for."""
+    """Return a finding if a file's electricity stays far below its capacity (W)."""
     values = series.columns[POWER]
     if not capacity_w or not np.isfinite(values).any():
         return None
@@ -403,7 +403,7 @@ def peak_far_below(series: TimeSeries, capacity_w: float) -> Finding | None:
 
 
 def low_wind(series: TimeSeries) -> Finding | None:
-    """Return what to say of wind that was taken near the ground."""
+    """Return a finding if wind was measured near the ground."""
     height_m = series.wind_height_m
     if height_m is None or height_m >= _LOW_WIND_M:
         return None
@@ -415,7 +415,7 @@ def low_wind(series: TimeSeries) -> Finding | None:
 
 
 def figures(inputs: RunInputs) -> dict[str, float | int | None]:
-    """Return what `facts` tells as numbers, in SI units; None for what is not known."""
+    """Return the contents of `facts` as numbers, in SI units; None for what is not known."""
     platform, jobs, powers = inputs.platform, inputs.jobs, inputs.powers
     known = len(powers.times_s) > 0
     told = platform is not None and platform.has_powers
@@ -437,7 +437,7 @@ def figures(inputs: RunInputs) -> dict[str, float | int | None]:
 
 
 def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
-    """Say in a few rows what ``inputs`` are: a name and a text each."""
+    """Describe ``inputs`` in a few rows, each a name and a text."""
     platform, jobs = inputs.platform, inputs.jobs
     if platform is not None:
         yield "hosts", _hosts(platform)

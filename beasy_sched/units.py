@@ -64,7 +64,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration in the largest unit of which it holds one or more: ``2.5 d``."""
+    """Write a duration in the largest unit that fits into it: ``2.5 d``."""
     for unit in ("d", "h", "min"):
         if seconds >= _UNITS_S[unit]:
             return f"{seconds / _UNITS_S[unit]:.4g} {unit}"

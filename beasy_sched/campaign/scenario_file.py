@@ -1,8 +1,8 @@
 """Scenario files (TOML): reading and checking them; every error names the field of the file.
 
 A file has some conveniences that a `Scenario` does not: a site by its file, policies as plain names, seeds as
-a first one and a count, one ``[workload]`` and ``[production]`` for all tuples, of which each of
-``[[tuples]]`` changes some fields.
+a first one and a count, one ``[workload]`` and ``[production]`` for all tuples, some fields of
+which each of ``[[tuples]]`` may change.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ _TRACE: Final[Sequence[Option]] = [
         type=parsed(_missing),
         metavar="RULE",
         default="2",
-        help="Walltime of jobs that requested none: a multiple of the run time, 'none' (no limit), or 'drop'.",
+        help="Walltime of jobs that requested none: a multiple of the run time, 'none' (no limit) or 'drop'.",
     ),
     click.option(
         "--requested-time-field",

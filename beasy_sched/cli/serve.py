@@ -80,7 +80,7 @@ def serve(
     from beasy_sched.outputs.files import RunFiles
 
     settings = settings_of(**shared)
-    build_session(settings)  # bad settings are told before anything listens
+    build_session(settings)  # bad settings are reported before listening starts
     known = _read_platform(platform)
     waiting = None if verbosity in ("quiet", "silent") else say_waiting
     with Daemon(socket_endpoint, timeout_s=timeout, waiting=waiting) as daemon:
@@ -98,7 +98,7 @@ def serve(
 
 
 def say_waiting(endpoint: str, waited_s: float) -> None:
-    """Tell that nobody has come, and what to do; nothing where nobody can read it."""
+    """Report that no simulator has connected, and what to do, if anyone can read it."""
     with contextlib.suppress(OSError, ValueError):  # stderr was closed: no reason to stop serving
         click.echo(
             f"no simulator has connected to {reachable(endpoint)} for {waited_s:.0f} s; still waiting:"

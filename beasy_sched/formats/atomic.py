@@ -1,8 +1,8 @@
 """Whole files or none: what is written appears under its name only when it is complete.
 
 Until then it is beside that name as ``.NAME.part`` (``.NAME.1.part`` where several write the same file),
-locked for as long as its writer lives: what a killed process has left is told by that, and removed by
-whoever writes the file next.
+locked for as long as its writer lives: that is how leftovers of a killed process are recognized; the next
+writer of the file removes them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class PartFile:
         with _signals_wait():
             if sys.platform == "win32":  # no open file can be renamed there
                 self._file.close()
-            os.replace(place, target)  # while it is locked: nobody takes it for a leftover
+            os.replace(place, target)  # while it is locked, so that it is not taken for a leftover
             self._names = None
             try:
                 self._file.close()
@@ -210,7 +210,7 @@ def _remove(path: Path) -> None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Lock an open file until it is closed; False where another writer has, None where nobody can."""
+    """Lock an open file until it is closed; False if another writer has, None if locking is not possible."""
     if sys.platform == "win32":
         return None
     import fcntl

@@ -1,4 +1,4 @@
-"""Batsim's external events, one JSON object a line: reading them, and writing a power profile as events."""
+"""Batsim's external events, one JSON object per line: reading them, and writing a power profile as events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
 POWER_FIELD = "power_available"
-"""Field of an event (and of the NOTIFY that forwards it) that tells the production, W."""
+"""Field of an event (and of the NOTIFY that forwards it) with the production, W."""
 EVENT_TYPE = "user_specific_type"
 """The type of the thesis's example; Batsim 4 forwards any type it does not know."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
@@ -137,7 +137,7 @@ class EventsFormat(str, Enum):
 def power_event_lines(
     power_w: npt.ArrayLike, step_s: float, events_format: EventsFormat = EventsFormat.BATSIM4
 ) -> Iterator[str]:
-    """One line (with its line end) a step: the power (W) from ``step * step_s`` seconds on.
+    """One line (with its line end) per step: the power (W) from ``step * step_s`` seconds on.
 
     Numbers are written so that they read back as the same doubles. Raises ValueError for a power that
     is negative or not finite.

@@ -31,7 +31,7 @@ _DTYPES = {"f8": np.float64, "i8": np.int64, "i1": np.int8}
 
 
 class _Array(msgspec.Struct, array_like=True):
-    """An array as it lies in the file: little-endian, compressed."""
+    """An array as stored in the file: little-endian, compressed."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -100,7 +100,7 @@ def _encode_array(value: Any) -> _Array:
 
 
 class _Unpacker:
-    """Unpacks the arrays of one file, which may not come to more than a cap in all."""
+    """Unpacks the arrays of one file, up to a cap on their total size."""
 
     def __init__(self) -> None:
         self._left_bytes = MOST_UNPACKED_BYTES
@@ -152,7 +152,7 @@ CSV_COLUMNS = (
 
 
 def csv_lines(plans: PlanStore) -> Iterator[str]:
-    """The header, then one line a step, window by window; numbers read back as the same doubles."""
+    """The header, then one line per step, window by window; numbers read back as the same doubles."""
     yield ",".join(CSV_COLUMNS) + "\n"
     for window, plan in enumerate(plans):
         power, servers = plan.power, plan.servers
@@ -180,7 +180,7 @@ def csv_lines(plans: PlanStore) -> Iterator[str]:
 
 
 def json_text(plans: PlanStore) -> bytes:
-    """All windows as one JSON object; server states as changes: ``[step, P-state]`` pairs a server."""
+    """All windows as one JSON object; server states as changes: ``[step, P-state]`` pairs per server."""
     windows = [_window(plan) for plan in plans]
     return msgspec.json.encode({"windows": windows}, enc_hook=_plain) + b"\n"
 

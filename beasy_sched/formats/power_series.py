@@ -158,7 +158,7 @@ def read_power_series(
 ) -> FloatArray:
     """Mean power (W) of each step from the file's beginning.
 
-    An events file (one JSON object a line, with ``power_available`` in W) holds each power until the
+    An events file (one JSON object per line, with ``power_available`` in W) holds each power until the
     next event; a CSV file has a column of powers, means over intervals of equal length. Raises
     InputError for a file that cannot be read or ends before the last step.
     """

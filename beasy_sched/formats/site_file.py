@@ -25,7 +25,7 @@ from beasy_sched.formats.reading import PathLike, as_type, in_file, parse_toml, 
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w, kwh_to_j
 
 DEFAULT_SITE: Final = "default"
-"""What stands for the site file that comes with the package."""
+"""Name that selects the site file that comes with the package."""
 
 
 def default_site_text() -> str:
@@ -75,7 +75,7 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of the file's sections: a name nobody knows is refused."""
+    """Base of the file's sections: unknown names are refused."""
 
 
 class _Battery(_Section, frozen=True, kw_only=True):

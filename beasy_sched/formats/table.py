@@ -27,7 +27,7 @@ from beasy_sched.limits import MOST_TABLE_BYTES
 _NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
 """What files write where there is no value, in lower case."""
 DELIMITERS = (",", ";", "\t")
-"""What may divide the cells of a line."""
+"""Possible delimiters of the cells of a line."""
 
 
 @dataclass(frozen=True)
@@ -180,13 +180,13 @@ def plain_unit(text: str) -> str:
 
 
 def unit_in_name(column: str) -> str | None:
-    """The power unit that a column's name tells: ``Solar [MW]``, ``power (W)``, ``pv_kw``."""
+    """The power unit stated in a column's name: ``Solar [MW]``, ``power (W)``, ``pv_kw``."""
     match = _BRACKETED.search(column) or _SUFFIX.search(column)
     return match[1].lower() if match else None
 
 
 def power_factor(unit: str) -> float | None:
-    """Watts in one ``unit`` (`PER_UNIT` counts as 1); None for a unit nobody knows."""
+    """Watts in one ``unit`` (`PER_UNIT` counts as 1); None for an unknown unit."""
     if unit.strip().lower() in (PER_UNIT, "pu", "p.u."):
         return 1.0
     return POWER_UNITS.get(unit.strip().lower())

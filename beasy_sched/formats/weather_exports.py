@@ -257,7 +257,7 @@ def parse_nasa_power(path: str | os.PathLike[str], text: str, wind_column: str |
             path, f"columns start with {found}, expected {','.join(_HOURLY)} (the hourly export)"
         )
     if wind_column is not None:
-        table.texts(wind_column)  # raises, naming the columns that there are, where this one is not
+        table.texts(wind_column)  # raises if it is missing, naming the existing columns
     speed = wind_column or next((name for name in _WIND_COLUMNS if name in table.names), None)
     columns: dict[str, FloatArray] = {}
     if _IRRADIANCE_COLUMN in table.names:

@@ -2,7 +2,7 @@
 
 Noise is Gaussian: a value times 1 + sigma*z, z standard normal, cut so that the factor stays within
 0.05 to 1.95. The cut is symmetric, so the mean stays 1, and no time gets to 0; at sigma = 0.2 it lies at
-4.75 standard deviations. One uniform number a value, from a stream of its own: workload, weather and
+4.75 standard deviations. One uniform number per value, from its own stream: workload, weather and
 noise of one seed are independent, and the same seed gives the same values.
 """
 
@@ -31,7 +31,7 @@ _NORMAL: Final = NormalDist()
 
 
 class ProductionCase(str, Enum):
-    """Where the real production lies in the band of its forecast."""
+    """Where the real production is within the band of its forecast."""
 
     BEST = "best"
     """At the upper bound: P * (1 + u)."""

@@ -79,7 +79,7 @@ class Production:
     ceiling_w: float | None = None
     """Power (W) that no step may exceed, where there is such a bound."""
     findings: tuple[Finding, ...] = ()
-    """What is odd about the series for such a plant."""
+    """Odd findings about the series for such a plant."""
 
 
 def pv_production(
@@ -310,7 +310,7 @@ _SMALLEST_UNIFORM = 2.0**-54
 
 
 SYNTHETIC_START = "2024-10-01"
-"""When a synthetic window starts unless it is told: days as long as nights."""
+"""Default start of a synthetic window: days are as long as nights."""
 
 
 @dataclass(frozen=True)

@@ -22,23 +22,23 @@ class Stream(IntEnum):
     """What a stream of random numbers is for."""
 
     WALLTIME_GROUPS = 0
-    """One uniform a job: their ranks shuffle the jobs into groups."""
+    """One uniform per job: their ranks shuffle the jobs into groups."""
     ARRIVAL_GAPS = 1
     """One uniform for each gap: the jobs of a day and one more, day after day."""
     RUN_TIMES = 2
-    """One uniform a job."""
+    """One uniform per job."""
     HOSTS = 3
-    """One uniform a job."""
+    """One uniform per job."""
     CLOUDS = 10
     """One uniform for each interval of synthetic weather."""
     WIND = 11
     """One uniform for each interval of synthetic weather."""
     NOISE_ARRIVALS = 20
-    """One uniform a job."""
+    """One uniform per job."""
     NOISE_RUN_TIMES = 21
-    """One uniform a job."""
+    """One uniform per job."""
     NOISE_PRODUCTION = 22
-    """One uniform a step."""
+    """One uniform per step."""
 
 
 def uniforms(seed: int, stream: Stream, count: int) -> FloatArray:

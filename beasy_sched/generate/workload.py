@@ -57,7 +57,7 @@ class Report:
 
 @dataclass(frozen=True)
 class GeneratedWorkload:
-    """Jobs sorted by submission; every array has one entry a job."""
+    """Jobs sorted by submission; every array has one entry per job."""
 
     nb_res: int
     """Hosts of the site."""
@@ -72,7 +72,7 @@ class GeneratedWorkload:
     walltime_s: FloatArray
     """Time limit, s; NaN for none."""
     reference_speed_flops: float
-    """Speed at which a job takes its run time, flops/s a host."""
+    """Speed at which a job takes its run time, flops/s per host."""
     profile_type: ProfileType = "parallel_homogeneous"
     extras: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Further members of the jobs; None is left out."""
@@ -102,7 +102,7 @@ class GeneratedWorkload:
         write_atomic(path, self.json_pieces())
 
     def json_pieces(self) -> Iterator[bytes]:
-        """Make the JSON text, one job a line; jobs of the same run time share a profile.
+        """Make the JSON text, one job per line; jobs of the same run time share a profile.
 
         Raises ConfigError for numbers that Batsim could not read.
         """
@@ -198,7 +198,7 @@ class SwfOptions:
     """Selection and mapping of `workload_from_swf`; the defaults take every job that ran."""
 
     reference_speed_flops: float
-    """Speed of a host that a second of run time stands for, flops/s."""
+    """Speed of a host at which run times are converted to flops, flops/s."""
     start_s: float | None = None
     """Start of the window, after the first submission of the trace (None: that submission)."""
     end_s: float = math.inf
@@ -208,7 +208,7 @@ class SwfOptions:
     carry_over: bool = False
     """Take along the jobs that the trace shows running or waiting at the window's start."""
     cores_per_host: int = 1
-    """Processors of the trace that one host stands for: res = ceil(processors / cores_per_host)."""
+    """Processors of the trace per host: res = ceil(processors / cores_per_host)."""
     hosts: int | None = None
     """Hosts of the site; None: as the header says, or as the largest job needs."""
     keep_oversize: bool = False
@@ -280,7 +280,7 @@ class SyntheticOptions:
     """Parameters of `synthetic_workload`; the defaults are those of the project's scenarios."""
 
     reference_speed_flops: float
-    """Speed at which a job takes its run time, flops/s a host."""
+    """Speed at which a job takes its run time, flops/s per host."""
     jobs: int = 900
     hosts: int = 50
     """Hosts of the site."""
