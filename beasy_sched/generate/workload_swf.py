@@ -171,7 +171,7 @@ def workload_from_swf(
     _set_walltimes(rows, options)
     if not len(rows):
         reasons = "; ".join(f"{count} {reason}" for reason, count in rows.report.dropped.items())
-        raise InputError(path, f"none of {rows.report.rows} jobs is left: {reasons}")
+        raise InputError(path, f"no job is left of {rows.report.rows}: {reasons}")
     ids, from_trace = _ids(rows)
     return GeneratedWorkload(
         nb_res=site,

@@ -106,7 +106,7 @@ def test_dropped_rows_are_counted(
 
 def test_nothing_left_is_an_error_with_the_reasons(tmp_path: Path) -> None:
     path = trace(tmp_path, {"run": 0}, {"run": -1})
-    with pytest.raises(InputError, match="none of 2 jobs is left: 1 no run time; 1 run time 0"):
+    with pytest.raises(InputError, match="no job is left of 2: 1 no run time; 1 run time 0"):
         convert(path)
 
 
