@@ -134,7 +134,7 @@ def simulate(
     temporary folder). Issues a UserWarning for unusual inputs and for an incomplete run. Raises
     ConfigError, InputError and whatever ends the run early.
     """
-    from beasy_sched.energy.site import read_site_text
+    from beasy_sched.formats.site_file import read_site_text
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.runner import run_in_process
     from beasy_sched.settings import RunSettings

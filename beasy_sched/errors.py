@@ -1,4 +1,4 @@
-"""Who erred: the user's options or files, the peer on the wire, or a policy.
+"""Errors, by who caused them: the user's options or files, the peer on the wire, or a policy.
 
 Every error that reaches a person is one of these; the command line prints its text, without a
 traceback, and exits with ``exit_code`` (2 for usage and input, 1 for a failed run).
@@ -17,7 +17,7 @@ from beasy_sched.limits import LONGEST_ERROR, shortened
 
 
 class BeasyError(Exception):
-    """Base of all errors that are told to the user in one message."""
+    """Base of all errors that are reported to the user in one message."""
 
     exit_code = 1
 
@@ -59,7 +59,7 @@ class ProtocolError(PeerError):
 
 
 class PolicyError(BeasyError):
-    """A policy asked for something illegal: ours (or a plug-in's) to mend, not the user's."""
+    """A policy asked for something illegal: a bug of ours (or of a plug-in), not of the user."""
 
 
 class DecisionRefused(BeasyError):
@@ -67,7 +67,7 @@ class DecisionRefused(BeasyError):
 
 
 class RunIncomplete(BeasyError):
-    """A simulation ended before all that was to come had come: a deadlock, or an early end."""
+    """A simulation ended too early, or in a deadlock."""
 
 
 class MachineError(BeasyError):
@@ -86,7 +86,7 @@ class Interrupted(BaseException):
 
 
 class Failures:
-    """What goes wrong where everything is tried all the same; the first is raised in the end."""
+    """Collects errors while everything is attempted; the first one is raised at the end."""
 
     def __init__(self) -> None:
         """Nothing yet."""

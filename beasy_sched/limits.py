@@ -1,7 +1,7 @@
-"""How much of what comes from outside is read or kept: the caps, once.
+"""Limits on how much of any input is read or kept.
 
 They are far above anything real, and keep a damaged or hostile file or peer from filling memory.
-docs/decisions/limits.md tells them to users.
+docs/decisions/limits.md lists them for users.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Final
 MOST_HOSTS: Final = 1_000_000
 """Of a platform, and in one set of hosts such as ``0-3 5``."""
 MOST_PSTATES: Final = 127
-"""Of a host, those of sleep and transitions among them."""
+"""Of a host, including those of sleep and transitions."""
 MOST_HOSTS_NAMED: Final = 20_000_000
-"""In all sets of hosts of one message, or of one file of events."""
+"""Total of all sets of hosts in one message, or in one file of events."""
 MOST_UNPACKED_BYTES: Final = 1 << 30
 """What a compressed trace, or a plan file, may unpack to."""
 MOST_TABLE_BYTES: Final = 1 << 28

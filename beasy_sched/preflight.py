@@ -1,4 +1,4 @@
-"""Looks at a run's inputs together before anything runs: what is odd about them, and what would fail.
+"""Checks a run's inputs together before the run: what looks odd, and what would fail.
 
 Everything here takes what has been read already and returns findings; it opens no file and prints nothing.
 `beasy-sched check`, the simulator, the daemon, campaigns and `generate power` all ask here.
@@ -17,7 +17,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.batsim_events import POWER_FIELD, ExternalEvent
+from beasy_sched.formats.batsim_events import POWER_FIELD, ExternalEvent, is_power
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.time_series import POWER, TimeSeries
 from beasy_sched.model.platform import POWERS_PROPERTY, Platform
@@ -30,13 +30,13 @@ SHORT_RUN_SHARE = 0.02
 _LOW_PEAK_SHARE, _LOW_PEAK_S = 0.5, 180 * SECONDS_PER_DAY
 """A plant comes near its capacity once in half a year at least: this share of it."""
 _TINY_PEAK_SHARE, _TINY_PEAK_S = 0.02, 7 * SECONDS_PER_DAY
-"""And in any week to more than this: less of it is a unit misread."""
+"""And in any week it exceeds this: less means that the unit was misread."""
 _LOW_WIND_M = 5.0
 """Wind measured below this height (m) is far weaker than at a turbine's hub."""
 _HOLE = 10.0
-"""So many times the usual time between two announcements of power is a hole in the file."""
+"""A gap of this many times the usual time between announcements of power is a hole in the file."""
 _TOO_MUCH_POWER = 100.0
-"""So many times what all hosts draw at most is a power in another unit."""
+"""A power of this many times what all hosts draw at most is in another unit."""
 
 
 class Level(str, Enum):
@@ -70,30 +70,30 @@ def fails(code: str, text: str) -> Finding:
 
 
 @dataclass(frozen=True)
-class Powers:
+class AnnouncedPower:
     """The production that an events file announces: each value holds until the next one."""
 
     times_s: FloatArray
     values_w: FloatArray
 
     @classmethod
-    def of(cls, events: Sequence[ExternalEvent]) -> Powers:
-        """Take the powers out of ``events``; those that are not powers are left out (see `bad_power`)."""
-        found = [e for e in events if POWER_FIELD in e.data and not bad_power(e)]
+    def of(cls, events: Sequence[ExternalEvent]) -> AnnouncedPower:
+        """Take the powers out of ``events``; what cannot be a power is left out."""
+        found = [event for event in events if is_power(event.data.get(POWER_FIELD))]
         return cls(
-            np.array([e.timestamp for e in found], dtype=np.float64),
-            np.array([float(e.data[POWER_FIELD]) for e in found], dtype=np.float64),
+            np.array([event.timestamp for event in found], dtype=np.float64),
+            np.array([float(event.data[POWER_FIELD]) for event in found], dtype=np.float64),
         )
 
     @cached_property
     def lasting_s(self) -> float:
-        """How long a value holds as a rule, s: the median; 0 where there is one value only."""
+        """How long a value usually holds, s: the median; 0 if there is only one value."""
         moments = np.unique(self.times_s)
         return float(np.median(np.diff(moments))) if len(moments) > 1 else 0.0
 
     @property
     def covered_s(self) -> float:
-        """Until when the file tells the power, s; the last value counts for as long as the others."""
+        """Until when the file announces the power, s; the last value counts for as long as the others."""
         return float(self.times_s[-1]) + self.lasting_s if len(self.times_s) else 0.0
 
     def energy_j(self, end_s: float) -> float:
@@ -102,14 +102,6 @@ class Powers:
             return 0.0
         edges = np.clip(np.append(self.times_s, max(end_s, self.times_s[-1])), 0.0, end_s)
         return float(np.sum(self.values_w * np.diff(edges)))
-
-
-def bad_power(event: ExternalEvent) -> bool:
-    """Tell whether an event announces a power that cannot be: no number, negative, infinite."""
-    value = event.data.get(POWER_FIELD, 0.0)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return True
-    return not 0 <= value < math.inf
 
 
 @dataclass(frozen=True)
@@ -126,9 +118,9 @@ class RunInputs:
     windows: int = 1
 
     @cached_property
-    def powers(self) -> Powers:
+    def powers(self) -> AnnouncedPower:
         """The production announced."""
-        return Powers.of(self.events or ())
+        return AnnouncedPower.of(self.events or ())
 
     @property
     def end_s(self) -> float | None:
@@ -148,11 +140,11 @@ class RunInputs:
         return None if self.mean_power_w is None or not peak_w else self.mean_power_w / peak_w
 
     @cached_property
-    def jobs(self) -> Jobs | None:
+    def jobs(self) -> RunJobs | None:
         """The jobs of all workloads on the platform; None where either is not known, or has none."""
         if self.platform is None or not self.platform.has_speeds or not any(w.jobs for w in self.workloads):
             return None
-        return Jobs.of(self.workloads, self.platform)
+        return RunJobs.of(self.workloads, self.platform)
 
     @property
     def load(self) -> float | None:
@@ -170,7 +162,7 @@ class RunInputs:
 
 
 @dataclass(frozen=True)
-class Jobs:
+class RunJobs:
     """The jobs of a run, an entry each."""
 
     submit_s: FloatArray
@@ -180,10 +172,10 @@ class Jobs:
     """Infinite without one."""
     hosts: FloatArray
     computes: FloatArray
-    """1 where the run time hangs on the hosts' speed, 0 where it does not."""
+    """1 where the run time depends on the hosts' speed, else 0."""
 
     @classmethod
-    def of(cls, workloads: Sequence[Workload], platform: Platform) -> Jobs:
+    def of(cls, workloads: Sequence[Workload], platform: Platform) -> RunJobs:
         """Count on the median host's highest speed."""
         speed_flops = reference_speed_flops(platform)
         columns: list[tuple[float, float, float, float, float]] = []
@@ -206,7 +198,7 @@ class Jobs:
 
     @cached_property
     def median_share(self) -> float | None:
-        """Median of run time over walltime, of the jobs that compute; None where no walltime tells."""
+        """Median of run time over walltime, of the jobs that compute; None without walltimes."""
         chosen = (self.computes > 0) & np.isfinite(self.walltime_s)
         return float(np.median((self.run_s / self.walltime_s)[chosen])) if chosen.any() else None
 
@@ -218,7 +210,7 @@ def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
 
 
 def look_at(inputs: RunInputs) -> list[Finding]:
-    """Return all that is odd about ``inputs`` or would end a run, what fails first."""
+    """Return everything odd about ``inputs`` or that would end a run, failures first."""
     found = [
         *_platform(inputs),
         *_machines(inputs),
@@ -238,7 +230,7 @@ def _platform(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def missing_powers(platform: Platform) -> Finding | None:
-    """Return what to say of a platform some of whose hosts have no powers, else None."""
+    """Return a finding if some hosts of a platform have no powers."""
     without = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if not kind.idle_w])
     count = int(without.sum())
     if not count:
@@ -273,8 +265,8 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
         wanted = max(math.ceil((float(submit_s.max()) + 1) / inputs.site.window_s), 1)
         yield odd(
             "jobs-late",
-            f"{late:,} of {_count(len(submit_s), 'job')} come when the run is over, at {_hours(end_s)}, and"
-            f" are postponed: is --windows {wanted} meant?",
+            f"{late:,} of {_count(len(submit_s), 'job')} arrive after the end of the run, at {_hours(end_s)},"
+            f" and are postponed: did you mean --windows {wanted}?",
         )
     if jobs is None or platform is None:
         return
@@ -282,36 +274,37 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
     if large:
         yield odd(
             "jobs-large",
-            f"{large:,} of {_count(len(jobs.hosts), 'job')} ask for more than the"
-            f" {_count(platform.size, 'host')} that there are, and are rejected",
+            f"{large:,} of {_count(len(jobs.hosts), 'job')} request more than the"
+            f" {_count(platform.size, 'host')} available, and are rejected",
         )
     speed = f"{reference_speed_flops(platform) / 1e9:.4g} Gflop/s"
     share = jobs.median_share
     if share is not None and share < SHORT_RUN_SHARE:
-        yield short_runs(share, f"do the workload's flops belong to hosts of {speed}?")
+        yield short_runs(share, f"are the workload's flops meant for hosts of {speed}?")
     elif share is not None and share > 1:
         yield odd(
             "flops-many",
             f"more than half of the jobs reach their walltime (median run time {share:.3g} times as long):"
-            f" do the workload's flops belong to hosts of {speed}?",
+            f" are the workload's flops meant for hosts of {speed}?",
         )
     load = inputs.load
     if load is not None and load > 1:
-        until = "by the time the last could end" if end_s is None else f"in the run's {_hours(end_s)}"
+        until = "by the time the last job could end" if end_s is None else f"in the run's {_hours(end_s)}"
         yield odd(
             "overload",
-            f"the load is {100 * load:.4g} %: the jobs ask for more than {_count(platform.size, 'host')}"
-            f" can do {until}",
+            f"the load is {100 * load:.4g} %: the jobs request more than {_count(platform.size, 'host')}"
+            f" can provide {until}",
         )
 
 
 def short_runs(share: float, question: str) -> Finding:
-    """Return what to say of jobs that run for ``share`` of their walltimes only."""
+    """Return the finding that jobs run only for ``share`` of their walltimes."""
     return odd("flops-few", f"the median job runs for {100 * share:.2g} % of its walltime: {question}")
 
 
 def _production(inputs: RunInputs) -> Iterator[Finding]:
-    bad = next((event for event in inputs.events or () if bad_power(event)), None)
+    announced = [event for event in inputs.events or () if POWER_FIELD in event.data]
+    bad = next((event for event in announced if not is_power(event.data[POWER_FIELD])), None)
     if bad is not None:
         yield fails(
             "power-bad",
@@ -324,7 +317,7 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
         return
     if powers.times_s[0] > TIME_TOLERANCE_S:
         until = _hours(float(powers.times_s[0]))
-        yield odd("power-late", f"the first power is announced at {until}: it is taken as 0 W until then")
+        yield odd("power-late", f"the first power is announced at {until}: assuming 0 W until then")
     if end_s is not None:
         short = short_power(powers.covered_s, end_s, float(powers.values_w[-1]))
         if short is not None:
@@ -340,17 +333,17 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def short_power(covered_s: float, needed_s: float, last_w: float) -> Finding | None:
-    """Return what to say of power that is announced for less than the run, else None."""
+    """Return a finding if power is announced for less than the run."""
     if covered_s >= needed_s - TIME_TOLERANCE_S:
         return None
     return odd(
         "power-short",
         f"the power covers {_hours(covered_s)}, the run needs {_hours(needed_s)}: its last value,"
-        f" {_kw(last_w)}, is kept from then on; make a longer file, or run fewer --windows",
+        f" {_kw(last_w)}, is kept from then on; provide a longer file, or run fewer --windows",
     )
 
 
-def _unit(powers: Powers, platform: Platform) -> Iterator[Finding]:
+def _unit(powers: AnnouncedPower, platform: Platform) -> Iterator[Finding]:
     peak_w, most_w = float(powers.values_w.max()), full_draw_w(platform)
     least_w = min(min(kind.idle_w[p] for p in kind.computing) for kind in platform.kinds)
     if peak_w > _TOO_MUCH_POWER * most_w > 0:
@@ -382,18 +375,18 @@ def _plan(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:
-    """Return what to say of a plan that ends before or after the run, else None."""
+    """Return a finding if a plan ends before or after the run."""
     planned_s, run_s = plans.end_s - plans.start_s, site.window_s * windows
     if abs(planned_s - run_s) <= TIME_TOLERANCE_S:
         return None
     what = f"the plan covers {_hours(planned_s)} ({_windows(len(plans))}), the run {_hours(run_s)}"
     if planned_s < run_s:
-        return odd("plan-short", f"{what}: nothing is planned for what comes after")
-    return odd("plan-long", f"{what}: the rest of the plan is not used; is --windows {len(plans)} meant?")
+        return odd("plan-short", f"{what}: nothing is planned for the rest of the run")
+    return odd("plan-long", f"{what}: the rest of the plan is not used; did you mean --windows {len(plans)}?")
 
 
 def peak_far_below(series: TimeSeries, capacity_w: float) -> Finding | None:
-    """Return what to say of a file whose electricity stays far below the capacity (W) that it is for."""
+    """Return a finding if a file's electricity stays far below its capacity (W)."""
     values = series.columns[POWER]
     if not capacity_w or not np.isfinite(values).any():
         return None
@@ -405,24 +398,24 @@ def peak_far_below(series: TimeSeries, capacity_w: float) -> Finding | None:
     return odd(
         "capacity-far",
         f"in {length_s / SECONDS_PER_DAY:.3g} days its power never exceeds {100 * share:.2g} % of {of}: is"
-        " that the right one? (--pv-capacity-kw and --wind-capacity-kw say another)",
+        " that correct? (use --pv-capacity-kw and --wind-capacity-kw to set another)",
     )
 
 
 def low_wind(series: TimeSeries) -> Finding | None:
-    """Return what to say of wind that was taken near the ground."""
+    """Return a finding if wind was measured near the ground."""
     height_m = series.wind_height_m
     if height_m is None or height_m >= _LOW_WIND_M:
         return None
     return odd(
         "wind-low",
-        f"its wind is taken at {height_m:g} m above the ground, where it is far weaker than at a turbine's"
-        " hub: export one from higher up, such as WS50M",
+        f"its wind is measured at {height_m:g} m above the ground, where it is far weaker than at a turbine's"
+        " hub: export wind from higher up, such as WS50M",
     )
 
 
 def figures(inputs: RunInputs) -> dict[str, float | int | None]:
-    """Return what `facts` tells as numbers, in SI units; None for what is not known."""
+    """Return the contents of `facts` as numbers, in SI units; None for what is not known."""
     platform, jobs, powers = inputs.platform, inputs.jobs, inputs.powers
     known = len(powers.times_s) > 0
     told = platform is not None and platform.has_powers
@@ -444,7 +437,7 @@ def figures(inputs: RunInputs) -> dict[str, float | int | None]:
 
 
 def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
-    """Say in a few rows what ``inputs`` are: a name and a text each."""
+    """Describe ``inputs`` in a few rows, each a name and a text."""
     platform, jobs = inputs.platform, inputs.jobs
     if platform is not None:
         yield "hosts", _hosts(platform)
@@ -471,7 +464,7 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         yield "Batsim needs", " ".join(options)
 
 
-def _power_facts(inputs: RunInputs, powers: Powers) -> Iterator[tuple[str, str]]:
+def _power_facts(inputs: RunInputs, powers: AnnouncedPower) -> Iterator[tuple[str, str]]:
     if not len(powers.times_s):
         yield "power", "none announced"
         return
@@ -517,7 +510,7 @@ def _jobs(workloads: Sequence[Workload]) -> str:
     return f"{len(jobs):,}, the last at {_hours(last_s)}{limits}"
 
 
-def _share(jobs: Jobs) -> str:
+def _share(jobs: RunJobs) -> str:
     share = jobs.median_share
     return "" if share is None else f"; {100 * share:.3g} % of the walltime"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.reading import read_text, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,9 +28,7 @@ class Run:
         """Outcomes, quality, site and energy, as in ``PREFIX_summary.json``."""
         path = Path(f"{self.prefix}_summary.json")
         try:
-            summary = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
-        except OSError as error:
-            raise InputError(path, f"cannot be read: {error.strerror}") from None
+            summary = json.loads(read_text(path), parse_constant=_no_number)
         except ValueError as error:
             raise InputError(path, f"is not JSON: {error}") from None
         except RecursionError:
@@ -83,9 +82,8 @@ class Run:
             raise ConfigError("data frames need pandas: pip install 'beasy-sched[data]'") from None
         path = Path(f"{self.prefix}_{name}")
         try:
-            return read(pandas, path)
-        except OSError as error:
-            raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+            with reading(path):
+                return read(pandas, path)
         except (ValueError, OverflowError, RecursionError) as error:
             raise InputError(path, f"cannot be read as a table: {error}") from None
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from beasy_sched.energy.site import parse_site
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import make_policy
 

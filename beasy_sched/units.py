@@ -1,12 +1,10 @@
-"""Units and the sign convention, once.
+"""Units, durations and the sign convention, once.
 
 Inside the code: seconds, watts, joules, flops, flops per second, kilograms of hydrogen. Files for
 people use kW, kWh and percent; they are converted here, at the edge, and nowhere else.
 
 Sign convention: every power is a non-negative magnitude that carries its direction in its name
 (``charge_w``, ``discharge_w``, ``electrolyzer_w``, ``fuel_cell_w``, ``curtailed_w``, ``unserved_w``).
-
-Durations as people write them.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration in the largest unit of which it holds one or more: ``2.5 d``."""
+    """Write a duration in the largest unit that fits into it: ``2.5 d``."""
     for unit in ("d", "h", "min"):
         if seconds >= _UNITS_S[unit]:
             return f"{seconds / _UNITS_S[unit]:.4g} {unit}"

@@ -23,7 +23,7 @@ from beasy_sched.campaign.campaign import begin, go_on
 from beasy_sched.campaign.scenario_file import find_scenario
 from beasy_sched.campaign.table import Campaign
 from beasy_sched.campaign.workers import Processes
-from beasy_sched.cli.run_options import progress_bar
+from beasy_sched.cli.options import progress_bar
 from beasy_sched.errors import BeasyError
 from beasy_sched.reproduction.beasy.claims import CLAIMS
 from beasy_sched.reproduction.beasy.figures import (

@@ -21,7 +21,7 @@ from reproduce_options import writable
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.workers import Processes
-from beasy_sched.cli.run_options import progress_bar
+from beasy_sched.cli.options import progress_bar
 from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.reproduction.energy_budget.claims import Results, judge, results_of

@@ -14,7 +14,8 @@ from pathlib import Path
 from run_options import HOSTS, JOBS_PER_DAY, PV_KW, WIND_KW
 from two_processes import RunFailed, Stopped
 
-from beasy_sched.energy.site import Site, parse_site
+from beasy_sched.energy.site import Site
+from beasy_sched.formats.site_file import parse_site
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 QUICK_H = 24

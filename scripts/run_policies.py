@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from run_inputs import PROGRAM, Inputs, show
 from two_processes import TICK_S, RunFailed, Stopped, StopSignals, run_both
 
-from beasy_sched.cli.run_options import read_options
+from beasy_sched.cli.options import read_options
 from beasy_sched.errors import BeasyError, why
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, Contender
 from beasy_sched.policies.registry import make_policy

@@ -34,6 +34,7 @@ from beasy_sched.campaign.tasks import TRACE, Keep, RunResult
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import remove_if_dead, write_atomic
 from beasy_sched.formats.plan_file import read_plans
+from beasy_sched.formats.reading import read_bytes
 
 _ENDINGS = {"platform": "xml", "workload": "json", "power": "txt", "plan": "msgpack", "site": "toml"}
 
@@ -273,10 +274,7 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any,
 def _file_hashes(scenarios: Sequence[Scenario]) -> dict[str, str]:
     hashes = {}
     for path in sorted({path for scenario in scenarios for path in _files(scenario)}):
-        try:
-            hashes[path] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-        except OSError as error:
-            raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+        hashes[path] = hashlib.sha256(read_bytes(path)).hexdigest()
     return hashes
 
 

@@ -25,12 +25,12 @@ from beasy_sched.campaign.scenario import (
     SwfWorkload,
     SyntheticWorkload,
 )
-from beasy_sched.energy.site import parse_site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.plan_file import write_plans
 from beasy_sched.formats.power_series import read_power_series, read_weather_file
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.site_file import parse_site
 from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.noise import noisy_workload, real_production
 from beasy_sched.generate.platform import load_server

@@ -16,8 +16,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from beasy_sched.energy.site import GuardMode, Site, parse_site
+from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.energy.sources import Interpolation
+from beasy_sched.formats.site_file import parse_site
 from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
 from beasy_sched.generate.power import SYNTHETIC_START, Gaps, Route, SyntheticWeather
 from beasy_sched.plan.forecast import Uncertainty

@@ -1,302 +1,55 @@
-"""Reading scenario files (TOML).
+"""Scenario files (TOML): reading and checking them; every error names the field of the file.
 
-Conveniences that a `Scenario` itself does not have: a site by its file, policies as plain names, seeds as
-a first one and a count, one ``[workload]`` and ``[production]`` for all tuples, of which each of
-``[[tuples]]`` changes some fields.
-
-What is wrong with a scenario file, in the words of the file.
-
-Checks of a scenario that its types do not make: each error names the field of the file.
-
-The scenarios that come with the program: those of the BEASY paper's Section V.
+A file has some conveniences that a `Scenario` does not: a site by its file, policies as plain names, seeds as
+a first one and a count, one ``[workload]`` and ``[production]`` for all tuples, some fields of
+which each of ``[[tuples]]`` may change.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 import os
 import re
-import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from pathlib import Path
-from types import UnionType
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final
 
-import msgspec
 import numpy as np
 
 from beasy_sched.campaign.inputs import start_in_trace_s, synthetic_options
 from beasy_sched.campaign.scenario import NAMES, FileProduction, Scenario, SwfWorkload, scenario_text
-from beasy_sched.energy.site import DEFAULT_SITE, parse_site, read_site_text
-from beasy_sched.energy.storage import FieldError
+from beasy_sched.energy.storage import FieldError, require
 from beasy_sched.errors import BeasyError, ConfigError, InputError
+from beasy_sched.formats.reading import PathLike, as_type, parse_toml, read_text
+from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.noise import gaussian_factors
 from beasy_sched.generate.platform import load_server
 from beasy_sched.limits import shortened
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
 
-_QUOTED = re.compile("`(.+?)`")
-_STEP = re.compile(r"\.?([A-Za-z_]+)|\[(\d+|\.\.\.)\]")
-_KINDS = {
-    "str": "a text",
-    "float": "a number",
-    "int": "a whole number",
-    "bool": "true or false",
-    "object": "a section",
-    "array": "a list",
-}
-
-
-def reworded(message: str, values: dict[str, Any], *, several: bool) -> str:
-    """msgspec's "... - at `$.noise.sigma`" as "noise.sigma: found ..., expected ...".
-
-    ``several``: whether the file itself has ``[[tuples]]``.
-    """
-    what, _, place = message.partition(" - at `$")
-    place = place.rstrip("`").lstrip(".").removeprefix("key in ")
-    name = place if several else place.removeprefix("tuples[0]").lstrip(".")
-    quoted = _QUOTED.findall(what)
-    struct = _type_at(place, values)
-    if "unknown field" in what:
-        return (
-            f"{name}.{quoted[0]}: ".lstrip(".")
-            + f"no such field, expected one of {', '.join(field_names(struct))}"
-        )
-    if "missing required field" in what:
-        return f"{name}.{quoted[0]}: ".lstrip(".") + "is missing"
-    found = _value_at(place, values)
-    return f"{name}: found {found!r:.60}, expected {_expected(struct, what, quoted)}"
-
-
-def field_names(struct: Any) -> list[str]:
-    """Name the fields that a part of the file may have."""
-    names = [] if struct is Scenario else _tags(struct)
-    own = [field.encode_name for field in msgspec.structs.fields(struct)] if _is_struct(struct) else []
-    return [*names, *(["workload", "production"] if struct is Scenario else []), *own]
-
-
-def _tags(struct: Any) -> list[str]:
-    field = getattr(getattr(struct, "__struct_config__", None), "tag_field", None)
-    return [field] if field else []
-
-
-def _expected(struct: Any, what: str, quoted: list[str]) -> str:
-    options = get_args(struct)
-    if isinstance(struct, type) and issubclass(struct, Enum):
-        return "one of " + ", ".join(member.value for member in struct)
-    if get_origin(struct) is Literal:
-        return "one of " + ", ".join(map(str, options))
-    if get_origin(struct) is UnionType and all(_is_struct(option) for option in options):
-        return "one of " + ", ".join(option.__struct_config__.tag for option in options)
-    if what.startswith("Expected") and quoted:
-        return " or ".join(_KINDS.get(kind, kind) for kind in quoted[0].split(" | "))
-    return what[:1].lower() + what[1:]
-
-
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-
-
-def _type_at(place: str, values: dict[str, Any]) -> Any:
-    """The declared type of a place; a tagged union resolved by the value that stands there."""
-    kind: Any = Scenario
-    found: Any = values
-    for name, index in _STEP.findall(place):
-        if name == "source":
-            return functools.reduce(operator.or_, _siblings(kind)) if _is_struct(kind) else kind
-        if index:
-            found = found[int(index)] if index.isdigit() and isinstance(found, list) else None
-            kind = (get_args(kind) or (Any,))[0 if get_origin(kind) is tuple else -1]
-        else:
-            found = found.get(name) if isinstance(found, dict) else None
-            hints = get_type_hints(kind) if _is_struct(kind) else {}
-            kind = hints.get("start" if name == "from" else name, Any)
-        kind = _chosen(kind, found)
-    return kind
-
-
-def _chosen(kind: Any, found: Any) -> Any:
-    options = get_args(kind) if get_origin(kind) is UnionType else ()
-    if isinstance(found, dict):
-        for option in options:
-            if _is_struct(option) and option.__struct_config__.tag == found.get("source"):
-                return option
-    return kind
-
-
-def _siblings(kind: Any) -> list[Any]:
-    return [option for option in kind.__mro__[1].__subclasses__() if option.__struct_config__.tag]
-
-
-def _value_at(place: str, values: Any) -> Any:
-    found = values
-    for name, index in _STEP.findall(place):
-        try:
-            found = found[int(index)] if index.isdigit() else found[name]
-        except (KeyError, IndexError, TypeError):
-            return found
-    return found
-
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+SHORTHANDS: Final = ("workload", "production")
+"""Sections of a file that stand for those of its tuples."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST_SEED: Final = 1 << 63
+_MOST_SEEDS: Final = 100_000
 _MOST_SERVERS: Final = 1_000_000
 _MOST_JOBS: Final = 100_000_000
 
 
-_HOW_TO_ALLOW: Final = "allow it by name with --allow-policy {name}"
+def find_scenario(name: str, *, allowed: Collection[str] = ()) -> Scenario:
+    """Read the scenario file ``name``, or the scenario of this name that comes with the program.
 
+    ``allowed`` are the policies ``package.module:Class`` that a file may have imported.
 
-def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
-    """Raise ConfigError, naming the field, for what cannot be run.
-
-    Policies ``package.module:Class`` are code, and imported only where ``allowed`` names them.
+    Raises ConfigError and InputError.
     """
-    check_code(scenario, allowed)
-    _check_name("name", scenario.name)
-    with _at("site"):
-        scenario.parsed_site()
-    _require(scenario.windows >= 1, "windows", scenario.windows, "1 or more")
-    _check_platform(scenario)
-    for number in range(len(scenario.tuples)):
-        prefix = f"tuples[{number}]." if len(scenario.tuples) > 1 else ""
-        _check_workload(scenario, number, prefix)
-        _check_production(scenario, number, prefix)
-    for name in ("arrivals_sigma", "run_time_sigma"):
-        with _at(f"noise.{name}"):
-            gaussian_factors(np.empty(0), getattr(scenario.noise, name))
-    with _at("plan.load_uncertainty_pct"):
-        scenario.plan.uncertainty("load")
-    with _at("plan.renew_uncertainty_pct"):
-        scenario.plan.uncertainty("renew")
-    least_s = scenario.plan.minimum_on_s
-    _require(0 <= least_s < np.inf, "plan.minimum_on_s", least_s, "0 s or more")
-    _check_policies(scenario)
-    _check_distinct("guards", [guard.label for guard in scenario.guards])
-    _check_distinct("seeds", scenario.seeds)
-    for seed in scenario.seeds:
-        _require(0 <= seed < _LARGEST_SEED, "seeds", seed, "whole numbers from 0 to 2**63 - 1")
-
-
-def _check_platform(scenario: Scenario) -> None:
-    servers = scenario.platform.servers
-    _require(bool(servers), "platform.servers", servers, "one at least, such as { gros = 50 }")
-    for source, count in servers.items():
-        with _at("platform.servers"):
-            load_server(source)
-        expected = f"1 to {_MOST_SERVERS:,}"
-        _require(1 <= count <= _MOST_SERVERS, f"platform.servers.{source}", count, expected)
-    if scenario.platform.reference is not None:
-        with _at("platform.reference"):
-            load_server(scenario.platform.reference)
-
-
-def _check_workload(scenario: Scenario, number: int, prefix: str) -> None:
-    part = scenario.tuples[number].workload
-    if isinstance(part, SwfWorkload):
-        _check_file(f"{prefix}workload.file", part.file)
-        with _at(f"{prefix}workload.from"):
-            start_in_trace_s(part)
-        _require(
-            part.cores_per_host >= 1, f"{prefix}workload.cores_per_host", part.cores_per_host, "1 or more"
-        )
-        return
-    _require(part.jobs <= _MOST_JOBS, f"{prefix}workload.jobs", part.jobs, f"{_MOST_JOBS:,} at most")
-    with _at(f"{prefix}workload"):
-        synthetic_options(scenario, part)
-
-
-def _check_production(scenario: Scenario, number: int, prefix: str) -> None:
-    part = scenario.tuples[number].production
-    where = f"{prefix}production"
-    for name in ("pv_kw", "wind_kw"):
-        _require(0 <= getattr(part, name) < np.inf, f"{where}.{name}", getattr(part, name), "0 kW or more")
-    if part.start is not None:
-        _require(
-            parse_moment(part.start) is not None, f"{where}.start", part.start, "a date such as 2024-06-01"
-        )
-    if not isinstance(part, FileProduction):
-        _require(part.seed >= 0, f"{where}.seed", part.seed, "0 or more")
-        try:
-            part.weather()
-        except FieldError as error:
-            raise ConfigError(f"{where}.{error}") from None
-        return
-    if part.pv is None and part.wind is None:
-        raise ConfigError(f"{where}: expected a file for pv, for wind, or for both")
-    for name in ("pv", "wind"):
-        file, size_kw = getattr(part, name), getattr(part, f"{name}_kw")
-        if file is not None:
-            _check_file(f"{where}.{name}", file)
-            _require(size_kw > 0, f"{where}.{name}_kw", size_kw, "the plant's size, above 0")
-
-
-def check_code(scenario: Scenario, allowed: Collection[str]) -> None:
-    """Raise ConfigError for policies ``package.module:Class`` that are not among those ``allowed``."""
-    for number, policy in enumerate(scenario.policies):
-        with _at(f"policies[{number}]"):
-            check_named_in_data(policy.name, allowed, _HOW_TO_ALLOW.format(name=shortened(policy.name)))
-
-
-def _check_policies(scenario: Scenario) -> None:
-    for number, policy in enumerate(scenario.policies):
-        with _at(f"policies[{number}]"):
-            make_policy(policy.name, policy.options)
-        _check_name(f"policies[{number}].label", policy.label)
-        if policy_class(policy.name).needs_plan and not scenario.plan.make:
-            raise ConfigError(
-                f"plan.make: found false, but policies[{number}], {policy.name!r}, needs a plan"
-            )
-    _check_distinct("policies", [policy.label for policy in scenario.policies])
-
-
-def _check_distinct(field: str, names: Sequence[object]) -> None:
-    _require(len(names) > 0, field, list(names), "one at least")
-    for index, name in enumerate(names):
-        _require(
-            name not in names[:index], f"{field}[{index}]", name, "each only once (labels tell them apart)"
-        )
-
-
-def _check_name(field: str, name: str) -> None:
-    _require(
-        _NAME.fullmatch(name) is not None,
-        field,
-        name,
-        "letters, digits, '.', '_' and '-', 64 at most",
-    )
-
-
-def _check_file(field: str, path: str) -> None:
-    _require(os.path.isfile(path), field, path, "a file; there is none")
-
-
-def _require(ok: bool, field: str, found: object, expected: str) -> None:
-    if not ok:
-        raise ConfigError(f"{field}: found {found!r}, expected {expected}")
-
-
-@contextmanager
-def _at(field: str) -> Iterator[None]:
-    """Put the field before an error."""
-    try:
-        yield
-    except BeasyError as error:
-        raise ConfigError(f"{field}: {error}") from None
-
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-PathLike = str | os.PathLike[str]
-_MOST_SEEDS = 100_000
+    if name in NAMES and not os.path.exists(name):
+        return parse_scenario(scenario_text(name), f"{name}.toml")
+    if not os.path.exists(name) and not name.endswith(".toml"):
+        raise ConfigError(f"{name!r} is neither a file nor a scenario; the scenarios are {', '.join(NAMES)}")
+    return read_scenario(name, allowed=allowed)
 
 
 def read_scenario(path: PathLike, *, allowed: Collection[str] = ()) -> Scenario:
@@ -304,13 +57,7 @@ def read_scenario(path: PathLike, *, allowed: Collection[str] = ()) -> Scenario:
 
     Raises InputError that names file and field.
     """
-    try:
-        text = Path(path).read_text("utf-8")
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(path, f"is not UTF-8 text (byte {error.start})") from None
-    return parse_scenario(text, path, allowed=allowed)
+    return parse_scenario(read_text(path), path, allowed=allowed)
 
 
 def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Collection[str] = ()) -> Scenario:
@@ -318,20 +65,20 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Coll
 
     A policy ``package.module:Class`` is imported only if it is in ``allowed``, and else an error.
     """
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(path, f"is not valid TOML: {error}") from None
+    raw = parse_toml(text, path)
     try:
         _check_numbers(raw)
-        filled = _filled_in(raw, Path(path).parent.absolute())
-        scenario = scenario_of(filled)
+        scenario = scenario_of(_filled_in(raw, Path(path).parent.absolute()))
         check_scenario(scenario, allowed)
-    except msgspec.ValidationError as error:
-        raise InputError(path, reworded(str(error), filled, several="tuples" in raw)) from None
     except ConfigError as error:
-        raise InputError(path, str(error)) from None
+        message = str(error)
+        raise InputError(path, message if "tuples" in raw else message.removeprefix("tuples[0].")) from None
     return scenario
+
+
+def scenario_of(values: dict[str, Any]) -> Scenario:
+    """Return the scenario that ``msgspec.to_builtins`` made ``values`` of. Raises ConfigError."""
+    return as_type(values, Scenario, shorthands=SHORTHANDS)
 
 
 def _check_numbers(value: Any, place: str = "") -> None:
@@ -344,11 +91,6 @@ def _check_numbers(value: Any, place: str = "") -> None:
             _check_numbers(part, f"{place}[{number}]")
     elif isinstance(value, float) and math.isnan(value):
         raise ConfigError(f"{place}: found nan, expected a number")
-
-
-def scenario_of(values: dict[str, Any]) -> Scenario:
-    """Return the scenario that ``msgspec.to_builtins`` made ``values`` of. Raises msgspec.ValidationError."""
-    return msgspec.convert(values, Scenario, str_keys=True)
 
 
 def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -370,7 +112,7 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _tuples(raw: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     changes = raw.get("tuples", [{}])
     if not isinstance(changes, list) or not changes or not all(isinstance(c, dict) for c in changes):
-        raise ConfigError("tuples: expected [[tuples]] sections, one at least")
+        raise ConfigError("tuples: expected at least one [[tuples]] section")
     result = []
     for number, change in enumerate(changes):
         unknown = sorted(set(change) - {"workload", "production"})
@@ -406,9 +148,9 @@ def _site(raw: dict[str, Any], folder: Path) -> Any:
         path = site if site == DEFAULT_SITE else os.path.abspath(folder / site)
         text = read_site_text(path)
         parse_site(text, path)
-        return {name: section for name, section in tomllib.loads(text).items() if name != "guard"}
+        return {name: section for name, section in parse_toml(text, path).items() if name != "guard"}
     if isinstance(site, dict) and "guard" in site:
-        raise ConfigError("site.guard: a scenario has its guards in [[guards]]")
+        raise ConfigError("site.guard: a scenario's guards belong in [[guards]]")
     return site
 
 
@@ -429,15 +171,134 @@ def _seeds(value: dict[str, Any]) -> list[int]:
     return list(range(first, first + count))
 
 
-def find_scenario(name: str, *, allowed: Collection[str] = ()) -> Scenario:
-    """Read the scenario file ``name``, or the scenario of this name that comes with the program.
+def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
+    """Raise ConfigError, naming the field, for what cannot be run.
 
-    ``allowed`` are the policies ``package.module:Class`` that a file may have imported.
-
-    Raises ConfigError and InputError.
+    Policies ``package.module:Class`` are code, and imported only where ``allowed`` names them.
     """
-    if name in NAMES and not os.path.exists(name):
-        return parse_scenario(scenario_text(name), f"{name}.toml")
-    if not os.path.exists(name) and not name.endswith(".toml"):
-        raise ConfigError(f"no scenario is called {name!r}, and no file: there are {', '.join(NAMES)}")
-    return read_scenario(name, allowed=allowed)
+    check_code(scenario, allowed)
+    _check_name("name", scenario.name)
+    with _at("site"):
+        scenario.parsed_site()
+    require(scenario.windows >= 1, "windows", scenario.windows, "1 or more")
+    _check_platform(scenario)
+    for number in range(len(scenario.tuples)):
+        prefix = f"tuples[{number}]." if len(scenario.tuples) > 1 else ""
+        _check_workload(scenario, number, prefix)
+        _check_production(scenario, number, prefix)
+    for name in ("arrivals_sigma", "run_time_sigma"):
+        with _at(f"noise.{name}"):
+            gaussian_factors(np.empty(0), getattr(scenario.noise, name))
+    with _at("plan.load_uncertainty_pct"):
+        scenario.plan.uncertainty("load")
+    with _at("plan.renew_uncertainty_pct"):
+        scenario.plan.uncertainty("renew")
+    least_s = scenario.plan.minimum_on_s
+    require(0 <= least_s < np.inf, "plan.minimum_on_s", least_s, "0 s or more")
+    _check_policies(scenario)
+    _check_distinct("guards", [guard.label for guard in scenario.guards])
+    _check_distinct("seeds", scenario.seeds)
+    for seed in scenario.seeds:
+        require(0 <= seed < _LARGEST_SEED, "seeds", seed, "whole numbers from 0 to 2**63 - 1")
+
+
+def _check_platform(scenario: Scenario) -> None:
+    servers = scenario.platform.servers
+    require(bool(servers), "platform.servers", servers, "at least one, such as { gros = 50 }")
+    for source, count in servers.items():
+        with _at("platform.servers"):
+            load_server(source)
+        expected = f"1 to {_MOST_SERVERS:,}"
+        require(1 <= count <= _MOST_SERVERS, f"platform.servers.{source}", count, expected)
+    if scenario.platform.reference is not None:
+        with _at("platform.reference"):
+            load_server(scenario.platform.reference)
+
+
+def _check_workload(scenario: Scenario, number: int, prefix: str) -> None:
+    part = scenario.tuples[number].workload
+    if isinstance(part, SwfWorkload):
+        _check_file(f"{prefix}workload.file", part.file)
+        with _at(f"{prefix}workload.from"):
+            start_in_trace_s(part)
+        require(
+            part.cores_per_host >= 1, f"{prefix}workload.cores_per_host", part.cores_per_host, "1 or more"
+        )
+        return
+    require(part.jobs <= _MOST_JOBS, f"{prefix}workload.jobs", part.jobs, f"{_MOST_JOBS:,} at most")
+    with _at(f"{prefix}workload"):
+        synthetic_options(scenario, part)
+
+
+def _check_production(scenario: Scenario, number: int, prefix: str) -> None:
+    part = scenario.tuples[number].production
+    where = f"{prefix}production"
+    for name in ("pv_kw", "wind_kw"):
+        require(0 <= getattr(part, name) < np.inf, f"{where}.{name}", getattr(part, name), "0 kW or more")
+    if part.start is not None:
+        require(
+            parse_moment(part.start) is not None, f"{where}.start", part.start, "a date such as 2024-06-01"
+        )
+    if not isinstance(part, FileProduction):
+        require(part.seed >= 0, f"{where}.seed", part.seed, "0 or more")
+        try:
+            part.weather()
+        except FieldError as error:
+            raise ConfigError(f"{where}.{error}") from None
+        return
+    if part.pv is None and part.wind is None:
+        raise ConfigError(f"{where}: expected a file for pv, for wind, or for both")
+    for name in ("pv", "wind"):
+        file, size_kw = getattr(part, name), getattr(part, f"{name}_kw")
+        if file is not None:
+            _check_file(f"{where}.{name}", file)
+            require(size_kw > 0, f"{where}.{name}_kw", size_kw, "the plant's size, above 0")
+
+
+def check_code(scenario: Scenario, allowed: Collection[str]) -> None:
+    """Raise ConfigError for policies ``package.module:Class`` that are not among those ``allowed``."""
+    for number, policy in enumerate(scenario.policies):
+        with _at(f"policies[{number}]"):
+            check_named_in_data(
+                policy.name, allowed, f"allow it by name with --allow-policy {shortened(policy.name)}"
+            )
+
+
+def _check_policies(scenario: Scenario) -> None:
+    for number, policy in enumerate(scenario.policies):
+        with _at(f"policies[{number}]"):
+            make_policy(policy.name, policy.options)
+        _check_name(f"policies[{number}].label", policy.label)
+        if policy_class(policy.name).needs_plan and not scenario.plan.make:
+            raise ConfigError(
+                f"plan.make: found false, but policies[{number}], {policy.name!r}, needs a plan"
+            )
+    _check_distinct("policies", [policy.label for policy in scenario.policies])
+
+
+def _check_distinct(field: str, names: Sequence[object]) -> None:
+    require(len(names) > 0, field, list(names), "at least one")
+    for index, name in enumerate(names):
+        require(name not in names[:index], f"{field}[{index}]", name, "each only once (labels must differ)")
+
+
+def _check_name(field: str, name: str) -> None:
+    require(
+        _NAME.fullmatch(name) is not None,
+        field,
+        name,
+        "letters, digits, '.', '_' and '-', 64 at most",
+    )
+
+
+def _check_file(field: str, path: str) -> None:
+    require(os.path.isfile(path), field, path, "an existing file")
+
+
+@contextmanager
+def _at(field: str) -> Iterator[None]:
+    """Put the field before an error."""
+    try:
+        yield
+    except BeasyError as error:
+        raise ConfigError(f"{field}: {error}") from None

@@ -56,15 +56,14 @@ class LazyGroup(click.Group):
         if cmd_name not in self.lazy:
             return None
         module, _, attribute = self.lazy[cmd_name].partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
+        command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
 
 @click.group(
     cls=LazyGroup,
     lazy=_COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(__version__, prog_name="beasy-sched")
 def cli() -> None:

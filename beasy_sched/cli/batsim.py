@@ -1,25 +1,26 @@
-"""``beasy-sched batsim``: stands where the ``batsim`` binary stands, with its option names.
+"""``beasy-sched batsim``: stands in for the ``batsim`` binary, with Batsim 4.2.1's options.
 
-Batsim 4.2.1's command-line options: accepted, or refused by name with a reason.
+Each of them is accepted, or refused by name with a reason.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from beasy_sched._version import __version__
+from beasy_sched.cli.options import progress_bar
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
+from beasy_sched.formats.reading import read_text
 
 Option = tuple[tuple[str, ...], dict[str, Any]]
 
 
 def _value(*names: str, help: str, metavar: str = "TEXT", **more: Any) -> Option:
-    return names, {"help": help, "metavar": metavar, "show_default": "default" in more, **more}
+    return names, {"help": help, "metavar": metavar, **more}
 
 
 def _files(*names: str, help: str, metavar: str = "FILE", **more: Any) -> Option:
@@ -46,7 +47,7 @@ _OPTIONS: list[Option] = [
         "--master-host",
         metavar="NAME",
         default="master_host",
-        help="The host that no job runs on; 'none' if the platform file itself gives a host that role.",
+        help="The host that runs no jobs; 'none' if the platform file itself gives a host that role.",
     ),
     _files(
         "-r",
@@ -185,7 +186,7 @@ def _told(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., 
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Give up when a reply takes longer (not an option of Batsim's; default: wait for ever).",
+    help="Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
 )
 @_told("--simgrid-version", "3.34.0 (whose behaviour is reproduced; SimGrid itself is not used)")
 @_told("--version", f"v4.2.1 (the simulator embedded in beasy-sched {__version__})")
@@ -209,7 +210,6 @@ def batsim(timeout: float | None, **given: Any) -> None:
 
 
 def _simulate(given: dict[str, Any], timeout: float | None, say: Callable[[str], None]) -> None:
-    from beasy_sched.cli.run_options import progress_bar
     from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
     from beasy_sched.simulator.zmq_client import ZmqScheduler
 
@@ -269,10 +269,5 @@ def _sched_config(given: dict[str, Any]) -> str:
     if given["sched_cfg"] and given["sched_cfg_file"]:
         raise ConfigError("give --sched-cfg or --sched-cfg-file, not both")
     if given["sched_cfg_file"]:
-        try:
-            return Path(given["sched_cfg_file"]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"--sched-cfg-file {given['sched_cfg_file']}: cannot be read ({error})"
-            ) from None
+        return read_text(given["sched_cfg_file"])
     return str(given["sched_cfg"] or "")

@@ -6,93 +6,85 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from beasy_sched.cli.options import parsed, progress_bar, quiet_option, with_options
 from beasy_sched.errors import BeasyError, Interrupted, machine_error
+from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.campaign.campaign import Outcome
     from beasy_sched.campaign.tasks import Executor
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 _TIME_LIMIT_S = 6 * 3600.0
 
 
-def _duration(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    from beasy_sched.units import parse_duration
-
-    if value is None or value == "none":
-        return None if value is None else math.inf
+def _time_limit(text: str) -> float:
+    if text == "none":
+        return math.inf
     try:
-        seconds = parse_duration(value)
+        seconds = parse_duration(text)
     except ValueError as error:
-        raise click.BadParameter(f"{error}; or none") from None
+        raise ValueError(f"{error}; or none") from None
     if seconds == 0:
-        raise click.BadParameter("expected more than 0 s, or none")
+        raise ValueError("expected more than 0 s, or none")
     return seconds
 
 
-_HOW = (
+_how_options = with_options(
     click.option(
         "-j",
         "--jobs",
         type=click.IntRange(1),
         default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         show_default="all cores",
-        help="How many runs at a time, each in a process of its own.",
+        help="How many runs at a time, each in its own process.",
     ),
     click.option(
         "--executor",
         type=click.Choice(["processes", "dask"]),
         default="processes",
-        show_default=True,
         help="Processes of this machine, or the workers of a Dask cluster.",
     ),
-    click.option("--scheduler", metavar="ADDRESS", help="Of the Dask cluster, such as tcp://host:8786."),
+    click.option(
+        "--scheduler", metavar="ADDRESS", help="Address of the Dask cluster, such as tcp://host:8786."
+    ),
     click.option(
         "--time-limit",
         "limit_s",
         metavar="TIME",
-        callback=_duration,
+        type=parsed(_time_limit),
         show_default="6h",
-        help="A run (or plan) that takes longer is ended, and failed: 90s, 12h or none. Not with dask.",
+        help="Stop a run (or plan) that takes longer; it counts as failed: 90s, 12h or none. Not with dask.",
     ),
     click.option(
         "--allow-policy",
         "allowed",
         multiple=True,
         metavar="MODULE:CLASS",
-        help="Import this policy where a scenario names it: a file alone cannot have code imported.",
+        help="Allow scenarios to import this policy: a file alone cannot cause code to be imported.",
     ),
-    click.option("--retry-failed", is_flag=True, help="Run again what has failed."),
-    click.option("-q", "--quiet", is_flag=True, help="No progress bar, no summary."),
+    click.option("--retry-failed", is_flag=True, help="Run failed runs again."),
+    quiet_option("No progress bar, no summary."),
 )
-
-
-def _how_options(command: Command) -> Command:
-    for option in reversed(_HOW):
-        command = option(command)
-    return command
 
 
 @click.group()
 def campaign() -> None:
-    """Run scenarios: every policy, guard setting and seed of each, side by side.
+    """Run scenarios in parallel: every policy, guard setting and seed of each.
 
     \b
       beasy-sched generate scenario best-begin -o best-begin.toml
       beasy-sched campaign run best-begin.toml -o out/begin
       beasy-sched campaign status out/begin
 
-    A campaign that was interrupted, even killed, goes on with 'campaign resume' (or the same 'campaign run')
-    and comes to the same table, byte by byte.
+    A campaign that was interrupted, or even killed, continues with 'campaign resume' (or the same
+    'campaign run') and produces the same table, byte for byte.
     """
 
 
@@ -126,14 +118,14 @@ def run(
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 @_how_options
 def resume(folder: Path, **how: Any) -> None:
-    """Go on with an interrupted campaign."""
+    """Continue an interrupted campaign."""
     _go_on(folder, **how)
 
 
 @campaign.command()
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 def status(folder: Path) -> None:
-    """Tell how far a campaign is, and what failed."""
+    """Show the progress of a campaign, and what failed."""
     from beasy_sched.campaign.table import status_lines
 
     for line in status_lines(folder):
@@ -151,7 +143,6 @@ def _go_on(
     quiet: bool,
 ) -> None:
     from beasy_sched.campaign.campaign import go_on
-    from beasy_sched.cli.run_options import progress_bar
 
     try:
         with progress_bar("runs", quiet=quiet) as report:

@@ -6,103 +6,102 @@ import io
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 
+from beasy_sched.cli.options import input_options, quiet_option, site_options
 from beasy_sched.errors import ConfigError, InputError
-
-if TYPE_CHECKING:
-    from beasy_sched.energy.site import Site
-    from beasy_sched.formats.batsim_events import ExternalEvent
-    from beasy_sched.formats.batsim_workload import Workload
-    from beasy_sched.model.platform import Platform
-    from beasy_sched.plan.store import PlanStore
-    from beasy_sched.preflight import Finding, RunInputs
+from beasy_sched.formats.batsim_events import merge_events, read_external_events
+from beasy_sched.formats.batsim_workload import read_workload
+from beasy_sched.formats.plan_file import read_plans
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.site_file import read_site
+from beasy_sched.preflight import Finding, Level, RunInputs, facts, fails, figures, look_at, odd
 
 T = TypeVar("T")
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 _WIDTH = 80
 _VERDICTS = ("fine", "odd", "would fail")
 """By exit code."""
 
 
 @click.command()
-@click.option("-p", "--platform", type=_FILE, metavar="FILE", help="SimGrid platform (XML).")
-@click.option(
-    "-w", "--workload", "workloads", type=_FILE, multiple=True, metavar="FILE", help="Batsim workload (JSON)."
-)
-@click.option(
-    "--events", type=_FILE, multiple=True, metavar="FILE", help="External events, among them the production."
-)
-@click.option("--site", metavar="FILE", help="Site file (TOML), or 'default'.")
-@click.option("--plan", type=_FILE, metavar="FILE", help="Plan of the site ('beasy-sched plan').")
-@click.option(
-    "--windows",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="How many of the site's windows the run has.",
-)
-@click.option(
-    "-m",
-    "--master-host",
-    default="master_host",
-    show_default=True,
-    metavar="NAME",
-    help="Host that no job runs on ('none' if the platform file itself gives a host that role).",
-)
-@click.option(
-    "-E/--no-metering", "metering", default=True, help="Whether the run meters energy, as Batsim's -E does."
-)
+@input_options(required=False)
+@site_options
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="No table: the findings alone, on standard error.")
+@quiet_option("No table: only the findings, on standard error.")
 @click.pass_context
 def check(
     context: click.Context,
     platform: Path | None,
     workloads: tuple[Path, ...],
     events: tuple[Path, ...],
-    site: str | None,
-    plan: Path | None,
+    site: Path | None,
+    plan: str | None,
     windows: int,
     master_host: str,
     metering: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Look at the inputs of a run together: what are they, what is odd, what would fail.
+    """Check the inputs of a run together: what they are, what is odd, what would fail.
 
-    Give what the run will be given, or a part of it. Nothing is run, nothing is written. The exit code is 0
-    where all is fine, 1 where something is odd, 2 where the run, or that of a real Batsim, would fail.
+    Give all or some of the inputs of the run. Nothing is run, nothing is written. The exit code is 0 if all
+    is fine, 1 if something is odd, 2 if the run, or that of a real Batsim, would fail.
 
     \b
     beasy-sched check -p platform.xml -w workload.json --events power.txt --site default
     """
     if not any((platform, workloads, events, site, plan)):
-        raise click.UsageError("nothing to look at: give at least one of -p, -w, --events, --site, --plan")
-    from beasy_sched.preflight import Level, RunInputs, fails, look_at, odd
+        raise click.UsageError("nothing to check: give at least one of -p, -w, --events, --site, --plan")
+    problems: list[Finding] = []
 
-    reading = _Reading()
+    def attempt(code: str, read: Callable[[], T], prefix: str = "") -> T | None:
+        """A file that cannot be read is a finding; the rest is read all the same."""
+        try:
+            return read()
+        except (InputError, ConfigError) as error:
+            problems.append(fails(code, f"{prefix}{error}"))
+            return None
+
+    described = None
+    if platform is not None:
+        read_platform = partial(read_simgrid_platform, platform, master=master_host, energy=metering)
+        described = attempt("platform-bad", read_platform)
+        if described is not None:
+            strict = partial(read_platform, strict=True)
+            as_batsim = attempt("platform-batsim", strict, "Batsim would abort: ")
+            problems += [odd("platform-old", note) for note in (as_batsim.notes if as_batsim else ())]
+    jobs = [
+        attempt("workload-bad", partial(read_workload, path, f"w{number}"))
+        for number, path in enumerate(workloads)
+    ]
+    lists = [
+        attempt("events-bad", partial(read_external_events, path, forward_unknown=True)) for path in events
+    ]
+    read_lists = [one for one in lists if one is not None]
     given = RunInputs(
-        platform=reading.platform(platform, master_host, metering),
-        workloads=reading.workloads(workloads),
-        events=reading.events(events),
+        platform=described.platform if described else None,
+        workloads=[workload for workload in jobs if workload is not None],
+        events=merge_events(read_lists) if read_lists else None,
         energy=metering,
-        site=reading.site(site),
-        plans=reading.plans(plan),
+        site=attempt("site-bad", partial(read_site, site)) if site else None,
+        plans=attempt("plan-bad", partial(read_plans, plan)) if plan else None,
         windows=windows,
     )
-    read = [fails(code, text) for code, text in reading.failures]
-    read += [odd("platform-old", text) for text in reading.notes]
-    found = sorted((*read, *look_at(given)), key=lambda finding: finding.level is Level.ODD)
+    found = sorted((*problems, *look_at(given)), key=lambda finding: finding.level is Level.ODD)
     code = 0 if not found else 1 if all(finding.level is Level.ODD for finding in found) else 2
     if as_json:
-        _print_json(given, found, code)
+        report = {
+            "verdict": _VERDICTS[code],
+            "figures": figures(given),
+            "findings": [{**asdict(finding), "level": finding.level.value} for finding in found],
+        }
+        click.echo(json.dumps(report, indent=2, allow_nan=False))
     elif quiet:
         for finding in found:
             label = "warning" if finding.level is Level.ODD else "would fail"
@@ -112,85 +111,10 @@ def check(
     context.exit(code)
 
 
-@dataclass
-class _Reading:
-    """Reads the files; one that cannot be read is a failure to tell, and the rest is read all the same."""
-
-    failures: list[tuple[str, str]] = field(default_factory=list)
-    """Code and text of each."""
-    notes: list[str] = field(default_factory=list)
-    """Where Batsim would take the platform otherwise."""
-
-    def _read(self, code: str, read: Callable[[], T], prefix: str = "") -> T | None:
-        try:
-            return read()
-        except (InputError, ConfigError) as error:
-            self.failures.append((code, f"{prefix}{error}"))
-            return None
-
-    def platform(self, path: Path | None, master: str, metering: bool) -> Platform | None:
-        if path is None:
-            return None
-        from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
-
-        def read(strict: bool) -> SimGridPlatform:
-            return read_simgrid_platform(path, master=master, energy=metering, strict=strict)
-
-        found = self._read("platform-bad", lambda: read(False))
-        if found is None:
-            return None
-        as_batsim = self._read("platform-batsim", lambda: read(True), "Batsim would abort: ")
-        if as_batsim is not None:
-            self.notes.extend(as_batsim.notes)
-        return found.platform
-
-    def workloads(self, paths: tuple[Path, ...]) -> list[Workload]:
-        from beasy_sched.formats.batsim_workload import read_workload
-
-        found = (
-            self._read("workload-bad", partial(read_workload, path, f"w{number}"))
-            for number, path in enumerate(paths)
-        )
-        return [workload for workload in found if workload is not None]
-
-    def events(self, paths: tuple[Path, ...]) -> list[ExternalEvent] | None:
-        from beasy_sched.formats.batsim_events import merge_events, read_external_events
-
-        read = [
-            self._read("events-bad", partial(read_external_events, path, forward_unknown=True))
-            for path in paths
-        ]
-        found = [events for events in read if events is not None]
-        return merge_events(found) if found else None
-
-    def site(self, name: str | None) -> Site | None:
-        from beasy_sched.energy.site import read_site
-
-        return None if name is None else self._read("site-bad", lambda: read_site(name))
-
-    def plans(self, path: Path | None) -> PlanStore | None:
-        from beasy_sched.formats.plan_file import read_plans
-
-        return None if path is None else self._read("plan-bad", lambda: read_plans(path))
-
-
-def _print_json(given: RunInputs, found: list[Finding], code: int) -> None:
-    from beasy_sched.preflight import figures
-
-    report = {
-        "verdict": _VERDICTS[code],
-        "figures": figures(given),
-        "findings": [{**asdict(finding), "level": finding.level.value} for finding in found],
-    }
-    click.echo(json.dumps(report, indent=2, allow_nan=False))
-
-
 def _print_table(given: RunInputs, found: list[Finding], code: int) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
-
-    from beasy_sched.preflight import Level, facts
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
@@ -207,8 +131,7 @@ def _print_table(given: RunInputs, found: list[Finding], code: int) -> None:
     if sys.stdout.isatty():
         Console(highlight=False).print(table)
         return
-    plain = Console(file=io.StringIO(), width=_WIDTH, highlight=False)
-    plain.print(table)
-    assert isinstance(plain.file, io.StringIO)
-    for line in plain.file.getvalue().splitlines():
+    text = io.StringIO()
+    Console(file=text, width=_WIDTH, highlight=False).print(table)
+    for line in text.getvalue().splitlines():
         click.echo(line.rstrip())

@@ -9,37 +9,38 @@ from typing import TYPE_CHECKING
 
 import click
 
+from beasy_sched.cli.options import parsed
+
 if TYPE_CHECKING:
     from beasy_sched.report.explain import Story
 
 _WIDEST = 110
 
 
-def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+def _moment(text: str) -> float:
     from beasy_sched.report.explain_records import parse_moment
 
-    try:
-        return None if value is None else parse_moment(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    return parse_moment(text)
 
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path())
-@click.option("--job", metavar="ID", help="Tell of this job; its id with or without the workload's (w0!).")
+@click.option(
+    "--job", metavar="ID", help="Explain this job; its id with or without the workload's name (w0!)."
+)
 @click.option(
     "--at",
     "time_s",
     metavar="TIME",
-    callback=_moment,
-    help="Tell of the step that holds this moment: seconds, 1d6h, or '1d 06:30:00'.",
+    type=parsed(_moment),
+    help="Explain the step that contains this moment: seconds, 1d6h, or '1d 06:30:00'.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, everything in it.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def explain(run: str, job: str | None, time_s: float | None, as_json: bool) -> None:
-    """Tell in plain words why jobs waited, started or were killed, and what was done to the servers.
+    """Explain in plain words why jobs waited, started or were killed, and what was done to the servers.
 
-    RUN is the export prefix of a run (-e), or a folder that holds one run. The words come from the
-    run's files: the decision log, and jobs.csv and energy_trace.csv where they are.
+    RUN is the export prefix of a run (-e), or a folder that contains one run. The explanation comes
+    from the run's files: the decision log, and jobs.csv and energy_trace.csv if they exist.
 
     \b
     beasy-sched explain out/run --job 17
@@ -55,7 +56,7 @@ def explain(run: str, job: str | None, time_s: float | None, as_json: bool) -> N
     elif time_s is not None and job is None:
         story = explain_time(prefix, time_s)
     else:
-        raise click.UsageError("name either a job (--job ID) or a moment (--at TIME)")
+        raise click.UsageError("give either a job (--job ID) or a moment (--at TIME)")
     if as_json:
         click.echo(json.dumps(story.data, indent=2))
     else:

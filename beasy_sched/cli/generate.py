@@ -1,9 +1,4 @@
-"""``beasy-sched generate``: the makers of Batsim's inputs, and of scenario files.
-
-``beasy-sched generate platform``.
-
-``beasy-sched generate scenario``: a scenario file to change, or the inputs of one of its executions.
-"""
+"""``beasy-sched generate``: makes Batsim's inputs and scenario files; here platforms and scenarios."""
 
 from __future__ import annotations
 
@@ -30,7 +25,7 @@ _COMMANDS = {
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
 def generate() -> None:
-    """Make Batsim's inputs: a platform, a workload, the power produced; or scenarios of them all.
+    """Generate Batsim's inputs: a platform, a workload, the power produced; or whole scenarios.
 
     \b
     A first experiment:
@@ -76,7 +71,7 @@ def _parse_servers(
     "mixed platform.",
 )
 @click.option(
-    "-o", "--output", required=True, metavar="FILE", help="The XML file to write; - is the terminal."
+    "-o", "--output", required=True, metavar="FILE", help="The XML file to write; - is the standard output."
 )
 @click.option(
     "--one-pstate",
@@ -88,7 +83,7 @@ def _parse_servers(
 def platform(servers: list[tuple[ServerSpec, int]], output: str, one_pstate: bool, quiet: bool) -> None:
     """Write a SimGrid platform file for Batsim.
 
-    It has one host a server, with every DVFS state, the sleep state and the two transitions, a master
+    It has one host per server, with every DVFS state, the sleep state and the two transitions, a master
     host, and a network without latency. Batsim numbers hosts by name: kinds in alphabetical order,
     whatever the order of the options.
 
@@ -136,12 +131,12 @@ def _summary(platform: Platform, output: str) -> str:
 
 @click.command()
 @click.argument("name", default="best-begin", metavar="[NAME|FILE]")
-@click.option("-o", "--output", metavar="FILE", help="Write the scenario file; - is the terminal.")
+@click.option("-o", "--output", metavar="FILE", help="Write the scenario file; - is the standard output.")
 @click.option(
     "--inputs",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write the files that one execution reads.",
+    help="Write the input files of one execution.",
 )
 @click.option(
     "--seed", type=click.IntRange(0), metavar="N", help="--inputs: seed of the noise. [default: the first]"
@@ -151,7 +146,6 @@ def _summary(platform: Platform, output: str) -> str:
     "number",
     type=click.IntRange(0),
     default=0,
-    show_default=True,
     metavar="N",
     help="--inputs: which pair of workload and production.",
 )
@@ -162,7 +156,7 @@ def _summary(platform: Platform, output: str) -> str:
     metavar="MODULE:CLASS",
     help="--inputs: import this policy where the scenario names it.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not report what was written.")
 def scenario(
     name: str,
     output: str | None,
@@ -172,7 +166,7 @@ def scenario(
     allowed: tuple[str, ...],
     quiet: bool,
 ) -> None:
-    """Write a scenario file, or what an execution of a scenario reads.
+    """Write a scenario file, or the inputs of one execution of a scenario.
 
     NAME is best-begin, best-end, worst-begin or worst-end (production at the upper or the lower bound of
     its forecast, jobs mainly in the first or the last third), or average (ten tuples, anywhere between).
@@ -190,12 +184,14 @@ def scenario(
     from beasy_sched.campaign.scenario import NAMES, scenario_text
 
     if output is None and inputs is None:
-        raise click.UsageError("Say what to write: the scenario file (-o FILE) or its inputs (--inputs DIR).")
+        raise click.UsageError(
+            "Specify what to write: the scenario file (-o FILE) or its inputs (--inputs DIR)."
+        )
     if inputs is None and (seed is not None or number):
-        raise click.UsageError("--seed and --tuple choose an execution: they go with --inputs DIR.")
+        raise click.UsageError("--seed and --tuple select an execution: they require --inputs DIR.")
     if output is not None:
         if name not in NAMES:
-            raise ConfigError(f"no scenario is called {name!r}: there are {', '.join(NAMES)}")
+            raise ConfigError(f"unknown scenario {name!r}: the scenarios are {', '.join(NAMES)}")
         write_output(output, [scenario_text(name)])
         if output != "-" and not quiet:
             click.echo(f"wrote {output}", err=True)

@@ -1,20 +1,19 @@
-"""``beasy-sched generate power``.
-
-The options of ``beasy-sched generate power``.
-"""
+"""``beasy-sched generate power``: the production, from files of weather or power or a synthetic sky."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.cli.generate import write_output
+from beasy_sched.cli.options import choice_option, parsed, quiet_option, with_options
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
@@ -41,8 +40,6 @@ from beasy_sched.generate.power import (
 )
 from beasy_sched.units import SECONDS_PER_DAY, kw_to_w, w_to_kw
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 
 def _above(least: float, *, inclusive: bool = False) -> Callable[[Any], float]:
     """An option type: a finite number above ``least`` (or equal to it)."""
@@ -60,65 +57,23 @@ def _above(least: float, *, inclusive: bool = False) -> Callable[[Any], float]:
     return number
 
 
-def _moment(value: Any) -> int:
-    """An option type: a date, with a time of day or without, in UTC, as seconds since 1970."""
-    moment = value if isinstance(value, int) else parse_moment(str(value))
+def _moment(text: str) -> int:
+    """Read a date, with a time of day or without, in UTC, as seconds since 1970."""
+    moment = parse_moment(text)
     if moment is None:
-        raise click.BadParameter(f"found {value!r}, expected a time such as 2019-06-01 or '2019-06-01 05:00'")
+        raise ValueError(f"found {text!r}, expected a time such as 2019-06-01 or '2019-06-01 05:00'")
     return moment
 
 
-def _choice(kind: type[Any]) -> click.Choice[str]:
-    return click.Choice([member.value for member in kind])
-
-
-@dataclass(frozen=True, kw_only=True)
-class PowerOptions:
-    """The command's options, as they are named on the command line."""
-
-    output: str
-    pv: str | None
-    wind: str | None
-    pv_kw: float | None
-    wind_kw: float | None
-    pv_capacity_kw: float | None
-    wind_capacity_kw: float | None
-    start: int | None
-    pv_start: int | None
-    wind_start: int | None
-    days: float
-    dt: float
-    interpolation: str
-    gaps: str
-    route: str
-    pv_efficiency: float
-    cut_in: float
-    rated_speed: float
-    cut_out: float
-    pv_column: str | None
-    wind_column: str | None
-    unit: str | None
-    interval: int | None
-    first_time: int | None
-    date_order: str | None
-    synthetic: bool
-    seed: int
-    latitude: float
-    cloudiness: float
-    wind_mean: float
-    write_ninja: str | None
-    case: str
-    events_format: str
-    quiet: bool
-
-    @property
-    def steps(self) -> int:
-        """Whole steps in the window."""
-        return int(self.days * SECONDS_PER_DAY / self.dt + 1e-9)
-
-
-_OPTIONS = (
-    click.option("-o", "--output", required=True, metavar="FILE", help="The events file; - is the terminal."),
+@click.command()
+@with_options(
+    click.option(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="The events file to write; - is the standard output.",
+    ),
     click.option("--pv", metavar="FILE", help="Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file."),
     click.option("--wind", metavar="FILE", help="Wind: the same kinds of file."),
     click.option("--pv-kw", type=_above(0), metavar="KW", help="Size of the site's PV plant (peak power)."),
@@ -126,58 +81,42 @@ _OPTIONS = (
         "--wind-kw", type=_above(0), metavar="KW", help="Size of the site's turbines (rated power)."
     ),
     click.option(
-        "--start", type=_moment, metavar="TIME", help="Start of the window, UTC. [default: the file's]"
+        "--start",
+        type=parsed(_moment),
+        metavar="TIME",
+        help="Start of the window, UTC. [default: the file's]",
     ),
-    click.option(
-        "--days", type=_above(0), metavar="DAYS", default=3.0, show_default=True, help="Length of the window."
-    ),
-    click.option(
-        "--dt",
-        type=_above(1, inclusive=True),
-        metavar="S",
-        default=300.0,
-        show_default=True,
-        help="Step, seconds.",
-    ),
-    click.option(
+    click.option("--days", type=_above(0), metavar="DAYS", default=3.0, help="Length of the window."),
+    click.option("--dt", type=_above(1, inclusive=True), metavar="S", default=300.0, help="Step, seconds."),
+    choice_option(
         "--format",
         "events_format",
-        type=_choice(EventsFormat),
+        kind=EventsFormat,
         default="batsim4",
-        show_default=True,
-        help="batsim5 knows generic events only.",
+        help="batsim5 supports generic events only.",
     ),
-    click.option(
+    choice_option(
         "--interpolation",
-        type=_choice(Interpolation),
+        kind=Interpolation,
         default="smooth",
-        show_default=True,
-        help="How power runs inside an hour; its energy is kept either way.",
+        help="Shape of the power within an hour; its energy is preserved either way.",
     ),
-    click.option(
+    choice_option(
         "--gaps",
-        type=_choice(Gaps),
+        kind=Gaps,
         default="refuse",
-        show_default=True,
-        help="Hours that a file lacks: interpolate bridges up to six.",
+        help="What to do about hours missing from a file: interpolate fills up to six.",
     ),
-    click.option(
+    choice_option(
         "--route",
-        type=_choice(Route),
+        kind=Route,
         default="auto",
-        show_default=True,
         help="Take the file's electricity, or compute it from the file's weather.",
     ),
-    click.option(
-        "--pv-efficiency",
-        type=float,
-        default=0.9,
-        show_default=True,
-        help="Weather route: eta_pv of Eq. 2.2.",
-    ),
-    click.option("--cut-in", type=float, default=3.0, show_default=True, help="Weather route: m/s, Eq. 2.1."),
-    click.option("--rated-speed", type=float, default=12.0, show_default=True, help="Weather route: m/s."),
-    click.option("--cut-out", type=float, default=25.0, show_default=True, help="Weather route: m/s."),
+    click.option("--pv-efficiency", type=float, default=0.9, help="Weather route: eta_pv in Eq. 2.2."),
+    click.option("--cut-in", type=float, default=3.0, help="Weather route: m/s, Eq. 2.1."),
+    click.option("--rated-speed", type=float, default=12.0, help="Weather route: m/s."),
+    click.option("--cut-out", type=float, default=25.0, help="Weather route: m/s."),
     click.option(
         "--pv-capacity-kw",
         type=_above(0),
@@ -185,68 +124,66 @@ _OPTIONS = (
         help="Capacity that the file's electricity is for, where the file does not state it.",
     ),
     click.option("--wind-capacity-kw", type=_above(0), metavar="KW", help="The same for wind."),
-    click.option("--pv-start", type=_moment, metavar="TIME", help="Start in the PV file, if not --start."),
     click.option(
-        "--wind-start", type=_moment, metavar="TIME", help="Start in the wind file, if not --start."
+        "--pv-start",
+        type=parsed(_moment),
+        metavar="TIME",
+        help="Start in the PV file, if different from --start.",
+    ),
+    click.option(
+        "--wind-start",
+        type=parsed(_moment),
+        metavar="TIME",
+        help="Start in the wind file, if different from --start.",
     ),
     click.option(
         "--pv-column", metavar="NAME", help="Column of a CSV or ENTSO-E file, or a part of its name."
     ),
-    click.option("--wind-column", metavar="NAME", help="The same for wind; WS10M or so for NASA POWER."),
-    click.option("--unit", metavar="UNIT", help="Of a CSV column without one: W, kW, MW, GW or per-unit."),
     click.option(
-        "--interval", type=click.IntRange(1), metavar="S", help="Row length of a CSV without times."
+        "--wind-column", metavar="NAME", help="The same for wind; for NASA POWER, for example WS10M."
     ),
     click.option(
-        "--first-time", type=_moment, metavar="TIME", help="Date of the first row of a CSV without dates."
+        "--unit",
+        metavar="UNIT",
+        help="Unit of a CSV column whose name states none: W, kW, MW, GW or per-unit.",
     ),
     click.option(
-        "--date-order", type=_choice(DateOrder), help="How to read 03/04/2019. [default: what fits]"
+        "--interval",
+        type=click.IntRange(1),
+        metavar="S",
+        help="Time between rows of a CSV file without times, seconds.",
     ),
-    click.option("--synthetic", is_flag=True, help="Make the weather up, from --seed; no files needed."),
     click.option(
-        "--seed",
-        type=click.IntRange(0),
-        default=0,
-        show_default=True,
-        help="Of synthetic weather, and of --case between.",
+        "--first-time",
+        type=parsed(_moment),
+        metavar="TIME",
+        help="Date of the first row of a CSV file without dates.",
     ),
-    click.option("--latitude", type=float, default=43.6, show_default=True, help="Synthetic: degrees north."),
-    click.option("--cloudiness", type=float, default=0.5, show_default=True, help="Synthetic: 0 to 1."),
+    choice_option("--date-order", kind=DateOrder, help="How to read 03/04/2019. [default: whichever fits]"),
+    click.option("--synthetic", is_flag=True, help="Generate the weather from --seed; no files needed."),
     click.option(
-        "--wind-mean",
-        type=float,
-        default=SyntheticWeather.wind_mean_m_s,
-        show_default=True,
-        help="Synthetic: mean wind, m/s.",
+        "--seed", type=click.IntRange(0), default=0, help="Seed of synthetic weather, and of --case between."
+    ),
+    click.option("--latitude", type=float, default=43.6, help="Synthetic: degrees north."),
+    click.option("--cloudiness", type=float, default=0.5, help="Synthetic: 0 to 1."),
+    click.option(
+        "--wind-mean", type=float, default=SyntheticWeather.wind_mean_m_s, help="Synthetic: mean wind, m/s."
     ),
     click.option(
         "--write-ninja",
         metavar="PREFIX",
         help="Synthetic: also write PREFIX_pv.csv and PREFIX_wind.csv, like Renewables.ninja exports.",
     ),
-    click.option(
+    choice_option(
         "--case",
-        type=_choice(ProductionCase),
+        kind=ProductionCase,
         default=ProductionCase.EXACT.value,
-        show_default=True,
-        help="What really comes where this had been forecast: at the upper bound of its band (best), at the "
-        "lower (worst), or anywhere between in each step. The band is that of plans: 5 %, growing to 30 % "
+        help="Write what really comes if this had been forecast: at the upper bound of its band (best), at "
+        "the lower (worst), or anywhere between in each step. The band is that of plans: 5 %, rising to 30 % "
         "after 72 h.",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="Print no summary."),
+    quiet_option("Print no summary."),
 )
-
-
-def power_options(command: Command) -> Command:
-    """Give a click command all of them, in the order of this file."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-@click.command()
-@power_options
 def power(**values: Any) -> None:
     """Write the power produced in each step, as external events for Batsim.
 
@@ -277,38 +214,46 @@ def power(**values: Any) -> None:
     Use it:
       batsim -p platform.xml -w workload.json -e out/run -E --events power.txt --forward-unknown-events
     """
-    options = PowerOptions(**values)
-    if options.steps < 1:
+    options = SimpleNamespace(**values)
+    steps = int(options.days * SECONDS_PER_DAY / options.dt + 1e-9)
+    if steps < 1:
         raise ConfigError(f"--days {options.days:g} is shorter than one step of {options.dt:g} s")
     productions = _synthetic(options) if options.synthetic else _from_files(options)
-    windows = [_window(options, production, productions) for production in productions]
+    placed = [(one, Window(steps, options.dt, _start_s(options, one, productions))) for one in productions]
     powers = [
-        step_power(production, window, method=Interpolation(options.interpolation), gaps=Gaps(options.gaps))
-        for production, window in zip(productions, windows, strict=True)
+        step_power(production, window, method=options.interpolation, gaps=options.gaps)
+        for production, window in placed
     ]
     total = np.sum(powers, axis=0)
-    case = ProductionCase(options.case)
-    real = real_production(total, case, step_s=options.dt, seed=options.seed)
-    write_output(options.output, power_event_lines(real, options.dt, EventsFormat(options.events_format)))
-    for production, window in zip(productions, windows, strict=True):
+    real = real_production(total, options.case, step_s=options.dt, seed=options.seed)
+    write_output(options.output, power_event_lines(real, options.dt, options.events_format))
+    for production, window in placed:
         for note in _notes(production, window):
             click.echo(f"note: {production.series.path}: {note}", err=True)
         for finding in production.findings:
             click.echo(f"warning: {production.series.path}: {finding.text}", err=True)
-    if not options.quiet:
-        for line in _summary(options, productions, windows, powers, total):
-            click.echo(line, err=True)
-        if case is not ProductionCase.EXACT:
-            came = _figures(real, options.dt, sum(production.installed_w for production in productions))
-            click.echo(f"  {case.value + ':':9} {came.strip()} (written; the rest is the forecast)", err=True)
+    if options.quiet:
+        return
+    installed_w = sum(production.installed_w for production in productions)
+    click.echo(f"{options.output}: {len(total)} steps of {options.dt:g} s", err=True)
+    for (production, window), power_w in zip(placed, powers, strict=True):
+        since = "" if window.start_s is None else f", from {time_text(window.start_s, 0)} UTC"
+        size = f"of {w_to_kw(production.installed_w):g} kW{since}"
+        figures = _figures(power_w, options.dt, production.installed_w)
+        click.echo(f"  {production.name:5} {figures} {size}", err=True)
+    if len(productions) > 1:
+        click.echo(f"  total {_figures(total, options.dt, installed_w)}", err=True)
+    if options.case is not ProductionCase.EXACT:
+        came = _figures(real, options.dt, installed_w).strip()
+        click.echo(f"  {options.case.value + ':':9} {came} (written; the rest is the forecast)", err=True)
 
 
-def _from_files(options: PowerOptions) -> list[Production]:
+def _from_files(options: SimpleNamespace) -> list[Production]:
     """Read the files that are given, and scale them."""
     if options.pv is None and options.wind is None:
-        raise ConfigError("nothing to read: give --pv FILE, --wind FILE or both, or --synthetic")
+        raise ConfigError("no input: give --pv FILE, --wind FILE or both, or --synthetic")
     if options.write_ninja:
-        raise ConfigError("--write-ninja goes with --synthetic: an export is not ours to write again")
+        raise ConfigError("--write-ninja requires --synthetic: it exports synthetic weather only")
     productions = []
     if options.pv is not None:
         productions.append(_pv(options, _read(options, options.pv, options.pv_column)))
@@ -317,56 +262,29 @@ def _from_files(options: PowerOptions) -> list[Production]:
     return productions
 
 
-def _read(options: PowerOptions, path: str, column: str | None) -> TimeSeries:
+def _read(options: SimpleNamespace, path: str, column: str | None) -> TimeSeries:
     series = read_weather_file(
         path,
         column=column,
         unit=options.unit,
         interval_s=options.interval,
-        date_order=DateOrder(options.date_order) if options.date_order else None,
+        date_order=options.date_order,
     )
     if options.first_time is not None and series.start_s is None:
         series = replace(series, start_s=options.first_time)
     return series
 
 
-def _pv(options: PowerOptions, series: TimeSeries) -> Production:
-    return pv_production(
-        series,
-        installed_w=_watts(options.pv_kw),
-        stated_w=_watts(options.pv_capacity_kw),
-        route=Route(options.route),
-        efficiency=options.pv_efficiency,
-    )
-
-
-def _wind(options: PowerOptions, series: TimeSeries) -> Production:
-    return wind_production(
-        series,
-        installed_w=_watts(options.wind_kw),
-        stated_w=_watts(options.wind_capacity_kw),
-        route=Route(options.route),
-        cut_in_m_s=options.cut_in,
-        rated_m_s=options.rated_speed,
-        cut_out_m_s=options.cut_out,
-    )
-
-
-def _watts(power_kw: float | None) -> float | None:
-    return None if power_kw is None else kw_to_w(power_kw)
-
-
-def _synthetic(options: PowerOptions) -> list[Production]:
+def _synthetic(options: SimpleNamespace) -> list[Production]:
     """Make the weather of the window, and the export files where they are asked for."""
     if options.pv is not None or options.wind is not None:
-        raise ConfigError("--synthetic makes the weather up: give it without --pv and --wind")
+        raise ConfigError("--synthetic generates the weather: do not combine it with --pv and --wind")
     if options.pv_kw is None and options.wind_kw is None:
         raise ConfigError("--synthetic needs the size of a plant: give --pv-kw, --wind-kw or both")
     weather = SyntheticWeather(
         latitude_deg=options.latitude, cloudiness=options.cloudiness, wind_mean_m_s=options.wind_mean
     )
-    start_s = parse_moment(SYNTHETIC_START) if options.start is None else options.start
-    assert start_s is not None
+    start_s = _moment(SYNTHETIC_START) if options.start is None else options.start
     series = synthetic_series(weather, seed=options.seed, start_s=start_s, hours=math.ceil(options.days * 24))
     productions = []
     if options.pv_kw is not None:
@@ -380,13 +298,39 @@ def _synthetic(options: PowerOptions) -> list[Production]:
     return productions
 
 
-def _window(options: PowerOptions, production: Production, productions: list[Production]) -> Window:
-    """The window in one production's file."""
+def _pv(options: SimpleNamespace, series: TimeSeries) -> Production:
+    return pv_production(
+        series,
+        installed_w=_watts(options.pv_kw),
+        stated_w=_watts(options.pv_capacity_kw),
+        route=options.route,
+        efficiency=options.pv_efficiency,
+    )
+
+
+def _wind(options: SimpleNamespace, series: TimeSeries) -> Production:
+    return wind_production(
+        series,
+        installed_w=_watts(options.wind_kw),
+        stated_w=_watts(options.wind_capacity_kw),
+        route=options.route,
+        cut_in_m_s=options.cut_in,
+        rated_m_s=options.rated_speed,
+        cut_out_m_s=options.cut_out,
+    )
+
+
+def _watts(power_kw: float | None) -> float | None:
+    return None if power_kw is None else kw_to_w(power_kw)
+
+
+def _start_s(options: SimpleNamespace, production: Production, productions: list[Production]) -> int | None:
+    """The start of the window in one production's file."""
     own = options.pv_start if production.name == "pv" else options.wind_start
-    start_s = own if own is not None else options.start
+    start_s: int | None = options.start if own is None else own
     if start_s is None and production.series.start_s is not None:
-        start_s = shared_start(productions)
-    return Window(options.steps, options.dt, start_s)
+        return shared_start(productions)
+    return start_s
 
 
 def _notes(production: Production, window: Window) -> Iterator[str]:
@@ -394,26 +338,6 @@ def _notes(production: Production, window: Window) -> Iterator[str]:
     flagged = flagged_intervals(production.series, window)
     if flagged:
         yield f"{flagged} hours of the window are marked as missing and filled in by the provider"
-
-
-def _summary(
-    options: PowerOptions,
-    productions: list[Production],
-    windows: list[Window],
-    powers: list[FloatArray],
-    total: FloatArray,
-) -> Iterator[str]:
-    """What was written, for people."""
-    yield f"{options.output}: {len(total)} steps of {options.dt:g} s"
-    rows = [
-        (production.name, production.installed_w, window, values)
-        for production, window, values in zip(productions, windows, powers, strict=True)
-    ]
-    for name, installed_w, window, values in rows:
-        since = f", from {time_text(window.start_s, 0)} UTC" if window.start_s is not None else ""
-        yield f"  {name:5} {_figures(values, options.dt, installed_w)} of {w_to_kw(installed_w):g} kW{since}"
-    if len(rows) > 1:
-        yield f"  total {_figures(total, options.dt, sum(row[1] for row in rows))}"
 
 
 def _figures(values: FloatArray, step_s: float, installed_w: float) -> str:

@@ -1,14 +1,10 @@
-"""``beasy-sched generate workload``.
-
-The options of ``generate workload``, in three sections: common ones, traces, synthetic workloads.
-"""
+"""``beasy-sched generate workload``: from a trace, or a synthetic one."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any, Final, Literal
 
 import click
@@ -16,7 +12,7 @@ import numpy as np
 from click.core import ParameterSource
 
 from beasy_sched.cli.generate import write_output
-from beasy_sched.cli.run_options import progress_bar
+from beasy_sched.cli.options import Option, parsed, progress_bar, quiet_option, with_options
 from beasy_sched.formats.simgrid_xml import parse_speed
 from beasy_sched.generate.noise import WalltimeRule, noisy_workload
 from beasy_sched.generate.platform import load_server
@@ -31,20 +27,6 @@ from beasy_sched.generate.workload import (
 )
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.units import format_duration, parse_duration
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def _reading(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """Make a callback that reads an option's text; a ValueError becomes a usage error."""
-
-    def callback(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-        try:
-            return None if value is None else read(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
-
-    return callback
 
 
 def _speed(text: str) -> float:
@@ -96,11 +78,15 @@ def _host_shares(text: str) -> dict[int, float]:
     return shares
 
 
-COMMON: Final[Sequence[Decorator]] = [
+def _time_option(*names: str, **attributes: Any) -> Option:
+    return click.option(*names, type=parsed(parse_duration), metavar="TIME", **attributes)
+
+
+_COMMON: Final[Sequence[Option]] = [
     click.option(
         "-o", "--output", required=True, metavar="FILE", help="The JSON file to write; - prints it."
     ),
-    click.option("--synthetic", is_flag=True, help="Draw a workload instead of reading a trace."),
+    click.option("--synthetic", is_flag=True, help="Generate a random workload instead of reading a trace."),
     click.option(
         "--hosts", type=click.IntRange(1), help="Hosts of the site (default: the trace's size; 50)."
     ),
@@ -112,15 +98,14 @@ COMMON: Final[Sequence[Decorator]] = [
     ),
     click.option(
         "--reference-speed",
-        callback=_reading(_speed),
+        type=parsed(_speed),
         metavar="SPEED",
-        help="Speed at which a job takes its run time, such as 25.57Gf: cpu = run time x this.",
+        help="Speed at which a job takes its run time, such as 25.57Gf: cpu = run time x speed.",
     ),
     click.option(
         "--profile-type",
         type=click.Choice(["parallel_homogeneous", "delay"]),
         default="parallel_homogeneous",
-        show_default=True,
         help="A delay takes the same time at every speed and draws only idle power.",
     ),
     click.option(
@@ -129,96 +114,76 @@ COMMON: Final[Sequence[Decorator]] = [
         help="The trace's requested time; or five equal groups of jobs with 5, 3.33, 2, 1.43 and 1.11 times "
         "the run time; or no limit. (default: trace; groups for --synthetic)",
     ),
-    click.option(
-        "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all that is drawn."
-    ),
+    click.option("--seed", type=click.IntRange(0), default=0, help="Seed of all random numbers."),
     click.option(
         "--noise",
         type=click.FloatRange(0, 100),
         default=0.0,
         metavar="PCT",
-        help="What really comes where this had been forecast: Gaussian noise of this many percent on the "
-        "times between arrivals and on run times. Walltimes in groups are those of the real run times.",
+        help="Write what really comes if this had been forecast: Gaussian noise of this many percent on the "
+        "times between arrivals and on run times. Grouped walltimes are based on the real run times.",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="Print warnings only."),
+    quiet_option("Print warnings only."),
 ]
 
-TRACE: Final[Sequence[Decorator]] = [
-    click.option(
+_TRACE: Final[Sequence[Option]] = [
+    _time_option(
         "--from",
         "start_s",
-        callback=_reading(parse_duration),
-        metavar="TIME",
         help="Start of the window after the trace's first submission: seconds, or such as 3d or 12h.",
     ),
-    click.option(
-        "--to", "end_s", callback=_reading(parse_duration), metavar="TIME", help="End of the window."
-    ),
-    click.option(
-        "--duration",
-        callback=_reading(parse_duration),
-        metavar="TIME",
-        help="Length of the window, for --to.",
-    ),
+    _time_option("--to", "end_s", help="End of the window."),
+    _time_option("--duration", help="Length of the window, for --to."),
     click.option("--absolute", is_flag=True, help="Read --from and --to in the trace's own time."),
     click.option(
         "--carry-over",
         is_flag=True,
-        help="Take along jobs that the trace shows running at --from (submitted at 0, with what is left of "
+        help="Include jobs that the trace shows running at --from (submitted at 0, with what is left of "
         "them) or waiting then (submitted at 0.1).",
     ),
     click.option(
         "--cores-per-host",
         type=click.IntRange(1),
         default=1,
-        show_default=True,
-        help="Processors of the trace that one host stands for; rounded up.",
+        help="Processors of the trace per host; rounded up.",
     ),
     click.option(
         "--processors",
         type=click.Choice(["allocated", "requested"]),
         default="allocated",
-        show_default=True,
-        help="Which count of the trace to take; the other one where it is missing.",
+        help="Which count of the trace to use; the other one is used where it is missing.",
     ),
     click.option("--keep-oversize", is_flag=True, help="Keep jobs larger than --hosts (dropped otherwise)."),
     click.option("--max-hosts", type=click.IntRange(1), help="Drop jobs that need more hosts."),
-    click.option(
-        "--min-run-time", callback=_reading(parse_duration), metavar="TIME", help="Drop jobs that ran less."
-    ),
-    click.option(
-        "--max-run-time", callback=_reading(parse_duration), metavar="TIME", help="Drop jobs that ran longer."
-    ),
-    click.option(
+    _time_option("--min-run-time", "min_run_s", help="Drop jobs that ran for less."),
+    _time_option("--max-run-time", "max_run_s", help="Drop jobs that ran for longer."),
+    _time_option(
         "--zero-run-time",
-        callback=_reading(parse_duration),
-        metavar="TIME",
+        "zero_run_time_s",
         help="Run time for jobs whose run time is 0 (otherwise dropped). Jobs without one are always "
         "dropped.",
     ),
     *(
         click.option(
             f"--{name}",
-            callback=_reading(_integers),
+            type=parsed(_integers),
             metavar="N,...",
-            help=f"Keep jobs of these values of {name}"
+            help=f"Keep only jobs with these values of {name}"
             + (" (1 completed, 0 failed, 5 cancelled)." if name == "status" else "."),
         )
         for name in FILTER_FIELDS
     ),
     click.option(
         "--missing-walltime",
-        callback=_reading(_missing),
+        type=parsed(_missing),
         metavar="RULE",
         default="2",
-        show_default=True,
-        help="For jobs without a requested time: a multiple of the run time, 'none' for no limit, or 'drop'.",
+        help="Walltime of jobs that requested none: a multiple of the run time, 'none' (no limit) or 'drop'.",
     ),
     click.option(
         "--requested-time-field",
         type=click.IntRange(1, 18),
         default=9,
-        show_default=True,
         help="Field with the requested time; conversions of ALCF logs have it in 6.",
     ),
     click.option(
@@ -229,30 +194,29 @@ TRACE: Final[Sequence[Decorator]] = [
     click.option(
         "--extra",
         "extras",
-        callback=_reading(_names),
+        type=parsed(_names),
         metavar="NAME,...",
-        help=f"Give jobs these members, for the scheduler: {', '.join(EXTRA_FIELDS)}.",
+        help=f"Give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}.",
     ),
     click.option(
-        "--accept-damaged", is_flag=True, help="Take what comes before the damage in a cut gzip file."
+        "--accept-damaged", is_flag=True, help="Use what comes before the damage in a truncated gzip file."
     ),
 ]
 
-SYNTHETIC: Final[Sequence[Decorator]] = [
-    click.option("--jobs", type=click.IntRange(1), default=900, show_default=True, help="Number of jobs."),
+_SYNTHETIC: Final[Sequence[Option]] = [
+    click.option("--jobs", type=click.IntRange(1), default=900, help="Number of jobs."),
     click.option(
         "--arrivals",
         type=click.Choice(list(ARRIVAL_SHAPES)),
         default="begin",
-        show_default=True,
         help="Three days with 75, 17 and 8 % of the arrivals; the same backwards; or three equal days with a "
         "day and night cycle.",
     ),
     click.option(
         "--day-shares",
-        callback=_reading(_day_shares),
+        type=parsed(_day_shares),
         metavar="N,...",
-        help="Share of the arrivals of each day, as many days as you like.",
+        help="Share of the arrivals of each day, for any number of days.",
     ),
     click.option(
         "--night-ratio",
@@ -263,46 +227,22 @@ SYNTHETIC: Final[Sequence[Decorator]] = [
         "--gap-log-sd",
         type=click.FloatRange(0, 10),
         default=1.0,
-        show_default=True,
         help="Log-sd of the gaps between arrivals: 0 is even, 1 is as irregular as real users.",
     ),
-    click.option(
-        "--run-median",
-        callback=_reading(parse_duration),
-        default="30m",
-        show_default=True,
-        metavar="TIME",
-        help="Median run time.",
-    ),
-    click.option("--run-log-sd", type=click.FloatRange(0, 10), default=1.3, show_default=True),
-    click.option(
-        "--run-cap",
-        callback=_reading(parse_duration),
-        default="6h",
-        show_default=True,
-        metavar="TIME",
-        help="Longest run time.",
-    ),
+    _time_option("--run-median", "run_median_s", default="30m", help="Median run time."),
+    click.option("--run-log-sd", type=click.FloatRange(0, 10), default=1.3),
+    _time_option("--run-cap", "run_cap_s", default="6h", help="Longest run time."),
     click.option(
         "--host-shares",
-        callback=_reading(_host_shares),
+        type=parsed(_host_shares),
         default="1:70,2:15,4:15",
-        show_default=True,
         metavar="HOSTS:SHARE,...",
-        help="Hosts that jobs request, and the share of such jobs.",
+        help="Numbers of hosts that jobs request, and the share of each.",
     ),
 ]
 
 
-def parameters(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add every option to a command's function, in the order above."""
-    options: list[Decorator] = [*COMMON, *TRACE, *SYNTHETIC]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def names_of(options: Sequence[Decorator]) -> list[str]:
+def _names_of(options: Sequence[Option]) -> list[str]:
     """Return the parameter names of a section."""
 
     def bare() -> None: ...
@@ -313,7 +253,6 @@ def names_of(options: Sequence[Decorator]) -> list[str]:
 
 
 _DEFAULT_PRESET = "gros"
-_DEFAULT_HOSTS = 50
 
 
 class _SectionedCommand(click.Command):
@@ -321,9 +260,9 @@ class _SectionedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = {
-            "Options": [*names_of(COMMON), "help"],
-            "Options for a trace": names_of(TRACE),
-            "Options for --synthetic": names_of(SYNTHETIC),
+            "Options": [*_names_of(_COMMON), "help"],
+            "Options for a trace": _names_of(_TRACE),
+            "Options for --synthetic": _names_of(_SYNTHETIC),
         }
         for title, names in sections.items():
             records = [p.get_help_record(ctx) for p in self.get_params(ctx) if p.name in names]
@@ -333,7 +272,7 @@ class _SectionedCommand(click.Command):
 
 @click.command(cls=_SectionedCommand)
 @click.argument("trace", required=False, metavar="[SWF]")
-@parameters
+@with_options(*_COMMON, *_TRACE, *_SYNTHETIC)
 @click.pass_context
 def workload(context: click.Context, /, trace: str | None, **values: Any) -> None:
     """Write a Batsim workload from an SWF trace, or a synthetic one.
@@ -377,7 +316,7 @@ def _check_section(context: click.Context, trace: str | None, synthetic: bool) -
     """Refuse options that would have no effect."""
     if synthetic == (trace is not None):
         raise click.UsageError("Give either an SWF trace or --synthetic.")
-    foreign = names_of(TRACE if synthetic else SYNTHETIC)
+    foreign = _names_of(_TRACE if synthetic else _SYNTHETIC)
     for parameter in context.command.params:
         name = parameter.name or ""
         if name in foreign and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -405,19 +344,9 @@ def _swf_options(values: dict[str, Any], speed: float) -> SwfOptions:
         end = (start or 0.0) + values["duration"]
     if values["carry_over"] and start is None:
         raise click.UsageError("--carry-over needs --from.")
-    same = "absolute carry_over cores_per_host hosts keep_oversize processors requested_time_field max_hosts"
-    same += " missing_walltime clip_run_time profile_type seed accept_damaged"
+    keep = {name: values[name] for name in FILTER_FIELDS if values[name] is not None}
     return SwfOptions(
-        reference_speed_flops=speed,
-        start_s=start,
-        end_s=math.inf if end is None else end,
-        keep={name: values[name] for name in FILTER_FIELDS if values[name] is not None},
-        min_run_s=values["min_run_time"] or 0.0,
-        max_run_s=math.inf if values["max_run_time"] is None else values["max_run_time"],
-        zero_run_time_s=values["zero_run_time"],
-        walltimes=values["walltimes"] or "trace",
-        extras=values["extras"] or (),
-        **{name: values[name] for name in same.split()},
+        **_fields_of(SwfOptions, {**values, "reference_speed_flops": speed, "end_s": end, "keep": keep})
     )
 
 
@@ -427,21 +356,19 @@ def _synthetic_options(values: dict[str, Any], speed: float) -> SyntheticOptions
     shares, night = values["day_shares"], values["night_ratio"]
     if night is None:
         night = 0.3 if values["arrivals"] == "uniform" and shares is None else 1.0
-    return SyntheticOptions(
-        reference_speed_flops=speed,
-        jobs=values["jobs"],
-        hosts=values["hosts"] or _DEFAULT_HOSTS,
-        day_shares=shares or ARRIVAL_SHAPES[values["arrivals"]],
-        night_ratio=night,
-        gap_log_sd=values["gap_log_sd"],
-        run_median_s=values["run_median"],
-        run_log_sd=values["run_log_sd"],
-        run_cap_s=values["run_cap"],
-        host_shares=values["host_shares"],
-        walltimes=values["walltimes"] != "none",
-        profile_type=values["profile_type"],
-        seed=values["seed"],
-    )
+    settled = {
+        "reference_speed_flops": speed,
+        "day_shares": shares or ARRIVAL_SHAPES[values["arrivals"]],
+        "night_ratio": night,
+        "walltimes": values["walltimes"] != "none",
+    }
+    return SyntheticOptions(**_fields_of(SyntheticOptions, {**values, **settled}))
+
+
+def _fields_of(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
+    """The values of the fields of a dataclass, but for those that are not given."""
+    names = [field.name for field in fields(kind)]
+    return {name: values[name] for name in names if values.get(name) is not None}
 
 
 def _with_noise(made: GeneratedWorkload, values: dict[str, Any]) -> GeneratedWorkload:

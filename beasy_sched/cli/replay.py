@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from beasy_sched.cli.options import FILE, platform_option
 from beasy_sched.errors import BeasyError
 
 
@@ -15,24 +16,18 @@ class Parted(BeasyError):
 
 
 @click.command()
-@click.argument("recording", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("recording", type=FILE)
 @click.option(
     "--policy",
     metavar="NAME",
-    help="Replay with another policy than the recorded one; one of your own (package.module:Class) is"
-    " imported only if you name it here, also where it is the recorded one.",
+    help="Replay with a policy other than the recorded one; your own policy (package.module:Class) is"
+    " imported only if you name it here, even if it is the recorded one.",
 )
-@click.option(
-    "-p",
-    "--platform",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="The platform file that the recorded daemon was given, if any.",
-)
+@platform_option(help="The platform file given to the recorded daemon, if any.")
 def replay(recording: Path, policy: str | None, platform: Path | None) -> None:
-    """Give a recording's messages to the policy again and compare the answers.
+    """Replay a recording's messages to the policy and compare the answers.
 
-    Says where the two part for the first time; exit code 0 if nowhere, 1 otherwise.
+    Reports the first difference. The exit code is 0 if there is none, 1 otherwise.
 
     \b
     beasy-sched simulate -p platform.xml -w workload.json --record run.rec

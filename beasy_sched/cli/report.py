@@ -7,28 +7,22 @@ from pathlib import Path
 
 import click
 
+from beasy_sched.cli.options import file_option, progress_bar, quiet_option
 from beasy_sched.errors import ConfigError
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN ...]")
-@click.option(
-    "-o", "--output", "out", type=_FILE, required=True, metavar="FILE", help="The HTML file to write."
-)
-@click.option(
-    "--plan",
-    type=_FILE,
-    metavar="FILE",
-    help="The plan that the runs followed: marks its dangerous steps and the storages' limits.",
+@file_option("-o", "--output", "out", required=True, help="The HTML file to write.")
+@file_option(
+    "--plan", help="The plan that the runs followed: marks its dangerous steps and the storages' limits."
 )
 @click.option("--title", metavar="TEXT", help="Heading of the page (default: the runs' names).")
-@click.option("-q", "--quiet", is_flag=True, help="No progress bar, no word on what was written.")
+@quiet_option("No progress bar, no message about what was written.")
 def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | None, quiet: bool) -> None:
     """Show runs, or a campaign, in one HTML file that opens in any browser, without a network.
 
-    RUN is the prefix that -e was given, a folder of runs, or a campaign's folder. Of one run the report shows
+    RUN is the prefix given to -e, a folder of runs, or a campaign's folder. For one run the report shows
     the outcomes, the power balance, the storages planned and real, servers and jobs, the queue; of several
     also how they compare; of a campaign the policies, scenario by scenario, with intervals over its runs.
     What the files do not tell is left out, with a line that says why.
@@ -43,7 +37,7 @@ def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | Non
     from beasy_sched.formats.atomic import write_atomic
 
     if str(out) == "-":
-        raise click.UsageError("-o: a report goes to a file, such as report.html")
+        raise click.UsageError("-o: a report must be written to a file, such as report.html")
     pieces = _campaign(runs, plan, title) if _is_campaign(runs) else _runs(runs, plan, title, quiet)
     write_atomic(out, pieces)
     if not quiet:
@@ -51,7 +45,6 @@ def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | Non
 
 
 def _runs(runs: tuple[str, ...], plan: Path | None, title: str | None, quiet: bool) -> Iterator[str]:
-    from beasy_sched.cli.run_options import progress_bar
     from beasy_sched.formats.plan_file import read_plans
     from beasy_sched.report.html import report_html
 
@@ -63,7 +56,7 @@ def _runs(runs: tuple[str, ...], plan: Path | None, title: str | None, quiet: bo
 def _is_campaign(runs: tuple[str, ...]) -> bool:
     campaigns = [run for run in runs if (Path(run) / "campaign.json").is_file()]
     if campaigns and len(runs) > 1:
-        raise ConfigError(f"{campaigns[0]} is a campaign: it is shown alone, not beside other runs")
+        raise ConfigError(f"{campaigns[0]} is a campaign: it cannot be shown together with other runs")
     return bool(campaigns)
 
 
@@ -73,7 +66,7 @@ def _campaign(runs: tuple[str, ...], plan: Path | None, title: str | None) -> It
     from beasy_sched.report.html import check_installed
 
     if plan is not None:
-        raise ConfigError("--plan goes with single runs: a campaign has plans of its own")
+        raise ConfigError("--plan is for single runs: a campaign has its own plans")
     check_installed()
     campaign = read_campaign(runs[0])
     name = Path(runs[0]).resolve().name

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beasy_sched.cli.run_options import run_options, settings_of
+from beasy_sched.cli.options import platform_option, run_options, settings_of
 from beasy_sched.errors import why
 from beasy_sched.protocol.wire import reachable
 from beasy_sched.settings import RunSettings, build_session
@@ -23,21 +23,40 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-s", "--socket-endpoint", default="tcp://*:28000", show_default=True, metavar="ENDPOINT",
-              help="Where to listen: * is every network interface, so that other machines reach it, too;"
-              " tcp://127.0.0.1:28000 (or tcp://[::1]:28000) is this machine alone. Port 0 takes any free"
-              " one.")  # fmt: skip
+@click.option(
+    "-s",
+    "--socket-endpoint",
+    default="tcp://*:28000",
+    metavar="ENDPOINT",
+    help="Where to listen: * means every network interface, so other machines can connect, too;"
+    " tcp://127.0.0.1:28000 (or tcp://[::1]:28000) means this machine only. Port 0 selects any free port.",
+)
 @run_options
-@click.option("-p", "--platform", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="The platform file that Batsim has, for the servers' speeds: needed where the file was"
-              " not made by 'beasy-sched generate platform'.")  # fmt: skip
-@click.option("-e", "--export", "prefix", metavar="PREFIX",
-              help="Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv.")  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-              help="Give up when no simulator has spoken by then (default: wait for ever).")  # fmt: skip
+@platform_option(
+    help="Batsim's platform file, for the servers' speeds: required unless the file was made by"
+    " 'beasy-sched generate platform'."
+)
+@click.option(
+    "-e",
+    "--export",
+    "prefix",
+    metavar="PREFIX",
+    help="Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Give up if no simulator has connected by then (default: wait forever).",
+)
 @click.option("--keep-serving", is_flag=True, help="Serve one simulation after another.")
-@click.option("-v", "--verbosity", type=click.Choice(["debug", "info", "quiet", "silent"]), default="info",
-              show_default=True, help="quiet: no summary; silent: errors only.")  # fmt: skip
+@click.option(
+    "-v",
+    "--verbosity",
+    type=click.Choice(["debug", "info", "quiet", "silent"]),
+    default="info",
+    help="quiet: no summary; silent: errors only.",
+)
 def serve(
     socket_endpoint: str,
     platform: Path | None,
@@ -51,7 +70,7 @@ def serve(
 ) -> None:
     """Decide for a Batsim simulation over ZeroMQ.
 
-    Start it, then start Batsim (or 'beasy-sched batsim') with its -s option at the endpoint printed.
+    Start it, then start Batsim (or 'beasy-sched batsim') with its -s option set to the endpoint printed.
 
     \b
     beasy-sched serve --policy easy --site site.toml -e out/run
@@ -61,7 +80,7 @@ def serve(
     from beasy_sched.outputs.files import RunFiles
 
     settings = settings_of(**shared)
-    build_session(settings)  # bad settings are told before anything listens
+    build_session(settings)  # bad settings are reported before listening starts
     known = _read_platform(platform)
     waiting = None if verbosity in ("quiet", "silent") else say_waiting
     with Daemon(socket_endpoint, timeout_s=timeout, waiting=waiting) as daemon:
@@ -79,7 +98,7 @@ def serve(
 
 
 def say_waiting(endpoint: str, waited_s: float) -> None:
-    """Tell that nobody has come, and what to do; nothing where nobody can read it."""
+    """Report that no simulator has connected, and what to do, if anyone can read it."""
     with contextlib.suppress(OSError, ValueError):  # stderr was closed: no reason to stop serving
         click.echo(
             f"no simulator has connected to {reachable(endpoint)} for {waited_s:.0f} s; still waiting:"

@@ -9,54 +9,21 @@ from typing import Any
 
 import click
 
-from beasy_sched.cli.run_options import run_options, settings_of
+from beasy_sched.cli.options import input_options, progress_bar, quiet_option, run_options, settings_of
+from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import RunIncomplete
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option("-p", "--platform", type=_FILE, required=True, metavar="FILE", help="SimGrid platform (XML).")
-@click.option(
-    "-w",
-    "--workload",
-    "workloads",
-    type=_FILE,
-    required=True,
-    multiple=True,
-    metavar="FILE",
-    help="Batsim workload (JSON); several are played together.",
-)
-@click.option(
-    "--events",
-    "events",
-    type=_FILE,
-    multiple=True,
-    metavar="FILE",
-    help="External events, among them the production (one JSON object a line).",
-)
+@input_options(required=True)
 @click.option(
     "-e",
     "--export",
     "prefix",
     metavar="PREFIX",
-    help="Write Batsim's CSV files and our own under PREFIX_... (default: write none).",
+    help="Write Batsim's CSV files and those of beasy-sched as PREFIX_... (default: no files).",
 )
-@click.option(
-    "-m",
-    "--master-host",
-    default="master_host",
-    show_default=True,
-    metavar="NAME",
-    help="Host that no job runs on ('none' if the platform file itself gives a host that role).",
-)
-@click.option(
-    "-E/--no-metering",
-    "metering",
-    default=True,
-    help="Meter energy and allow P-state changes, as Batsim's -E does (on unless switched off).",
-)
-@click.option("-q", "--quiet", is_flag=True, help="No progress bar, no summary.")
+@quiet_option("No progress bar, no summary.")
 @run_options
 def simulate(
     platform: Path,
@@ -72,14 +39,13 @@ def simulate(
 ) -> None:
     """Run a policy on the embedded simulator, in one process.
 
-    The same messages as over ZeroMQ, the same decisions, and much faster.
+    It exchanges the same messages and makes the same decisions as over ZeroMQ, but is much faster.
 
     \b
     beasy-sched generate platform --servers gros:50 -o platform.xml
     beasy-sched generate workload --synthetic -o workload.json
     beasy-sched simulate -p platform.xml -w workload.json --policy easy -e out/run
     """  # fmt: skip
-    from beasy_sched.cli.run_options import progress_bar
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.outputs.tables import print_summary
     from beasy_sched.runner import run_in_process
@@ -110,8 +76,8 @@ def simulate(
 
 def _without_metering(shared: dict[str, Any]) -> dict[str, Any]:
     """The settings for a simulator without -E, which neither answers for energy nor changes P-states."""
-    if shared["site"] is not None and shared["energy"] == "batsim":
-        raise click.UsageError("--no-metering leaves the site without energies: add --energy model")
+    if shared["site"] is not None and shared["energy"] is EnergySource.BATSIM:
+        raise click.UsageError("with --no-metering, energy queries are disabled: add --energy model")
     return {**shared, "no_power_actions": True}
 
 

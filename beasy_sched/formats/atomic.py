@@ -1,8 +1,8 @@
 """Whole files or none: what is written appears under its name only when it is complete.
 
 Until then it is beside that name as ``.NAME.part`` (``.NAME.1.part`` where several write the same file),
-locked for as long as its writer lives: what a killed process has left is told by that, and removed by
-whoever writes the file next.
+locked for as long as its writer lives: that is how leftovers of a killed process are recognized; the next
+writer of the file removes them.
 """
 
 from __future__ import annotations
@@ -40,18 +40,6 @@ def write_atomic(path: str | os.PathLike[str], content: Content | Iterable[Conte
             file.write(piece)
 
 
-@contextlib.contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file that takes the name ``path`` when the block ends without an exception.
-
-    A device or a pipe (``/dev/stdout``) is written directly. Raises InputError where the file cannot be
-    written.
-    """
-    with PartFile(path) as part:
-        assert part.file is not None
-        yield part.file
-
-
 class PartFile:
     """A file that is written bit by bit, and gets its name when it is finished.
 
@@ -61,72 +49,70 @@ class PartFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open it under a temporary name. Raises InputError where that cannot be."""
         self.path = Path(path)
-        self.file: BinaryIO | None = None
-        self._target = _target(path)
-        self._place: Path | None = None
-        """The temporary name; None for a device or a pipe."""
+        self._open = True
+        self._names: tuple[Path, Path] | None = None
+        """The temporary name and the one to get; None for a device or a pipe, and once it has its name."""
+        target = _target(path)
         with _explained(self.path):
-            if self._target is None:
-                self.file = self.path.open("wb")  # may wait for whoever reads the pipe
+            if target is None:
+                self._file: BinaryIO = self.path.open("wb")  # may wait for whoever reads the pipe
                 return
             with _signals_wait():
-                self._place, self.file = _open_part(self._target)
+                place, self._file = _open_part(target)
+                self._names = place, target
                 _unfinished[id(self)] = self
 
     def write(self, data: str | bytes | bytearray) -> None:
         """Add ``data``, text as UTF-8. Raises InputError where it cannot be written (a full disk)."""
-        assert self.file is not None
         content = data.encode() if isinstance(data, str) else data
         with _explained(self.path):
-            self.file.write(content)
+            self._file.write(content)
 
     def finish(self) -> Path:
         """Give the file its name, and return that. Raises InputError, and leaves nothing then."""
-        if self.file is None:
+        if not self._open:
             return self.path
         try:
             with _explained(self.path):
-                self.file.flush()
-                if self._place is None or self._target is None:
-                    self.file.close()
+                self._file.flush()
+                if self._names is None:
+                    self._file.close()
                 else:
-                    self._give_name(self.file, self._place, self._target)
+                    self._give_name(*self._names)
         finally:
             self.discard()
         return self.path
 
-    def _give_name(self, file: BinaryIO, place: Path, target: Path) -> None:
+    def _give_name(self, place: Path, target: Path) -> None:
         with _signals_wait():
             if sys.platform == "win32":  # no open file can be renamed there
-                file.close()
-            os.replace(place, target)  # while it is locked: nobody takes it for a leftover
-            self._place = None
+                self._file.close()
+            os.replace(place, target)  # while it is locked, so that it is not taken for a leftover
+            self._names = None
             try:
-                file.close()
+                self._file.close()
             except OSError:  # some file systems tell only now that there was no room
                 _remove(target)
                 raise
 
     def discard(self) -> None:
         """Throw away what has been written, unless the file is finished."""
-        if self.file is None:
+        if not self._open:
             return
-        if self._place is None:
-            self._close(self.file)
-            self.file = None
+        if self._names is None:
+            self._close()
         with _signals_wait():
-            if self.file is not None and self._place is not None:
+            if self._open and self._names is not None:
                 if sys.platform == "win32":
-                    self._close(self.file)
-                _remove(self._place)
-                self._close(self.file)
-                self.file = None
+                    self._close()
+                _remove(self._names[0])
+                self._close()
             _unfinished.pop(id(self), None)
 
-    @staticmethod
-    def _close(file: BinaryIO) -> None:
+    def _close(self) -> None:
         with contextlib.suppress(OSError):  # what is thrown away need not fit on the disk
-            file.close()
+            self._file.close()
+        self._open = False
 
     def __enter__(self) -> PartFile:
         return self
@@ -162,7 +148,7 @@ def remove_old(paths: Iterable[str | os.PathLike[str]]) -> None:
             target.unlink(missing_ok=True)
         except OSError as error:
             raise InputError(
-                path, f"is of an earlier run, and cannot be removed: {error.strerror or error}"
+                path, f"is from an earlier run and cannot be removed: {error.strerror or error}"
             ) from error
 
 
@@ -209,7 +195,7 @@ def _open_part(target: Path) -> tuple[Path, BinaryIO]:
             _remove_dead_from(target, number + 1)
             return place, os.fdopen(descriptor, "wb")
         os.close(descriptor)  # another process takes it for a leftover in this very moment
-    raise FileExistsError(errno.EEXIST, "too many others write this file", str(target))
+    raise FileExistsError(errno.EEXIST, "too many processes are writing this file", str(target))
 
 
 def _remove_dead_from(target: Path, number: int) -> None:
@@ -224,7 +210,7 @@ def _remove(path: Path) -> None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Lock an open file until it is closed; False where another writer has, None where nobody can."""
+    """Lock an open file until it is closed; False if another writer has, None if locking is not possible."""
     if sys.platform == "win32":
         return None
     import fcntl

@@ -1,7 +1,4 @@
-"""Reading Batsim's external events: one JSON object a line.
-
-Writing a power profile as Batsim's external events: one JSON object a line, one line a step.
-"""
+"""Batsim's external events, one JSON object per line: reading them, and writing a power profile as events."""
 
 from __future__ import annotations
 
@@ -19,10 +16,15 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from beasy_sched.errors import InputError
+from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
+POWER_FIELD = "power_available"
+"""Field of an event (and of the NOTIFY that forwards it) with the production, W."""
+EVENT_TYPE = "user_specific_type"
+"""The type of the thesis's example; Batsim 4 forwards any type it does not know."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
 """Batsim sorts events of one timestamp so, and all others after these."""
 
@@ -51,21 +53,18 @@ def read_external_events(
     decoder = msgspec.json.Decoder(dict[str, Any])
     events: list[ExternalEvent] = []
     hosts = 0
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                text = line.strip()
-                if not text:
-                    continue
-                event = _event(path, number, decoder, text, forward_unknown)
-                events.append(event)
-                hosts += 0 if event.hosts is None else len(event.hosts)
-                if hosts > MOST_HOSTS_NAMED:
-                    raise InputError(
-                        path, f"the events name more than {MOST_HOSTS_NAMED:,} hosts in all", line=number
-                    )
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from None
+    with reading(path), open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            text = line.strip()
+            if not text:
+                continue
+            event = _event(path, number, decoder, text, forward_unknown)
+            events.append(event)
+            hosts += 0 if event.hosts is None else len(event.hosts)
+            if hosts > MOST_HOSTS_NAMED:
+                raise InputError(
+                    path, f"the events name more than {MOST_HOSTS_NAMED:,} hosts in total", line=number
+                )
     events.sort(key=_sort_key)
     return events
 
@@ -85,7 +84,7 @@ def _event(
         data = decoder.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
-            path, f"an event could not be parsed: expected one JSON object a line ({error})", line=number
+            path, f"an event could not be parsed: expected one JSON object per line ({error})", line=number
         ) from None
     kind, timestamp = data.get("type"), data.get("timestamp")
     if not isinstance(kind, str):
@@ -97,7 +96,7 @@ def _event(
     if kind not in _ORDER and not forward_unknown:
         raise InputError(
             path,
-            f"unknown event type {kind!r}: with --forward-unknown-events it is sent to the scheduler",
+            f"unknown event type {kind!r}: use --forward-unknown-events to send it to the scheduler",
             line=number,
         )
     hosts = _hosts(path, number, data) if kind in _ORDER else None
@@ -116,15 +115,14 @@ def _hosts(path: str | os.PathLike[str], number: int, data: dict[str, Any]) -> H
     return hosts
 
 
+def is_power(value: object) -> bool:
+    """Whether what an event's `POWER_FIELD` holds is a power: watts, 0 or more."""
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value < math.inf
+
+
 def merge_events(files: Iterable[list[ExternalEvent]]) -> list[ExternalEvent]:
     """Put the events of several files into one order."""
     return list(heapq.merge(*files, key=_sort_key))
-
-
-POWER_FIELD = "power_available"
-"""Field of an event (and of the NOTIFY that forwards it) that tells the production, W."""
-EVENT_TYPE = "user_specific_type"
-"""The type of the thesis's example; Batsim 4 forwards any type it does not know."""
 
 
 class EventsFormat(str, Enum):
@@ -139,7 +137,7 @@ class EventsFormat(str, Enum):
 def power_event_lines(
     power_w: npt.ArrayLike, step_s: float, events_format: EventsFormat = EventsFormat.BATSIM4
 ) -> Iterator[str]:
-    """One line (with its line end) a step: the power (W) from ``step * step_s`` seconds on.
+    """One line (with its line end) per step: the power (W) from ``step * step_s`` seconds on.
 
     Numbers are written so that they read back as the same doubles. Raises ValueError for a power that
     is negative or not finite.
@@ -149,10 +147,11 @@ def power_event_lines(
         raise ValueError("power_w must be finite and not negative")
     for step, power in enumerate(powers.tolist()):
         moment = round(step * step_s, 6)
+        event: dict[str, Any]
         if events_format is EventsFormat.BATSIM5:
             data = json.dumps({POWER_FIELD: power})
-            yield json.dumps({"type": "generic", "timestamp": float(moment), "data": data}) + "\n"
-            continue
-        timestamp = int(moment) if moment == int(moment) else moment
-        event = {"type": EVENT_TYPE, "timestamp": timestamp, POWER_FIELD: power}
+            event = {"type": "generic", "timestamp": float(moment), "data": data}
+        else:
+            timestamp = int(moment) if moment == int(moment) else moment
+            event = {"type": EVENT_TYPE, "timestamp": timestamp, POWER_FIELD: power}
         yield json.dumps(event) + "\n"

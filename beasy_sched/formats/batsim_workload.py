@@ -1,13 +1,8 @@
-"""Reading Batsim workloads (JSON), checked as Batsim 4 checks them.
+"""Batsim workloads (JSON), checked as Batsim 4 checks them; how long their jobs run, and what they draw.
 
-Batsim's execution profiles: what a job does once it runs.
-
-Modelled: ``delay``, ``parallel_homogeneous``, ``parallel_homogeneous_total`` and ``parallel`` without
-communication, and ``composed`` sequences of them. Everything else is refused by name.
-
-How long the jobs of a workload are expected to run.
-
-The demand that workload files foresee.
+Of the execution profiles, ``delay``, ``parallel_homogeneous``, ``parallel_homogeneous_total`` and
+``parallel`` without communication are modelled, and ``composed`` sequences of them. Everything else is
+refused by name.
 """
 
 from __future__ import annotations
@@ -27,6 +22,7 @@ from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
@@ -266,7 +262,7 @@ class _FileJob(Struct, forbid_unknown_fields=True, gc=False):
     walltime: float | int = NO_WALLTIME
 
 
-class _File(Struct):
+class _WorkloadFile(Struct):
     nb_res: int
     jobs: list[_FileJob]
     profiles: dict[str, dict[str, Any]]
@@ -286,11 +282,7 @@ def read_workload(path: str | os.PathLike[str], name: str = "w0") -> Workload:
 
     Raises InputError for anything that Batsim would refuse, and for profiles that are not simulated.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from None
+    data = read_bytes(path)
     with _collector_paused():
         jobs, raw_profiles, nb_res = _decode(path, name, data)
         del data
@@ -322,7 +314,7 @@ def _decode(
     seen: set[str] = set()
     try:
         try:
-            file = msgspec.json.decode(data, type=_File)
+            file = msgspec.json.decode(data, type=_WorkloadFile)
         except msgspec.ValidationError:
             raw = msgspec.json.decode(data, type=_RawFile)
             jobs = [_with_extras(path, name, seen, i, text) for i, text in enumerate(raw.jobs)]

@@ -1,6 +1,6 @@
-"""Plan files: MessagePack with compressed arrays and a checksum, so that a damaged one never loads.
+"""Plan files, and plans for other programs: JSON with everything, CSV with one row per step.
 
-A plan for other programs: JSON with everything, CSV with one row a step.
+A plan file is MessagePack with compressed arrays and a checksum, so that a damaged one never loads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import math
 import os
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_UNPACKED_BYTES, shortened
 from beasy_sched.model.hosts import read_only
 from beasy_sched.plan.plan import Plan, PlannedServers
@@ -31,14 +31,14 @@ _DTYPES = {"f8": np.float64, "i8": np.int64, "i1": np.int8}
 
 
 class _Array(msgspec.Struct, array_like=True):
-    """An array as it lies in the file: little-endian, compressed."""
+    """An array as stored in the file: little-endian, compressed."""
 
     dtype: str
     shape: tuple[int, ...]
     data: bytes
 
 
-class _File(msgspec.Struct):
+class _PlanFile(msgspec.Struct):
     format: str
     version: int
     program: str = ""
@@ -50,17 +50,13 @@ def write_plans(path: str | os.PathLike[str], plans: PlanStore) -> None:
     """Write all windows to ``path``, whole or not at all. Raises InputError."""
     windows = msgspec.msgpack.encode(list(plans), enc_hook=_encode_array)
     digest = hashlib.sha256(windows).digest()
-    file = _File(FORMAT, FORMAT_VERSION, f"beasy-sched {__version__}", digest, windows)
+    file = _PlanFile(FORMAT, FORMAT_VERSION, f"beasy-sched {__version__}", digest, windows)
     write_atomic(path, msgspec.msgpack.encode(file))
 
 
 def read_plans(path: str | os.PathLike[str]) -> PlanStore:
     """Read and check a plan file. Raises InputError: not a plan, damaged, too new, or inconsistent."""
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
-    file = _opened(path, content)
+    file = _opened(path, read_bytes(path))
     if hashlib.sha256(file.windows).digest() != file.sha256:
         raise InputError(path, "is damaged: its checksum is wrong; make the plan again")
     try:
@@ -72,7 +68,7 @@ def read_plans(path: str | os.PathLike[str]) -> PlanStore:
         raise InputError(path, "is nested too deeply for a plan") from None
 
 
-def _opened(path: str | os.PathLike[str], content: bytes) -> _File:
+def _opened(path: str | os.PathLike[str], content: bytes) -> _PlanFile:
     """The outer part of a file, of a format and version that this program reads."""
     try:
         raw = msgspec.msgpack.decode(content)
@@ -86,7 +82,7 @@ def _opened(path: str | os.PathLike[str], content: bytes) -> _File:
                 f"this is beasy-sched {__version__}, which reads version {FORMAT_VERSION}: "
                 "use the program that wrote it, or make the plan again",
             )
-        return msgspec.convert(raw, _File)
+        return msgspec.convert(raw, _PlanFile)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         ours = FORMAT.encode() in content[:64]
         message = "is damaged or cut off: make the plan again" if ours else "is not a beasy-sched plan"
@@ -104,7 +100,7 @@ def _encode_array(value: Any) -> _Array:
 
 
 class _Unpacker:
-    """Unpacks the arrays of one file, which may not come to more than a cap in all."""
+    """Unpacks the arrays of one file, up to a cap on their total size."""
 
     def __init__(self) -> None:
         self._left_bytes = MOST_UNPACKED_BYTES
@@ -119,7 +115,7 @@ class _Unpacker:
             raise ValueError(f"an array of impossible shape {array.shape}")
         size = math.prod(array.shape) * np.dtype(dtype).itemsize
         if size > self._left_bytes:
-            raise ValueError(f"arrays of more than {MOST_UNPACKED_BYTES >> 20} MiB in all")
+            raise ValueError(f"arrays of more than {MOST_UNPACKED_BYTES >> 20} MiB in total")
         self._left_bytes -= size
         try:
             data = zlib.decompressobj().decompress(array.data, size + 1)
@@ -156,7 +152,7 @@ CSV_COLUMNS = (
 
 
 def csv_lines(plans: PlanStore) -> Iterator[str]:
-    """The header, then one line a step, window by window; numbers read back as the same doubles."""
+    """The header, then one line per step, window by window; numbers read back as the same doubles."""
     yield ",".join(CSV_COLUMNS) + "\n"
     for window, plan in enumerate(plans):
         power, servers = plan.power, plan.servers
@@ -184,7 +180,7 @@ def csv_lines(plans: PlanStore) -> Iterator[str]:
 
 
 def json_text(plans: PlanStore) -> bytes:
-    """All windows as one JSON object; server states as changes: ``[step, P-state]`` pairs a server."""
+    """All windows as one JSON object; server states as changes: ``[step, P-state]`` pairs per server."""
     windows = [_window(plan) for plan in plans]
     return msgspec.json.encode({"windows": windows}, enc_hook=_plain) + b"\n"
 

@@ -1,12 +1,9 @@
-"""Powers of consecutive steps from a file: external events as Batsim plays them, or CSV.
+"""Files of power or weather that a user may bring: their formats, and the power of each step.
 
-Plain CSV files of power: a column of values, and a column of times or none.
-
-The unit comes from the column's name (``Solar [MW]``, ``power (W)``, ``pv_kw``) or from the user. Times
-are UTC dates, seconds since 1970, or seconds from the start; an interval's value is its mean from its
-time on, or up to it where the column is called ``period_end``.
-
-Any file of weather or power that a user may bring: which format it is, and its reader.
+Plain CSV files have a column of values, and a column of times or none. The unit comes from the column's
+name (``Solar [MW]``, ``power (W)``, ``pv_kw``) or from the user. Times are UTC dates, seconds since 1970, or
+seconds from the start; an interval's value is its mean from its time on, or up to it where the column is
+called ``period_end``.
 """
 
 from __future__ import annotations
@@ -14,17 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.sources import Interpolation, resample
 from beasy_sched.errors import InputError
-from beasy_sched.formats.batsim_events import POWER_FIELD, read_external_events
-from beasy_sched.formats.entsoe import is_entsoe_header, parse_entsoe
-from beasy_sched.formats.nasa_power import is_nasa_header, parse_nasa_power
-from beasy_sched.formats.ninja import is_ninja_header, parse_ninja
+from beasy_sched.formats.batsim_events import POWER_FIELD, is_power, read_external_events
+from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
     PER_UNIT,
@@ -34,11 +28,19 @@ from beasy_sched.formats.table import (
     parse_table,
     parse_times,
     power_factor,
-    read_text,
+    read_table_text,
     split_line,
     unit_in_name,
 )
 from beasy_sched.formats.time_series import POWER, TimeSeries, on_grid
+from beasy_sched.formats.weather_exports import (
+    is_entsoe_header,
+    is_nasa_header,
+    is_ninja_header,
+    parse_entsoe,
+    parse_nasa_power,
+    parse_ninja,
+)
 
 _TIME_NAMES = ("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)")
 _END_NAMES = ("period_end", "periodend")
@@ -60,7 +62,9 @@ def choose_column(path: str | os.PathLike[str], names: list[str], wanted: str | 
     if wanted is None:
         if len(names) == 1:
             return names[0]
-        raise InputError(path, f"has several columns, say which with --pv-column or --wind-column; {listing}")
+        raise InputError(
+            path, f"has several columns, choose one with --pv-column or --wind-column; {listing}"
+        )
     if wanted in names:
         return wanted
     matches = [name for name in names if wanted.lower() in name.lower()]
@@ -109,7 +113,7 @@ def _unit(path: str | os.PathLike[str], name: str, unit: str | None) -> tuple[fl
     stated = unit_in_name(name)
     if stated is None and unit is None:
         known = ", ".join([*POWER_UNITS, PER_UNIT])
-        raise InputError(path, f"column {name!r} does not tell its unit: give --unit ({known})")
+        raise InputError(path, f"column {name!r} does not state its unit: give --unit ({known})")
     if stated is not None and unit is not None and power_factor(unit) != POWER_UNITS[stated]:
         raise InputError(path, f"column {name!r} is in {stated}, but --unit says {unit}")
     chosen = stated or unit or ""
@@ -128,7 +132,7 @@ def _times(table: Table, name: str, order: DateOrder | None) -> tuple[IntArray, 
         seconds = table.numbers(name)
         if np.isnan(seconds).any():
             at = int(np.argmax(np.isnan(seconds)))
-            raise InputError(table.path, f"{name}: the time is missing", line=int(table.lines[at]))
+            raise table.error(at, f"{name}: the time is missing")
         if seconds[0] > 1000 * _EPOCH_FROM_S:
             seconds = seconds / 1000.0
         return np.round(seconds).astype(np.int64), bool(seconds[0] > _EPOCH_FROM_S), ()
@@ -154,16 +158,11 @@ def read_power_series(
 ) -> FloatArray:
     """Mean power (W) of each step from the file's beginning.
 
-    An events file (one JSON object a line, with ``power_available`` in W) holds each power until the
+    An events file (one JSON object per line, with ``power_available`` in W) holds each power until the
     next event; a CSV file has a column of powers, means over intervals of equal length. Raises
     InputError for a file that cannot be read or ends before the last step.
     """
-    try:
-        text = Path(path).read_text("utf-8")
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(path, f"is not UTF-8 text (byte {error.start})") from None
+    text = read_text(path)
     if text.lstrip()[:1] == "{":
         return _from_events(path, steps, step_s)
     return _from_csv(path, text, steps, step_s, column, unit)
@@ -175,7 +174,7 @@ def _from_events(path: str | os.PathLike[str], steps: int, step_s: float) -> Flo
         raise InputError(path, f"has no event with the field {POWER_FIELD!r}: is it a file of powers?")
     for event in events:
         value = event.data[POWER_FIELD]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
+        if not is_power(value):
             raise InputError(
                 None, f"{event.where}: {POWER_FIELD} is {value!r}, expected a power in W, 0 or more"
             )
@@ -242,7 +241,7 @@ def read_weather_file(
     ``column`` names the power column of the latter two, or the wind speed column of a NASA POWER file;
     ``unit`` and ``interval_s`` are for plain CSV. Raises InputError with line or column and cause.
     """
-    text = read_text(path)
+    text = read_table_text(path)
     if not text.strip():
         raise InputError(path, "is empty")
     if _has(text, is_entsoe_header):

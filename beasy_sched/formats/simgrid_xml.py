@@ -1,9 +1,7 @@
-"""Reading SimGrid platform XML (versions 4 and 4.1): hosts, clusters, zones and their properties.
+"""SimGrid platform XML (versions 4 and 4.1): hosts, clusters, zones and their properties.
 
 Only what the embedded simulator needs: compute speeds, cores, P-states, powers. Links and routes are
 noted (`SimGridPlatform.has_network`) and otherwise skipped, since no communication is simulated.
-
-SimGrid's units of computing speed.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from xml.parsers import expat
 import numpy as np
 
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_HOSTS, MOST_PSTATES, shortened
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
@@ -104,7 +103,7 @@ def read_simgrid_platform(
     checked, as Batsim does without ``-E``. A master host that the file calls so, too, is an error if
     ``strict``, as it is for Batsim, and otherwise a note: older files of ours are so. Raises InputError.
     """
-    reader = _Reader(path)
+    reader = _HostReader(path)
     hosts = reader.read()
     _check_names(path, hosts)
     notes: list[str] = []
@@ -278,7 +277,7 @@ def _check_pstates(kind: ServerKind) -> None:
         raise ValueError(f"{count} P-states: expected {MOST_PSTATES} at most")
     if kind.idle_w and len(kind.idle_w) != count:
         raise ValueError(
-            f"{count} speeds but {len(kind.idle_w)} entries in {POWERS_PROPERTY}: expected one a P-state"
+            f"{count} speeds but {len(kind.idle_w)} entries in {POWERS_PROPERTY}: expected one per P-state"
         )
     for state in kind.sleeps:
         for pstate in (state.pstate, state.off_pstate, state.on_pstate):
@@ -317,7 +316,7 @@ def _initial_pstate(path: str | os.PathLike[str], host: _Host, speeds: Sequence[
     return pstate
 
 
-class _Reader:
+class _HostReader:
     """One pass over the file with expat; hosts come out in the order of the file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -333,11 +332,7 @@ class _Reader:
         self._parser.EntityDeclHandler = self._refuse_entity
 
     def read(self) -> list[_Host]:
-        try:
-            with open(self.path, "rb") as file:
-                data = file.read()
-        except OSError as error:
-            raise InputError(self.path, f"cannot be read: {error.strerror}") from None
+        data = read_bytes(self.path)
         try:
             self._parser.Parse(data.lstrip(), True)
         except expat.ExpatError as error:
@@ -442,6 +437,6 @@ class _Reader:
             if last < first:
                 raise self._fail(f"radical {part!r} runs backwards")
             if len(self.hosts) + len(numbers) + last - first >= MOST_HOSTS:
-                raise self._fail(f"radical {part!r}: that makes more than {MOST_HOSTS:,} hosts")
+                raise self._fail(f"radical {part!r}: more than {MOST_HOSTS:,} hosts")
             numbers += range(first, last + 1)
         return numbers

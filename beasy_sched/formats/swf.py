@@ -19,6 +19,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError
+from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 
 Progress = Callable[[int, int], object]
@@ -108,22 +109,19 @@ class SwfReader:
         Rows are in the file's order. Bad rows are left out and counted in `findings`. Raises InputError
         for a file that cannot be read, is damaged (unless that is accepted), or has no readable row.
         """
-        try:
-            with open(self.path, "rb") as raw:
-                total = os.fstat(raw.fileno()).st_size
-                # Kept here until the end: the wrapper closes the file when it is let go.
-                text = io.TextIOWrapper(self._unpacked(raw), encoding="latin-1", newline=None)
-                for chunk in self._chunks(text):
-                    if self.progress is not None:
-                        self.progress(raw.tell() if raw.seekable() else 0, total)
-                    yield chunk
-        except OSError as error:
-            raise InputError(self.path, f"cannot be read: {error.strerror or error}") from error
+        with reading(self.path), open(self.path, "rb") as raw:
+            total = os.fstat(raw.fileno()).st_size
+            # Kept here until the end: the wrapper closes the file when it is let go.
+            text = io.TextIOWrapper(self._unpacked(raw), encoding="latin-1", newline=None)
+            for chunk in self._chunks(text):
+                if self.progress is not None:
+                    self.progress(raw.tell() if raw.seekable() else 0, total)
+                yield chunk
         self._check_any_row()
 
     def _check_any_row(self) -> None:
         if self.findings.rows == 0:
-            raise InputError(self.path, "holds no job: an SWF trace has one line of 18 numbers a job")
+            raise InputError(self.path, "contains no job: an SWF trace has one line of 18 numbers per job")
         if self.findings.rows == self.findings.bad_rows:
             raise InputError(self.path, f"not an SWF trace, no row can be read; {self.findings.examples[0]}")
 

@@ -1,8 +1,7 @@
 """Tables in text files as people leave them: comment lines, spreadsheet damage, odd line ends.
 
-Names of power and irradiance units, as files and users write them.
-
-Dates as files write them: ISO, and what spreadsheets make of it (D/M/Y, M/D/Y, Y/M/D).
+Also what their cells hold: numbers, units of power and irradiance as files and users write them, and dates,
+in ISO form or as spreadsheets write them (D/M/Y, M/D/Y, Y/M/D).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import gzip
 import io
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,12 +21,13 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import InputError
+from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_TABLE_BYTES
 
 _NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
 """What files write where there is no value, in lower case."""
 DELIMITERS = (",", ";", "\t")
-"""What may divide the cells of a line."""
+"""Possible delimiters of the cells of a line."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,15 @@ class Table:
     """1-based line of each row."""
     decimal_comma: bool = False
 
+    def error(self, row: int, message: str) -> InputError:
+        """An error that names the line of a row."""
+        return InputError(self.path, message, line=int(self.lines[row]))
+
     def texts(self, name: str) -> list[str]:
         """One column as text. Raises InputError where the file has no such column."""
-        index = self._index(name)
+        if name not in self.names:
+            raise InputError(self.path, f"has no column {name!r}; its columns are: {', '.join(self.names)}")
+        index = self.names.index(name)
         return [row[index].strip() for row in self.rows]
 
     def numbers(self, name: str) -> FloatArray:
@@ -60,7 +65,7 @@ class Table:
             values = np.array([self._number(text, i, name) for i, text in enumerate(texts)])
         if np.isinf(values).any():
             at = int(np.argmax(np.isinf(values)))
-            raise InputError(self.path, f"{name}: found {texts[at]!r}", line=int(self.lines[at]))
+            raise self.error(at, f"{name}: found {texts[at]!r}")
         return values
 
     def _number(self, text: str, row: int, name: str) -> float:
@@ -69,27 +74,17 @@ class Table:
         try:
             return float(text)
         except ValueError:
-            message = f"{name}: found {text!r}, expected a number"
-            raise InputError(self.path, message, line=int(self.lines[row])) from None
-
-    def _index(self, name: str) -> int:
-        if name not in self.names:
-            found = ", ".join(self.names)
-            raise InputError(self.path, f"has no column {name!r}; its columns are: {found}")
-        return self.names.index(name)
+            raise self.error(row, f"{name}: found {text!r}, expected a number") from None
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
+def read_table_text(path: str | os.PathLike[str]) -> str:
     """The text of a file (gzip or not): UTF-8, or Latin-1 as old spreadsheets write. Raises InputError."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MOST_TABLE_BYTES + 1)
-            if data[:2] == b"\x1f\x8b":
-                file.seek(0)
-                with gzip.GzipFile(fileobj=file) as unpacked:
-                    data = unpacked.read(MOST_TABLE_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    with reading(path), open(path, "rb") as file:
+        data = file.read(MOST_TABLE_BYTES + 1)
+        if data[:2] == b"\x1f\x8b":
+            file.seek(0)
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                data = unpacked.read(MOST_TABLE_BYTES + 1)
     if len(data) > MOST_TABLE_BYTES:
         raise InputError(path, f"has more than {MOST_TABLE_BYTES >> 20} MiB of text: too much for a table")
     if b"\0" in data[:4096]:
@@ -137,12 +132,12 @@ def _rows(
             if not any(cell.strip() for cell in cells):
                 continue
             line = skipped + reader.line_num
-            if len(cells) < width:
-                found = f"has {len(cells)} values where the header names {width} columns"
-                raise InputError(path, f"{found}: is the file cut off here?", line=line)
-            if any(cell.strip() for cell in cells[width:]):
-                found = f"has {len(_stripped(cells))} values where the header names {width} columns"
-                raise InputError(path, f"{found} (decimal commas?)", line=line)
+            cut_off = len(cells) < width
+            if cut_off or any(cell.strip() for cell in cells[width:]):
+                count = len(cells) if cut_off else len(_stripped(cells))
+                found = f"has {count} values where the header names {width} columns"
+                guess = ": is the file cut off here?" if cut_off else " (decimal commas?)"
+                raise InputError(path, found + guess, line=line)
             rows.append(cells)
             places.append(line)
     except csv.Error as error:
@@ -185,13 +180,13 @@ def plain_unit(text: str) -> str:
 
 
 def unit_in_name(column: str) -> str | None:
-    """The power unit that a column's name tells: ``Solar [MW]``, ``power (W)``, ``pv_kw``."""
+    """The power unit stated in a column's name: ``Solar [MW]``, ``power (W)``, ``pv_kw``."""
     match = _BRACKETED.search(column) or _SUFFIX.search(column)
     return match[1].lower() if match else None
 
 
 def power_factor(unit: str) -> float | None:
-    """Watts in one ``unit`` (`PER_UNIT` counts as 1); None for a unit nobody knows."""
+    """Watts in one ``unit`` (`PER_UNIT` counts as 1); None for an unknown unit."""
     if unit.strip().lower() in (PER_UNIT, "pu", "p.u."):
         return 1.0
     return POWER_UNITS.get(unit.strip().lower())
@@ -220,7 +215,7 @@ def parse_moment(text: str) -> int | None:
     if match is None:
         return None
     year, month, day, hour, minute, second, half, zone = match.groups()
-    moment = _moment(int(year), int(month), int(day), hour, minute, second, half)
+    moment = _moment(year, month, day, hour, minute, second, half)
     return None if moment is None else moment - _offset_s(zone)
 
 
@@ -245,7 +240,7 @@ def parse_times(
     for other in readings.values():
         same = (other[0], len(other[2])) == (best[0], len(best[2]))
         if same and not np.array_equal(other[1], best[1]):
-            message = f"{texts[0]!r} may be day/month or month/day: say which with --date-order"
+            message = f"{texts[0]!r} may be day/month or month/day: specify which with --date-order"
             raise InputError(path, message, line=int(lines[0]))
     _, times, swapped, chosen = best
     if not swapped:
@@ -257,13 +252,10 @@ def parse_times(
 def _all(
     path: str | os.PathLike[str], moments: list[int | None], texts: Sequence[str], lines: IntArray
 ) -> IntArray:
-    for i, moment in enumerate(moments):
-        if moment is None:
-            raise InputError(
-                path,
-                f"found {texts[i]!r}, expected a time such as 2019-06-01 05:00 (UTC)",
-                line=int(lines[i]),
-            )
+    if None in moments:
+        at = moments.index(None)
+        message = f"found {texts[at]!r}, expected a time such as 2019-06-01 05:00 (UTC)"
+        raise InputError(path, message, line=int(lines[at]))
     return np.array(moments, dtype=np.int64)
 
 
@@ -275,16 +267,16 @@ def _year_last(text: str, order: DateOrder) -> tuple[int | None, bool]:
     first, second, year, *clock = match.groups()
     for attempt in (order, order.other):
         month, day = (second, first) if attempt is DateOrder.DAY_FIRST else (first, second)
-        moment = _moment(int(year), int(month), int(day), *clock)
+        moment = _moment(year, month, day, *clock)
         if moment is not None:
             return moment, attempt is not order
     return None, False
 
 
 def _moment(
-    year: int,
-    month: int,
-    day: int,
+    year: str,
+    month: str,
+    day: str,
     hour: str | None,
     minute: str | None,
     second: str | None,
@@ -293,18 +285,12 @@ def _moment(
     hours = int(hour or 0)
     if half:
         hours = hours % 12 + (12 if half.lower() == "pm" else 0)
-    extra = timedelta(days=1) if hours == 24 else timedelta()
+    clock = 0 if hours == 24 else hours, int(minute or 0), int(second or 0)
     try:
-        moment = datetime(
-            year, month, day, hours % 24 if hours == 24 else hours, int(minute or 0), int(second or 0)
-        )
-    except ValueError:
+        moment = datetime(int(year), int(month), int(day), *clock, tzinfo=timezone.utc)
+        return int((moment + timedelta(days=hours // 24)).timestamp())
+    except (ValueError, OverflowError):
         return None
-    try:
-        moment += extra
-    except OverflowError:
-        return None
-    return int(moment.replace(tzinfo=timezone.utc).timestamp())
 
 
 def _offset_s(zone: str | None) -> int:

@@ -2,7 +2,7 @@
 
 Noise is Gaussian: a value times 1 + sigma*z, z standard normal, cut so that the factor stays within
 0.05 to 1.95. The cut is symmetric, so the mean stays 1, and no time gets to 0; at sigma = 0.2 it lies at
-4.75 standard deviations. One uniform number a value, from a stream of its own: workload, weather and
+4.75 standard deviations. One uniform number per value, from its own stream: workload, weather and
 noise of one seed are independent, and the same seed gives the same values.
 """
 
@@ -31,7 +31,7 @@ _NORMAL: Final = NormalDist()
 
 
 class ProductionCase(str, Enum):
-    """Where the real production lies in the band of its forecast."""
+    """Where the real production is within the band of its forecast."""
 
     BEST = "best"
     """At the upper bound: P * (1 + u)."""
@@ -49,7 +49,7 @@ def gaussian_factors(uniform: FloatArray, sigma: float) -> FloatArray:
     Raises ConfigError for a sigma that is no share from 0 to 1.
     """
     if not 0.0 <= sigma <= 1.0:
-        raise ConfigError(f"sigma: found {sigma!r}, expected a share from 0 to 1 (20 % is 0.2)")
+        raise ConfigError(f"sigma: found {sigma!r}, expected a number from 0 to 1 (20 % is 0.2)")
     if sigma == 0.0:
         return np.ones(len(uniform))
     tail = _NORMAL.cdf((_SMALLEST_FACTOR - 1.0) / sigma)
@@ -66,7 +66,7 @@ def noisy_arrivals(submit_s: FloatArray, window_s: float, *, sigma: float = SIGM
     """
     gaps_s = np.diff(submit_s, prepend=0.0)
     if np.any(gaps_s < 0):
-        raise ConfigError("noise on arrivals: they must rise, from 0 on")
+        raise ConfigError("noise on arrivals: times must rise, starting at 0 or later")
     factors = gaussian_factors(uniforms(seed, Stream.NOISE_ARRIVALS, len(submit_s)), sigma)
     arrivals_s = np.round(np.cumsum(gaps_s * factors), 6)
     return np.minimum(arrivals_s, max(window_s - _LAST_ARRIVAL_BEFORE_END_S, 0.0))

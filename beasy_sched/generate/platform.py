@@ -1,30 +1,32 @@
-"""SimGrid 4.1 platform files for Batsim: every DVFS state, sleep, transitions, no network latency.
+"""Platforms: server files (TOML), and SimGrid 4.1 platform files for Batsim.
 
-Layout (docs of SimGrid's host_energy plugin, and Batsim's sample platforms): each host lists one
-speed and one ``idle:full`` power a P-state; a transition P-state's speed is 1/duration, since Batsim
-runs one flop on it; all hosts stand at one point of a Vivaldi zone, so that messages take no time.
+A server file says what one kind of server draws and computes; the shipped presets (``servers/*.toml``) and a
+user's own file have the same fields, see `ServerSpec`.
 
-Server files: what one kind of server draws and computes, as people write it (TOML).
-
-The shipped presets (``servers/*.toml``) and a user's own file have the same fields: see `ServerSpec`.
+A platform file has every DVFS state, sleep, transitions, and no network latency. Layout (docs of SimGrid's
+host_energy plugin, and Batsim's sample platforms): each host lists one speed and one ``idle:full`` power per
+P-state; a transition P-state's speed is 1/duration, since Batsim runs one flop on it; all hosts are at one
+point of a Vivaldi zone, so that messages take no time.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.energy.storage import require, require_not_negative
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import as_type, in_file, parse_toml, read_text
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
     OLD_OFF_PROPERTY,
@@ -75,38 +77,28 @@ class ServerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sleep: Sleep | None = None
     """Left out for servers that cannot sleep."""
 
-    def problem(self) -> str | None:
-        """Tell what is wrong with the figures, or None."""
-        powers = {f"pstates[{i}].full_w": p.full_w for i, p in enumerate(self.pstates)}
-        powers["idle_w"] = self.idle_w
-        powers |= {
-            f"pstates[{i}].idle_w": p.idle_w for i, p in enumerate(self.pstates) if p.idle_w is not None
-        }
-        durations = {}
+    def check(self) -> None:
+        """Raise ConfigError, naming the field, for figures that cannot be."""
+        names = "a letter, then letters and digits, parted by single '-' or '_'"
+        require(_NAME.fullmatch(self.name) is not None, "name", self.name, names)
+        require(bool(self.pstates), "pstates", [], "at least one")
+        require_not_negative("idle_w", self.idle_w)
+        for number, state in enumerate(self.pstates):
+            where = f"pstates[{number}]"
+            require_not_negative(f"{where}.full_w", state.full_w)
+            require_not_negative(f"{where}.idle_w", self.idle_w if state.idle_w is None else state.idle_w)
+            speed = state.speed_gflops
+            possible = 0 < speed <= gflops_to_flops(speed) < math.inf
+            require(possible, f"{where}.speed_gflops", speed, "a finite number > 0")
+        for fast, slow in itertools.pairwise(state.speed_gflops for state in self.pstates):
+            require(slow < fast, "pstates", f"{fast:g}, then {slow:g}", "from the fastest to the slowest")
         if self.sleep is not None:
-            powers |= {f"sleep.{key}": getattr(self.sleep, key) for key in ("sleep_w", "off_w", "on_w")}
-            durations = {f"sleep.{key}": getattr(self.sleep, key) for key in ("off_s", "on_s")}
-        speeds = [p.speed_gflops for p in self.pstates]
-        if not _NAME.fullmatch(self.name):
-            return (
-                f"name: {self.name!r} must start with a letter and be letters and digits, "
-                "parted by single '-' or '_'"
-            )
-        if not speeds:
-            return "pstates: at least one is needed"
-        for key, watts in powers.items():
-            if not 0 <= watts < float("inf"):
-                return f"{key}: {watts!r} is not a power in watts (0 or more)"
-        for key, seconds in durations.items():
-            if not 0 < seconds < float("inf"):
-                return f"{key}: {seconds!r} is not a duration in seconds (above 0)"
-            if not 0 < 1 / seconds < float("inf"):
-                return f"{key}: {seconds!r} is too short, or too long, for a platform file"
-        if not 0 < min(speeds) <= gflops_to_flops(max(speeds)) < float("inf"):
-            return "pstates: speed_gflops must be above 0"
-        if any(slow >= fast for fast, slow in itertools.pairwise(speeds)):
-            return "pstates: list them from the fastest to the slowest, each speed once"
-        return None
+            for name in ("sleep_w", "off_w", "on_w"):
+                require_not_negative(f"sleep.{name}", getattr(self.sleep, name))
+            for name in ("off_s", "on_s"):
+                seconds = getattr(self.sleep, name)
+                possible = 0 < seconds < math.inf and 0 < 1 / seconds < math.inf
+                require(possible, f"sleep.{name}", seconds, "a finite number of seconds > 0")
 
     def fastest_only(self) -> ServerSpec:
         """Return the same server with its fastest P-state alone (and its sleep state)."""
@@ -151,23 +143,14 @@ def load_server(source: str | os.PathLike[str]) -> ServerSpec:
                 f"unknown server {text!r}: the presets are {', '.join(preset_names())}; "
                 "a file of your own must end in .toml"
             )
-        data = (resources.files(__package__) / "servers" / f"{text}.toml").read_bytes()
-        return _decode(f"{text}.toml", data)
-    try:
-        data = Path(text).read_bytes()
-    except OSError as error:
-        raise InputError(text, f"cannot be read: {error.strerror}") from error
-    return _decode(text, data)
-
-
-def _decode(path: str, data: bytes) -> ServerSpec:
-    try:
-        spec = msgspec.toml.decode(data, type=ServerSpec)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(path, f"not a server file: {error}") from None
-    problem = spec.problem()
-    if problem:
-        raise InputError(path, problem)
+        shipped = resources.files(__package__) / "servers" / f"{text}.toml"
+        text, contents = f"{text}.toml", shipped.read_text("utf-8")
+    else:
+        contents = read_text(text)
+    values = parse_toml(contents, text)
+    with in_file(text):
+        spec = as_type(values, ServerSpec)
+        spec.check()
     return spec
 
 

@@ -1,6 +1,6 @@
-"""From series of weather or power to the power of a site in each step of a window.
+"""From series of weather or power to the power of a site in each step of a window; synthetic weather.
 
-Synthetic weather: a seeded sun with clouds, and a seeded wind, in place of a downloaded export.
+Synthetic weather is a seeded sun with clouds, and a seeded wind, in place of a downloaded export:
 
 - Sun: the solar elevation from latitude, day and hour (Cooper's declination, Solar Energy 12, 1969;
   the clock is solar time), the clear-sky irradiance of Haurwitz (J. Meteorology 2, 1945), and the
@@ -11,8 +11,6 @@ Synthetic weather: a seeded sun with clouds, and a seeded wind, in place of a do
 
 Both are autocorrelated over hours. The same seed gives the same values, to the last printed digit:
 they are rounded, since sines and exponentials may differ in their last bits between machines.
-
-Synthetic weather as a file in the format of Renewables.ninja.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.sources import Interpolation, PvPlant, WindTurbine, resample
 from beasy_sched.energy.storage import require, require_positive
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.ninja import ninja_lines
 from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
+from beasy_sched.formats.weather_exports import ninja_lines
 from beasy_sched.generate.random_streams import Stream, uniforms
 from beasy_sched.preflight import Finding, low_wind, peak_far_below
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, j_to_kwh, w_to_kw
@@ -81,7 +79,7 @@ class Production:
     ceiling_w: float | None = None
     """Power (W) that no step may exceed, where there is such a bound."""
     findings: tuple[Finding, ...] = ()
-    """What is odd about the series for such a plant."""
+    """Odd findings about the series for such a plant."""
 
 
 def pv_production(
@@ -140,8 +138,8 @@ def shared_start(productions: Sequence[Production]) -> int | None:
         if own_start + len(series) * series.interval_s <= start:
             raise InputError(
                 series.path,
-                f"ends at {series.time_text(len(series))}, before {latest.path} begins: say with --pv-start "
-                "and --wind-start where to start in each",
+                f"ends at {series.time_text(len(series))}, before {latest.path} begins: use --pv-start "
+                "and --wind-start to set the start in each",
             )
     return start
 
@@ -225,7 +223,7 @@ def _uses_electricity(series: TimeSeries, route: Route, column: str, quantity: s
 
 def _needed(installed_w: float | None, name: str) -> float:
     if installed_w is None:
-        raise ConfigError(f"weather does not say how large the plant is: give --{name}-kw")
+        raise ConfigError(f"weather does not determine the plant's size: give --{name}-kw")
     return installed_w
 
 
@@ -239,7 +237,7 @@ def _from_electricity(
         peak_kw = w_to_kw(float(np.nanmax(power, initial=0.0)))
         raise InputError(
             series.path,
-            f"does not state the capacity that its power is for (its peak is {peak_kw:g} kW): give "
+            f"does not state the capacity that its power refers to (its peak is {peak_kw:g} kW): give "
             f"--{name}-capacity-kw (Renewables.ninja's default is 1)",
         )
     if installed_w is None and series.capacity_w == 1.0 and stated_w is None:
@@ -312,7 +310,7 @@ _SMALLEST_UNIFORM = 2.0**-54
 
 
 SYNTHETIC_START = "2024-10-01"
-"""When a synthetic window starts unless it is told: days as long as nights."""
+"""Default start of a synthetic window: days are as long as nights."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,9 @@
-"""Random numbers that stay the same: one independent stream for each purpose of a seed.
+"""Random numbers that stay the same: one independent stream for each purpose of a seed; drawn walltimes.
 
 Every stream is a PCG64 generator seeded by ``SeedSequence(seed, spawn_key=(number,))``; only uniform
 doubles are drawn (NumPy keeps those stable across versions, which it does not promise for its
 distributions), a fixed count for each job. A new option takes a new stream number, so that old seeds
 keep their values. Numbers are never reused.
-
-Walltimes: how users overestimate (or the trace says they did).
 """
 
 from __future__ import annotations
@@ -24,23 +22,23 @@ class Stream(IntEnum):
     """What a stream of random numbers is for."""
 
     WALLTIME_GROUPS = 0
-    """One uniform a job: their ranks shuffle the jobs into groups."""
+    """One uniform per job: their ranks shuffle the jobs into groups."""
     ARRIVAL_GAPS = 1
     """One uniform for each gap: the jobs of a day and one more, day after day."""
     RUN_TIMES = 2
-    """One uniform a job."""
+    """One uniform per job."""
     HOSTS = 3
-    """One uniform a job."""
+    """One uniform per job."""
     CLOUDS = 10
     """One uniform for each interval of synthetic weather."""
     WIND = 11
     """One uniform for each interval of synthetic weather."""
     NOISE_ARRIVALS = 20
-    """One uniform a job."""
+    """One uniform per job."""
     NOISE_RUN_TIMES = 21
-    """One uniform a job."""
+    """One uniform per job."""
     NOISE_PRODUCTION = 22
-    """One uniform a step."""
+    """One uniform per step."""
 
 
 def uniforms(seed: int, stream: Stream, count: int) -> FloatArray:

@@ -1,16 +1,12 @@
-"""A generated workload: jobs as arrays, written as Batsim's JSON.
+"""Generated workloads: jobs as arrays, written as Batsim's JSON; what to take from a trace; synthetic ones.
 
 Batsim 4's format (its documentation of workloads): ``nb_res``, ``jobs`` with ``id``, ``subtime``, ``res``,
 ``profile`` and, where there is a limit, ``walltime``; ``profiles`` by name. Other members of a job travel
 to the scheduler unchanged.
 
-What to take from a trace, and how to read it.
-
-Seeded synthetic workloads in the manner of MetaCentrum.
-
-The thesis (Section 3.2.1) finds log-normal run times and inter-arrival times in the MetaCentrum trace.
-Here each day gets its share of the jobs; within a day the gaps between arrivals are log-normal, stretched
-to fill the day, and bent by a day and night cycle where one is asked for.
+Synthetic workloads are in the manner of MetaCentrum: the thesis (Section 3.2.1) finds log-normal run times
+and inter-arrival times in its trace. Here each day gets its share of the jobs; within a day the gaps between
+arrivals are log-normal, stretched to fill the day, and follow a day and night cycle if one is asked for.
 """
 
 from __future__ import annotations
@@ -61,7 +57,7 @@ class Report:
 
 @dataclass(frozen=True)
 class GeneratedWorkload:
-    """Jobs sorted by submission; every array has one entry a job."""
+    """Jobs sorted by submission; every array has one entry per job."""
 
     nb_res: int
     """Hosts of the site."""
@@ -76,7 +72,7 @@ class GeneratedWorkload:
     walltime_s: FloatArray
     """Time limit, s; NaN for none."""
     reference_speed_flops: float
-    """Speed at which a job takes its run time, flops/s a host."""
+    """Speed at which a job takes its run time, flops/s per host."""
     profile_type: ProfileType = "parallel_homogeneous"
     extras: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Further members of the jobs; None is left out."""
@@ -106,7 +102,7 @@ class GeneratedWorkload:
         write_atomic(path, self.json_pieces())
 
     def json_pieces(self) -> Iterator[bytes]:
-        """Make the JSON text, one job a line; jobs of the same run time share a profile.
+        """Make the JSON text, one job per line; jobs of the same run time share a profile.
 
         Raises ConfigError for numbers that Batsim could not read.
         """
@@ -202,7 +198,7 @@ class SwfOptions:
     """Selection and mapping of `workload_from_swf`; the defaults take every job that ran."""
 
     reference_speed_flops: float
-    """Speed of a host that a second of run time stands for, flops/s."""
+    """Speed of a host at which run times are converted to flops, flops/s."""
     start_s: float | None = None
     """Start of the window, after the first submission of the trace (None: that submission)."""
     end_s: float = math.inf
@@ -212,7 +208,7 @@ class SwfOptions:
     carry_over: bool = False
     """Take along the jobs that the trace shows running or waiting at the window's start."""
     cores_per_host: int = 1
-    """Processors of the trace that one host stands for: res = ceil(processors / cores_per_host)."""
+    """Processors of the trace per host: res = ceil(processors / cores_per_host)."""
     hosts: int | None = None
     """Hosts of the site; None: as the header says, or as the largest job needs."""
     keep_oversize: bool = False
@@ -244,30 +240,29 @@ class SwfOptions:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""
-        problems = {
-            "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
-            f"the window ends ({self.end_s:g} s) where it starts or before": self.end_s
-            <= (self.start_s or 0.0),
-            "cores_per_host must be 1 or more": self.cores_per_host < 1,
-            "the window's start must not be negative": (self.start_s or 0.0) < 0,
-            "hosts must be 1 or more": self.hosts is not None and self.hosts < 1,
-            "max_hosts must be 1 or more": self.max_hosts is not None and self.max_hosts < 1,
-            "the largest run time is below the least": self.max_run_s < self.min_run_s,
-            "zero_run_time_s must be above 0": self.zero_run_time_s is not None
-            and not self.zero_run_time_s > 0,
-            f"requested_time_field must be 1 to {FIELDS_A_ROW}": not (
-                1 <= self.requested_time_field <= FIELDS_A_ROW
-            ),
-            "missing_walltime must be 1 or more times the run time": (
-                not isinstance(self.missing_walltime, str) and not 1 <= self.missing_walltime < math.inf
-            ),
-            f"extras must be among {', '.join(EXTRA_FIELDS)}": not set(self.extras) <= set(EXTRA_FIELDS),
-            f"keep takes {', '.join(FILTER_FIELDS)}": not set(self.keep) <= set(FILTER_FIELDS),
-            "the seed must be 0 or more": self.seed < 0,
-        }
-        for message, wrong in problems.items():
-            if wrong:
-                raise ConfigError(message)
+        _refuse(
+            {
+                "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
+                f"the window ends ({self.end_s:g} s) where it starts or before": self.end_s
+                <= (self.start_s or 0.0),
+                "cores_per_host must be 1 or more": self.cores_per_host < 1,
+                "the window's start must not be negative": (self.start_s or 0.0) < 0,
+                "hosts must be 1 or more": self.hosts is not None and self.hosts < 1,
+                "max_hosts must be 1 or more": self.max_hosts is not None and self.max_hosts < 1,
+                "the largest run time is below the least": self.max_run_s < self.min_run_s,
+                "zero_run_time_s must be above 0": self.zero_run_time_s is not None
+                and not self.zero_run_time_s > 0,
+                f"requested_time_field must be 1 to {FIELDS_A_ROW}": not (
+                    1 <= self.requested_time_field <= FIELDS_A_ROW
+                ),
+                "missing_walltime must be 1 or more times the run time": (
+                    not isinstance(self.missing_walltime, str) and not 1 <= self.missing_walltime < math.inf
+                ),
+                f"extras must be among {', '.join(EXTRA_FIELDS)}": not set(self.extras) <= set(EXTRA_FIELDS),
+                f"keep takes {', '.join(FILTER_FIELDS)}": not set(self.keep) <= set(FILTER_FIELDS),
+                "the seed must be 0 or more": self.seed < 0,
+            }
+        )
 
 
 ARRIVAL_SHAPES: Final[Mapping[str, tuple[float, ...]]] = {
@@ -285,7 +280,7 @@ class SyntheticOptions:
     """Parameters of `synthetic_workload`; the defaults are those of the project's scenarios."""
 
     reference_speed_flops: float
-    """Speed at which a job takes its run time, flops/s a host."""
+    """Speed at which a job takes its run time, flops/s per host."""
     jobs: int = 900
     hosts: int = 50
     """Hosts of the site."""
@@ -308,28 +303,34 @@ class SyntheticOptions:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""
-        problems = {
-            "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
-            "jobs must be 1 or more": self.jobs < 1,
-            "hosts must be 1 or more": self.hosts < 1,
-            "the shares of the days must be 0 or more, and one above 0": not _are_shares(self.day_shares),
-            "the night ratio must be above 0, and 1 at most": not 0 < self.night_ratio <= 1,
-            "the log-sd of gaps and run times must be 0 to 10": not (
-                0 <= self.gap_log_sd <= 10 and 0 <= self.run_log_sd <= 10
-            ),
-            "the median run time must be 1 s or more": not 1 <= self.run_median_s < math.inf,
-            "the run time cap must be 1 s or more": not 1 <= self.run_cap_s < math.inf,
-            "the shares of the host counts must be 0 or more, and one above 0": not _are_shares(
-                tuple(self.host_shares.values())
-            ),
-            f"host counts must be 1 to {self.hosts}, the site's size": not all(
-                1 <= count <= self.hosts for count in self.host_shares
-            ),
-            "the seed must be 0 or more": self.seed < 0,
-        }
-        for message, wrong in problems.items():
-            if wrong:
-                raise ConfigError(message)
+        _refuse(
+            {
+                "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
+                "jobs must be 1 or more": self.jobs < 1,
+                "hosts must be 1 or more": self.hosts < 1,
+                "the shares of the days must be 0 or more, and one above 0": not _are_shares(self.day_shares),
+                "the night ratio must be above 0, and 1 at most": not 0 < self.night_ratio <= 1,
+                "the log-sd of gaps and run times must be 0 to 10": not (
+                    0 <= self.gap_log_sd <= 10 and 0 <= self.run_log_sd <= 10
+                ),
+                "the median run time must be 1 s or more": not 1 <= self.run_median_s < math.inf,
+                "the run time cap must be 1 s or more": not 1 <= self.run_cap_s < math.inf,
+                "the shares of the host counts must be 0 or more, and one above 0": not _are_shares(
+                    tuple(self.host_shares.values())
+                ),
+                f"host counts must be 1 to {self.hosts}, the site's size": not all(
+                    1 <= count <= self.hosts for count in self.host_shares
+                ),
+                "the seed must be 0 or more": self.seed < 0,
+            }
+        )
+
+
+def _refuse(problems: Mapping[str, bool]) -> None:
+    """Raise ConfigError for the first that is true."""
+    for message, wrong in problems.items():
+        if wrong:
+            raise ConfigError(message)
 
 
 def _are_shares(shares: tuple[float, ...]) -> bool:

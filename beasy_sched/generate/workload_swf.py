@@ -1,7 +1,4 @@
-"""From an SWF trace to a Batsim workload (thesis, Sections 3.2.1 and 3.3.1).
-
-The rows of a trace as columns, and the account of those that were left out.
-"""
+"""From an SWF trace to a Batsim workload (thesis, Sections 3.2.1 and 3.3.1)."""
 
 from __future__ import annotations
 
@@ -123,7 +120,7 @@ def _carry_over(rows: Rows, start: float) -> None:
     rows["submit_s"] = np.where(running, start, rows["submit_s"])
     rows["submit_s"] = np.where(waiting, start + WAITING_SUBMIT_S, rows["submit_s"])
     rows.report.notes.append(
-        f"{running.sum()} jobs ran when the window starts, {waiting.sum()} waited: "
+        f"{running.sum()} jobs were running when the window starts, {waiting.sum()} were waiting: "
         f"submitted at 0 and {WAITING_SUBMIT_S}"
     )
 
@@ -147,9 +144,9 @@ def _report_findings(report: Report, found: SwfFindings) -> None:
         report.examples["cannot be read"] = found.examples
         report.warnings.append(f"{found.bad_rows} of {found.rows} rows cannot be read: {found.examples[0]}")
     if found.long_rows:
-        report.warnings.append(f"{found.long_rows} rows have more than 18 fields: the first 18 were taken")
+        report.warnings.append(f"{found.long_rows} rows have more than 18 fields: the first 18 were used")
     if found.damage:
-        report.warnings.append(f"{found.damage}: only the jobs before that are in")
+        report.warnings.append(f"{found.damage}: only the jobs before that are included")
 
 
 _MISSING: Final = -1
@@ -211,7 +208,7 @@ def _count_hosts(rows: Rows, options: SwfOptions) -> None:
     replaced = rows[chosen] <= 0
     if replaced.any():
         rows.report.notes.append(
-            f"{replaced.sum()} jobs have no {first} processors: the {second} ones were taken"
+            f"{replaced.sum()} jobs have no {first} processors: the {second} ones were used"
         )
     processors = np.where(replaced, rows[other], rows[chosen])
     rows["hosts"] = np.ceil(processors / options.cores_per_host)
@@ -241,7 +238,7 @@ def _fit_site(rows: Rows, options: SwfOptions, reader: SwfReader) -> int:
     processors = reader.header_number("MaxProcs", "MaxNodes")
     if processors is None:
         rows.report.notes.append(
-            f"the header tells no size: the site is as large as the largest job, {largest}"
+            f"the header states no size: the site is as large as the largest job, {largest}"
         )
         return largest
     site = math.ceil(processors / options.cores_per_host)

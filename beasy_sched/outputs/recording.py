@@ -16,6 +16,7 @@ import msgspec
 
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import PartFile
+from beasy_sched.formats.reading import reading
 from beasy_sched.limits import shortened
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.platform import Platform
@@ -90,10 +91,8 @@ class Recording:
 
 def open_recording(path: Path) -> Recording:
     """Open a recording. Raises InputError for a file that is not one."""
-    try:
+    with reading(path):
         file = path.open("rb")
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
     unpacker = msgpack.Unpacker(file, **_LIMITS)
     try:
         header = unpacker.unpack()

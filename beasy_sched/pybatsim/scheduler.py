@@ -25,10 +25,10 @@ except ModuleNotFoundError as missing:
         f"{missing}: pybatsim is needed here (pip install 'beasy-sched[pybatsim]')", name=missing.name
     ) from None
 
-from beasy_sched.energy.site import read_site_text
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import BeasyError, ConfigError, PeerError
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles

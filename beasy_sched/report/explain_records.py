@@ -17,6 +17,7 @@ from typing import Annotated, Final
 import msgspec
 
 from beasy_sched.errors import InputError
+from beasy_sched.formats.reading import reading
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.units import j_to_kwh, parse_duration, w_to_kw
@@ -119,15 +120,13 @@ def read_starts(prefix: str) -> dict[str, float]:
     path = Path(f"{prefix}{_DECISIONS}")
     decode, number, starts = msgspec.json.Decoder(Decision).decode, 0, {}
     try:
-        with path.open("rb") as file:
+        with reading(path), path.open("rb") as file:
             for line in file:
                 number += 1
                 if b'"start"' in line:
                     decision = decode(line)
                     if decision.action == "start":
                         starts[decision.job] = decision.time
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(path, f"is no decision: {error}", line=number) from None
     return starts
@@ -138,19 +137,16 @@ def read_decisions(prefix: str) -> Iterator[Decision]:
     path = Path(f"{prefix}{_DECISIONS}")
     decode = msgspec.json.Decoder(Decision).decode
     number, line = 0, b""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    decision = decode(line)
-                    _check(decision)
-                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                    raise InputError(path, f"is no decision: {error}", line=number) from None
-                yield decision
-        if line and not line.endswith(b"\n"):
-            raise InputError(path, "ends in the middle of a line: what comes after it is lost", line=number)
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+    with reading(path), path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                decision = decode(line)
+                _check(decision)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                raise InputError(path, f"is no decision: {error}", line=number) from None
+            yield decision
+    if line and not line.endswith(b"\n"):
+        raise InputError(path, "ends in the middle of a line: what comes after it is lost", line=number)
 
 
 def _check(decision: Decision) -> None:
@@ -200,11 +196,11 @@ def _rows(name: str) -> Iterator[tuple[Path, int, dict[str, str]]]:
     if not path.exists():
         return
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with reading(path), path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
             for row in reader:
                 yield path, reader.line_num, row
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(path, f"cannot be read: {error}") from None
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.errors import InputError
+from beasy_sched.formats.reading import reading
 from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
 from beasy_sched.model.jobs import JobState
 from beasy_sched.report.explain_records import compare_starts, read_starts
@@ -344,15 +345,13 @@ def _read_endings(path: Path) -> list[Ending] | None:
         return None
     decode, found, number = msgspec.json.Decoder(Ending).decode, [], 0
     try:
-        with path.open("rb") as file:
+        with reading(path), path.open("rb") as file:
             for line in file:
                 number += 1
                 if b'"kill"' in line or b'"reject"' in line:
                     ending = decode(line)
                     if ending.action in ("kill", "reject"):
                         found.append(ending)
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(path, f"is damaged: {error}", line=number) from None
     return found

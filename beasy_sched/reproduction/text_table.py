@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from beasy_sched.errors import InputError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import read_text
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,7 @@ def write_markdown(path: Path, name: str, text: str) -> None:
 
     Raises InputError.
     """
-    try:
-        page = path.read_text("utf-8")
-    except FileNotFoundError:
-        page = ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(path, f"cannot be read: {error}") from None
+    page = read_text(path) if path.exists() else ""
     before, mark, rest = page.partition(f"<!-- results: {name} -->\n")
     _, end, after = rest.partition("<!-- end -->")
     write_atomic(path, f"{before}{mark}\n{text}\n{end}{after}" if end else text)

@@ -45,7 +45,7 @@ class Case:
     def make(self) -> Case:
         """Generate the inputs and the plan."""
         factor = self.servers // 100
-        default = files("beasy_sched.energy").joinpath("default_site.toml").read_text("utf-8")
+        default = files("beasy_sched.formats").joinpath("default_site.toml").read_text("utf-8")
         site = re.sub(
             r"^(\w+_kwh?) = (\S+)", lambda m: f"{m[1]} = {float(m[2]) * 2 * factor}", default, flags=re.M
         )

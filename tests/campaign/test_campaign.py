@@ -383,7 +383,7 @@ def test_status_of_a_campaign_under_way(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing", "-o", "x"], "no scenario is called 'nothing', and no file"),
+        (["nothing", "-o", "x"], "'nothing' is neither a file nor a scenario"),
         (["no.toml", "-o", "x"], "no.toml: cannot be read"),
         (["average"], "Missing option '-o'"),
         (["average", "-o", "x", "--executor", "dask"], "needs --scheduler"),

@@ -126,11 +126,11 @@ def test_an_execution_runs_by_hand(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["average"], "Say what to write"),
-        (["averag", "-o", "-"], "no scenario is called 'averag'"),
-        (["averag", "--inputs", "x"], "no scenario is called 'averag'"),
-        (["average", "-o", "x", "--seed", "3"], "--seed and --tuple choose an execution"),
-        (["average", "-o", "x", "--tuple", "3"], "--seed and --tuple choose an execution"),
+        (["average"], "Specify what to write"),
+        (["averag", "-o", "-"], "unknown scenario 'averag'"),
+        (["averag", "--inputs", "x"], "'averag' is neither a file nor a scenario"),
+        (["average", "-o", "x", "--seed", "3"], "--seed and --tuple select an execution"),
+        (["average", "-o", "x", "--tuple", "3"], "--seed and --tuple select an execution"),
         (["average", "--inputs", "x", "--tuple", "10"], "tuple: found 10, expected 0 to 9"),
     ],
 )

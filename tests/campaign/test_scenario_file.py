@@ -70,11 +70,11 @@ WRONG = [
     (added(below="[noise]\nsigma = 2"), "noise.sigma: no such field, expected one of arrivals_sigma"),
     (
         added(below="[noise]\narrivals_sigma = 20"),
-        "noise.arrivals_sigma: sigma: found 20.0, expected a share",
+        "noise.arrivals_sigma: sigma: found 20.0, expected a number",
     ),
     (added('windows = "a"'), "windows: found 'a', expected a whole number"),
     (added("windows = 0"), "windows: found 0, expected 1 or more"),
-    (added("guards = []"), "guards: found [], expected one at least"),
+    (added("guards = []"), "guards: found [], expected at least one"),
     (
         added('guards = [{ mode = "x", veto = true }]'),
         "guards[0].mode: found 'x', expected one of shed, kill-all",
@@ -92,7 +92,7 @@ WRONG = [
     ),
     (SMALL.replace("capacity_kwh = 2.0", ""), "site: site: battery.capacity_kwh: is missing"),
     (SMALL.replace("charge_limit_kw", "charge_kw"), "site: site: battery.charge_kw"),
-    (added(below='[site.guard]\nmode = "shed"'), "site.guard: a scenario has its guards in [[guards]]"),
+    (added(below='[site.guard]\nmode = "shed"'), "site.guard: a scenario's guards belong in [[guards]]"),
     (added(below='[plan]\nsurplus = "x"'), "plan.surplus: found 'x', expected one of envelope, store"),
     (
         added(below="[plan]\nmake = false"),
@@ -119,7 +119,7 @@ WRONG = [
     (SMALL.replace("gros = 4", "gros = 0"), "platform.servers.gros: found 0, expected 1 to 1,000,000"),
     (SMALL.replace("gros = 4", "gross = 4"), "platform.servers: "),
     (SMALL.replace("[1, 2]", "{ first = 1, count = 1_000_000_000 }"), "seeds.count: found 1000000000"),
-    (SMALL.replace("[1, 2]", "[]"), "seeds: found [], expected one at least"),
+    (SMALL.replace("[1, 2]", "[]"), "seeds: found [], expected at least one"),
     (SMALL.replace("[1, 2]", "[1, 1]"), "seeds[1]: found 1, expected each only once"),
     (SMALL.replace("[1, 2]", "[-1]"), "seeds: found -1, expected whole numbers from 0"),
     (SMALL.replace("[1, 2]", f"[{1 << 63}]"), "seeds: found 9223372036854775808, expected whole numbers"),

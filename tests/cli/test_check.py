@@ -139,7 +139,7 @@ def test_windows_that_were_forgotten(place: Path, capsys: pytest.CaptureFixture[
     assert codes(place, capsys, "--windows", "3") == []
     assert codes(place, capsys) == ["jobs-late"]
     assert check(place) == 1
-    assert "6 of 9 jobs come when the run is over, at 24 h" in " ".join(capsys.readouterr().out.split())
+    assert "6 of 9 jobs arrive after the end of the run, at 24 h" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(("seconds", "found"), [(1, ["flops-few"]), (3, []), (99, []), (200, ["flops-many"])])
@@ -196,7 +196,7 @@ def test_files_that_cannot_be_read_are_all_told(place: Path, capsys: pytest.Capt
 
 def test_nothing_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("check") == 2
-    assert "nothing to look at" in capsys.readouterr().err
+    assert "nothing to check" in capsys.readouterr().err
 
 
 def test_the_table_fits_80_columns(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

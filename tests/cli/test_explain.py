@@ -39,8 +39,8 @@ def test_json(tmp_path: Path, capsys: Out) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name either a job (--job ID) or a moment (--at TIME)"),
-        (("--job", "a", "--at", "1"), "name either a job"),
+        ((), "give either a job (--job ID) or a moment (--at TIME)"),
+        (("--job", "a", "--at", "1"), "give either a job"),
         (("--at", "noon"), "'noon' is no time of a run: seconds, or such as 1d6h, '1d 06:30:00'"),
         (
             ("--job", "w0!e"),

@@ -127,9 +127,9 @@ def test_a_note_about_repairs_goes_to_the_terminal(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing to read: give --pv FILE, --wind FILE or both, or --synthetic"),
+        ([], "no input: give --pv FILE, --wind FILE or both, or --synthetic"),
         (["--synthetic"], "--synthetic needs the size of a plant: give --pv-kw, --wind-kw or both"),
-        (["--synthetic", "--pv", "x"], "--synthetic makes the weather up: give it without --pv and --wind"),
+        (["--synthetic", "--pv", "x"], "--synthetic generates the weather: do not combine it with --pv"),
         (["--synthetic", "--pv-kw", "nan"], "found 'nan', expected a number > 0"),
         (["--synthetic", "--pv-kw", "1", "--start", "soon"], "found 'soon', expected a time such as"),
         (
@@ -142,9 +142,9 @@ def test_a_note_about_repairs_goes_to_the_terminal(tmp_path, capfd):
         ),
         (["--synthetic", "--wind-kw", "1", "--cut-in", "13"], "expected above the cut-in speed (13 m/s)"),
         (["--pv", "nowhere.csv"], "nowhere.csv: cannot be read: No such file or directory"),
-        (["--pv", "PLANT"], "does not state the capacity that its power is for (its peak is 1.5 kW)"),
+        (["--pv", "PLANT"], "does not state the capacity that its power refers to (its peak is 1.5 kW)"),
         (["--pv", "PLANT", "--pv-capacity-kw", "2", "--start", "2019-06-04"], "but the window is 2019-06-04"),
-        (["--pv", "PLANT", "--write-ninja", "x"], "--write-ninja goes with --synthetic"),
+        (["--pv", "PLANT", "--write-ninja", "x"], "--write-ninja requires --synthetic"),
     ],
 )
 def test_mistakes_are_told_in_a_line_and_write_nothing(arguments, message, plant, tmp_path, capfd):

@@ -145,7 +145,7 @@ def test_refusals(inputs: Path, changes: dict[str, str], more: list[str], messag
 
 
 def test_nothing_given() -> None:
-    assert "plan needs --platform and --production and --out" in str(run().exception)
+    assert "plan requires --platform and --production and --out" in str(run().exception)
 
 
 def test_show_something_else(tmp_path: Path) -> None:

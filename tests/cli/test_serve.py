@@ -163,5 +163,5 @@ def test_as_in_one_process(
 def test_the_help_tells_who_can_reach_it(capsys: Capture) -> None:
     assert exit_code("serve", "--help") == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "* is every network interface" in told
+    assert "* means every network interface" in told
     assert "tcp://127.0.0.1:28000" in told

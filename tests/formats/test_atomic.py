@@ -9,7 +9,6 @@ import pytest
 from beasy_sched.errors import InputError
 from beasy_sched.formats.atomic import (
     PartFile,
-    atomic_file,
     discard_unfinished,
     remove_if_dead,
     remove_old,
@@ -42,7 +41,7 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_caller_is_not_called_a_write_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="of the source"), atomic_file(tmp_path / "a"):
+    with pytest.raises(OSError, match="of the source"), PartFile(tmp_path / "a"):
         raise OSError("of the source")
     assert list(tmp_path.iterdir()) == []
 

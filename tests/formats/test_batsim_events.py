@@ -70,5 +70,5 @@ def test_more_hosts_in_all_than_the_cap(tmp_path, monkeypatch):
     monkeypatch.setattr("beasy_sched.formats.batsim_events.MOST_HOSTS_NAMED", 10_000)
     line = '{"timestamp": 1, "type": "machine_unavailable", "resources": "0-999"}\n'
     (tmp_path / "e.txt").write_text(line * 11)
-    with pytest.raises(InputError, match=r"e.txt:11: the events name more than 10,000 hosts in all"):
+    with pytest.raises(InputError, match=r"e.txt:11: the events name more than 10,000 hosts in total"):
         read_external_events(tmp_path / "e.txt")

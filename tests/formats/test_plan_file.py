@@ -124,7 +124,7 @@ class TestDamage:
 
     def test_more_than_the_cap_in_all(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("beasy_sched.formats.plan_file.MOST_UNPACKED_BYTES", 300)
-        with pytest.raises(InputError, match="arrays of more than 0 MiB in all"):
+        with pytest.raises(InputError, match="arrays of more than 0 MiB in total"):
             read_plans(file)
 
     def test_an_array_that_unpacks_to_gigabytes(self, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ class TestDamage:
         digest = hashlib.sha256(windows).digest()
         content = {"format": "beasy-sched plan", "version": 1, "sha256": digest, "windows": windows}
         (tmp_path / "x").write_bytes(msgspec.msgpack.encode(content))
-        with pytest.raises(InputError, match="MiB in all"):
+        with pytest.raises(InputError, match="MiB in total"):
             read_plans(tmp_path / "x")
 
     def test_inconsistent(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def test_unit_given(tmp_path: Path) -> None:
         ("power (kW)\n1\n", "at least 2"),
         ("power (kW)\n1\n-2\n", "must not be negative"),
         ("time,power (kW)\n0,1\n300,\n600,2\n", "has no power for 300 s from the start"),
-        ("demand\n5\n6\n", "does not tell its unit: give --unit"),
+        ("demand\n5\n6\n", "does not state its unit: give --unit"),
         ("", "powers"),
     ],
 )

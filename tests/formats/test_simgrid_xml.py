@@ -202,11 +202,11 @@ SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"
         (MASTER + '<cluster id="c" prefix="n" radical="5-1" speed="1f"/>', "'5-1' runs backwards"),
         (
             MASTER + f'<cluster id="c" prefix="n" radical="{",".join(["0-9999999"] * 100)}" speed="1f"/>',
-            "'0-9999999': that makes more than 1,000,000 hosts",
+            "'0-9999999': more than 1,000,000 hosts",
         ),
         (
             MASTER + "".join(f'<cluster id="{c}" prefix="{c}" radical="0-599999" speed="1f"/>' for c in "ab"),
-            "makes more than 1,000,000 hosts",
+            "more than 1,000,000 hosts",
         ),
         (
             MASTER + '<host id="n" speed="1f,1f,1f"><prop id="sleep_pstates" value="0:1:2"/></host>',

@@ -106,8 +106,8 @@ def test_only_the_first_bad_rows_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "holds no job"),
-        (b"; MaxProcs: 3\n\n", "holds no job"),
+        (b"", "contains no job"),
+        (b"; MaxProcs: 3\n\n", "contains no job"),
         (bytes(range(256)) * 50, "not an SWF trace, no row can be read; line"),
         (b"id,submit,run\n1,2,3\n", "not an SWF trace, no row can be read; line 1: 1 fields"),
         (row(1).encode("utf-16"), "not an SWF trace"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.table import parse_table, read_text
+from beasy_sched.formats.table import parse_table, read_table_text
 
 
 def table(text):
@@ -59,18 +59,18 @@ def test_gzip_byte_order_marks_and_old_encodings_are_read(tmp_path):
     path = tmp_path / "f"
     for data in ("kW/m²".encode(), b"\xef\xbb\xbf" + "kW/m²".encode(), "kW/m²".encode("latin-1")):
         path.write_bytes(data)
-        assert read_text(path) == "kW/m²"
+        assert read_table_text(path) == "kW/m²"
         path.write_bytes(gzip.compress(data))
-        assert read_text(path) == "kW/m²"
+        assert read_table_text(path) == "kW/m²"
 
 
 def test_what_is_no_text_is_refused(tmp_path):
     (tmp_path / "f.xlsx").write_bytes(b"PK\x03\x04\0\0")
     with pytest.raises(InputError, match="is not a text file"):
-        read_text(tmp_path / "f.xlsx")
+        read_table_text(tmp_path / "f.xlsx")
     (tmp_path / "f.gz").write_bytes(gzip.compress(b"time,a\n" * 1000)[:-20])
     with pytest.raises(InputError, match="cannot be read"):
-        read_text(tmp_path / "f.gz")
+        read_table_text(tmp_path / "f.gz")
 
 
 def test_a_line_longer_than_any_cell_is_no_header():
@@ -82,7 +82,7 @@ def test_more_text_than_the_cap(tmp_path, monkeypatch, pack):
     monkeypatch.setattr("beasy_sched.formats.table.MOST_TABLE_BYTES", 1 << 20)
     (tmp_path / "a.csv").write_bytes(pack(b"1,2\n" * 300_000))
     with pytest.raises(InputError, match=r"a.csv: has more than 1 MiB of text"):
-        read_text(tmp_path / "a.csv")
+        read_table_text(tmp_path / "a.csv")
 
 
 def test_a_gzip_file_with_garbage_in_it(tmp_path):
@@ -91,4 +91,4 @@ def test_a_gzip_file_with_garbage_in_it(tmp_path):
         packed[place] ^= 0xFF
     (tmp_path / "a.csv").write_bytes(packed)
     with pytest.raises(InputError, match=r"a.csv: cannot be read"):
-        read_text(tmp_path / "a.csv")
+        read_table_text(tmp_path / "a.csv")

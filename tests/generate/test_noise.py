@@ -76,7 +76,7 @@ def test_a_large_sigma_is_cut_on_both_sides_and_keeps_the_mean():
 
 @pytest.mark.parametrize("sigma", [-0.1, 1.1, 20, float("nan")])
 def test_a_sigma_that_is_no_share_is_refused(sigma):
-    with pytest.raises(ConfigError, match="share from 0 to 1"):
+    with pytest.raises(ConfigError, match="number from 0 to 1"):
         gaussian_factors(np.zeros(1), sigma)
 
 

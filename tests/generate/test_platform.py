@@ -192,16 +192,16 @@ def test_the_reader_of_the_simulator_agrees(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("idle_w = 50", "idle_w = -1"), "idle_w: -1.0 is not a power"),
-        (("idle_w = 50", "idle_w = inf"), "idle_w: inf is not a power"),
-        (("off_s = 2", "off_s = 0"), "off_s: 0.0 is not a duration"),
-        (("on_w = 90\n", ""), "missing required field `on_w`"),
+        (("idle_w = 50", "idle_w = -1"), "idle_w: found -1.0, expected a finite number >= 0"),
+        (("idle_w = 50", "idle_w = inf"), "idle_w: found inf, expected a finite number >= 0"),
+        (("off_s = 2", "off_s = 0"), "sleep.off_s: found 0.0, expected a finite number of seconds > 0"),
+        (("on_w = 90\n", ""), "sleep.on_w: is missing"),
         (("idle_w = 50", "idle_watts = 50"), "idle_watts"),
         (("speed_gflops = 2.5", "speed_gflops = 1.1"), "fastest to the slowest"),
-        (("speed_gflops = 1.1", "speed_gflops = 0"), "above 0"),
-        (('"my"', '"my--x"'), "name: 'my--x'"),
+        (("speed_gflops = 1.1", "speed_gflops = 0"), "speed_gflops: found 0.0, expected a finite number > 0"),
+        (('"my"', '"my--x"'), "name: found 'my--x'"),
         (('"my"', '"é"'), "name"),
-        (("[sleep]", "[sleep"), "not a server file"),
+        (("[sleep]", "[sleep"), "is not valid TOML"),
     ],
 )
 def test_wrong_server_files(tmp_path: Path, change: tuple[str, str], message: str) -> None:

@@ -186,9 +186,7 @@ def test_the_shared_start_is_the_first_moment_of_all():
     assert shared_start([early, late, undated]) == 3600
     assert shared_start([undated]) is None
     far = pv_production(series({IRRADIANCE: SUN}), installed_w=1)
-    with pytest.raises(
-        InputError, match=r"ends at 1970-01-04 00:00, before f.csv begins: say with --pv-start"
-    ):
+    with pytest.raises(InputError, match=r"ends at 1970-01-04 00:00, before f.csv begins: use --pv-start"):
         shared_start([early, far])
 
 

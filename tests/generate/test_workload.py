@@ -192,7 +192,7 @@ def test_processor_counts(tmp_path: Path) -> None:
     assert convert(path).hosts.tolist() == [5, 8, 5]
     made = convert(path, processors="requested", cores_per_host=3)
     assert made.hosts.tolist() == [3, 3, 2]
-    assert made.report.notes == ["1 jobs have no requested processors: the allocated ones were taken"]
+    assert made.report.notes == ["1 jobs have no requested processors: the allocated ones were used"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_processor_counts(tmp_path: Path) -> None:
         ("; MaxProcs: 63", {"cores_per_host": 2}, 32, None),
         ("; MaxProcs: -1\n; MaxNodes: 20", {}, 20, None),
         ("; MaxProcs: 3", {}, 9, "the header's size is 3 hosts, but the largest job needs 9"),
-        (";", {}, 9, "the header tells no size"),
+        (";", {}, 9, "the header states no size"),
         ("; MaxProcs: 64", {"hosts": 5}, 5, None),
         (
             "; MaxProcs: 64",

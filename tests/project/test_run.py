@@ -17,7 +17,7 @@ from project.shell import ROOT, run
 from run_inputs import power_arguments, scenario, site_text, workload_arguments
 from run_options import POLICIES, parse_arguments
 
-from beasy_sched.energy.site import parse_site
+from beasy_sched.formats.site_file import parse_site
 
 RUN = ROOT / "scripts" / "run"
 INPUTS = {

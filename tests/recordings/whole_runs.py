@@ -12,7 +12,7 @@ from typing import Any
 
 from recordings.replay import Outcome, feed
 
-from beasy_sched.cli.run_options import settings_of
+from beasy_sched.cli.options import settings_of
 from beasy_sched.cli.serve import serve
 from beasy_sched.engine import Session
 from beasy_sched.settings import build_session

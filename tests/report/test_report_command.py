@@ -37,8 +37,8 @@ def test_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["nothing"], "nothing: is no run"),
         (["bad"], "bad_jobs.csv: final_state: found 'EATEN'"),
         (["a", "--plan", "a_jobs.csv"], "a_jobs.csv: is not a beasy-sched plan"),
-        (["a", "campaign"], "campaign is a campaign: it is shown alone"),
-        (["campaign", "--plan", "p"], "--plan goes with single runs"),
+        (["a", "campaign"], "campaign is a campaign: it cannot be shown together"),
+        (["campaign", "--plan", "p"], "--plan is for single runs"),
         (["campaign"], "campaign.json"),
     ],
 )
@@ -85,7 +85,7 @@ def test_the_terminal_is_no_place_for_a_report(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert exit_code("report", write_run(tmp_path / "a"), "-o", "-") == 2
-    assert "a report goes to a file" in capsys.readouterr().err
+    assert "a report must be written to a file" in capsys.readouterr().err
     assert not Path("-").exists()
 
 

@@ -9,8 +9,9 @@ import pytest
 from small_campaign import run_campaign
 
 from beasy_sched.campaign.scenario import Scenario
-from beasy_sched.campaign.scenario_file import field_names
+from beasy_sched.campaign.scenario_file import SHORTHANDS
 from beasy_sched.campaign.table import COLUMNS, TIMING_COLUMNS
+from beasy_sched.formats.reading import field_names
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "campaigns.md").read_text("utf-8")
 
@@ -36,5 +37,5 @@ def test_the_python(tmp_path, monkeypatch):
 
 def test_the_fields_of_scenarios():
     table = PAGE.partition("## Scenario files")[2].partition("## Running")[0]
-    for name in field_names(Scenario):
+    for name in field_names(Scenario, SHORTHANDS):
         assert f"`{name}`" in table or f"`[{name}]`" in table or f"`[[{name}]]`" in table, name

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.nasa_power import parse_nasa_power
 from beasy_sched.formats.time_series import IRRADIANCE, TEMPERATURE, WIND_SPEED, time_text
+from beasy_sched.formats.weather_exports import parse_nasa_power
 
 HEADER = """-BEGIN HEADER-
 NASA/POWER Source Native Resolution Hourly Data

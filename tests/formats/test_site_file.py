@@ -1,8 +1,9 @@
 import pytest
 
-from beasy_sched.energy.site import GuardMode, as_dict, default_site, default_site_text, parse_site, read_site
+from beasy_sched.energy.site import GuardMode
 from beasy_sched.energy.storage import Hold, LossConvention
 from beasy_sched.errors import InputError
+from beasy_sched.formats.site_file import default_site, default_site_text, parse_site, read_site
 
 HYDROGEN = """
 [hydrogen]
@@ -39,7 +40,7 @@ def test_hydrogen_guard_and_time_are_read_in_si(tmp_path):
     assert site.storage.hydrogen.hold is Hold.SURPLUS
     assert site.guard.mode is GuardMode.KILL_ALL
     assert site.steps == 288
-    assert as_dict(site)["guard"] == {"mode": "kill-all", "veto": True}
+    assert site.guard.veto
 
 
 @pytest.mark.parametrize("hold", Hold)
@@ -79,7 +80,11 @@ def test_a_way_of_holding_that_nobody_knows():
         ("capacity_kwh = 100.0", "", "battery.capacity_kwh: is missing"),
         ("capacity_kwh = 100.0", "capacity_kwh = 1" + 400 * "0", "battery.capacity_kwh: found 1000"),
         ("capacity_kwh = 100.0", "capacity_kwh = 2019-01-01", "battery.capacity_kwh: found datetime.date"),
-        ("capacity_kwh = 100.0", "capacity_wh = 1", "battery.capacity_wh: [battery] has no such field"),
+        (
+            "capacity_kwh = 100.0",
+            "capacity_wh = 1",
+            "battery.capacity_wh: no such field, expected one of capacity_kwh",
+        ),
         (
             "charge_limit_kw = 25.0",
             "charge_limit_kw = 25000",
@@ -121,7 +126,7 @@ def test_a_way_of_holding_that_nobody_knows():
         ),
         ('mode = "shed"', 'mode = "kill"', "guard.mode: found 'kill', expected one of shed, kill-all"),
         ("veto = true", "veto = 1", "guard.veto: found 1, expected true or false"),
-        ("[guard]", "[gard]", "gard: there is no such field, expected one of battery, hydrogen, time, guard"),
+        ("[guard]", "[gard]", "gard: no such field, expected one of battery, hydrogen, time, guard"),
         ("[guard]", "[guard", "is not valid TOML"),
     ],
 )

@@ -219,9 +219,9 @@ def test_a_national_fleet_in_brussels_time(column, index):
             "nasa_power/barcelona2",
             "has neither irradiance nor wind speed: found RH2M, T2M; add ALLSKY_SFC_SW_DWN",
         ),
-        ("solar_measured/Almeria2023", "has several columns, say which with --pv-column or --wind-column"),
-        ("solar_measured/entsoe", "has several columns, say which with --pv-column or --wind-column"),
-        ("solar_measured/vessim", "has several columns, say which with --pv-column or --wind-column"),
+        ("solar_measured/Almeria2023", "has several columns, choose one with --pv-column or --wind-column"),
+        ("solar_measured/entsoe", "has several columns, choose one with --pv-column or --wind-column"),
+        ("solar_measured/vessim", "has several columns, choose one with --pv-column or --wind-column"),
     ],
 )
 def test_a_file_that_is_refused(prefix, message):

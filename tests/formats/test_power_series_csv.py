@@ -70,7 +70,7 @@ def test_a_part_of_a_column_s_name_is_enough(column, first):
         (
             MANY,
             {},
-            "has several columns, say which with --pv-column or --wind-column; its columns are: Solar",
+            "has several columns, choose one with --pv-column or --wind-column; its columns are: Solar",
         ),
         (MANY, {"column": "wind"}, "'wind' matches more than one column; its columns are: Solar"),
         (MANY, {"column": "hydro"}, "'hydro' is not a column; its columns are"),
@@ -78,7 +78,7 @@ def test_a_part_of_a_column_s_name_is_enough(column, first):
         (
             "time,p\n0,1\n300,2\n",
             {},
-            "column 'p' does not tell its unit: give --unit (w, kw, mw, gw, per-unit)",
+            "column 'p' does not state its unit: give --unit (w, kw, mw, gw, per-unit)",
         ),
         (
             "time,p\n0,1\n300,2\n",

@@ -1,0 +1,401 @@
+"""Files of services that export weather or power: Renewables.ninja, NASA POWER, ENTSO-E.
+
+Renewables.ninja: three ``#`` lines (title, units, and JSON with units and params), a header line and hourly
+rows in UTC, each the mean of the hour that starts at its time. The ``#`` lines and the local time may be
+missing, and a spreadsheet may have cut the JSON into cells. Synthetic weather is written in this form, too.
+
+NASA POWER, hourly: a header block, then ``YEAR,MO,DY,HR`` and one column a parameter. Hours are UTC or local
+solar time (LST, UTC plus a whole number of hours for each 15 degrees of longitude). An hour's irradiance,
+written Wh/m^2 or W/m^2, is its mean in W/m2.
+
+ENTSO-E "Actual generation per production type": MW an hour (or quarter), in Brussels time. The local day of
+the change to summer time has an empty row for the hour that does not exist; that of the change back has two
+rows with the same text, the first of them still in summer time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray
+from beasy_sched.errors import InputError
+from beasy_sched.formats.table import (
+    IRRADIANCE_UNITS,
+    POWER_UNITS,
+    DateOrder,
+    Table,
+    parse_moment,
+    parse_table,
+    parse_times,
+    plain_unit,
+    split_line,
+    unit_in_name,
+)
+from beasy_sched.formats.time_series import (
+    FLAGGED,
+    IRRADIANCE,
+    POWER,
+    TEMPERATURE,
+    WIND_SPEED,
+    TimeSeries,
+    on_grid,
+    time_text,
+    with_notes,
+)
+
+_NINJA_UNITS = {
+    "electricity": "kW",
+    "irradiance_direct": "kW/m2",
+    "irradiance_diffuse": "kW/m2",
+    "radiation_surface": "W/m2",
+    "wind_speed": "m/s",
+}
+"""The quantities, and the units of exports that do not say, or that say "unknown" (version 1.4)."""
+_MOST_OVER_CAPACITY = 1.2
+
+
+def is_ninja_header(cells: list[str]) -> bool:
+    """Whether a header line is that of a ninja export; it may be commented out, as the lines above it are."""
+    return cells[0].lstrip("# ") == "time" and any(cell in _NINJA_UNITS for cell in cells[1:])
+
+
+def parse_ninja(path: str | os.PathLike[str], text: str, date_order: DateOrder | None = None) -> TimeSeries:
+    """Read an export's text; ``path`` is named in errors. Raises InputError with line and cause."""
+    table = parse_table(path, text, is_ninja_header)
+    table = replace(table, names=("time", *table.names[1:]))
+    header = _ninja_header(table)
+    times, notes = parse_times(path, table.texts("time"), table.lines, date_order)
+    columns = _ninja_columns(table, header.get("units", {}))
+    capacity_w = _ninja_capacity_w(table, header.get("params", {}))
+    if capacity_w is not None and POWER in columns:
+        peak_w = float(np.nanmax(columns[POWER], initial=0.0))
+        if peak_w > _MOST_OVER_CAPACITY * capacity_w:
+            message = (
+                f"electricity reaches {peak_w / 1e3:g} kW at a stated capacity of {capacity_w / 1e3:g} kW"
+            )
+            raise InputError(path, f"{message}: is the column in another unit?")
+    series = on_grid(path, times, table.lines, columns, notes=notes)
+    series = replace(series, capacity_w=capacity_w, technology=_ninja_technology(table))
+    made_until = header.get("params", {}).get("date_to", "")
+    wanted_s = parse_moment(str(made_until))
+    if wanted_s is None or int(times.max()) + series.interval_s > wanted_s:
+        return series
+    last = series.time_text(len(series) - 1)
+    return with_notes(series, f"stops at {last}, but was made for days up to {made_until}")
+
+
+def _ninja_columns(table: Table, units: dict[str, Any]) -> dict[str, FloatArray]:
+    """The columns that we use, in our units."""
+    columns = {}
+    names = table.names
+    if "electricity" in names:
+        factor = _ninja_factor(table, units, "electricity", POWER_UNITS)
+        columns[POWER] = table.numbers("electricity") * factor
+    parts: list[str] = [name for name in ("irradiance_direct", "irradiance_diffuse") if name in names]
+    if len(parts) < 2:
+        parts = ["radiation_surface"] if "radiation_surface" in names else []
+    if parts:
+        irradiances = [table.numbers(n) * _ninja_factor(table, units, n, IRRADIANCE_UNITS) for n in parts]
+        columns[IRRADIANCE] = np.sum(irradiances, axis=0)
+    if "wind_speed" in names:
+        factor = _ninja_factor(table, units, "wind_speed", {"m/s": 1.0})
+        columns[WIND_SPEED] = table.numbers("wind_speed") * factor
+    if "temperature" in names:
+        columns[TEMPERATURE] = table.numbers("temperature")
+    if "missing" in names:
+        columns[FLAGGED] = table.numbers("missing")
+    return columns
+
+
+def _ninja_factor(table: Table, units: dict[str, Any], name: str, known: dict[str, float]) -> float:
+    unit = str(units.get(name, "unknown"))
+    if unit.lower() == "unknown":
+        unit = _NINJA_UNITS[name]
+    factor = known.get(plain_unit(unit))
+    if factor is None:
+        raise InputError(table.path, f"{name} is in {unit!r}, expected one of {', '.join(known)}")
+    return factor
+
+
+def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
+    """The stated capacity (ninja's is in kW)."""
+    stated = params.get("capacity")
+    if stated is None:
+        return None
+    try:
+        capacity_kw = float(stated)
+    except (TypeError, ValueError):
+        capacity_kw = float("nan")
+    if not 0 < capacity_kw < float("inf"):
+        raise InputError(table.path, f"states a capacity of {stated!r}, expected a number of kW > 0")
+    return capacity_kw * 1e3
+
+
+def _ninja_technology(table: Table) -> str | None:
+    """Sun, wind or weather, from the title, or else from the columns or the file's name."""
+    title = table.preamble[0] if table.preamble else ""
+    if re.search(r"\bWeather\b", title):
+        return "weather"
+    if re.search(r"\bWind\b", title):
+        return "wind"
+    if re.search(r"\bPV\b|\bSolar\b", title):
+        return "pv"
+    if "electricity" not in table.names:
+        return "weather"
+    if "wind_speed" in table.names or "irradiance_direct" in table.names:
+        return "wind" if "wind_speed" in table.names else "pv"
+    match = re.search(r"ninja_(pv|wind)_", os.path.basename(table.path))
+    return match[1] if match else None
+
+
+def _ninja_header(table: Table) -> dict[str, dict[str, Any]]:
+    """``units`` and ``params`` of the ``#`` lines: from the JSON, or the units from their own line."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in table.preamble:
+        joined = _unquoted(line).lstrip("# ")
+        if joined.startswith("Units:"):
+            pairs = re.findall(r"(\w+) in ([^,]+)", joined)
+            found.setdefault("units", {name: unit.strip() for name, unit in pairs})
+        elif joined.startswith("{"):
+            contents = _parse_json(joined)
+            found.update(
+                {k: v for k, v in contents.items() if k in ("units", "params") and isinstance(v, dict)}
+            )
+    return found
+
+
+def _unquoted(line: str) -> str:
+    """The line as it was before a spreadsheet quoted it and cut it at its commas."""
+    if line.startswith('"'):
+        line = ",".join(split_line(line))
+    return line.rstrip().rstrip(",;\t")
+
+
+def _parse_json(text: str) -> dict[str, Any]:
+    """The JSON object; a spreadsheet may have lost its last braces."""
+    for ending in ("", "}", "}}"):
+        try:
+            contents = json.loads(text + ending)
+        except ValueError:
+            continue
+        return contents if isinstance(contents, dict) else {}
+    return {}
+
+
+_NINJA_TITLES = {"pv": "Solar photovoltaic power (PV)", "wind": "Wind power"}
+_NINJA_COLUMNS = {
+    "pv": {"irradiance_direct": "kW/m2", "irradiance_diffuse": "kW/m2"},
+    "wind": {"wind_speed": "m/s"},
+}
+
+
+def ninja_lines(
+    technology: str,
+    *,
+    start_s: int,
+    electricity_kw: FloatArray,
+    weather: dict[str, FloatArray],
+    capacity_kw: float,
+    latitude_deg: float,
+    source: str,
+) -> Iterator[str]:
+    """The lines (with line ends) of an hourly raw export of ``technology``, ``"pv"`` or ``"wind"``.
+
+    ``weather`` has the export's own columns: ``irradiance_direct`` and ``irradiance_diffuse`` in kW/m2,
+    or ``wind_speed`` in m/s. ``source`` says in the title where the numbers are from.
+    """
+    units = {"time": "UTC", "electricity": "kW", **_NINJA_COLUMNS[technology]}
+    hours = len(electricity_kw)
+    params = {
+        "local_time": False,
+        "header": True,
+        "lat": f"{latitude_deg:g}",
+        "lon": "0",
+        "date_from": time_text(start_s, 0)[:10],
+        "date_to": time_text(start_s, (hours - 1) * 3600)[:10],
+        "dataset": source,
+        "capacity": f"{capacity_kw:g}",
+        "raw": True,
+    }
+    title = f"{_NINJA_TITLES[technology]} - {latitude_deg:g}, 0 - {source}"
+    yield f"# {title}; in the format of Renewables.ninja\n"
+    yield "# Units: " + ", ".join(f"{name} in {unit}" for name, unit in units.items()) + "\n"
+    yield "# " + json.dumps({"units": units, "params": params}) + "\n"
+    yield ",".join(units) + "\n"
+    columns = np.column_stack([electricity_kw, *(weather[name] for name in _NINJA_COLUMNS[technology])])
+    for hour, row in enumerate(columns.tolist()):
+        cells = (f"{value:.3f}" for value in row)
+        yield f"{time_text(start_s, hour * 3600)},{','.join(cells)}\n"
+
+
+_IRRADIANCE_COLUMN = "ALLSKY_SFC_SW_DWN"
+_WIND_COLUMNS = ("WS50M", "WS10M", "WS2M")
+"""Wind speeds by height, the one nearest to a turbine's hub first."""
+_HOURLY = ("YEAR", "MO", "DY", "HR")
+_DEFAULT_FILL = -999.0
+
+
+def is_nasa_header(cells: list[str]) -> bool:
+    """Whether a header line is that of a NASA POWER export (of any time step)."""
+    return cells[0] == "YEAR" or cells[:2] == ["PARAMETER", "YEAR"]
+
+
+def parse_nasa_power(path: str | os.PathLike[str], text: str, wind_column: str | None = None) -> TimeSeries:
+    """Read an export's text; ``wind_column`` chooses among several heights. Raises InputError."""
+    table = parse_table(path, text, is_nasa_header)
+    if table.names[:4] != _HOURLY:
+        found = ",".join(table.names[:4])
+        raise InputError(
+            path, f"columns start with {found}, expected {','.join(_HOURLY)} (the hourly export)"
+        )
+    if wind_column is not None:
+        table.texts(wind_column)  # raises if it is missing, naming the existing columns
+    speed = wind_column or next((name for name in _WIND_COLUMNS if name in table.names), None)
+    columns: dict[str, FloatArray] = {}
+    if _IRRADIANCE_COLUMN in table.names:
+        columns[IRRADIANCE] = _nasa_column(table, _IRRADIANCE_COLUMN) * _nasa_irradiance_factor(table)
+    if speed is not None:
+        columns[WIND_SPEED] = _nasa_column(table, speed)
+    if not columns:
+        found = ", ".join(table.names[4:])
+        expected = f"{_IRRADIANCE_COLUMN} for sun, or {' or '.join(_WIND_COLUMNS)} for wind"
+        raise InputError(path, f"has neither irradiance nor wind speed: found {found}; add {expected}")
+    if "T2M" in table.names:
+        columns[TEMPERATURE] = _nasa_column(table, "T2M")
+    times = _nasa_times(table)
+    shift_h, note = _nasa_shift_h(table)
+    height = re.fullmatch(r"WS(\d+)M", speed or "")
+    series = replace(
+        on_grid(path, times, table.lines, columns),
+        technology="weather",
+        start_s=int(times.min()) - shift_h * 3600,
+        wind_height_m=float(height[1]) if height else None,
+    )
+    return with_notes(series, *note, *([f"wind speed is {speed}"] if speed else []))
+
+
+def _nasa_column(table: Table, name: str) -> FloatArray:
+    """A column with NaN where the export has its fill value."""
+    fill = _DEFAULT_FILL
+    for line in table.preamble:
+        match = re.search(r"missing .*:\s*(-?\d+(?:\.\d*)?)\s*$", line)
+        fill = float(match[1]) if match else fill
+    values = table.numbers(name)
+    return np.where(values == fill, np.nan, values)
+
+
+def _nasa_irradiance_factor(table: Table) -> float:
+    """W/m2 in one of the export's irradiance unit; W/m2 where the header block is missing."""
+    for line in table.preamble:
+        if line.split()[:1] == [_IRRADIANCE_COLUMN]:
+            match = re.search(r"\(([^()]*)\)\s*$", line)
+            factor = IRRADIANCE_UNITS.get(plain_unit(match[1])) if match else None
+            if factor is None:
+                raise InputError(table.path, f"{_IRRADIANCE_COLUMN} is in an unknown unit: {line.strip()!r}")
+            return factor
+    return 1.0
+
+
+def _nasa_times(table: Table) -> IntArray:
+    """Seconds since 1970 of each row, in the file's own time."""
+    parts = [table.numbers(name) for name in _HOURLY]
+    times = np.empty(len(table.rows), dtype=np.int64)
+    for i, row in enumerate(zip(*(part.tolist() for part in parts), strict=True)):
+        try:
+            year, month, day, hour = (int(value) for value in row)
+            moment = datetime(year, month, day, hour, tzinfo=timezone.utc)
+        except (ValueError, OverflowError) as error:
+            raise table.error(i, f"{','.join(table.rows[i][:4])} is not an hour: {error}") from None
+        times[i] = int(moment.timestamp())
+    return times
+
+
+def _nasa_shift_h(table: Table) -> tuple[int, tuple[str, ...]]:
+    """Hours by which the file's time is ahead of UTC, and what had to be assumed."""
+    header = "\n".join(table.preamble)
+    name = os.path.basename(table.path)
+    standard = re.search(r"\bin (LST|UTC)\b", header) or re.search(r"_(LST|UTC)\b", name)
+    if standard and standard[1] == "UTC":
+        return 0, ()
+    longitude = re.search(r"Longitude\s+(-?\d{1,3}(?:\.\d*)?)", header)
+    if longitude is None or abs(float(longitude[1])) > 360.0:
+        return 0, ("does not state its longitude: assuming that its hours are UTC",)
+    shift = round(float(longitude[1]) / 15.0)
+    assumed = "" if standard else " (assumed: the file does not say LST or UTC)"
+    return shift, (f"hours are local solar time, UTC{shift:+d}{assumed}",)
+
+
+_ENTSOE_INTERVAL = re.compile(
+    r"(\d{2})[./](\d{2})[./](\d{4}) (\d{2}):(\d{2})(?::\d{2})?(?: \(?[A-Z/]+\)?)? - "
+)
+_ENTSOE_ZONE = re.compile(r"\((UTC|CET|CEST|CET/CEST)\)")
+
+
+def is_entsoe_header(cells: list[str]) -> bool:
+    """Whether a header line is that of an ENTSO-E export."""
+    return any(cell.startswith("MTU") for cell in cells)
+
+
+def parse_entsoe(path: str | os.PathLike[str], text: str, column: str) -> TimeSeries:
+    """Read the generation of one full column name. Raises InputError with line and cause."""
+    table = parse_table(path, text, is_entsoe_header)
+    values = table.numbers(column) * POWER_UNITS[unit_in_name(column) or "mw"]
+    times, exists = _entsoe_times(table)
+    wrong = ~exists & ~np.isnan(values)
+    if wrong.any():
+        message = "has a value for an hour that the change to summer time skips"
+        raise table.error(int(np.argmax(wrong)), f"{message}: are its times local at all?")
+    return on_grid(path, times[exists], table.lines[exists], {POWER: values[exists]})
+
+
+def _entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
+    """Seconds since 1970 (UTC) of each row, and whether its local hour exists."""
+    name = next(name for name in table.names if name.startswith("MTU"))
+    zone = _ENTSOE_ZONE.search(name)
+    times = np.zeros(len(table.rows), dtype=np.int64)
+    exists = np.ones(len(table.rows), dtype=np.bool_)
+    seen: set[datetime] = set()
+    for i, text in enumerate(table.texts(name)):
+        match = _ENTSOE_INTERVAL.match(text)
+        if match is None:
+            expected = "an interval such as '01.01.2019 00:00 - 01.01.2019 01:00 (CET)'"
+            raise table.error(i, f"found {text!r}, expected {expected}")
+        day, month, year, hour, minute = (int(part) for part in match.groups())
+        try:
+            local = datetime(year, month, day, hour, minute, tzinfo=timezone.utc)
+        except ValueError as error:
+            reason = f"{error}; expected day.month.year hour:minute"
+            raise table.error(i, f"found {text!r}: {reason}") from None
+        label = _ENTSOE_ZONE.search(text) or zone
+        if label and label[1] == "UTC":
+            times[i] = int(local.timestamp())
+            continue
+        offset = _brussels_offset_h(local, local in seen)
+        seen.add(local)
+        exists[i] = offset is not None
+        times[i] = int(local.timestamp()) - 3600 * (offset or 0)
+    return times, exists
+
+
+def _brussels_offset_h(local: datetime, second_time: bool) -> int | None:
+    """Hours ahead of UTC of a Brussels time since 1996; None for the hour that spring skips."""
+    spring, autumn = (_last_sunday(local.year, month) for month in (3, 10))
+    if spring + timedelta(hours=2) <= local < spring + timedelta(hours=3):
+        return None
+    if autumn + timedelta(hours=2) <= local < autumn + timedelta(hours=3):
+        return 1 if second_time else 2
+    return 2 if spring < local < autumn + timedelta(hours=2) and local >= spring + timedelta(hours=3) else 1
+
+
+def _last_sunday(year: int, month: int) -> datetime:
+    """Midnight of the last Sunday of a month of 31 days."""
+    last = datetime(year, month, 31, tzinfo=timezone.utc)
+    return last - timedelta(days=(last.weekday() + 1) % 7)

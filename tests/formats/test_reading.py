@@ -1,0 +1,97 @@
+"""Reading files: what is said where one cannot be read, or a value is not what it should be."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import pytest
+
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.reading import as_type, field_names, in_file, parse_toml, read_bytes, read_text
+
+
+class Colour(str, Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Round(msgspec.Struct, forbid_unknown_fields=True, tag_field="shape", tag="round"):
+    radius_m: float
+
+
+class Square(msgspec.Struct, forbid_unknown_fields=True, tag_field="shape", tag="square"):
+    side_m: float
+
+
+class Part(msgspec.Struct, forbid_unknown_fields=True):
+    form: Round | Square
+    colour: Colour = Colour.RED
+
+
+class Thing(msgspec.Struct, forbid_unknown_fields=True):
+    parts: list[Part]
+    size: Literal["small", "large"] = "small"
+    spare: Part | None = None
+    begin: int = msgspec.field(name="from", default=0)
+
+
+GOOD = {"parts": [{"form": {"shape": "round", "radius_m": 1}}]}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "parts: is missing"),
+        ({"parts": 1}, "parts: found 1, expected a list"),
+        ({**GOOD, "x": 1}, "x: no such field, expected one of short, parts, size, spare, from"),
+        ({**GOOD, "from": "1"}, "from: found '1', expected a whole number"),
+        ({**GOOD, "size": "huge"}, "size: found 'huge', expected one of small, large"),
+        ({**GOOD, "spare": {}}, "spare.form: is missing"),
+        (
+            {**GOOD, "spare": {**GOOD["parts"][0], "colour": "grey"}},
+            "spare.colour: found 'grey', expected",
+        ),
+        (
+            {"parts": [{"form": {"shape": "flat"}}]},
+            "parts[0].form.shape: found 'flat', expected",
+        ),
+        (
+            {"parts": [{"form": {"shape": "round", "side_m": 1}}]},
+            "parts[0].form.side_m: no such field, expected one of shape, radius_m",
+        ),
+        ({"parts": [{"form": {"shape": "square"}}]}, "parts[0].form.side_m: is missing"),
+    ],
+)
+def test_a_wrong_value_is_told_by_its_field(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        as_type(values, Thing, shorthands=["short"])
+    assert str(caught.value).startswith(message)
+
+
+def test_what_is_right_becomes_the_type() -> None:
+    found = as_type(GOOD, Thing)
+    assert found == Thing([Part(Round(1.0))])
+    assert field_names(Round) == ["shape", "radius_m"]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for read in (read_bytes, read_text):
+        with pytest.raises(InputError, match=re.escape(f"{tmp_path / 'no'}: cannot be read: No such file")):
+            read(tmp_path / "no")
+    (tmp_path / "latin").write_bytes(b"a\xe9b")
+    with pytest.raises(InputError, match=r"is not UTF-8 text \(byte 1\)"):
+        read_text(tmp_path / "latin")
+
+
+def test_toml_is_refused_with_its_line() -> None:
+    with pytest.raises(InputError, match=r"^a\.toml: is not valid TOML: .*line 2"):
+        parse_toml("a = 1\nb = ?\n", "a.toml")
+
+
+def test_an_error_about_the_contents_names_the_file() -> None:
+    with pytest.raises(InputError, match=r"^a\.toml: size: too large"), in_file("a.toml"):
+        raise ConfigError("size: too large")
