@@ -1,4 +1,4 @@
-"""Batsim's five CSV files, row by row; they appear under their names only when the run is over."""
+"""Batsim's five CSV files; they appear under their names only when the run is over."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import TIMING_PRECISION_S
 from beasy_sched.simulator.jobs import SimJob
+from beasy_sched.simulator.machines import STATE_NAMES
 
 JOBS = (
     "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
@@ -92,7 +93,6 @@ class Tracer:
         finish = start + runtime
         turnaround = finish - subtime
         end = job.end
-        assert end is not None
         self._jobs.append(
             f"{_who(job)},{subtime:.6f},{request.res},"
             f"{job.walltime:.6f},{1 if end is JobEnd.SUCCESS else 0},{end._value_},{start:.6f},{runtime:.6f},"
@@ -178,3 +178,83 @@ def _harmless(text: str) -> str:
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet that opens a CSV file with this cell may run it, and not only show it."""
     return text[:1] in _FORMULA and not _NUMBER.fullmatch(text)
+
+
+NOT_YET = -1.0
+"""Batsim's energy of something that never happened."""
+
+
+class Tally:
+    """The figures of Batsim's schedule file: counts, sums and maxima, kept as the run goes."""
+
+    def __init__(self) -> None:
+        self.finished = self.success = self.rejected = 0
+        self.makespan_s = 0.0
+        self.sum_waiting_s = self.sum_turnaround_s = self.sum_slowdown = 0.0
+        self.max_waiting_s = self.max_turnaround_s = self.max_slowdown = 0.0
+        self.grouped_switches = self.machine_switches = 0
+        self.energy_at_first_submission_j = NOT_YET
+        self.energy_at_last_end_j = NOT_YET
+
+    def add(self, subtime: float, start: float, runtime: float, end: JobEnd) -> None:
+        """Count a job that ran."""
+        self.finished += 1
+        if end is JobEnd.SUCCESS:
+            self.success += 1
+        waiting = start - subtime
+        turnaround = start + runtime - subtime
+        slowdown = turnaround / runtime
+        self.sum_waiting_s += waiting
+        self.sum_turnaround_s += turnaround
+        self.sum_slowdown += slowdown
+        self.makespan_s = max(self.makespan_s, start + runtime)
+        self.max_waiting_s = max(self.max_waiting_s, waiting)
+        self.max_turnaround_s = max(self.max_turnaround_s, turnaround)
+        self.max_slowdown = max(self.max_slowdown, slowdown)
+
+    def reject(self) -> None:
+        """Count a rejected job."""
+        self.rejected += 1
+
+    def switch(self, machines: int) -> None:
+        """Count a request that switches hosts."""
+        self.grouped_switches += 1
+        self.machine_switches += machines
+
+    @property
+    def jobs(self) -> int:
+        """Jobs that ended in any way, rejected ones included."""
+        return self.finished + self.rejected
+
+    def row(
+        self, version: str, machines: int, time_in: Sequence[float], seconds: tuple[float, float]
+    ) -> dict[str, str]:
+        """Return the columns of the schedule file; ``seconds``: in the scheduler, and altogether."""
+
+        def mean(total: float) -> str:
+            return f"{total / self.jobs:.6f}" if self.jobs else "-nan"
+
+        energy_j = self.energy_at_last_end_j - self.energy_at_first_submission_j
+        return {
+            "batsim_version": version,
+            "consumed_joules": f"{energy_j:.6f}",
+            "makespan": f"{self.makespan_s:.6f}",
+            "max_slowdown": f"{self.max_slowdown:.6f}",
+            "max_turnaround_time": f"{self.max_turnaround_s:.6f}",
+            "max_waiting_time": f"{self.max_waiting_s:.6f}",
+            "mean_slowdown": mean(self.sum_slowdown),
+            "mean_turnaround_time": mean(self.sum_turnaround_s),
+            "mean_waiting_time": mean(self.sum_waiting_s),
+            "nb_computing_machines": str(machines),
+            "nb_grouped_switches": str(self.grouped_switches),
+            "nb_jobs": str(self.jobs),
+            "nb_jobs_finished": str(self.finished),
+            "nb_jobs_killed": str(self.finished - self.success),
+            "nb_jobs_rejected": str(self.rejected),
+            "nb_jobs_success": str(self.success),
+            "nb_machine_switches": str(self.machine_switches),
+            "scheduling_time": f"{seconds[0]:.6f}",
+            "simulation_time": f"{seconds[1]:.6f}",
+            "success_rate": mean(self.success),
+            **{f"time_{name}": f"{time_in[STATE_NAMES.index(name)]:.6f}" for name in sorted(STATE_NAMES)},
+        }
