@@ -25,7 +25,8 @@ from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.predictions import predict_window
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.report.chart import MOST_POINTS, Absent, Chart, TimeChart, power_unit
-from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, Ending, Jobs, RunData
+from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, JobTable, RunData
+from beasy_sched.results import LogLine
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct:
     kills = [line for line in run.endings or [] if line.action == "kill" and line.rule != RUN_OVER]
     if not kills:
         return
-    at_once: dict[float, list[Ending]] = {}
+    at_once: dict[float, list[LogLine]] = {}
     for line in kills:
         at_once.setdefault(line.time, []).append(line)
     at_s = np.array([*at_once])
@@ -235,7 +236,7 @@ def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct:
                 texts=[_kill_words(lines) for lines in at_once.values()])  # fmt: skip
 
 
-def _kill_words(lines: list[Ending], shown: int = 5) -> str:
+def _kill_words(lines: list[LogLine], shown: int = 5) -> str:
     names = ", ".join(line.job for line in lines[:shown])
     more = f" and {len(lines) - shown} more" if len(lines) > shown else ""
     count = "1 job" if len(lines) == 1 else f"{len(lines)} jobs"
@@ -291,7 +292,7 @@ class Bars:
     low: IntArray
     high: IntArray
     what: IntArray
-    """Of jobs: the place in `Jobs`. Of states: a `ServerState`."""
+    """Of jobs: the place in `JobTable`. Of states: a `ServerState`."""
     pstate: IntArray
     """Of states: the P-state of servers that are on; -1 elsewhere."""
 
@@ -310,7 +311,7 @@ class Bars:
         )
 
 
-def job_bars(jobs: Jobs, path: str | os.PathLike[str]) -> Bars:
+def job_bars(jobs: JobTable, path: str | os.PathLike[str]) -> Bars:
     """One rectangle for every range of neighbouring servers of every job that ran.
 
     ``path`` is for messages. Raises InputError for servers that cannot be read.
@@ -429,7 +430,7 @@ def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
     return charts
 
 
-def gantt(run: RunData, jobs: Jobs, prefix: str) -> Chart:
+def gantt(run: RunData, jobs: JobTable, prefix: str) -> Chart:
     """Every job on its servers, and what the servers did besides."""
     bars = job_bars(jobs, f"{run.prefix}_jobs.csv")
     note = "Drag to zoom in, double-click for all; the mouse tells which job."
@@ -462,7 +463,7 @@ def gantt(run: RunData, jobs: Jobs, prefix: str) -> Chart:
     return Chart(f"{prefix}-gantt", "Servers and jobs", spec, note)
 
 
-def _kill_rules(run: RunData, jobs: Jobs) -> dict[str, Any]:
+def _kill_rules(run: RunData, jobs: JobTable) -> dict[str, Any]:
     """Why jobs were killed, as the decision log has it: the rules, and the one of each job (-1: none)."""
     rule_of = {line.job: line.rule for line in run.endings or [] if line.action == "kill"}
     rules = list(dict.fromkeys(rule_of.values()))
@@ -471,7 +472,7 @@ def _kill_rules(run: RunData, jobs: Jobs) -> dict[str, Any]:
     return {"rules": rules, "rule": np.array(killed, dtype=np.int16)}
 
 
-def waiting(run: RunData, jobs: Jobs) -> StepCurve:
+def waiting(run: RunData, jobs: JobTable) -> StepCurve:
     """How many jobs wait, and for how many servers, two columns; one that never starts waits to the end.
 
     A job that the policy rejected waits until then.
@@ -488,7 +489,7 @@ def waiting(run: RunData, jobs: Jobs) -> StepCurve:
     return StepCurve(both[0].times_s, np.column_stack([curve.values for curve in both]))
 
 
-def queue(run: RunData, jobs: Jobs, prefix: str) -> Chart:
+def queue(run: RunData, jobs: JobTable, prefix: str) -> Chart:
     """Jobs that wait, and servers that they ask for."""
     exact = waiting(run, jobs)
     curve = exact.thinned(run.end_s, MOST_POINTS)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.report.explain_records import clock, count, energy, fact, parse_moment, percent, power, span
+from beasy_sched.report.explain_rules import clock, count, energy, fact, parse_moment, percent, power, span
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_without_a_site_five_minutes_are_told(tmp_path: Path) -> None:
 
 def test_a_time_when_nothing_was_decided(tmp_path: Path) -> None:
     story = explain_time(write_run(tmp_path, site=False), 899.0)
-    assert [section.title for section in story.sections] == ["Jobs refused: 1"]
+    assert [chapter.title for chapter in story.chapters] == ["Jobs refused: 1"]
     (tmp_path / "run_decisions.jsonl").write_text('{"time": 900.0, "action": "compensate"}\n')
     assert text(explain_time(str(tmp_path / "run"), 10.0)) == shown("""
         00:00:00 to 00:05:00

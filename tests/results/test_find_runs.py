@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.report.html import find_runs
+from beasy_sched.results import find_runs
 
 
 def made(folder: Path, *names: str) -> None:

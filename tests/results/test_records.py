@@ -9,13 +9,13 @@ import pytest
 from report.story_files import write_run
 
 from beasy_sched.errors import InputError
-from beasy_sched.report.explain_records import (
-    Decision,
+from beasy_sched.results import (
     JobRow,
+    LogLine,
     check_same_run,
     find_prefix,
-    read_decisions,
     read_jobs,
+    read_log,
     read_trace,
 )
 
@@ -54,16 +54,16 @@ def test_a_log_that_was_cut_between_two_lines(tmp_path: Path) -> None:
     log = Path(f"{write_run(tmp_path)}_decisions.jsonl")
     log.write_text(log.read_text("utf-8")[:-1], "utf-8")
     with pytest.raises(InputError, match=r"decisions.jsonl:9: ends in the middle of a line"):
-        list(read_decisions(str(tmp_path / "run")))
+        list(read_log(str(tmp_path / "run")))
 
 
 def test_decisions(tmp_path: Path) -> None:
-    first, second, *_, last = read_decisions(write_run(tmp_path))
-    assert first == Decision(10.0, "start", "w0!a", "0-1", "head of the queue")
+    first, second, *_, last = read_log(write_run(tmp_path))
+    assert first == LogLine(10.0, "start", "w0!a", "0-1", "head of the queue")
     assert second.facts == {"hosts_asked": 1, "hosts_free": 0, "reserved_at_s": 3610.0}
     assert (last.kind, last.job) == ("reject", "w0!d")
-    assert Decision(0.0, "P-state 3", hosts="0 2-3").kind == "P-state"
-    assert Decision(0.0, "P-state 3", hosts="0 2-3").host_set().ids.tolist() == [0, 2, 3]
+    assert LogLine(0.0, "P-state 3", hosts="0 2-3").kind == "P-state"
+    assert LogLine(0.0, "P-state 3", hosts="0 2-3").host_set().ids.tolist() == [0, 2, 3]
 
 
 def test_jobs(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_broken_files(file: str, text: str, message: str, tmp_path: Path) -> Non
     prefix = write_run(tmp_path)
     Path(f"{prefix}_{file}").write_text(text)
     with pytest.raises(InputError, match=f"run_{file}{message}"):
-        _ = [*read_decisions(prefix)], [*read_jobs(prefix)], [*read_trace(prefix)]
+        _ = [*read_log(prefix)], [*read_jobs(prefix)], [*read_trace(prefix)]
 
 
 def test_records_of_different_runs_are_refused(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_lines_of_the_log_that_are_none(tmp_path: Path, line: str, told: str) ->
     log = Path(f"{write_run(tmp_path)}_decisions.jsonl")
     log.write_text(line + "\n", "utf-8")
     with pytest.raises(InputError, match=rf"decisions.jsonl:1: .*{re.escape(told)}"):
-        list(read_decisions(str(tmp_path / "run")))
+        list(read_log(str(tmp_path / "run")))
 
 
 @pytest.mark.parametrize("header", ["begin", "nan"])
