@@ -7,28 +7,32 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from beasy_sched import results
 from beasy_sched.errors import Failures
 from beasy_sched.formats.atomic import PartFile, remove_old
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.results import path_of
 from beasy_sched.simulator.clock import TIMING_PRECISION_S
 from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import STATE_NAMES
 
-JOBS = (
-    "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
-    "starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,allocated_resources,"
-    "consumed_energy,metadata"
-)
-MACHINE_STATES = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
-PSTATES = "time,machine_id,new_pstate"
-ENERGY = "time,energy,event_type,wattmin,epower"
+_HEADERS = {
+    results.JOBS: (
+        "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,"
+        "final_state,starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,"
+        "allocated_resources,consumed_energy,metadata"
+    ),
+    results.STATES: "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing",
+    results.PSTATES: "time,machine_id,new_pstate",
+    results.ENERGY: "time,energy,event_type,wattmin,epower",
+    results.SCHEDULE: "",
+}
+"""Batsim's files, each with its first line; that of the schedule file is written with the rest."""
 
 _DIVIDES = re.compile(r"""[,;"\t\r\n]""")
 _FORMULA = frozenset("=+-@\t\r")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
-
-_NAMES = ("jobs", "schedule", "machine_states", "pstate_changes", "consumed_energy")
 
 _ROWS = 4096
 """Rows that wait before they are written."""
@@ -58,44 +62,40 @@ class Tracer:
         self.prefix = os.fspath(prefix)
         self._files: list[_RowFile] = []
         try:
-            self._jobs = self._open("jobs", JOBS)
-            self._states = self._open("machine_states", MACHINE_STATES) if machine_states else []
+            self._jobs = self._open(results.JOBS)
+            self._states = self._open(results.STATES) if machine_states else []
             self._writes_states = machine_states
-            self._pstates = self._open("pstate_changes", PSTATES) if energy else []
-            self._energy = self._open("consumed_energy", ENERGY) if energy else []
+            self._pstates = self._open(results.PSTATES) if energy else []
+            self._energy = self._open(results.ENERGY) if energy else []
             self._writes_energy = energy
-            self._schedule = self._open("schedule", "")
+            self._schedule = self._open(results.SCHEDULE)
         except BaseException:
             self.discard()
             raise
         self._last_s = self._last_j = 0.0
         self._wattmin = (-1.0, "")
 
-    def _open(self, name: str, header: str) -> list[str]:
+    def _open(self, name: str) -> list[str]:
         """Open a file; return the list that takes its rows."""
-        file = _RowFile(self._path(name), header)
+        file = _RowFile(path_of(self.prefix, name), _HEADERS[name])
         self._files.append(file)
         return file.rows
-
-    def _path(self, name: str) -> Path:
-        return Path(f"{self.prefix}_{name}.csv")
 
     def begin(self) -> None:
         """Remove the files of an earlier run under the same prefix, as Batsim does when it opens its own.
 
         Raises InputError where that is not possible.
         """
-        remove_old(self._path(name) for name in _NAMES)
+        remove_old(path_of(self.prefix, name) for name in _HEADERS)
 
     def job(self, job: SimJob, runtime: float) -> None:
         """Write the row of a job that ran for ``runtime`` s."""
-        request, start, subtime = job.request, job.start, job.subtime
+        start, subtime = job.start, job.subtime
         finish = start + runtime
         turnaround = finish - subtime
         end = job.end
         self._jobs.append(
-            f"{_who(job)},{subtime:.6f},{request.res},"
-            f"{job.walltime:.6f},{1 if end is JobEnd.SUCCESS else 0},{end._value_},{start:.6f},{runtime:.6f},"
+            f"{_asked(job)},{1 if end is JobEnd.SUCCESS else 0},{end._value_},{start:.6f},{runtime:.6f},"
             f"{finish:.6f},{start - subtime:.6f},{turnaround:.6f},{turnaround / runtime:.6f},{job.alloc},"
             f"{job.energy_j:.6f},{_quoted(_harmless(job.metadata))}\n"
         )
@@ -104,11 +104,7 @@ class Tracer:
 
     def rejected(self, job: SimJob) -> None:
         """Write the row of a rejected job."""
-        request = job.request
-        self._jobs.append(
-            f"{_who(job)},{job.subtime:.6f},{request.res},"
-            f"{job.walltime:.6f},0,REJECTED,,,,,,,,,{_quoted(_harmless(job.metadata))}\n"
-        )
+        self._jobs.append(f"{_asked(job)},0,REJECTED,,,,,,,,,{_quoted(_harmless(job.metadata))}\n")
 
     def machine_states(self, now: float, counts: Sequence[int]) -> None:
         """Write how many hosts are in each state."""
@@ -156,10 +152,11 @@ class Tracer:
             file.file.discard()
 
 
-def _who(job: SimJob) -> str:
-    """The first three cells of a job's row."""
+def _asked(job: SimJob) -> str:
+    """The cells of a job's row that are known at its submission."""
     request = job.request
-    return f"{_cell(request.id.partition('!')[2])},{_cell(job.workload)},{_cell(request.profile)}"
+    names = f"{_cell(request.id.partition('!')[2])},{_cell(job.workload)},{_cell(request.profile)}"
+    return f"{names},{job.subtime:.6f},{request.res},{job.walltime:.6f}"
 
 
 def _cell(text: str) -> str:
