@@ -1,6 +1,6 @@
 """The HTML report of a campaign: policies compared, scenario by scenario, guard by guard.
 
-Charts of a campaign: what became of the jobs, and figures of the runs with their spread, by policy.
+By policy it shows what became of the jobs, and figures of the runs with their spread.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.report.chart import Absent, Chart, bars, color, plain
-from beasy_sched.report.comparison import OUTCOME_COLORS
-from beasy_sched.report.html import Section, page, table_html, warning_html
-from beasy_sched.report.run_data import OUTCOMES
+from beasy_sched.report.page import Absent, Chart, Section, bars, color, page, plain, table_html, warning_html
+from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,10 @@ class Figure:
     title: str
     unit: str
     digits: int = 2
+
+    def text(self, value: float) -> str:
+        """A value as it is shown, without its unit; ``-`` for none."""
+        return "-" if np.isnan(value) else f"{value:,.{self.digits}f}"
 
 
 FIGURES: Final = (
@@ -115,14 +117,14 @@ def across(conditions: Sequence[tuple[str, Any]], figure: Figure) -> list[tuple[
     rows = []
     for policy in policies:
         means = [mean_and_half_width(values_of(runs, policy, figure.column))[0] for _, runs in conditions]
-        rows.append((policy, ["-" if np.isnan(mean) else f"{mean:,.{figure.digits}f}" for mean in means]))
+        rows.append((policy, [figure.text(mean) for mean in means]))
     return rows
 
 
 def _mean_words(mean: float, half_width: float, figure: Figure) -> str:
     if np.isnan(half_width):
-        return f"{mean:,.{figure.digits}f} {figure.unit}, one run"
-    return f"mean {mean:,.{figure.digits}f} ± {half_width:,.{figure.digits}f} {figure.unit}"
+        return f"{figure.text(mean)} {figure.unit}, one run"
+    return f"mean {figure.text(mean)} ± {figure.text(half_width)} {figure.unit}"
 
 
 def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]]]:
@@ -137,8 +139,7 @@ def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tupl
         texts = [str(int((runs["policy"] == policy).sum()))]
         for figure in figures:
             mean, half = mean_and_half_width(values_of(runs, policy, figure.column))
-            text = "-" if np.isnan(mean) else f"{mean:,.{figure.digits}f}"
-            texts.append(text if np.isnan(half) else f"{text} ± {half:,.{figure.digits}f}")
+            texts.append(figure.text(mean) + ("" if np.isnan(half) else f" ± {figure.text(half)}"))
         rows.append((policy, texts))
     return heads, rows
 

@@ -1,10 +1,6 @@
-"""Charts of a run's energy: the power balance, levels of the storages, demand against the plan.
+"""Charts of one run: its energy (power balance, levels, demand against the plan), its jobs and its servers.
 
-Quantities that change at instants: counted from changes, thinned without changing their sums.
-
-Rectangles of a Gantt chart: jobs and server states as ranges of servers over time.
-
-Charts of a run's jobs and servers: the Gantt chart, the queue, servers by state.
+Quantities that change at instants are `StepCurve`, jobs and server states on servers over time are `Bars`.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.predictions import predict_window
 from beasy_sched.plan.store import PlanStore
-from beasy_sched.report.chart import MOST_POINTS, Absent, Chart, TimeChart, power_unit
+from beasy_sched.report.page import MOST_POINTS, Absent, Chart, TimeChart, power_unit
 from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, JobTable, RunData
 from beasy_sched.results import LogLine
 
@@ -83,6 +79,8 @@ USES: Final = {
     "curtailed_w": ("curtailed", "curtailed"),
 }
 """Where it goes."""
+BATTERY_LIMITS: Final = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "target": "soc_target_pct"}
+"""Levels of the battery, with their fields in a summary and in a site."""
 
 
 def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
@@ -109,16 +107,23 @@ def step_edges_s(trace: Any) -> FloatArray:
 
 
 def powers(trace: Any, columns: list[str]) -> StepCurve:
-    """The mean powers of the steps (W), one column each; thinned where there are very many steps."""
-    values = trace[columns].to_numpy(np.float64)
-    edges_s = step_edges_s(trace)
-    return StepCurve(edges_s[:-1], values).thinned(float(edges_s[-1]), MOST_POINTS)
+    """The mean powers of the steps (W), one column each."""
+    return StepCurve(step_edges_s(trace)[:-1], trace[columns].to_numpy(np.float64))
+
+
+def levels(trace: Any, column: str, start: float | None = None) -> tuple[FloatArray, FloatArray]:
+    """A level at the ends of the steps, with the one at the start where it is known."""
+    edges_s, values = step_edges_s(trace), trace[column].to_numpy(np.float64)
+    if start is None:
+        return edges_s[1:], values
+    return edges_s, np.append(start, values)
 
 
 def power_balance(run: RunData, prefix: str) -> Chart:
     """Sources above zero and uses below, equal in every step."""
     columns = [c for c in (*SOURCES, *USES) if c in run.trace.columns]
-    curve = powers(run.trace, columns)
+    exact = powers(run.trace, columns)
+    curve = exact.thinned(float(step_edges_s(run.trace)[-1]), MOST_POINTS)
     by_column = dict(zip(columns, curve.values.T, strict=True))
     total_w = sum((by_column[c] for c in SOURCES if c in by_column), np.zeros(len(curve.times_s)))
     unit, size_w = power_unit(float(total_w.max()))
@@ -136,7 +141,7 @@ def power_balance(run: RunData, prefix: str) -> Chart:
     _same_scale_both_ways(chart, float(total_w.max()) / size_w)
     if nothing:
         chart.notes.append(f"Nothing at any time: {', '.join(nothing)}.")
-    _say_thinned(chart, curve, run.trace)
+    _say_means(chart, exact, curve)
     return chart.chart()
 
 
@@ -144,7 +149,7 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
     """The battery, real and planned, with its limits, dangerous steps and kills."""
     chart = TimeChart(f"{prefix}-soc", "State of charge", prefix, run.end_s, "%", "state of charge [%]")
     site = (run.summary or {}).get("site", {})
-    times_s, real_pct = _levels(run.trace, "soc_pct", site.get("soc_start_pct"))
+    times_s, real_pct = levels(run.trace, "soc_pct", site.get("soc_start_pct"))
     if plans is not None:
         dangerous = dangerous_steps(run, plans)
         chart.shade(_spans(dangerous, step_edges_s(run.trace)), "danger-shade")
@@ -153,10 +158,9 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
             f"{int(dangerous.sum()):,} of {len(dangerous):,}."
         )
     if "planned_soc_pct" in run.trace.columns:
-        chart.line("planned", *_levels(run.trace, "planned_soc_pct", None), "planned", dash="dash")
+        chart.line("planned", *levels(run.trace, "planned_soc_pct"), "planned", dash="dash")
     chart.line("real", times_s, real_pct, "battery")
-    for name, value in _battery_limits(site, plans).items():
-        chart.limit(name, value, "ink-soft" if name == "target" else "limit")
+    chart.limits(_battery_limits(site, plans))
     _mark_kills(chart, run, times_s, real_pct)
     chart.y_axis(range=[0, 102])
     return chart.chart()
@@ -166,11 +170,11 @@ def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
     """The hydrogen in the tank, real and planned."""
     chart = TimeChart(f"{prefix}-hydrogen", "Hydrogen in the tank", prefix, run.end_s, "kg", "hydrogen [kg]")
     if "planned_hydrogen_kg" in run.trace.columns:
-        chart.line("planned", *_levels(run.trace, "planned_hydrogen_kg", None), "planned", dash="dash")
-    chart.line("real", *_levels(run.trace, "hydrogen_kg", None), "hydrogen")
+        chart.line("planned", *levels(run.trace, "planned_hydrogen_kg"), "planned", dash="dash")
+    chart.line("real", *levels(run.trace, "hydrogen_kg"), "hydrogen")
     site = (run.summary or {}).get("site", {})
     if "hydrogen_final_kg" in site:
-        chart.limit("target", site["hydrogen_final_kg"] - site["hydrogen_distance_kg"], "ink-soft")
+        chart.limits({"target": site["hydrogen_final_kg"] - site["hydrogen_distance_kg"]})
     tank = None if plans is None else plans[0].storage.hydrogen
     if tank is not None:
         chart.limit("tank full", tank.tank_kg)
@@ -181,7 +185,8 @@ def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
 def against_plan(run: RunData, prefix: str) -> Chart:
     """What the servers drew, beside the demand forecast and what the plan allots to them."""
     columns = ["demand_w", "planned_load_w", "planned_envelope_w"]
-    curve = powers(run.trace, columns)
+    exact = powers(run.trace, columns)
+    curve = exact.thinned(float(step_edges_s(run.trace)[-1]), MOST_POINTS)
     demand_w, load_w, envelope_w = curve.values.T
     unit, size_w = power_unit(float(np.nanmax(curve.values)))
     chart = TimeChart(f"{prefix}-plan", "Demand against the plan", prefix, run.end_s, unit,
@@ -190,7 +195,7 @@ def against_plan(run: RunData, prefix: str) -> Chart:
     chart.steps("demand, forecast", curve.times_s, load_w / size_w, "forecast", dash="dot")
     chart.steps("planned for the servers", curve.times_s, envelope_w / size_w, "planned", dash="dash")
     chart.y_axis(rangemode="tozero")
-    _say_thinned(chart, curve, run.trace)
+    _say_means(chart, exact, curve)
     return chart.chart()
 
 
@@ -208,18 +213,9 @@ def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> np.ndarray[Any, np.d
     return dangerous
 
 
-def _levels(trace: Any, column: str, start: float | None) -> tuple[FloatArray, FloatArray]:
-    """A level at the ends of the steps, with the one at the start where it is known."""
-    edges_s, levels = step_edges_s(trace), trace[column].to_numpy(np.float64)
-    if start is None:
-        return edges_s[1:], levels
-    return edges_s, np.append(start, levels)
-
-
 def _battery_limits(site: dict[str, Any], plans: PlanStore | None) -> dict[str, float]:
-    names = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "target": "soc_target_pct"}
     battery = None if plans is None else plans[0].storage.battery
-    found = {name: site.get(field, getattr(battery, field, None)) for name, field in names.items()}
+    found = {name: site.get(field, getattr(battery, field, None)) for name, field in BATTERY_LIMITS.items()}
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
@@ -259,9 +255,10 @@ def _same_scale_both_ways(chart: TimeChart, most: float) -> None:
                  ticktext=[f"{abs(tick):g}" for tick in ticks])  # fmt: skip
 
 
-def _say_thinned(chart: TimeChart, curve: StepCurve, trace: Any) -> None:
-    if len(curve.times_s) != len(trace):
-        chart.notes.append(f"Means of {len(trace) / len(curve.times_s):.3g} steps each.")
+def _say_means(chart: TimeChart, exact: StepCurve, curve: StepCurve) -> None:
+    if curve is not exact:
+        span_s = float(curve.times_s[1] - curve.times_s[0])
+        chart.notes.append(f"Means over {span_s:,.0f} s each.")
 
 
 def _has_hydrogen(run: RunData) -> bool:
@@ -412,19 +409,17 @@ _BATSIMS = "Batsim writes it; export under the same prefix with 'batsim -e'"
 
 def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
     """The charts that need Batsim's files; for each file that is missing a line that says so."""
+    title = "Servers and jobs, queue"
     charts: list[Chart | Absent] = []
     if run.jobs is None:
-        charts.append(
-            Absent("Servers and jobs, queue", f"the run has no jobs.csv, or an empty one ({_BATSIMS})")
-        )
+        charts.append(Absent(title, f"the run has no jobs.csv, or an empty one ({_BATSIMS})"))
     elif not run.jobs.ids:
-        charts.append(Absent("Servers and jobs, queue", "the run has no job"))
+        charts.append(Absent(title, "the run has no job"))
     else:
         charts += [gantt(run, run.jobs, prefix), queue(run, run.jobs, prefix)]
     if run.states is None or not len(run.states):
-        charts.append(
-            Absent("Servers by state", f"the run has no machine_states.csv, or an empty one ({_BATSIMS})")
-        )
+        why = f"the run has no machine_states.csv, or an empty one ({_BATSIMS})"
+        charts.append(Absent("Servers by state", why))
     else:
         charts.append(servers_by_state(run, prefix))
     return charts
@@ -497,7 +492,7 @@ def queue(run: RunData, jobs: JobTable, prefix: str) -> Chart:
     chart.steps("servers asked for", curve.times_s, curve.values[:, 1], "asked", width=1.2)
     chart.steps("jobs", curve.times_s, curve.values[:, 0], "waiting")
     chart.y_axis(rangemode="tozero")
-    _say_averaged(chart, exact, curve)
+    _say_means(chart, exact, curve)
     return chart.chart()
 
 
@@ -518,11 +513,5 @@ def servers_by_state(run: RunData, prefix: str) -> Chart:
             times_s = run.trace["start_s"].to_numpy(np.float64)
             chart.steps("planned on", times_s, on, "planned", dash="dash")
     chart.y_axis(range=[0, 1.02 * float(exact.values.sum(axis=1).max())])
-    _say_averaged(chart, exact, curve)
+    _say_means(chart, exact, curve)
     return chart.chart()
-
-
-def _say_averaged(chart: TimeChart, exact: StepCurve, curve: StepCurve) -> None:
-    if curve is not exact:
-        span_s = float(curve.times_s[1] - curve.times_s[0])
-        chart.notes.append(f"Means over {span_s:,.0f} s each.")

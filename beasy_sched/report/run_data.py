@@ -38,6 +38,9 @@ OUTCOMES = (
 )
 """Every end of a job, in the order of tables; a job's outcome is an index into it."""
 
+OUTCOME_COLORS = tuple(state.value.replace(" ", "-") for state in OUTCOMES)
+"""The colour's name of each outcome."""
+
 _BATSIM_STATES = {
     "COMPLETED_SUCCESSFULLY": JobState.FINISHED,
     "COMPLETED_FAILED": JobState.FAILED,

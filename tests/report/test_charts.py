@@ -15,9 +15,9 @@ from plan_cases import hand_plan
 from beasy_sched.energy.storage import Storage
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.report import charts as energy_module
-from beasy_sched.report.chart import Absent, Chart, power_unit
 from beasy_sched.report.charts import dangerous_steps, energy_charts, job_charts
-from beasy_sched.report.comparison import curves_together, overall_bars, table
+from beasy_sched.report.html import curves_together, overall_bars, table
+from beasy_sched.report.page import Absent, Chart, power_unit
 from beasy_sched.report.run_data import RunData, read_run_data
 
 pytest.importorskip("pandas", reason="reports need pandas")
