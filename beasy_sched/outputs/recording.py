@@ -1,7 +1,4 @@
-"""A recording: every message of a run, both ways, as a MessagePack stream that can be replayed.
-
-Replay of a recording: the simulator's messages again, and the first answer that differs.
-"""
+"""A recording: every message of a run, both ways, as a MessagePack stream; and its replay."""
 
 from __future__ import annotations
 

@@ -195,19 +195,23 @@ def _site_part(power: PowerSide) -> dict[str, Any]:
 def _planned_part(power: PowerSide, plans: PlanStore) -> dict[str, Any]:
     """Return what the plan had foreseen for the time that has been settled."""
     places = [place for row in power.trace if (place := plans.place(row.start_s)) is not None]
-    totals_j = dict.fromkeys(("production", "load", "servers", "charged", "discharged", "curtailed"), 0.0)
-    for window, step in places:
-        plan = plans[window]
-        planned_w = plan.power
-        totals_j["production"] += planned_w.renew_w[step] * plan.step_s
-        totals_j["load"] += planned_w.load_w[step] * plan.step_s
-        totals_j["servers"] += 0.0 if plan.servers is None else plan.servers.energy_j[step]
-        totals_j["charged"] += planned_w.charge_w[step] * plan.step_s
-        totals_j["discharged"] += planned_w.discharge_w[step] * plan.step_s
-        totals_j["curtailed"] += planned_w.curtailed_w[step] * plan.step_s
+
+    def kwh(name: str) -> float:
+        steps = ((plans[window], step) for window, step in places)
+        return j_to_kwh(float(sum(getattr(plan.power, name)[step] * plan.step_s for plan, step in steps)))
+
+    on_servers = ((plans[window].servers, step) for window, step in places)
+    servers_j = sum(servers.energy_j[step] for servers, step in on_servers if servers is not None)
     part: dict[str, Any] = {
         "steps": len(places),
-        "energy_kwh": {name: j_to_kwh(float(value)) for name, value in totals_j.items()},
+        "energy_kwh": {
+            "production": kwh("renew_w"),
+            "load": kwh("load_w"),
+            "servers": j_to_kwh(float(servers_j)),
+            "charged": kwh("charge_w"),
+            "discharged": kwh("discharge_w"),
+            "curtailed": kwh("curtailed_w"),
+        },
     }
     if places:
         last = plans[places[-1].window]
@@ -225,12 +229,16 @@ def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
         session.outcomes.energy_j(*states, until_s=settled.time_s, running_j=settled.running_j)
         for states in (_DONE, tuple(set(JobState) - set(_DONE)))
     )
-    assert session.cluster is not None
-    others_j += sum(settled.running_j.get(job_id, 0.0) for job_id in session.cluster.running)
+    running = session.cluster.running if session.cluster else ()
+    others_j += sum(settled.running_j.get(job_id, 0.0) for job_id in running)
     switching_j = by_use["switching off"] + by_use["switching on"]
+
+    def total_j(name: str) -> Any:
+        return sum(getattr(record, name) * record.dt_s for record in records)
+
     parts_j = {
-        "production": sum(r.renew_w * r.dt_s for r in records),
-        "consumed": sum(r.consumed_j for r in records),
+        "production": total_j("renew_w"),
+        "consumed": sum(record.consumed_j for record in records),
         "consumed_by_own_account": settled.used_j,
         "finished_jobs": finished_j,
         "other_jobs": others_j,
@@ -238,11 +246,11 @@ def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
         "transitions": switching_j,
         "sleeping": by_use["sleeping"],
         "wasted": others_j + by_use["idle"] + switching_j + by_use["sleeping"],
-        "charged": sum(r.charge_w * r.dt_s for r in records),
-        "discharged": sum(r.discharge_w * r.dt_s for r in records),
-        "electrolyzer": sum(r.electrolyzer_w * r.dt_s for r in records),
-        "fuel_cell": sum(r.fuel_cell_w * r.dt_s for r in records),
-        "curtailed": sum(r.curtailed_w * r.dt_s for r in records),
-        "unserved": sum(r.unserved_w * r.dt_s for r in records),
+        "charged": total_j("charge_w"),
+        "discharged": total_j("discharge_w"),
+        "electrolyzer": total_j("electrolyzer_w"),
+        "fuel_cell": total_j("fuel_cell_w"),
+        "curtailed": total_j("curtailed_w"),
+        "unserved": total_j("unserved_w"),
     }
     return {name: j_to_kwh(value) for name, value in parts_j.items()}

@@ -296,17 +296,6 @@ class Bars:
     def __len__(self) -> int:
         return len(self.start_s)
 
-    def __getitem__(self, place: int) -> tuple[float, float, int, int, int, int]:
-        """One rectangle: start (s), end (s), lowest and highest server, what, P-state."""
-        return (
-            float(self.start_s[place]),
-            float(self.end_s[place]),
-            int(self.low[place]),
-            int(self.high[place]),
-            int(self.what[place]),
-            int(self.pstate[place]),
-        )
-
 
 def job_bars(jobs: JobTable, path: str | os.PathLike[str]) -> Bars:
     """One rectangle for every range of neighbouring servers of every job that ran.
@@ -315,31 +304,21 @@ def job_bars(jobs: JobTable, path: str | os.PathLike[str]) -> Bars:
     """
     place, low, high = [], [], []
     for job, text in enumerate(jobs.hosts):
-        if not text:
-            continue
-        for first, last in _ranges(text, path, jobs.ids[job]):
+        try:
+            ranges = HostSet.ranges(text) if text else []
+        except ValueError as error:
+            raise InputError(
+                path,
+                f"{jobs.ids[job]}: cannot read the servers {shortened(text)!r},"
+                f" expected such as '0 3-5': {error}",
+            ) from None
+        for first, last in ranges:
             place.append(job)
             low.append(first)
             high.append(last)
     what = np.array(place, dtype=np.int64)
-    return Bars(
-        jobs.start_s[what],
-        jobs.end_s[what],
-        np.array(low, dtype=np.int64),
-        np.array(high, dtype=np.int64),
-        what,
-        np.full(len(what), -1),
-    )
-
-
-def _ranges(text: str, path: str | os.PathLike[str], what: str) -> list[tuple[int, int]]:
-    """The ranges of ``"0 3-5"``."""
-    try:
-        return HostSet.ranges(text)
-    except ValueError as error:
-        raise InputError(
-            path, f"{what}: cannot read the servers {shortened(text)!r}, expected such as '0 3-5': {error}"
-        ) from None
+    lows, highs = np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
+    return Bars(jobs.start_s[what], jobs.end_s[what], lows, highs, what, np.full(len(what), -1))
 
 
 def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Bars:

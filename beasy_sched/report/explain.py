@@ -66,12 +66,11 @@ class Story:
         for chapter in self.chapters:
             yield False, ""
             yield True, chapter.title
-            entries = chapter.entries
-            most = len(entries) if len(entries) <= _MOST + 1 else _MOST
-            for entry in entries[:most]:
+            left_out = len(chapter.entries) - _MOST if len(chapter.entries) > _MOST + 1 else 0
+            for entry in chapter.entries[: _MOST if left_out else None]:
                 yield from ((False, line) for line in entry.wrapped(width))
-            if most < len(entries):
-                yield False, f"{_INDENT}... and {len(entries) - most} more (--json has all)"
+            if left_out:
+                yield False, f"{_INDENT}... and {left_out} more (--json has all)"
 
 
 def printable(text: str) -> str:
@@ -303,63 +302,39 @@ def _hint(name: str, known: list[str]) -> str:
 
 def find_others(prefix: str, life: Life) -> Others:
     """Read the log once more, for what the job's own lines do not say. Raises InputError."""
-    found, mine, came_s = Others(), _HostsOf(life), life.came_s
-    first_s = min((each.time for each in life.own), default=np.inf)
+    found, came_s = Others(), life.came_s
+    first_s = min((line.time for line in life.own), default=np.inf)
     end_s = np.inf if life.end_s is None else life.end_s
-    for each in read_log(prefix):
-        if each.time > end_s or mine.given_away(each):
+    killed_s = next((line.time for line in life.own if line.kind == "kill"), np.inf)
+    ids = np.empty(0, dtype=np.intp) if life.start is None else life.start.host_set().ids
+
+    def shared(line: LogLine) -> int:
+        return int(np.isin(line.host_set().ids, ids).sum())
+
+    started = running = False
+    compensation: LogLine | None = None
+    for line in read_log(prefix):
+        if line.time > end_s:
             break
-        if each.kind == "postpone" and each.rule != SET_ASIDE and each.time <= first_s:
-            found.holders[each.job] = None
-        if each.time < came_s:
-            if each.kind in ("start", "reject"):
-                found.holders.pop(each.job, None)
-        elif each.kind == "start" and each.job != life.id and not mine.started:
+        if line.job == life.id and line.kind in ("start", "kill"):
+            started, running = True, line.kind == "start"
+        elif line.kind == "compensate":
+            compensation = line
+        elif running and line.kind == "start" and shared(line):
+            break  # a host of the job is given to another one: it has ended
+        if line.kind == "postpone" and line.rule != SET_ASIDE and line.time <= first_s:
+            found.holders[line.job] = None
+        if line.time < came_s:
+            if line.kind in ("start", "reject"):
+                found.holders.pop(line.job, None)
+        elif line.kind == "start" and line.job != life.id and not started:
             found.started += 1
-            waited_s = each.facts.get("waited_s")
-            found.came_later += waited_s is not None and each.time - float(waited_s) > came_s
-        elif mine.changed_by(each):
-            found.changes.append((each, mine.shared(each), mine.compensation_of(each)))
+            waited_s = line.facts.get("waited_s")
+            found.came_later += waited_s is not None and line.time - float(waited_s) > came_s
+        elif running and line.time < killed_s and line.kind == "P-state" and (hosts := shared(line)):
+            planned = compensation is not None and line.rule == PLANNED and compensation.time == line.time
+            found.changes.append((line, hosts, compensation if planned else None))
     return found
-
-
-class _HostsOf:
-    """A job's hosts, as the log is read line by line."""
-
-    def __init__(self, life: Life) -> None:
-        kills = (each.time for each in life.own if each.kind == "kill")
-        self._killed_s = next(kills, np.inf)
-        self.started = False
-        """Whether the line that starts the job has been read."""
-        self.running = False
-        """Whether it has, and none that kills the job."""
-        self._life = life
-        self._ids = np.empty(0, dtype=np.intp) if life.start is None else life.start.host_set().ids
-        self._compensation: LogLine | None = None
-
-    def given_away(self, line: LogLine) -> bool:
-        """Whether a host of the job is given to another one: it has ended."""
-        if line.job == self._life.id and line.kind in ("start", "kill"):
-            self.running = line.kind == "start"
-            self.started = True
-            return False
-        if line.kind == "compensate":
-            self._compensation = line
-        return self.running and line.kind == "start" and self.shared(line) > 0
-
-    def changed_by(self, line: LogLine) -> bool:
-        """Whether the line changes the P-state of a host while it has the job, and will have it on."""
-        running = self.running and line.time < self._killed_s
-        return running and line.kind == "P-state" and self.shared(line) > 0
-
-    def shared(self, line: LogLine) -> int:
-        """How many hosts of a line are the job's."""
-        return int(np.isin(line.host_set().ids, self._ids).sum())
-
-    def compensation_of(self, line: LogLine) -> LogLine | None:
-        """The compensation that led to a planned state: that of the same moment."""
-        last = self._compensation
-        return last if last is not None and line.rule == PLANNED and last.time == line.time else None
 
 
 NO_SITE_STEP_S = 300.0
