@@ -1,6 +1,6 @@
-"""Charts of one run: its energy (power balance, levels, demand against the plan), its jobs and its servers.
+"""Charts of one run: its energy (power balance, levels, demand against the plan), jobs and servers.
 
-Quantities that change at instants are `StepCurve`, jobs and server states on servers over time are `Bars`.
+A `StepCurve` is a quantity that changes at instants; `Rectangles` show jobs and server states over time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.predictions import predict_window
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.report.page import MOST_POINTS, Absent, Chart, TimeChart, power_unit
-from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, JobTable, RunData
+from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, RunData, RunJobs
 from beasy_sched.results import LogLine
 
 
@@ -281,7 +281,7 @@ class ServerState(IntEnum):
 
 
 @dataclass(frozen=True)
-class Bars:
+class Rectangles:
     """Rectangles: servers ``low`` to ``high`` (both within), from ``start_s`` to ``end_s``."""
 
     start_s: FloatArray
@@ -289,7 +289,7 @@ class Bars:
     low: IntArray
     high: IntArray
     what: IntArray
-    """Of jobs: the place in `JobTable`. Of states: a `ServerState`."""
+    """Of jobs: the place in `RunJobs`. Of states: a `ServerState`."""
     pstate: IntArray
     """Of states: the P-state of servers that are on; -1 elsewhere."""
 
@@ -297,7 +297,7 @@ class Bars:
         return len(self.start_s)
 
 
-def job_bars(jobs: JobTable, path: str | os.PathLike[str]) -> Bars:
+def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
     """One rectangle for every range of neighbouring servers of every job that ran.
 
     ``path`` is for messages. Raises InputError for servers that cannot be read.
@@ -318,10 +318,10 @@ def job_bars(jobs: JobTable, path: str | os.PathLike[str]) -> Bars:
             high.append(last)
     what = np.array(place, dtype=np.int64)
     lows, highs = np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
-    return Bars(jobs.start_s[what], jobs.end_s[what], lows, highs, what, np.full(len(what), -1))
+    return Rectangles(jobs.start_s[what], jobs.end_s[what], lows, highs, what, np.full(len(what), -1))
 
 
-def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Bars:
+def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rectangles:
     """The states of all servers up to ``end_s``, from Batsim's table of P-state changes.
 
     A server that was switching off sleeps in the P-state that it reaches, until it is switched on again.
@@ -361,7 +361,7 @@ def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, Floa
 
 def _joined(
     start_s: FloatArray, end_s: FloatArray, hosts: IntArray, state: IntArray, pstate: IntArray
-) -> Bars:
+) -> Rectangles:
     """Make one rectangle of neighbouring servers that are in the same state for the same time."""
     order = np.lexsort((hosts, pstate, state, end_s, start_s))
     columns = [column[order] for column in (start_s, end_s, state, pstate)]
@@ -370,7 +370,7 @@ def _joined(
     if len(hosts):
         new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0) | (np.diff(hosts) != 1)
     last = np.append(new[1:], True) if len(hosts) else new
-    return Bars(
+    return Rectangles(
         start_s[order][new], end_s[order][new], hosts[new], hosts[last], state[order][new], pstate[order][new]
     )
 
@@ -404,7 +404,7 @@ def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
     return charts
 
 
-def gantt(run: RunData, jobs: JobTable, prefix: str) -> Chart:
+def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     """Every job on its servers, and what the servers did besides."""
     bars = job_bars(jobs, f"{run.prefix}_jobs.csv")
     note = "Drag to zoom in, double-click for all; the mouse tells which job."
@@ -437,7 +437,7 @@ def gantt(run: RunData, jobs: JobTable, prefix: str) -> Chart:
     return Chart(f"{prefix}-gantt", "Servers and jobs", spec, note)
 
 
-def _kill_rules(run: RunData, jobs: JobTable) -> dict[str, Any]:
+def _kill_rules(run: RunData, jobs: RunJobs) -> dict[str, Any]:
     """Why jobs were killed, as the decision log has it: the rules, and the one of each job (-1: none)."""
     rule_of = {line.job: line.rule for line in run.endings or [] if line.action == "kill"}
     rules = list(dict.fromkeys(rule_of.values()))
@@ -446,7 +446,7 @@ def _kill_rules(run: RunData, jobs: JobTable) -> dict[str, Any]:
     return {"rules": rules, "rule": np.array(killed, dtype=np.int16)}
 
 
-def waiting(run: RunData, jobs: JobTable) -> StepCurve:
+def waiting(run: RunData, jobs: RunJobs) -> StepCurve:
     """How many jobs wait, and for how many servers, two columns; one that never starts waits to the end.
 
     A job that the policy rejected waits until then.
@@ -463,7 +463,7 @@ def waiting(run: RunData, jobs: JobTable) -> StepCurve:
     return StepCurve(both[0].times_s, np.column_stack([curve.values for curve in both]))
 
 
-def queue(run: RunData, jobs: JobTable, prefix: str) -> Chart:
+def queue(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     """Jobs that wait, and servers that they ask for."""
     exact = waiting(run, jobs)
     curve = exact.thinned(run.end_s, MOST_POINTS)

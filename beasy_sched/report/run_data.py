@@ -54,7 +54,7 @@ RUN_OVER = "the run is over"
 
 
 @dataclass(frozen=True)
-class JobTable:
+class RunJobs:
     """One entry a job; times in s, NaN where a job never started."""
 
     ids: list[str]
@@ -76,7 +76,7 @@ class RunData:
     name: str
     prefix: str
     summary: dict[str, Any] | None
-    jobs: JobTable | None
+    jobs: RunJobs | None
     trace: Any
     """The energy trace, a data frame, or None."""
     states: Any
@@ -300,7 +300,7 @@ def _read_pstates(run: Run) -> Any:
     return table.frame
 
 
-def _read_jobs(run: Run, endings: list[LogLine] | None) -> JobTable | None:
+def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
     columns = ("job_id", "workload_name", "submission_time", "requested_number_of_resources",
                "final_state", "starting_time", "finish_time", "allocated_resources")  # fmt: skip
     table = _table(run, JOBS, columns)
@@ -320,7 +320,7 @@ def _read_jobs(run: Run, endings: list[LogLine] | None) -> JobTable | None:
     half = np.isnan(times_s["starting_time"]) != np.isnan(times_s["finish_time"])
     if half.any():
         raise InputError(path, "has a starting_time or a finish_time alone", line=int(np.argmax(half)) + 2)
-    jobs = JobTable(
+    jobs = RunJobs(
         ids=[f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)],
         submit_s=times_s["submission_time"],
         start_s=times_s["starting_time"],
@@ -333,7 +333,7 @@ def _read_jobs(run: Run, endings: list[LogLine] | None) -> JobTable | None:
     return jobs
 
 
-def _tell_run_end(jobs: JobTable, endings: list[LogLine]) -> None:
+def _tell_run_end(jobs: RunJobs, endings: list[LogLine]) -> None:
     """Batsim's table cannot tell what the end of the run cut off; the decision log can."""
     over = {line.job for line in endings if line.rule == RUN_OVER}
     if not over:

@@ -183,6 +183,11 @@ class Machines:
         modes = self.mode[ids]
         self.mode[ids] = modes + (pstate - self.table.pstates[modes]) * STATES
 
+    def by_mode(self, ids: IntArray) -> list[tuple[int, IntArray]]:
+        """Return some hosts by their modes."""
+        modes = self.mode[ids]
+        return [(mode, ids[modes == mode]) for mode in np.unique(modes).tolist()]
+
     def state_name(self, host: int) -> str:
         """Return Batsim's word for a host's state."""
         return STATE_NAMES[self.table.state_of[int(self.mode[host])]]
@@ -219,7 +224,9 @@ class Meter:
 
     def change(self, now: float, by_w: float, wattmin_by_w: float = 0.0) -> None:
         """Charge for the time until now, and go on with another power."""
-        self.accrue(now)
+        if now > self._at:
+            self.energy_j += self.power_w * (now - self._at)
+            self._at = now
         self.power_w += by_w
         self.wattmin_w += wattmin_by_w
 

@@ -316,18 +316,6 @@ def _executors(decision: d.ExecuteJob, job: SimJob) -> IntArray:
     return places
 
 
-class Switch:
-    """One SET_RESOURCE_STATE."""
-
-    __slots__ = ("hosts", "pstate", "waiting")
-
-    def __init__(self, hosts: HostSet, pstate: int) -> None:
-        self.hosts = hosts
-        self.pstate = pstate
-        self.waiting: IntArray = hosts.ids
-        """Those that are not there yet."""
-
-
 class Switches:
     """All SET_RESOURCE_STATE that have not been answered, with Batsim's book-keeping, quirk included.
 
@@ -336,28 +324,29 @@ class Switches:
     """
 
     def __init__(self) -> None:
-        self._by_pstate: dict[int, list[Switch]] = {}
+        self._waiting: dict[int, list[tuple[HostSet, IntArray]]] = {}
+        """By P-state: the hosts of each request, and those of them that are not there yet."""
 
     def add(self, hosts: HostSet, pstate: int) -> None:
         """Enter a request."""
-        self._by_pstate.setdefault(pstate, []).append(Switch(hosts, pstate))
+        self._waiting.setdefault(pstate, []).append((hosts, hosts.ids))
 
-    def done(self, ids: IntArray, pstate: int) -> list[Switch]:
-        """Mark hosts as arrived; return the requests that this completes."""
-        finished: list[Switch] = []
-        requests = self._by_pstate[pstate]
-        for switch in list(requests):
-            if not len(ids):
-                break
-            if len(switch.waiting) == len(ids) and np.array_equal(switch.waiting, ids):
-                left = rest = ids[:0]
+    def done(self, ids: IntArray, pstate: int) -> list[HostSet]:
+        """Mark hosts as arrived; return the hosts of the requests that this completes."""
+        finished: list[HostSet] = []
+        still: list[tuple[HostSet, IntArray]] = []
+        for hosts, waiting in self._waiting[pstate]:
+            left = waiting
+            if len(waiting) == len(ids) and np.array_equal(waiting, ids):
+                left = ids = ids[:0]
+            elif len(ids):
+                left = np.setdiff1d(waiting, ids, assume_unique=True)
+                ids = np.setdiff1d(ids, waiting, assume_unique=True)
+            if len(left):
+                still.append((hosts, left))
             else:
-                left = np.setdiff1d(switch.waiting, ids, assume_unique=True)
-                rest = np.setdiff1d(ids, switch.waiting, assume_unique=True)
-            switch.waiting, ids = left, rest
-            if not len(left):
-                requests.remove(switch)
-                finished.append(switch)
+                finished.append(hosts)
+        self._waiting[pstate] = still
         return finished
 
 
@@ -380,17 +369,17 @@ class PowerStates:
         """
         world = self._world
         table, machines = world.table, world.machines
-        self._check(hosts, pstate)
+        by_mode = machines.by_mode(hosts.ids)
+        for mode, ids in by_mode:
+            self._check(mode, ids, pstate)
         self._switches.add(hosts, pstate)
         world.meter_row("p")
         first = int(machines.mode[hosts.ids[0]])
         if world.tracer is not None:
             world.tracer.pstate(world.now, hosts, _ON_THE_WAY[table.sort_of_pstate(first, pstate)])
         world.tally.switch(len(hosts))
-        modes = machines.mode[hosts.ids]
         at_once: list[IntArray] = []
-        for mode in np.unique(modes).tolist():
-            ids = hosts.ids[modes == mode]
+        for mode, ids in by_mode:
             was, wanted = table.sort_of[mode], table.sort_of_pstate(mode, pstate)
             if was == COMPUTATION and wanted == COMPUTATION:
                 at_once.append(ids)
@@ -403,30 +392,27 @@ class PowerStates:
         if at_once:
             ids = np.sort(np.concatenate(at_once))
             self._rates.change_pstate(ids, pstate)
-            self._answer(self._switches.done(ids, pstate))
+            self._answer(self._switches.done(ids, pstate), pstate)
         world.states_row()
 
-    def _check(self, hosts: HostSet, pstate: int) -> None:
-        table, machines = self._world.table, self._world.machines
-        modes = machines.mode[hosts.ids]
-        for mode in np.unique(modes).tolist():
-            was, wanted = table.sort_of[mode], table.sort_of_pstate(mode, pstate)
-            ids = hosts.ids[modes == mode]
-            if was == TRANSITION:
-                continue
-            if not 0 <= pstate < table.pstate_count(mode):
-                raise DecisionRefused(
-                    f"Invalid parameters for machine {ids[0]} (pstate {pstate} of pstates 0 to"
-                    f" {table.pstate_count(mode) - 1})"
-                )
-            if was == SLEEP and wanted != COMPUTATION:
-                raise DecisionRefused(
-                    "Switching from a sleep pstate to a non-computation pstate on machine"
-                    f" {ids[0]} : {table.pstate_of[mode]} -> {pstate}, which is forbidden"
-                )
-            busy = ids[machines.owner[ids] >= 0]
-            if wanted == SLEEP and len(busy):
-                raise DecisionRefused(f"jobs are running on machine {busy[0]}")
+    def _check(self, mode: int, ids: IntArray, pstate: int) -> None:
+        table = self._world.table
+        was, wanted = table.sort_of[mode], table.sort_of_pstate(mode, pstate)
+        if was == TRANSITION:
+            return
+        if not 0 <= pstate < table.pstate_count(mode):
+            raise DecisionRefused(
+                f"Invalid parameters for machine {ids[0]} (pstate {pstate} of pstates 0 to"
+                f" {table.pstate_count(mode) - 1})"
+            )
+        if was == SLEEP and wanted != COMPUTATION:
+            raise DecisionRefused(
+                "Switching from a sleep pstate to a non-computation pstate on machine"
+                f" {ids[0]} : {table.pstate_of[mode]} -> {pstate}, which is forbidden"
+            )
+        busy = ids[self._world.machines.owner[ids] >= 0]
+        if wanted == SLEEP and len(busy):
+            raise DecisionRefused(f"jobs are running on machine {busy[0]}")
 
     def _begin(self, ids: IntArray, through: int, state: int, target: int) -> None:
         """Put hosts of one mode into a transition: 1 flop is run at the transition P-state's speed."""
@@ -455,13 +441,13 @@ class PowerStates:
     def _complete(self, ids: IntArray, pstate: int) -> None:
         finished = self._switches.done(ids, pstate)
         if finished:
-            self._answer(finished)
+            self._answer(finished, pstate)
             self._world.states_row()
 
-    def _answer(self, finished: list[Switch]) -> None:
+    def _answer(self, finished: list[HostSet], pstate: int) -> None:
         world = self._world
-        for switch in finished:
+        for hosts in finished:
             if world.tracer is not None:
-                world.tracer.pstate(world.now, switch.hosts, switch.pstate)
+                world.tracer.pstate(world.now, hosts, pstate)
             world.meter_row("p")
-            world.outbox.append(ResourceStateChanged(world.stamp, switch.hosts, switch.pstate))
+            world.outbox.append(ResourceStateChanged(world.stamp, hosts, pstate))

@@ -79,7 +79,6 @@ class World:
         options: SimulationOptions,
         tracer: Tracer | None,
     ) -> None:
-        """Lay everything out at time 0."""
         self.options = options
         self.energy = options.energy
         self.tracer = tracer

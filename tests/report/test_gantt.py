@@ -11,7 +11,7 @@ from hand_run import PSTATES, write_run
 from small_site import small_site
 
 from beasy_sched.errors import InputError
-from beasy_sched.report.charts import Bars, ServerState, job_bars, state_bars
+from beasy_sched.report.charts import Rectangles, ServerState, job_bars, state_bars
 from beasy_sched.report.run_data import read_run_data
 
 pytest.importorskip("pandas", reason="reports need pandas")
@@ -19,7 +19,7 @@ pytest.importorskip("pandas", reason="reports need pandas")
 ON, ASLEEP, WAKING, FALLING = (state.value for state in ServerState)
 
 
-def rectangles(bars: Bars) -> list[tuple[float, ...]]:
+def rectangles(bars: Rectangles) -> list[tuple[float, ...]]:
     columns = (bars.start_s, bars.end_s, bars.low, bars.high, bars.what, bars.pstate)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
