@@ -204,10 +204,14 @@ class Tally:
         self.sum_waiting_s += waiting
         self.sum_turnaround_s += turnaround
         self.sum_slowdown += slowdown
-        self.makespan_s = max(self.makespan_s, start + runtime)
-        self.max_waiting_s = max(self.max_waiting_s, waiting)
-        self.max_turnaround_s = max(self.max_turnaround_s, turnaround)
-        self.max_slowdown = max(self.max_slowdown, slowdown)
+        if start + runtime > self.makespan_s:
+            self.makespan_s = start + runtime
+        if waiting > self.max_waiting_s:
+            self.max_waiting_s = waiting
+        if turnaround > self.max_turnaround_s:
+            self.max_turnaround_s = turnaround
+        if slowdown > self.max_slowdown:
+            self.max_slowdown = slowdown
 
     def reject(self) -> None:
         """Count a rejected job."""
