@@ -37,11 +37,11 @@ FILES: Final = (SUMMARY, JOBS, TRACE, DECISIONS, STATES, PSTATES)
 
 _LARGEST = 1e18
 _COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "hosts_to_speed")
-"""Facts that explanations reckon with."""
+"""Facts that explanations calculate with."""
 _STEP = ("step", "start_s", "duration_s")
 """What every row of an energy trace has."""
 _SAME_START_S = 10.0
-"""By how much the scheduler's and the simulator's word on a start may differ: by the latency of messages."""
+"""How far the start times of scheduler and simulator may differ: by the latency of messages."""
 
 
 def path_of(prefix: str, name: str) -> Path:
@@ -73,12 +73,12 @@ class Run:
 
     @cached_property
     def jobs(self) -> pd.DataFrame:
-        """One row a job, as Batsim writes them; times in s, energies in J."""
+        """One row per job, as Batsim writes them; times in s, energies in J."""
         return self._csv(JOBS, {"job_id": str, "profile": str, "allocated_resources": str})
 
     @cached_property
     def energy_trace(self) -> pd.DataFrame:
-        """One row a step of the site; powers in W."""
+        """One row per step of the site; powers in W."""
         return self._csv(TRACE)
 
     @cached_property
@@ -124,7 +124,7 @@ class Run:
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number of JSON's")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def read_run(prefix: str | os.PathLike[str]) -> Run:
@@ -163,7 +163,7 @@ def _prefixes(place: str) -> list[str]:
         return [place]
     raise InputError(
         place,
-        f"is no run: there is no {Path(place).name}_summary.json, nor another of a run's files; "
+        f"is not a run: there is neither {Path(place).name}_summary.json nor another file of a run; "
         "give the prefix that '-e' was given, or a folder",
     )
 
@@ -182,7 +182,7 @@ def _in_folder(folder: Path) -> list[str]:
 
 
 def _names(paths: list[str]) -> list[str]:
-    """The shortest endings of the paths, in whole parts, that tell them apart, without what ends all."""
+    """The shortest endings of the paths, in whole parts, that tell them apart, without a common ending."""
     parts = [Path(path).parts for path in paths]
     while len(parts) > 1 and len({part[-1] for part in parts}) == 1:
         parts = [part[:-1] for part in parts]
@@ -205,7 +205,7 @@ def find_prefix(run: str | os.PathLike[str]) -> str:
     if not path.is_dir():
         raise InputError(
             log,
-            "no such decision log: name a run by its export prefix (-e), or by the folder that holds it",
+            "no such decision log: give the export prefix of a run (-e), or the folder that holds it",
         )
     found = sorted(each.name.removesuffix(f"_{DECISIONS}") for each in path.glob(f"*_{DECISIONS}"))
     if len(found) == 1:
@@ -213,7 +213,7 @@ def find_prefix(run: str | os.PathLike[str]) -> str:
     what = f"holds several runs: {', '.join(found)}" if found else "holds no decision log (*_decisions.jsonl)"
     below = [] if found else sorted(path.glob(f"*/*_{DECISIONS}"))
     example = str(below[0]).removesuffix(f"_{DECISIONS}") if below else path / (found or ["run"])[0]
-    raise InputError(path, f"{what}; name one by its prefix, such as {example}")
+    raise InputError(path, f"{what}; give the prefix of one, such as {example}")
 
 
 class LogLine(msgspec.Struct, gc=False):
@@ -232,12 +232,12 @@ class LogLine(msgspec.Struct, gc=False):
         return self.action.partition(" ")[0]
 
     def host_set(self) -> HostSet:
-        """The hosts that it is about."""
+        """The hosts it concerns."""
         return HostSet.parse(self.hosts)
 
 
 def read_log(prefix: str, *actions: str) -> Iterator[LogLine]:
-    """The decision log, line by line; with ``actions`` only their lines, and the others are passed over.
+    """The decision log, line by line; with ``actions`` only the lines of these.
 
     Raises InputError, also where a log that is read as a whole is cut.
     """
@@ -254,22 +254,22 @@ def read_log(prefix: str, *actions: str) -> Iterator[LogLine]:
                     found = decode(line)
                     _check(found)
                 except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                    raise InputError(path, f"is no decision: {error}", line=number) from None
+                    raise InputError(path, f"is not a decision: {error}", line=number) from None
                 if not actions or found.action in actions:
                     yield found
         if not actions and line and not line.endswith(b"\n"):
-            raise InputError(path, "ends in the middle of a line: what comes after it is lost", line=number)
+            raise InputError(path, "ends in the middle of a line: the rest is lost", line=number)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from None
 
 
 def _check(decision: LogLine) -> None:
-    """Raise ValueError for what the types leave open."""
+    """Raise ValueError for what the types do not check."""
     if decision.hosts:
         HostSet.ranges(decision.hosts)
     for name, value in decision.facts.items():
         if isinstance(value, int) and abs(value) > _LARGEST:
-            raise ValueError(f"facts.{name}: found a number of {len(str(value))} digits")
+            raise ValueError(f"facts.{name}: found a number with {len(str(value))} digits")
         if name in _COUNTED and isinstance(value, str):
             raise ValueError(f"facts.{name}: found {shortened(value)!r}, expected a number")
 
@@ -303,7 +303,7 @@ def read_jobs(prefix: str) -> Iterator[JobRow]:
                 energy_j=_number(row["consumed_energy"]),
             )
         except (KeyError, ValueError, TypeError) as error:
-            raise InputError(path, f"is no row of Batsim's jobs.csv: {error!r}", line=line) from None
+            raise InputError(path, f"is not a row of Batsim's jobs.csv: {error!r}", line=line) from None
 
 
 def read_trace(prefix: str) -> Iterator[dict[str, float]]:
@@ -316,7 +316,7 @@ def read_trace(prefix: str) -> Iterator[dict[str, float]]:
                 raise ValueError(f"it has no {missing[0]}")
             yield numbers
         except (ValueError, TypeError) as error:
-            raise InputError(path, f"is no row of an energy trace: {error}", line=line) from None
+            raise InputError(path, f"is not a row of an energy trace: {error}", line=line) from None
 
 
 def _rows(prefix: str, name: str) -> Iterator[tuple[Path, int, dict[str, str]]]:

@@ -157,7 +157,7 @@ class DecisionLogFile:
 
 
 class RunFiles:
-    """Opens all files at the start of a run, and finishes what there is at its end, each for itself."""
+    """Opens all files at the start of a run, and finishes each at its end, independently of the others."""
 
     def __init__(
         self, prefix: str | None, settings: RunSettings, *, decisions: bool = True, record: Path | None = None
@@ -195,9 +195,9 @@ class RunFiles:
         self.discard()
 
     def begin(self) -> None:
-        """Remove what an earlier run has left under the prefix, once nothing keeps this one from beginning.
+        """Remove what an earlier run has left under the prefix, once this run is ready to begin.
 
-        Raises InputError where that cannot be.
+        Raises InputError where that is not possible.
         """
         if self.prefix is not None:
             remove_old(path_of(self.prefix, name) for name in (DECISIONS, TRACE, SUMMARY))
@@ -206,7 +206,7 @@ class RunFiles:
         """Write what there is, whole or partial, and return the summary.
 
         Raises the first failure, once all files have been tried: InputError for one that cannot be
-        written, PolicyError for a policy's results that cannot be told.
+        written, PolicyError for a policy's results that cannot be written.
         """
         failures = Failures()
         for part in (self.log, self.recording):

@@ -81,7 +81,7 @@ class Recording:
             if not (
                 isinstance(item, list | tuple) and len(item) == 2 and all(isinstance(x, bytes) for x in item)
             ):
-                raise InputError(self.path, f"exchange {number} is damaged: it is not a message and a reply")
+                raise InputError(self.path, f"exchange {number} is damaged: expected a message and a reply")
             yield item[0], item[1]
 
 

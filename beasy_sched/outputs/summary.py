@@ -23,13 +23,13 @@ _LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
 _DONE = (JobState.FINISHED, JobState.FAILED)
 """Jobs whose energy is not wasted."""
 _ACCOUNTS_APART = 0.01
-"""By how much of the metered energy the daemon's own account may differ before the summary warns of it."""
+"""The share of the metered energy by which the daemon's own account may differ without a warning."""
 
 
 def summarize(
     session: Session, settings: RunSettings, error: str | None = None, failures: Failures | None = None
 ) -> dict[str, Any]:
-    """Return what a run came to, as plain JSON values; ``error`` says why it ended early, where it did.
+    """Return the results of a run as plain JSON values; ``error`` says why it ended early, where it did.
 
     A section that cannot be made is empty, a number that is infinite null; ``failures`` is told, and the
     summary's warnings.
@@ -99,7 +99,7 @@ def _policy_part(session: Session, failures: Failures, taken: AbstractSet[str]) 
         )
     plain, wrong = _plain(results, "")
     for name in taken & plain.keys():
-        wrong.append(f"found a section {name!r}, which is the summary's own: call it otherwise")
+        wrong.append(f"found a section {name!r}, which is the summary's own: choose another name")
     if wrong:
         failures.all.append(PolicyError(f"results() of the policy: {wrong[0]}"))
     return {name: value for name, value in plain.items() if name not in taken}
@@ -151,9 +151,9 @@ def _power_warnings(power: PowerSide) -> list[str]:
     return [
         *power.warnings,
         f"the simulator metered {j_to_kwh(metered_j):.2f} kWh, the daemon's own account has"
-        f" {j_to_kwh(own_j):.2f} kWh ({apart}): what it believes of the hosts is wrong, and so are the"
-        " guard's decisions and all energies but 'consumed'; see that the powers and start states in"
-        " the platform file are those that Batsim has, and name that file with -p",
+        f" {j_to_kwh(own_j):.2f} kWh ({apart}): what it assumes about the hosts is wrong, and so are"
+        " the guard's decisions and all energies but 'consumed'; check that the powers and start states in"
+        " the platform file are Batsim's, and pass that file with -p",
     ]
 
 

@@ -196,7 +196,7 @@ def plan_totals(plan: Plan) -> PlanTotals:
 
 
 def plan_rows(plans: PlanStore) -> Iterator[Row]:
-    """What, and how much: the rows of all windows, with a title row (no value) for each of several."""
+    """The rows of all windows, a name and a value each; each of several begins with a title row."""
     for window, plan in enumerate(plans):
         if len(plans) > 1:
             yield f"window {window}", ""
@@ -350,7 +350,7 @@ def shown_columns(contenders: Sequence[Contender]) -> list[Column]:
 
 
 def comparison_lines(contenders: Sequence[Contender], width: int = 100) -> list[str]:
-    """Return the table as lines of plain text: names, units, a row a contender.
+    """Return the table as lines of plain text: names, units, one row per contender.
 
     Columns stand two blanks apart, or one where that is what fits ``width``.
     """
@@ -377,7 +377,7 @@ def comparison_markdown(contenders: Sequence[Contender]) -> str:
 
 
 def conditions(contenders: Sequence[Contender]) -> list[str]:
-    """Say what the runs have in common that changes results: jobs, servers, the site's guard and target."""
+    """List the conditions of the runs that change results: jobs, servers, the site's guard and target."""
     found: dict[str, None] = {}  # ordered, each once
     for summary in _complete(contenders):
         found[f"{summary['jobs']['submitted']:,} jobs on {summary['hosts']:,} servers"] = None

@@ -59,13 +59,13 @@ def mean_and_half_width(values: FloatArray) -> tuple[float, float]:
 
 
 def values_of(runs: Any, policy: str, column: str) -> FloatArray:
-    """What the runs of a policy came to, those without a value left out."""
+    """The values of a policy's runs; those without a value are left out."""
     found = runs.loc[runs["policy"] == policy, column].to_numpy(np.float64, na_value=np.nan)
     return np.asarray(found[np.isfinite(found)], dtype=np.float64)
 
 
 def outcome_bars(runs: Any, policies: Sequence[str], key: str) -> Chart:
-    """The mean shares of the jobs' ends, a bar a policy."""
+    """The mean shares of the jobs' ends, one bar per policy."""
     submitted = runs["jobs_submitted"].to_numpy(np.float64, na_value=np.nan)
     parts = {}
     for state, paint in zip(OUTCOMES, OUTCOME_COLORS, strict=True):
@@ -112,7 +112,7 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
 
 
 def across(conditions: Sequence[tuple[str, Any]], figure: Figure) -> list[tuple[str, list[str]]]:
-    """Return the rows of a table of means: a row a policy, a column a condition (its name and its runs)."""
+    """Return a table of means: one row per policy, one column per condition (its name and its runs)."""
     policies = dict.fromkeys(policy for _, runs in conditions for policy in runs["policy"])
     rows = []
     for policy in policies:
@@ -128,7 +128,7 @@ def _mean_words(mean: float, half_width: float, figure: Figure) -> str:
 
 
 def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Return heads and rows of the table: means with intervals, a row a policy.
+    """Return heads and rows of the table: means with intervals, one row per policy.
 
     Figures that are 0 in every run, or not known, are left out.
     """
@@ -152,7 +152,7 @@ _MOST_ERRORS = 20
 def campaign_html(name: str, runs: Any, expected: int, *, title: str | None = None) -> Iterator[str]:
     """Yield the pieces of one HTML file about a campaign.
 
-    ``runs`` is its table (a data frame, one row a run, see docs/campaigns.md); ``expected`` says how many
+    ``runs`` is its table (a data frame, one row per run, see docs/campaigns.md); ``expected`` says how many
     runs it should have. The same table gives the same bytes. Raises ConfigError where plotly is missing.
     """
     good = runs[runs["status"] == "ok"]
@@ -200,14 +200,14 @@ def _section(key: str, title: str, runs: Any, *, folded: bool) -> Section:
 
 def _explained(runs: Any, nothing: list[str]) -> str:
     several = int(runs.groupby("policy").size().max())
-    text = "One run a policy: no intervals."
+    text = "One run per policy: no intervals."
     if several > 1:
         text = (
-            f"Up to {several:,} runs a policy (seeds, and pairs of workload and production); "
+            f"Up to {several:,} runs per policy (seeds, and pairs of workload and production); "
             "intervals are Student's, 95 % of the mean."
         )
     left_out = (
-        f" Nothing in any run, or not known: {', '.join(t.lower() for t in nothing)}." if nothing else ""
+        f" Zero in every run, or not known: {', '.join(t.lower() for t in nothing)}." if nothing else ""
     )
     return f'<p class="note">{text}{left_out}</p>\n'
 
@@ -217,7 +217,7 @@ def _notes(runs: Any, expected: int) -> list[str]:
     notes = []
     if len(runs) < expected:
         notes.append(
-            f"{expected - len(runs):,} of {expected:,} runs have not ended: this is what there is so far."
+            f"{expected - len(runs):,} of {expected:,} runs have not ended: these are the results so far."
         )
     failed = runs[runs["status"] != "ok"]
     notes += [f"{run} failed: {error}" for run, error in zip(failed["run"], failed["error"], strict=True)][

@@ -140,7 +140,7 @@ def power_balance(run: RunData, prefix: str) -> Chart:
             chart.steps(name, curve.times_s, values_w / size_w, paint, stack=stack, down=down)
     _same_scale_both_ways(chart, float(total_w.max()) / size_w)
     if nothing:
-        chart.notes.append(f"Nothing at any time: {', '.join(nothing)}.")
+        chart.notes.append(f"Zero at all times: {', '.join(nothing)}.")
     _say_means(chart, exact, curve)
     return chart.chart()
 
@@ -220,7 +220,7 @@ def _battery_limits(site: dict[str, Any], plans: PlanStore | None) -> dict[str, 
 
 
 def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct: FloatArray) -> None:
-    """A cross where jobs were killed, one an instant, at the level of then."""
+    """Mark where jobs were killed, once per instant, at the level at that time."""
     kills = [line for line in run.endings or [] if line.action == "kill" and line.rule != RUN_OVER]
     if not kills:
         return
@@ -341,7 +341,7 @@ def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rect
 
 
 def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
-    """One row a server and change, by server and in the order of the file."""
+    """One row per server and change, by server and in the order of the file."""
     rows, count = [], 0
     for line, text in enumerate(changes["machine_id"].astype(str), 2):
         try:
@@ -350,7 +350,7 @@ def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, Floa
             raise InputError(path, f"machine_id: {error}", line=line) from None
         count += len(rows[-1])
         if count > MOST_HOSTS_NAMED:
-            raise InputError(path, f"names more than {MOST_HOSTS_NAMED:,} servers in all", line=line)
+            raise InputError(path, f"names more than {MOST_HOSTS_NAMED:,} servers altogether", line=line)
     lengths = [len(row) for row in rows]
     hosts = np.concatenate(rows) if rows else np.empty(0, np.int64)
     times_s = np.repeat(changes["time"].to_numpy(np.float64), lengths)
@@ -407,11 +407,11 @@ def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
 def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     """Every job on its servers, and what the servers did besides."""
     bars = job_bars(jobs, f"{run.prefix}_jobs.csv")
-    note = "Drag to zoom in, double-click for all; the mouse tells which job."
+    note = "Drag to zoom in, double-click to zoom out; hover to see the job."
     states: dict[str, object] = {}
     highest = int(bars.high.max(initial=-1))
     if run.pstates is None:
-        note += " Which servers slept is not known: the run has no pstate_changes.csv."
+        note += " The run has no pstate_changes.csv, so sleeping servers are not shown."
     else:
         found = state_bars(run.pstates, run.end_s, f"{run.prefix}_pstate_changes.csv")
         highest = max(highest, int(found.high.max(initial=-1)))

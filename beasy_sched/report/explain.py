@@ -118,11 +118,11 @@ def explain_job(prefix: str, name: str) -> Story:
 def _arrival(life: Life) -> str:
     if life.row is None:
         asked = "" if life.start is None else f"It ran on {_hosts(life.start)}. "
-        return f"It came. {asked}(No jobs.csv is beside the decision log: Batsim knows the rest.)"
+        return f"It was submitted. {asked}(There is no jobs.csv beside the log: only Batsim knows more.)"
     limit = "without a walltime"
     if life.row.walltime_s is not None:
         limit = f"for {span(life.row.walltime_s)} at most (its walltime)"
-    return f"It came, and asked for {count(life.row.res, 'host')} {limit}."
+    return f"It was submitted, and asked for {count(life.row.res, 'host')} {limit}."
 
 
 def _waiting(life: Life, others: Others) -> list[Chapter]:
@@ -135,7 +135,7 @@ def _waiting(life: Life, others: Others) -> list[Chapter]:
         entries.insert(0, Entry(f"Before it in the queue: {_some(holders)}.", life.came_s))
     if others.started:
         went = f"Meanwhile {count(others.started, 'other job')} started"
-        entries.append(Entry(f"{went}; {others.came_later} of them had come later."))
+        entries.append(Entry(f"{went}; {others.came_later} of them had been submitted later."))
     title = "Waiting" if until_s is None else f"Waiting: {span(until_s - life.came_s)}"
     return [Chapter(title, entries)] if entries else []
 
@@ -152,7 +152,7 @@ def _start(life: Life) -> list[Chapter]:
     if start is None:
         if row is None or row.start_s is None:
             return []
-        lost = "It started. The decision log does not say so: it is cut, or that of another run."
+        lost = "It started. The decision log does not say so: it is cut, or belongs to another run."
         return [Chapter("Start", [Entry(lost, row.start_s)])]
     return [Chapter("Start", [Entry(f"It started on {_hosts(start)}. {because(start)}", start.time)])]
 
@@ -294,9 +294,9 @@ def _is_called(job_id: str, name: str) -> bool:
 
 def _hint(name: str, known: list[str]) -> str:
     if not known:
-        return "; its decision log names none"
+        return "; its decision log names no jobs"
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) if len(known) < 50_000 else []
-    these = f"; near it: {', '.join(near)}" if near else ""
+    these = f"; did you mean {', '.join(near)}" if near else ""
     return f"; it has {count(len(known), 'job')}, {known[0]} to {known[-1]}{these}"
 
 
@@ -356,7 +356,7 @@ def explain_time(prefix: str, time_s: float) -> Story:
     chapters = [] if row is None else [Chapter("Energy", [*_energy(row, before)])]
     chapters += [chapter for chapter in _decisions(lines) if chapter.entries]
     if not lines:
-        chapters.append(Chapter("Decisions", [Entry("None: everything stayed as it was.")]))
+        chapters.append(Chapter("Decisions", [Entry("None: nothing changed.")]))
     number = "" if row is None else f"Step {row['step']:.0f}, "
     data = {
         "start_s": start_s,
@@ -415,8 +415,8 @@ def _energy(row: Row, before: Row | None) -> Iterator[Entry]:
 
 _HYDROGEN = ("electrolyzer_w", "fuel_cell_w", "planned_electrolyzer_w", "planned_fuel_cell_w")
 _LOST = {
-    "curtailed_w": "Curtailed, for nothing could take it",
-    "unserved_w": "Unserved, for there was nothing to serve it with",
+    "curtailed_w": "Curtailed, since nothing could take it",
+    "unserved_w": "Unserved, since nothing could supply it",
 }
 
 

@@ -89,7 +89,7 @@ RULES: Final[dict[tuple[str, str], str]] = {
         " {window_end_s}."
     ),
     ("reject", "asks for more hosts than there are"): (
-        "It asks for {hosts_asked:host}, and there are {hosts_in_all} in all."
+        "It asks for {hosts_asked:host}, and there are only {hosts_in_all}."
     ),
     ("reject", "the run is over"): "The run ended before it could start[, after {waited_s} of waiting].",
     ("kill", "the run is over"): "The run ended while it ran: it is not completely finished.",
@@ -151,7 +151,7 @@ _FACT: Final = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 def sentence(action: str, rule: str, facts: Facts) -> str:
     """Why an action was taken, in words.
 
-    A rule that is not ours, or lacks facts, stands as it is, with the facts that there are.
+    An unknown rule, or one whose facts are missing, is shown as it is, with the facts that exist.
     """
     template = RULES.get((action.partition(" ")[0], rule))
     if template is None:
@@ -218,7 +218,7 @@ def parse_moment(text: str) -> float:
         except ValueError:
             time_s = math.inf
     if time_s > _LATEST_S:
-        raise ValueError(f"{text!r} is no time of a run: seconds, or such as 1d6h, '1d 06:30:00'")
+        raise ValueError(f"{text!r} is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'")
     return time_s
 
 

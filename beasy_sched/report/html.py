@@ -28,7 +28,7 @@ from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES, RunData, read_
 from beasy_sched.results import find_runs
 
 MOST_DETAILED = 12
-"""Of more runs than these only the comparison is shown: a page of them all would not open."""
+"""With more runs than this only the comparison is shown: a page with all charts would not open."""
 
 
 def report_html(
@@ -162,7 +162,7 @@ def _energy(runs: Sequence[RunData]) -> Chart | None:
         parts,
         x_title="energy [kWh]",
         unit="kWh",
-        note="All but that of jobs that finished is wasted.",
+        note="Everything but the energy of finished jobs is wasted.",
     )
 
 

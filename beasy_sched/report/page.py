@@ -21,7 +21,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 
 MOST_POINTS = 2000
-"""Curves of more points are drawn as means over as many spans."""
+"""Curves of more points are drawn as means over this many spans."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def bars(
     texts: Mapping[str, list[str]] | None = None,
     note: str = "",
 ) -> Chart:
-    """One horizontal bar a name, made of parts: values (one a name) and a colour each."""
+    """One horizontal bar per name, made of parts, each with its values (one per name) and colour."""
     traces = [
         {"type": "bar", "orientation": "h", "name": plain(part), "y": [plain(name) for name in names],
          "x": values, "marker": {"color": color(paint), "line": {"width": 0.8, "color": color("card")}},
@@ -255,7 +255,7 @@ def table_html(heads: Iterable[str], rows: Iterable[tuple[str, list[str]]], capt
 
 
 def warning_html(texts: Iterable[str]) -> str:
-    """Warnings, one a line."""
+    """Warnings, one per line."""
     return "".join(f'<p class="warning">{escape(text)}</p>\n' for text in texts)
 
 

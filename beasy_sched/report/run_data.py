@@ -1,4 +1,4 @@
-"""What a report shows of one run, as arrays; what its files do not tell is None, with the reason."""
+"""The data of one run that a report shows, as arrays; what the run's files do not contain is None."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RUN_OVER = "the run is over"
 
 @dataclass(frozen=True)
 class RunJobs:
-    """One entry a job; times in s, NaN where a job never started."""
+    """One entry per job; times in s, NaN where a job never started."""
 
     ids: list[str]
     submit_s: FloatArray
@@ -186,11 +186,11 @@ def _summary(run: Run) -> dict[str, Any] | None:
         return None
     for field in ("settings", "jobs", "quality", "warnings"):
         if field not in run.summary:
-            raise InputError(path, f"is not a summary of a run: it has no {field!r}")
+            raise InputError(path, f"is not the summary of a run: it has no {field!r}")
     try:
         site = msgspec.convert(run.summary, _Summary).site
     except msgspec.ValidationError as error:
-        raise InputError(path, f"is not a summary of a run: {error}") from None
+        raise InputError(path, f"is not the summary of a run: {error}") from None
     for field, value in site.items():
         if field not in ("guard", "veto") and (isinstance(value, bool | str)):
             raise InputError(path, f"site.{field}: found {value!r}, expected a number")
@@ -319,7 +319,7 @@ def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
     }
     half = np.isnan(times_s["starting_time"]) != np.isnan(times_s["finish_time"])
     if half.any():
-        raise InputError(path, "has a starting_time or a finish_time alone", line=int(np.argmax(half)) + 2)
+        raise InputError(path, "has only one of starting_time and finish_time", line=int(np.argmax(half)) + 2)
     jobs = RunJobs(
         ids=[f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)],
         submit_s=times_s["submission_time"],

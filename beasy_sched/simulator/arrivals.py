@@ -1,4 +1,4 @@
-"""What comes from the input files at known times: job submissions and external events."""
+"""Job submissions and external events, which come from the input files at known times."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _NO_MORE_JOBS, _NO_MORE_EVENTS = "no_more_static_job_to_submit", "no_more_extern
 class Sender:
     """One file's entries, sent in groups: those due by the clock that the sender has last seen.
 
-    Batsim's own comparison, so that a clock that is one rounding short of the time of several entries
-    divides them.
+    The comparison is Batsim's own: a clock that is one rounding short of the time of several entries
+    splits them.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Sender:
         after = first + 1
         while after < self.total and times_s[after] <= self._seen_s:
             after += 1
-        if self.measures:
+        if first == 0 and self._meters:
             world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
         self.next = after
         return partial(self._handle, first, after)
@@ -141,7 +141,7 @@ class Arrivals:
         return Sender(self.world, times_s, handle, partial(self._notify, _NO_MORE_EVENTS), meters=False)
 
     def begin(self) -> None:
-        """Set the senders going."""
+        """Start the senders."""
         for sender in (*self._submitters, *self._players):
             sender.begin()
 
@@ -152,7 +152,7 @@ class Arrivals:
 
     @property
     def share_submitted(self) -> float:
-        """How much of all jobs has been submitted, 0 to 1."""
+        """The share of all jobs that has been submitted, 0 to 1."""
         submitted = sum(sender.next for sender in self._submitters)
         return submitted / max(1, sum(sender.total for sender in self._submitters))
 

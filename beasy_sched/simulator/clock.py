@@ -1,11 +1,11 @@
 """SimGrid's time: steps of the clock, and the order of what happens within one instant.
 
 SimGrid's model of parallel tasks keeps no end dates. What runs has a *rest*, which every step of the clock
-decreases by that step, rounding each time; two ends that are equal on paper can so fall into two steps, 0 to
+decreases by that step, rounding each time; so two ends that are equal on paper can fall into two steps, 0 to
 1e-10 s apart, and Batsim tells them in two messages. `StepClock` makes steps of the length that the next end
 needs, in double precision, operation by operation, and so gives the same doubles.
 
-It does so lazily. Estimated ends, with a margin for the rounding, stand in a heap; only what may end in the
+It works lazily. Estimated ends, with a margin for the rounding, stand in a heap; only what may end in the
 next step has the steps that it has missed applied to its rest, one by one, in one vectorized call.
 
 Within an instant the order is that in which Batsim's server process takes items out of its `Mailbox`.

@@ -82,7 +82,7 @@ class Rates:
         self._energy = world.options.energy
 
     def find_modes(self, job: SimJob, uniform: int | None) -> None:
-        """Note the mode that the job's hosts have in common, and what they draw when idle."""
+        """Record the mode that the job's hosts have in common, and what they draw when idle."""
         table = self._world.table
         if uniform is None:
             modes = self._world.machines.mode[job.alloc.ids]
@@ -94,7 +94,7 @@ class Rates:
             job.idle_w = table.idle_of[uniform] * job.size
 
     def change(self, job: SimJob) -> None:
-        """Find rate, power and end anew after a change of the job's task or of its hosts' P-states."""
+        """Recompute rate, power and end after a change of the job's task or of its hosts' P-states."""
         if self._sharing:
             self.share()
             return
@@ -119,7 +119,7 @@ class Rates:
             self._world.clock.change_rate(job.run, job.task.rate)
 
     def share(self) -> None:
-        """Find rates, powers and ends of all running jobs anew: hosts are shared."""
+        """Recompute rates, powers and ends of all running jobs: hosts are shared."""
         world = self._world
         jobs = [job for job in world.slots if job is not None]
         if self._energy:
@@ -132,7 +132,7 @@ class Rates:
             self._pace(job)
 
     def change_pstate(self, ids: IntArray, pstate: int) -> None:
-        """Bring hosts to a P-state, with what that means for the jobs on them and for the total power."""
+        """Bring hosts to a P-state, and update the jobs on them and the total power."""
         world, table, mode = self._world, self._world.table, self._world.machines.mode
         before: IndexArray = mode[ids]
         world.machines.change_pstate(ids, pstate)

@@ -175,7 +175,7 @@ class Machines:
         self.last_change[ids] = now
 
     def own(self, ids: IntArray, slot: int) -> None:
-        """Note who has the hosts: the job in ``slot``, or `NOBODY`."""
+        """Record who has the hosts: the job in ``slot``, or `NOBODY`."""
         self.owner[ids] = slot
 
     def change_pstate(self, ids: IntArray, pstate: int) -> None:

@@ -58,7 +58,7 @@ class Ending(str, Enum):
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """What came out of a simulation."""
+    """The results of a simulation."""
 
     ending: Ending
     end_s: float
@@ -234,7 +234,7 @@ class Inputs:
     limit_by_workload: bool = False
     """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
     strict: bool = False
-    """Refuse whatever Batsim aborts on, also where what is meant is clear."""
+    """Refuse whatever Batsim aborts on, even where the meaning is clear."""
 
     def read(
         self, options: SimulationOptions
@@ -276,8 +276,8 @@ def simulation_from_files(
     """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
 
     ``tell_start`` adds to the first message, as properties, in which P-state hosts start, which Batsim does
-    not tell. ``note`` is told what the user should know of the files; what they are looked at together with
-    are the ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
+    not tell. ``note`` is told what the user should know about the files; they are checked together with the
+    ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
     """
     platform, workloads, events = inputs.read(options)
     if tell_start:
@@ -297,7 +297,7 @@ def simulation_from_files(
 
 
 def _refuse_formulas(workload: Workload) -> None:
-    """Refuse what a spreadsheet that opens ``jobs.csv`` would run. Raises InputError."""
+    """Refuse names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
     names = {"job id": (job.id.partition("!")[2] for job in workload.jobs), "profile": workload.profiles}
     for kind, texts in names.items():
         for text in texts:
@@ -338,7 +338,7 @@ class Engine:
         self._decisions: Iterator[Decision] = iter(())
 
     def begin(self) -> None:
-        """Set everything going at time 0, while the scheduler is told that the simulation begins."""
+        """Start everything at time 0, while the scheduler is told that the simulation begins."""
         self.arrivals.begin()
         self.world.mailbox.turn()
 
@@ -425,7 +425,7 @@ class Engine:
         return events
 
     def _wave(self, ended: list[Action]) -> None:
-        """Let happen what ends in one step of the clock.
+        """Handle what ends in one step of the clock.
 
         Those whose energy is measured when they end come later: transitions, and after them jobs.
         """
@@ -442,9 +442,9 @@ class Engine:
             self._woken(action, world.mailbox.put)
 
     def _alone(self, action: Action) -> bool:
-        """Let happen at once what the only end of a step brings, if the server would take it at once, too.
+        """Handle the only end of a step at once where the server would take it at once, too.
 
-        That is the usual case, and cheaper than the way through the mailbox. Returns whether it was so.
+        This is the usual case, and cheaper than going through the mailbox. Returns whether it was handled.
         """
         kind, subject = action.kind, action.subject
         if not self.world.mailbox.is_quiet():
@@ -461,13 +461,13 @@ class Engine:
         return True
 
     def _woken_by_zero_step(self, action: Action) -> None:
-        """Let happen what the end of an action without any length brings."""
+        """Handle the end of an action of zero length."""
         mailbox = self.world.mailbox
         late = action.kind == LEAF and self.world.energy
         self._woken(action, mailbox.put_late if late else mailbox.put)
 
     def _woken(self, action: Action, put: Callable[[Item], None]) -> None:
-        """Let happen what an action's end brings."""
+        """Handle the end of an action."""
         world = self.world
         kind, subject = action.kind, action.subject
         if kind == LEAF:

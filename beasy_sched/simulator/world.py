@@ -1,4 +1,4 @@
-"""What all parts of the simulator share: the clock, the hosts, the jobs, what is to come, what to tell."""
+"""The state that all parts of the simulator share: clock, hosts, jobs, and what is told next."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_power_balance(run: RunData) -> None:
         "battery charge": (edges, [-0.2, 0.0, 0.0, -0.8, -0.8]),
         "curtailed": (edges, [0.0, 0.0, 0.0, -1.0, -1.0]),
     }
-    assert found.note == "Nothing at any time: fuel cell, electrolyzer."
+    assert found.note == "Zero at all times: fuel cell, electrolyzer."
     np.testing.assert_allclose(
         np.sum([trace["y"] for trace in found.spec["traces"]], axis=0), 0.0, atol=1e-12
     )

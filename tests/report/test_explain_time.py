@@ -45,7 +45,7 @@ def test_a_step_without_enough_energy_and_past_the_plan(tmp_path: Path) -> None:
           Servers: 130 W (10.8 Wh in 5 min).
           Battery: discharged with 36 W; from 21.00 % to 20.00 % of charge.
           Hydrogen: fuel cell 0 W, 50 W planned; 0.5 kg in the tank at the end.
-          Unserved, for there was nothing to serve it with: 4 W (0.333 Wh in 5 min).
+          Unserved, since nothing could supply it: 4 W (0.333 Wh in 5 min).
 
         The rest of the window
           00:05:00  The plan would end the window (at 00:10:00) with 10 Wh more in the battery
@@ -82,7 +82,7 @@ def test_a_time_when_nothing_was_decided(tmp_path: Path) -> None:
         00:00:00 to 00:05:00
 
         Decisions
-          None: everything stayed as it was.
+          None: nothing changed.
 """)
 
 
