@@ -1,4 +1,4 @@
-"""The files of a run: what they are called, how runs are found, and how each file is read.
+"""The files of a run: how runs are found, and how each file is read.
 
 Two ways to read: as pandas data frames (`Run`), and line by line, without pandas (`read_log`, `read_jobs`,
 `read_trace`).
@@ -13,27 +13,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.run_files import (
+    DECISIONS,
+    ENERGY,
+    FILES,
+    JOBS,
+    PSTATES,
+    SCHEDULE,
+    STATES,
+    SUMMARY,
+    TRACE,
+    path_of,
+)
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model.hosts import HostSet
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SUMMARY: Final = "summary.json"
-TRACE: Final = "energy_trace.csv"
-DECISIONS: Final = "decisions.jsonl"
-JOBS: Final = "jobs.csv"
-STATES: Final = "machine_states.csv"
-PSTATES: Final = "pstate_changes.csv"
-ENERGY: Final = "consumed_energy.csv"
-SCHEDULE: Final = "schedule.csv"
-FILES: Final = (SUMMARY, JOBS, TRACE, DECISIONS, STATES, PSTATES)
-"""Files that make a run, the one that tells most first."""
 
 _LARGEST = 1e18
 _COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "hosts_to_speed")
@@ -42,11 +43,6 @@ _STEP = ("step", "start_s", "duration_s")
 """What every row of an energy trace has."""
 _SAME_START_S = 10.0
 """How far the start times of scheduler and simulator may differ: by the latency of messages."""
-
-
-def path_of(prefix: str, name: str) -> Path:
-    """Return where a run has one of its files."""
-    return Path(f"{prefix}_{name}")
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from beasy_sched.engine.actions import NO_FACTS, Facts
 from beasy_sched.engine.power import TraceRow
 from beasy_sched.errors import ConfigError, Failures, PolicyError
 from beasy_sched.formats.atomic import PartFile, remove_old
+from beasy_sched.formats.run_files import DECISIONS, SUMMARY, TRACE, path_of
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.plan.store import PlanStore
-from beasy_sched.results import DECISIONS, SUMMARY, TRACE, path_of
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 

@@ -11,21 +11,10 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.errors import InputError
+from beasy_sched.formats.run_files import DECISIONS, JOBS, PSTATES, STATES, SUMMARY, TRACE, path_of
 from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
 from beasy_sched.model.jobs import JobState
-from beasy_sched.results import (
-    DECISIONS,
-    JOBS,
-    PSTATES,
-    STATES,
-    SUMMARY,
-    TRACE,
-    LogLine,
-    Run,
-    check_starts,
-    path_of,
-    read_log,
-)
+from beasy_sched.results import LogLine, Run, check_starts, read_log
 
 OUTCOMES = (
     JobState.FINISHED,

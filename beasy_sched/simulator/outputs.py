@@ -7,26 +7,26 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from beasy_sched import results
 from beasy_sched.errors import Failures
+from beasy_sched.formats import run_files
 from beasy_sched.formats.atomic import PartFile, remove_old
+from beasy_sched.formats.run_files import path_of
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.results import path_of
 from beasy_sched.simulator.clock import TIMING_PRECISION_S
 from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import STATE_NAMES
 
 _HEADERS = {
-    results.JOBS: (
+    run_files.JOBS: (
         "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,"
         "final_state,starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,"
         "allocated_resources,consumed_energy,metadata"
     ),
-    results.STATES: "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing",
-    results.PSTATES: "time,machine_id,new_pstate",
-    results.ENERGY: "time,energy,event_type,wattmin,epower",
-    results.SCHEDULE: "",
+    run_files.STATES: "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing",
+    run_files.PSTATES: "time,machine_id,new_pstate",
+    run_files.ENERGY: "time,energy,event_type,wattmin,epower",
+    run_files.SCHEDULE: "",
 }
 """Batsim's files, each with its first line; that of the schedule file is written with the rest."""
 
@@ -62,13 +62,13 @@ class Tracer:
         self.prefix = os.fspath(prefix)
         self._files: list[_RowFile] = []
         try:
-            self._jobs = self._open(results.JOBS)
-            self._states = self._open(results.STATES) if machine_states else []
+            self._jobs = self._open(run_files.JOBS)
+            self._states = self._open(run_files.STATES) if machine_states else []
             self._writes_states = machine_states
-            self._pstates = self._open(results.PSTATES) if energy else []
-            self._energy = self._open(results.ENERGY) if energy else []
+            self._pstates = self._open(run_files.PSTATES) if energy else []
+            self._energy = self._open(run_files.ENERGY) if energy else []
             self._writes_energy = energy
-            self._schedule = self._open(results.SCHEDULE)
+            self._schedule = self._open(run_files.SCHEDULE)
         except BaseException:
             self.discard()
             raise
