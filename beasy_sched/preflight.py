@@ -140,11 +140,11 @@ class RunInputs:
         return None if self.mean_power_w is None or not peak_w else self.mean_power_w / peak_w
 
     @cached_property
-    def jobs(self) -> RunJobs | None:
+    def jobs(self) -> ExpectedJobs | None:
         """The jobs of all workloads on the platform; None where either is not known, or has none."""
         if self.platform is None or not self.platform.has_speeds or not any(w.jobs for w in self.workloads):
             return None
-        return RunJobs.of(self.workloads, self.platform)
+        return ExpectedJobs.of(self.workloads, self.platform)
 
     @property
     def load(self) -> float | None:
@@ -162,7 +162,7 @@ class RunInputs:
 
 
 @dataclass(frozen=True)
-class RunJobs:
+class ExpectedJobs:
     """The jobs of a run, an entry each."""
 
     submit_s: FloatArray
@@ -175,7 +175,7 @@ class RunJobs:
     """1 where the run time depends on the hosts' speed, else 0."""
 
     @classmethod
-    def of(cls, workloads: Sequence[Workload], platform: Platform) -> RunJobs:
+    def of(cls, workloads: Sequence[Workload], platform: Platform) -> ExpectedJobs:
         """Count on the median host's highest speed."""
         speed_flops = reference_speed_flops(platform)
         columns: list[tuple[float, float, float, float, float]] = []
@@ -510,7 +510,7 @@ def _jobs(workloads: Sequence[Workload]) -> str:
     return f"{len(jobs):,}, the last at {_hours(last_s)}{limits}"
 
 
-def _share(jobs: RunJobs) -> str:
+def _share(jobs: ExpectedJobs) -> str:
     share = jobs.median_share
     return "" if share is None else f"; {100 * share:.3g} % of the walltime"
 

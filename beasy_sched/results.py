@@ -1,20 +1,49 @@
-"""What a run wrote, as pandas data frames."""
+"""The files of a run: how runs are found, and how each file is read.
+
+Two ways to read: as pandas data frames (`Run`), and line by line, without pandas (`read_log`, `read_jobs`,
+`read_trace`).
+"""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.reading import read_text, reading
+from beasy_sched.formats.run_files import (
+    DECISIONS,
+    ENERGY,
+    FILES,
+    JOBS,
+    PSTATES,
+    SCHEDULE,
+    STATES,
+    SUMMARY,
+    TRACE,
+    path_of,
+)
+from beasy_sched.limits import LATEST_S, shortened
+from beasy_sched.model.hosts import HostSet
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_LARGEST = 1e18
+_COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "hosts_to_speed")
+"""Facts that explanations calculate with."""
+_STEP = ("step", "start_s", "duration_s")
+"""What every row of an energy trace has."""
+_SAME_START_S = 10.0
+"""How far the start times of scheduler and simulator may differ: by the latency of messages."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +55,7 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """Outcomes, quality, site and energy, as in ``PREFIX_summary.json``."""
-        path = Path(f"{self.prefix}_summary.json")
+        path = path_of(self.prefix, SUMMARY)
         try:
             summary = json.loads(read_text(path), parse_constant=_no_number)
         except ValueError as error:
@@ -39,48 +68,48 @@ class Run:
 
     @cached_property
     def jobs(self) -> pd.DataFrame:
-        """One row a job, as Batsim writes them; times in s, energies in J."""
-        return self._csv("jobs", {"job_id": str, "profile": str, "allocated_resources": str})
+        """One row per job, as Batsim writes them; times in s, energies in J."""
+        return self._csv(JOBS, {"job_id": str, "profile": str, "allocated_resources": str})
 
     @cached_property
     def energy_trace(self) -> pd.DataFrame:
-        """One row a step of the site; powers in W."""
-        return self._csv("energy_trace")
+        """One row per step of the site; powers in W."""
+        return self._csv(TRACE)
 
     @cached_property
     def machine_states(self) -> pd.DataFrame:
         """How many hosts are in each state, whenever that changes."""
-        return self._csv("machine_states")
+        return self._csv(STATES)
 
     @cached_property
     def pstate_changes(self) -> pd.DataFrame:
         """Every change of P-state."""
-        return self._csv("pstate_changes", {"machine_id": str})
+        return self._csv(PSTATES, {"machine_id": str})
 
     @cached_property
     def consumed_energy(self) -> pd.DataFrame:
         """Energy (J) used since time 0, at job starts and ends and P-state changes."""
-        return self._csv("consumed_energy")
+        return self._csv(ENERGY)
 
     @cached_property
     def schedule(self) -> pd.DataFrame:
         """Batsim's one-row summary."""
-        return self._csv("schedule")
+        return self._csv(SCHEDULE)
 
     @cached_property
     def decisions(self) -> pd.DataFrame:
         """The decision log: time (s), action, job, hosts, rule, facts (a dictionary)."""
-        return self._read("decisions.jsonl", lambda pandas, path: pandas.read_json(path, lines=True))
+        return self._read(DECISIONS, lambda pandas, path: pandas.read_json(path, lines=True))
 
     def _csv(self, name: str, types: dict[str, type] | None = None) -> pd.DataFrame:
-        return self._read(f"{name}.csv", lambda pandas, path: pandas.read_csv(path, dtype=types))
+        return self._read(name, lambda pandas, path: pandas.read_csv(path, dtype=types))
 
     def _read(self, name: str, read: Callable[[Any, Path], pd.DataFrame]) -> pd.DataFrame:
         try:
             import pandas
         except ImportError:
             raise ConfigError("data frames need pandas: pip install 'beasy-sched[data]'") from None
-        path = Path(f"{self.prefix}_{name}")
+        path = path_of(self.prefix, name)
         try:
             with reading(path):
                 return read(pandas, path)
@@ -89,7 +118,7 @@ class Run:
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number of JSON's")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def read_run(prefix: str | os.PathLike[str]) -> Run:
@@ -97,3 +126,241 @@ def read_run(prefix: str | os.PathLike[str]) -> Run:
     run = Run(os.fspath(prefix))
     _ = run.summary
     return run
+
+
+def find_runs(places: Sequence[str | os.PathLike[str]]) -> dict[str, str]:
+    """Return the runs by name, each with the prefix of its files, in the order asked for, no run twice.
+
+    A place is an export prefix (``out/run``), one of a run's files, or a folder: all runs in it, by name.
+    A run's name is its prefix without the folder, or with as much of it as tells the runs apart.
+    Raises InputError where there is no run.
+    """
+    prefixes: dict[str, str] = {}
+    for place in places:
+        for prefix in _prefixes(os.fspath(place)):
+            prefixes.setdefault(os.path.abspath(prefix), prefix)
+    return dict(zip(_names([*prefixes]), prefixes.values(), strict=True))
+
+
+def _prefixes(place: str) -> list[str]:
+    if os.path.isdir(place):
+        found = _in_folder(Path(place))
+        if not found:
+            raise InputError(
+                place, "holds no run: expected files such as NAME_summary.json, made with '-e FOLDER/NAME'"
+            )
+        return found
+    for ending in FILES:
+        if place.endswith(f"_{ending}") and os.path.isfile(place):
+            return [place[: -len(ending) - 1]]
+    if any(os.path.isfile(f"{place}_{ending}") for ending in FILES):
+        return [place]
+    raise InputError(
+        place,
+        f"is not a run: there is neither {Path(place).name}_summary.json nor another file of a run; "
+        "give the prefix that '-e' was given, or a folder",
+    )
+
+
+def _in_folder(folder: Path) -> list[str]:
+    """The prefixes of all runs in a folder, or else in the folders in it.
+
+    Where one has a summary, only runs with a summary count.
+    """
+    for pattern in ("*_", "*/*_"):
+        for endings in (FILES[:1], FILES[1:]):
+            found = {str(path)[: -len(e) - 1] for e in endings for path in folder.glob(pattern + e)}
+            if found:
+                return sorted(found)
+    return []
+
+
+def _names(paths: list[str]) -> list[str]:
+    """The shortest endings of the paths, in whole parts, that tell them apart, without a common ending."""
+    parts = [Path(path).parts for path in paths]
+    while len(parts) > 1 and len({part[-1] for part in parts}) == 1:
+        parts = [part[:-1] for part in parts]
+    for count in range(1, max(map(len, parts), default=1)):
+        names = ["/".join(part[-count:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return paths
+
+
+def find_prefix(run: str | os.PathLike[str]) -> str:
+    """The prefix of a run's files: ``run`` itself, or that of the only run in the folder ``run``.
+
+    Raises InputError where there is no run, or more than one.
+    """
+    path = Path(run)
+    log = path_of(os.fspath(run), DECISIONS)
+    if log.exists():
+        return os.fspath(run)
+    if not path.is_dir():
+        raise InputError(
+            log,
+            "no such decision log: give the export prefix of a run (-e), or the folder that holds it",
+        )
+    found = sorted(each.name.removesuffix(f"_{DECISIONS}") for each in path.glob(f"*_{DECISIONS}"))
+    if len(found) == 1:
+        return os.fspath(path / found[0])
+    what = f"holds several runs: {', '.join(found)}" if found else "holds no decision log (*_decisions.jsonl)"
+    below = [] if found else sorted(path.glob(f"*/*_{DECISIONS}"))
+    example = str(below[0]).removesuffix(f"_{DECISIONS}") if below else path / (found or ["run"])[0]
+    raise InputError(path, f"{what}; give the prefix of one, such as {example}")
+
+
+class LogLine(msgspec.Struct, gc=False):
+    """One line of the decision log."""
+
+    time: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
+    action: str
+    job: str = ""
+    hosts: str = ""
+    rule: str = ""
+    facts: dict[str, Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)] | int | str | None] = {}
+
+    @property
+    def kind(self) -> str:
+        """The action, a P-state without its number."""
+        return self.action.partition(" ")[0]
+
+    def host_set(self) -> HostSet:
+        """The hosts it concerns."""
+        return HostSet.parse(self.hosts)
+
+
+def read_log(prefix: str, *actions: str) -> Iterator[LogLine]:
+    """The decision log, line by line; with ``actions`` only the lines of these.
+
+    Raises InputError, also where a log that is read as a whole is cut.
+    """
+    path = path_of(prefix, DECISIONS)
+    decode = msgspec.json.Decoder(LogLine).decode
+    words = [f'"{action}"'.encode() for action in actions]
+    number, line = 0, b""
+    with reading(path), path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if words and not any(word in line for word in words):
+                continue
+            try:
+                found = decode(line)
+                _check(found)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                raise InputError(path, f"is not a decision: {error}", line=number) from None
+            if not actions or found.action in actions:
+                yield found
+    if not actions and line and not line.endswith(b"\n"):
+        raise InputError(path, "ends in the middle of a line: the rest is lost", line=number)
+
+
+def _check(decision: LogLine) -> None:
+    """Raise ValueError for what the types do not check."""
+    if decision.hosts:
+        HostSet.ranges(decision.hosts)
+    for name, value in decision.facts.items():
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise ValueError(f"facts.{name}: found a number with {len(str(value))} digits")
+        if name in _COUNTED and isinstance(value, str):
+            raise ValueError(f"facts.{name}: found {shortened(value)!r}, expected a number")
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """One row of Batsim's ``jobs.csv``; None where there is no value."""
+
+    id: str
+    subtime_s: float
+    res: int
+    walltime_s: float | None
+    final_state: str
+    start_s: float | None
+    end_s: float | None
+    energy_j: float | None
+
+
+def read_jobs(prefix: str) -> Iterator[JobRow]:
+    """The rows of ``jobs.csv``; none where Batsim has written that file elsewhere. Raises InputError."""
+    for path, line, row in _rows(prefix, JOBS):
+        try:
+            yield JobRow(
+                id=f"{row['workload_name']}!{row['job_id']}",
+                subtime_s=_finite(row["submission_time"]),
+                res=int(row["requested_number_of_resources"]),
+                walltime_s=_walltime(row["requested_time"]),
+                final_state=row["final_state"],
+                start_s=_number(row["starting_time"]),
+                end_s=_number(row["finish_time"]),
+                energy_j=_number(row["consumed_energy"]),
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            raise InputError(path, f"is not a row of Batsim's jobs.csv: {error!r}", line=line) from None
+
+
+def read_trace(prefix: str) -> Iterator[dict[str, float]]:
+    """The rows of the energy trace, empty fields left out; none without a site. Raises InputError."""
+    for path, line, row in _rows(prefix, TRACE):
+        try:
+            numbers = {name: _finite(text) for name, text in row.items() if text}
+            missing = [name for name in _STEP if name not in numbers]
+            if missing:
+                raise ValueError(f"it has no {missing[0]}")
+            yield numbers
+        except (ValueError, TypeError) as error:
+            raise InputError(path, f"is not a row of an energy trace: {error}", line=line) from None
+
+
+def _rows(prefix: str, name: str) -> Iterator[tuple[Path, int, dict[str, str]]]:
+    path = path_of(prefix, name)
+    if not path.exists():
+        return
+    try:
+        with reading(path), path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            for row in reader:
+                yield path, reader.line_num, row
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(path, f"cannot be read: {error}") from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not abs(value) <= _LARGEST:
+        raise ValueError(f"found {text!r}, expected a number")
+    return value
+
+
+def _number(text: str) -> float | None:
+    return _finite(text) if text else None
+
+
+def _walltime(text: str) -> float | None:
+    """Batsim writes -1 where a job has no walltime."""
+    value = _number(text)
+    return None if value is None or value < 0 else value
+
+
+def check_same_run(prefix: str) -> None:
+    """Raise InputError where the decision log and ``jobs.csv`` are of different runs."""
+    rows = {row.id: row.start_s for row in read_jobs(prefix)}
+    if rows:
+        check_starts(prefix, read_log(prefix, "start"), rows)
+
+
+def check_starts(prefix: str, log: Iterable[LogLine], rows: Mapping[str, float | None]) -> None:
+    """Raise InputError where a job of ``jobs.csv`` started at another time than the decision log says.
+
+    ``rows`` has the times in s by job id, None (or NaN) for a job that never started.
+    """
+    logged = {line.job: line.time for line in log if line.action == "start"}
+    for job, start_s in rows.items():
+        if start_s is None or start_s != start_s:
+            continue
+        log_s = logged.get(job)
+        if log_s is None or abs(log_s - start_s) > _SAME_START_S:
+            says = f"does not start {job}" if log_s is None else f"starts {job} at {log_s:g} s"
+            raise InputError(
+                path_of(prefix, JOBS),
+                f"is of another run than {path_of(prefix, DECISIONS)}, which {says}, while it started at"
+                f" {start_s:g} s here; run both sides again, or remove the files of the older run",
+            )

@@ -18,7 +18,7 @@ _WIDEST = 110
 
 
 def _moment(text: str) -> float:
-    from beasy_sched.report.explain_records import parse_moment
+    from beasy_sched.report.explain_rules import parse_moment
 
     return parse_moment(text)
 
@@ -47,7 +47,7 @@ def explain(run: str, job: str | None, time_s: float | None, as_json: bool) -> N
     beasy-sched explain out/run --at 1d6h
     """  # fmt: skip
     from beasy_sched.report.explain import explain_job, explain_time
-    from beasy_sched.report.explain_records import check_same_run, find_prefix
+    from beasy_sched.results import check_same_run, find_prefix
 
     prefix = find_prefix(run)
     check_same_run(prefix)

@@ -63,7 +63,7 @@ def _is_campaign(runs: tuple[str, ...]) -> bool:
 def _campaign(runs: tuple[str, ...], plan: Path | None, title: str | None) -> Iterator[str]:
     from beasy_sched.campaign.table import read_campaign
     from beasy_sched.report.campaign_html import campaign_html
-    from beasy_sched.report.html import check_installed
+    from beasy_sched.report.page import check_installed
 
     if plan is not None:
         raise ConfigError("--plan is for single runs: a campaign has its own plans")

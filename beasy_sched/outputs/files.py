@@ -1,8 +1,7 @@
-"""The files of one run, all with one prefix.
+"""The files that the scheduler writes of a run, all with one prefix.
 
-The energy trace: one CSV row a settled step, with what was planned beside what came of it.
-
-The decision log: one JSON object a line, one line an action, with the rule that led to it.
+The energy trace has one CSV row per settled step, with what was planned beside what came of it. The decision
+log has one JSON object per line and action, with the rule that led to it.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from beasy_sched.engine.actions import NO_FACTS, Facts
 from beasy_sched.engine.power import TraceRow
 from beasy_sched.errors import ConfigError, Failures, PolicyError
 from beasy_sched.formats.atomic import PartFile, remove_old
+from beasy_sched.formats.run_files import DECISIONS, SUMMARY, TRACE, path_of
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.plan.store import PlanStore
@@ -156,11 +156,8 @@ class DecisionLogFile:
         self._file.discard()
 
 
-_OURS = ("decisions.jsonl", "energy_trace.csv", "summary.json")
-
-
 class RunFiles:
-    """Opens all files at the start of a run, and finishes what there is at its end, each for itself."""
+    """Opens all files at the start of a run, and finishes each at its end, independently of the others."""
 
     def __init__(
         self, prefix: str | None, settings: RunSettings, *, decisions: bool = True, record: Path | None = None
@@ -180,10 +177,10 @@ class RunFiles:
                 _check(record.parent)
             if prefix is not None:
                 if decisions:
-                    self.log = DecisionLogFile(self._path("decisions.jsonl"))
+                    self.log = DecisionLogFile(path_of(prefix, DECISIONS))
                 if settings.site is not None:
-                    self._trace = PartFile(self._path("energy_trace.csv"))
-                self._summary = PartFile(self._path("summary.json"))
+                    self._trace = PartFile(path_of(prefix, TRACE))
+                self._summary = PartFile(path_of(prefix, SUMMARY))
             if record is not None:
                 self.recording = RecordingWriter(record, settings)
         except BaseException:
@@ -198,18 +195,18 @@ class RunFiles:
         self.discard()
 
     def begin(self) -> None:
-        """Remove what an earlier run has left under the prefix, once nothing keeps this one from beginning.
+        """Remove what an earlier run has left under the prefix, once this run is ready to begin.
 
-        Raises InputError where that cannot be.
+        Raises InputError where that is not possible.
         """
         if self.prefix is not None:
-            remove_old(self._path(name) for name in _OURS)
+            remove_old(path_of(self.prefix, name) for name in (DECISIONS, TRACE, SUMMARY))
 
     def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
         """Write what there is, whole or partial, and return the summary.
 
         Raises the first failure, once all files have been tried: InputError for one that cannot be
-        written, PolicyError for a policy's results that cannot be told.
+        written, PolicyError for a policy's results that cannot be written.
         """
         failures = Failures()
         for part in (self.log, self.recording):
@@ -217,12 +214,12 @@ class RunFiles:
                 self._keep(failures, part.close)
         if self._trace is not None and session.power is not None:
             trace, power = self._trace, session.power
-            self._keep(failures, lambda: _filled(trace, [trace_csv(power.trace, power.plans)]))
+            self._keep(failures, lambda: _filled(trace, trace_csv(power.trace, power.plans)))
         summary = summarize(session, self.settings, error, failures)
         if self._summary is not None:
-            text = json.dumps(summary, indent=2, allow_nan=False)
+            text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
             end = self._summary
-            self._keep(failures, lambda: _filled(end, [text, "\n"]))
+            self._keep(failures, lambda: _filled(end, text))
         self.discard()
         failures.raise_first()
         return summary
@@ -237,13 +234,9 @@ class RunFiles:
         with failures.noted("a file of the run"):
             self.written.append(finish())
 
-    def _path(self, name: str) -> Path:
-        return Path(f"{self.prefix}_{name}")
 
-
-def _filled(part: PartFile, pieces: Iterable[str]) -> Path:
-    for piece in pieces:
-        part.write(piece)
+def _filled(part: PartFile, text: str) -> Path:
+    part.write(text)
     return part.finish()
 
 

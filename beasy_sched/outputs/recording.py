@@ -1,7 +1,4 @@
-"""A recording: every message of a run, both ways, as a MessagePack stream that can be replayed.
-
-Replay of a recording: the simulator's messages again, and the first answer that differs.
-"""
+"""A recording: every message of a run, both ways, as a MessagePack stream; and its replay."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ class Recording:
             if not (
                 isinstance(item, list | tuple) and len(item) == 2 and all(isinstance(x, bytes) for x in item)
             ):
-                raise InputError(self.path, f"exchange {number} is damaged: it is not a message and a reply")
+                raise InputError(self.path, f"exchange {number} is damaged: expected a message and a reply")
             yield item[0], item[1]
 
 

@@ -23,13 +23,13 @@ _LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
 _DONE = (JobState.FINISHED, JobState.FAILED)
 """Jobs whose energy is not wasted."""
 _ACCOUNTS_APART = 0.01
-"""By how much of the metered energy the daemon's own account may differ before the summary warns of it."""
+"""The share of the metered energy by which the daemon's own account may differ without a warning."""
 
 
 def summarize(
     session: Session, settings: RunSettings, error: str | None = None, failures: Failures | None = None
 ) -> dict[str, Any]:
-    """Return what a run came to, as plain JSON values; ``error`` says why it ended early, where it did.
+    """Return the results of a run as plain JSON values; ``error`` says why it ended early, where it did.
 
     A section that cannot be made is empty, a number that is infinite null; ``failures`` is told, and the
     summary's warnings.
@@ -99,7 +99,7 @@ def _policy_part(session: Session, failures: Failures, taken: AbstractSet[str]) 
         )
     plain, wrong = _plain(results, "")
     for name in taken & plain.keys():
-        wrong.append(f"found a section {name!r}, which is the summary's own: call it otherwise")
+        wrong.append(f"found a section {name!r}, which is the summary's own: choose another name")
     if wrong:
         failures.all.append(PolicyError(f"results() of the policy: {wrong[0]}"))
     return {name: value for name, value in plain.items() if name not in taken}
@@ -151,9 +151,9 @@ def _power_warnings(power: PowerSide) -> list[str]:
     return [
         *power.warnings,
         f"the simulator metered {j_to_kwh(metered_j):.2f} kWh, the daemon's own account has"
-        f" {j_to_kwh(own_j):.2f} kWh ({apart}): what it believes of the hosts is wrong, and so are the"
-        " guard's decisions and all energies but 'consumed'; see that the powers and start states in"
-        " the platform file are those that Batsim has, and name that file with -p",
+        f" {j_to_kwh(own_j):.2f} kWh ({apart}): what it assumes about the hosts is wrong, and so are"
+        " the guard's decisions and all energies but 'consumed'; check that the powers and start states in"
+        " the platform file are Batsim's, and pass that file with -p",
     ]
 
 
@@ -195,19 +195,23 @@ def _site_part(power: PowerSide) -> dict[str, Any]:
 def _planned_part(power: PowerSide, plans: PlanStore) -> dict[str, Any]:
     """Return what the plan had foreseen for the time that has been settled."""
     places = [place for row in power.trace if (place := plans.place(row.start_s)) is not None]
-    totals_j = dict.fromkeys(("production", "load", "servers", "charged", "discharged", "curtailed"), 0.0)
-    for window, step in places:
-        plan = plans[window]
-        planned_w = plan.power
-        totals_j["production"] += planned_w.renew_w[step] * plan.step_s
-        totals_j["load"] += planned_w.load_w[step] * plan.step_s
-        totals_j["servers"] += 0.0 if plan.servers is None else plan.servers.energy_j[step]
-        totals_j["charged"] += planned_w.charge_w[step] * plan.step_s
-        totals_j["discharged"] += planned_w.discharge_w[step] * plan.step_s
-        totals_j["curtailed"] += planned_w.curtailed_w[step] * plan.step_s
+
+    def kwh(name: str) -> float:
+        steps = ((plans[window], step) for window, step in places)
+        return j_to_kwh(float(sum(getattr(plan.power, name)[step] * plan.step_s for plan, step in steps)))
+
+    on_servers = ((plans[window].servers, step) for window, step in places)
+    servers_j = sum(servers.energy_j[step] for servers, step in on_servers if servers is not None)
     part: dict[str, Any] = {
         "steps": len(places),
-        "energy_kwh": {name: j_to_kwh(float(value)) for name, value in totals_j.items()},
+        "energy_kwh": {
+            "production": kwh("renew_w"),
+            "load": kwh("load_w"),
+            "servers": j_to_kwh(float(servers_j)),
+            "charged": kwh("charge_w"),
+            "discharged": kwh("discharge_w"),
+            "curtailed": kwh("curtailed_w"),
+        },
     }
     if places:
         last = plans[places[-1].window]
@@ -227,9 +231,13 @@ def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
     )
     others_j += sum(settled.running_j.get(job_id, 0.0) for job_id in session.cluster.running)
     switching_j = by_use["switching off"] + by_use["switching on"]
+
+    def total_j(name: str) -> Any:
+        return sum(getattr(record, name) * record.dt_s for record in records)
+
     parts_j = {
-        "production": sum(r.renew_w * r.dt_s for r in records),
-        "consumed": sum(r.consumed_j for r in records),
+        "production": total_j("renew_w"),
+        "consumed": sum(record.consumed_j for record in records),
         "consumed_by_own_account": settled.used_j,
         "finished_jobs": finished_j,
         "other_jobs": others_j,
@@ -237,11 +245,11 @@ def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
         "transitions": switching_j,
         "sleeping": by_use["sleeping"],
         "wasted": others_j + by_use["idle"] + switching_j + by_use["sleeping"],
-        "charged": sum(r.charge_w * r.dt_s for r in records),
-        "discharged": sum(r.discharge_w * r.dt_s for r in records),
-        "electrolyzer": sum(r.electrolyzer_w * r.dt_s for r in records),
-        "fuel_cell": sum(r.fuel_cell_w * r.dt_s for r in records),
-        "curtailed": sum(r.curtailed_w * r.dt_s for r in records),
-        "unserved": sum(r.unserved_w * r.dt_s for r in records),
+        "charged": total_j("charge_w"),
+        "discharged": total_j("discharge_w"),
+        "electrolyzer": total_j("electrolyzer_w"),
+        "fuel_cell": total_j("fuel_cell_w"),
+        "curtailed": total_j("curtailed_w"),
+        "unserved": total_j("unserved_w"),
     }
     return {name: j_to_kwh(value) for name, value in parts_j.items()}

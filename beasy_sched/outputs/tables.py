@@ -1,11 +1,4 @@
-"""The summary as a table for a terminal.
-
-What a plan comes to, in the numbers that people ask for first.
-
-A plan's summary, window by window, as a table for people.
-
-Several policies on the same window, a row each: the columns, and the table as text or Markdown.
-"""
+"""Tables for people: a run's summary, a plan's windows, and several policies beside each other."""
 
 from __future__ import annotations
 
@@ -24,9 +17,11 @@ from beasy_sched.plan.store import PlanStore
 from beasy_sched.units import JOULES_PER_KWH, j_to_kwh
 
 Row = tuple[str, str]
+Summary = dict[str, Any]
+"""A run's summary, as `summary.json` holds it."""
 
 
-def summary_rows(summary: dict[str, Any]) -> list[Row]:
+def summary_rows(summary: Summary) -> list[Row]:
     """Return the rows of the summary's table: what, and how much."""
     settings, jobs, quality = summary["settings"], summary["jobs"], summary["quality"]
     rows = [("policy", settings["policy"])]
@@ -35,12 +30,8 @@ def summary_rows(summary: dict[str, Any]) -> list[Row]:
     rows += _job_rows(jobs)
     if quality["waiting_s_mean"] is not None:
         rows.append(("mean waiting time", f"{quality['waiting_s_mean']:,.1f} s"))
-        rows.append(
-            (
-                "bounded slowdown, mean / median",
-                _two(quality, "bounded_slowdown_mean", "bounded_slowdown_p50"),
-            )
-        )
+        mean, median = quality["bounded_slowdown_mean"], quality["bounded_slowdown_p50"]
+        rows.append(("bounded slowdown, mean / median", f"{mean:.2f} / {median:.2f}"))
     if quality["utilization"] is not None:
         rows.append(("utilization", f"{100 * quality['utilization']:.2f} %"))
     if quality.get("server_switches"):
@@ -72,15 +63,14 @@ def _planned_rows(planned: dict[str, Any], site: dict[str, Any], energy_kwh: dic
     if not planned["steps"]:
         return [("planned", "nothing for the time of this run")]
     plan_kwh = planned["energy_kwh"]
+    pairs = {"planned / real: production": ("production", "production"), "  servers": ("servers", "consumed"),
+             "  curtailed": ("curtailed", "curtailed")}  # fmt: skip
     rows = [
-        (
-            "planned / real: production",
-            f"{plan_kwh['production']:,.2f} / {energy_kwh['production']:,.2f} kWh",
-        ),
-        ("  servers", f"{plan_kwh['servers']:,.2f} / {energy_kwh['consumed']:,.2f} kWh"),
-        ("  curtailed", f"{plan_kwh['curtailed']:,.2f} / {energy_kwh['curtailed']:,.2f} kWh"),
-        ("  final state of charge", f"{planned['soc_final_pct']:.2f} / {site['soc_final_pct']:.2f} %"),
+        (label, f"{plan_kwh[before]:,.2f} / {energy_kwh[real]:,.2f} kWh")
+        for label, (before, real) in pairs.items()
     ]
+    soc_pct = f"{planned['soc_final_pct']:.2f} / {site['soc_final_pct']:.2f} %"
+    rows.append(("  final state of charge", soc_pct))
     if "hydrogen_final_kg" in site:
         real_kg = site["hydrogen_final_kg"]
         rows.append(("  final hydrogen", f"{planned['hydrogen_final_kg']:.3f} / {real_kg:.3f} kg"))
@@ -96,10 +86,6 @@ def _job_rows(jobs: dict[str, int]) -> list[Row]:
             label = "  of these, with an error code" if name == "failed" else name.replace("_", " ")
             rows.append((f"  {label}", f"{shown:,}" + ("" if pct is None else f" ({pct:.2f} %)")))
     return rows
-
-
-def _two(values: dict[str, float], first: str, second: str) -> str:
-    return f"{values[first]:.2f} / {values[second]:.2f}"
 
 
 def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
@@ -126,7 +112,7 @@ def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
     return rows
 
 
-def print_summary(summary: dict[str, Any]) -> None:
+def print_summary(summary: Summary) -> None:
     """Print a run's table on standard output."""
     print_rows(summary_rows(summary))
 
@@ -151,7 +137,7 @@ def print_rows(rows: Sequence[Row]) -> None:
 
 
 @dataclass(frozen=True)
-class PlanSummary:
+class PlanTotals:
     """One window's totals; energies in kWh."""
 
     relax_factor: float
@@ -178,15 +164,15 @@ class PlanSummary:
     server_kwh: float
 
 
-def summarize(plan: Plan) -> PlanSummary:
-    """The summary of one window."""
+def plan_totals(plan: Plan) -> PlanTotals:
+    """Return the totals of one window."""
     power, servers = plan.power, plan.servers
 
     def kwh(powers_w: FloatArray) -> float:
         return j_to_kwh(float(powers_w.sum()) * plan.step_s)
 
     asleep = servers.asleep if servers else np.zeros((plan.steps, 0), dtype=bool)
-    return PlanSummary(
+    return PlanTotals(
         relax_factor=power.relax_factor,
         demand_kwh=kwh(power.load_w),
         served_kwh=kwh(np.minimum(power.load_w, power.envelope_w)),
@@ -210,14 +196,14 @@ def summarize(plan: Plan) -> PlanSummary:
 
 
 def plan_rows(plans: PlanStore) -> Iterator[Row]:
-    """What, and how much: the rows of all windows, with a title row (no value) for each of several."""
+    """The rows of all windows, a name and a value each; each of several begins with a title row."""
     for window, plan in enumerate(plans):
         if len(plans) > 1:
             yield f"window {window}", ""
-        yield from _window_rows(plan, summarize(plan))
+        yield from _window_rows(plan, plan_totals(plan))
 
 
-def _window_rows(plan: Plan, totals: PlanSummary) -> Iterator[Row]:
+def _window_rows(plan: Plan, totals: PlanTotals) -> Iterator[Row]:
     hours = plan.steps * plan.step_s / 3600.0
     yield "hours", f"{plan.start_s / 3600.0:g} to {plan.end_s / 3600.0:g}, {plan.steps} steps ({hours:g} h)"
     unmet_kwh = totals.demand_kwh - totals.served_kwh
@@ -266,10 +252,6 @@ def _target(end: float, target: float, digits: int, unit: str, apart_unit: str) 
 def _taken(energy_kwh: float) -> str:
     """What leaves the envelope, with its sign; no minus before 0.00."""
     return f"{-energy_kwh if energy_kwh >= 0.005 else 0.0:,.2f} kWh"
-
-
-Summary = dict[str, Any]
-"""A run's summary, as `summary.json` holds it."""
 
 
 @dataclass(frozen=True)
@@ -368,7 +350,7 @@ def shown_columns(contenders: Sequence[Contender]) -> list[Column]:
 
 
 def comparison_lines(contenders: Sequence[Contender], width: int = 100) -> list[str]:
-    """Return the table as lines of plain text: names, units, a row a contender.
+    """Return the table as lines of plain text: names, units, one row per contender.
 
     Columns stand two blanks apart, or one where that is what fits ``width``.
     """
@@ -395,7 +377,7 @@ def comparison_markdown(contenders: Sequence[Contender]) -> str:
 
 
 def conditions(contenders: Sequence[Contender]) -> list[str]:
-    """Say what the runs have in common that changes results: jobs, servers, the site's guard and target."""
+    """List the conditions of the runs that change results: jobs, servers, the site's guard and target."""
     found: dict[str, None] = {}  # ordered, each once
     for summary in _complete(contenders):
         found[f"{summary['jobs']['submitted']:,} jobs on {summary['hosts']:,} servers"] = None

@@ -1,6 +1,6 @@
 """The HTML report of a campaign: policies compared, scenario by scenario, guard by guard.
 
-Charts of a campaign: what became of the jobs, and figures of the runs with their spread, by policy.
+By policy it shows what became of the jobs, and figures of the runs with their spread.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.report.chart import Absent, Chart, bars, color, plain
-from beasy_sched.report.comparison import OUTCOME_COLORS
-from beasy_sched.report.html import Section, page, table_html, warning_html
-from beasy_sched.report.run_data import OUTCOMES
+from beasy_sched.report.page import Absent, Chart, Section, bars, color, page, plain, table_html, warning_html
+from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,10 @@ class Figure:
     title: str
     unit: str
     digits: int = 2
+
+    def text(self, value: float) -> str:
+        """A value as it is shown, without its unit; ``-`` for none."""
+        return "-" if np.isnan(value) else f"{value:,.{self.digits}f}"
 
 
 FIGURES: Final = (
@@ -57,13 +59,13 @@ def mean_and_half_width(values: FloatArray) -> tuple[float, float]:
 
 
 def values_of(runs: Any, policy: str, column: str) -> FloatArray:
-    """What the runs of a policy came to, those without a value left out."""
+    """The values of a policy's runs; those without a value are left out."""
     found = runs.loc[runs["policy"] == policy, column].to_numpy(np.float64, na_value=np.nan)
     return np.asarray(found[np.isfinite(found)], dtype=np.float64)
 
 
 def outcome_bars(runs: Any, policies: Sequence[str], key: str) -> Chart:
-    """The mean shares of the jobs' ends, a bar a policy."""
+    """The mean shares of the jobs' ends, one bar per policy."""
     submitted = runs["jobs_submitted"].to_numpy(np.float64, na_value=np.nan)
     parts = {}
     for state, paint in zip(OUTCOMES, OUTCOME_COLORS, strict=True):
@@ -110,23 +112,23 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
 
 
 def across(conditions: Sequence[tuple[str, Any]], figure: Figure) -> list[tuple[str, list[str]]]:
-    """Return the rows of a table of means: a row a policy, a column a condition (its name and its runs)."""
+    """Return a table of means: one row per policy, one column per condition (its name and its runs)."""
     policies = dict.fromkeys(policy for _, runs in conditions for policy in runs["policy"])
     rows = []
     for policy in policies:
         means = [mean_and_half_width(values_of(runs, policy, figure.column))[0] for _, runs in conditions]
-        rows.append((policy, ["-" if np.isnan(mean) else f"{mean:,.{figure.digits}f}" for mean in means]))
+        rows.append((policy, [figure.text(mean) for mean in means]))
     return rows
 
 
 def _mean_words(mean: float, half_width: float, figure: Figure) -> str:
     if np.isnan(half_width):
-        return f"{mean:,.{figure.digits}f} {figure.unit}, one run"
-    return f"mean {mean:,.{figure.digits}f} ± {half_width:,.{figure.digits}f} {figure.unit}"
+        return f"{figure.text(mean)} {figure.unit}, one run"
+    return f"mean {figure.text(mean)} ± {figure.text(half_width)} {figure.unit}"
 
 
 def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Return heads and rows of the table: means with intervals, a row a policy.
+    """Return heads and rows of the table: means with intervals, one row per policy.
 
     Figures that are 0 in every run, or not known, are left out.
     """
@@ -137,8 +139,7 @@ def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tupl
         texts = [str(int((runs["policy"] == policy).sum()))]
         for figure in figures:
             mean, half = mean_and_half_width(values_of(runs, policy, figure.column))
-            text = "-" if np.isnan(mean) else f"{mean:,.{figure.digits}f}"
-            texts.append(text if np.isnan(half) else f"{text} ± {half:,.{figure.digits}f}")
+            texts.append(figure.text(mean) + ("" if np.isnan(half) else f" ± {figure.text(half)}"))
         rows.append((policy, texts))
     return heads, rows
 
@@ -151,7 +152,7 @@ _MOST_ERRORS = 20
 def campaign_html(name: str, runs: Any, expected: int, *, title: str | None = None) -> Iterator[str]:
     """Yield the pieces of one HTML file about a campaign.
 
-    ``runs`` is its table (a data frame, one row a run, see docs/campaigns.md); ``expected`` says how many
+    ``runs`` is its table (a data frame, one row per run, see docs/campaigns.md); ``expected`` says how many
     runs it should have. The same table gives the same bytes. Raises ConfigError where plotly is missing.
     """
     good = runs[runs["status"] == "ok"]
@@ -199,14 +200,14 @@ def _section(key: str, title: str, runs: Any, *, folded: bool) -> Section:
 
 def _explained(runs: Any, nothing: list[str]) -> str:
     several = int(runs.groupby("policy").size().max())
-    text = "One run a policy: no intervals."
+    text = "One run per policy: no intervals."
     if several > 1:
         text = (
-            f"Up to {several:,} runs a policy (seeds, and pairs of workload and production); "
+            f"Up to {several:,} runs per policy (seeds, and pairs of workload and production); "
             "intervals are Student's, 95 % of the mean."
         )
     left_out = (
-        f" Nothing in any run, or not known: {', '.join(t.lower() for t in nothing)}." if nothing else ""
+        f" Zero in every run, or not known: {', '.join(t.lower() for t in nothing)}." if nothing else ""
     )
     return f'<p class="note">{text}{left_out}</p>\n'
 
@@ -216,7 +217,7 @@ def _notes(runs: Any, expected: int) -> list[str]:
     notes = []
     if len(runs) < expected:
         notes.append(
-            f"{expected - len(runs):,} of {expected:,} runs have not ended: this is what there is so far."
+            f"{expected - len(runs):,} of {expected:,} runs have not ended: these are the results so far."
         )
     failed = runs[runs["status"] != "ok"]
     notes += [f"{run} failed: {error}" for run, error in zip(failed["run"], failed["error"], strict=True)][

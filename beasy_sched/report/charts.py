@@ -1,10 +1,6 @@
-"""Charts of a run's energy: the power balance, levels of the storages, demand against the plan.
+"""Charts of one run: its energy (power balance, levels, demand against the plan), jobs and servers.
 
-Quantities that change at instants: counted from changes, thinned without changing their sums.
-
-Rectangles of a Gantt chart: jobs and server states as ranges of servers over time.
-
-Charts of a run's jobs and servers: the Gantt chart, the queue, servers by state.
+A `StepCurve` is a quantity that changes at instants; `Rectangles` show jobs and server states over time.
 """
 
 from __future__ import annotations
@@ -23,8 +19,9 @@ from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.store import PlanStore
-from beasy_sched.report.chart import MOST_POINTS, Absent, Chart, TimeChart, power_unit
-from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, Ending, Jobs, RunData
+from beasy_sched.report.page import MOST_POINTS, Absent, Chart, TimeChart, power_unit
+from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, RunData, RunJobs
+from beasy_sched.results import LogLine
 
 
 @dataclass(frozen=True)
@@ -81,6 +78,8 @@ USES: Final = {
     "curtailed_w": ("curtailed", "curtailed"),
 }
 """Where it goes."""
+BATTERY_LIMITS: Final = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "target": "soc_target_pct"}
+"""Levels of the battery, with their fields in a summary and in a site."""
 
 
 def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
@@ -107,16 +106,23 @@ def step_edges_s(trace: Any) -> FloatArray:
 
 
 def powers(trace: Any, columns: list[str]) -> StepCurve:
-    """The mean powers of the steps (W), one column each; thinned where there are very many steps."""
-    values = trace[columns].to_numpy(np.float64)
-    edges_s = step_edges_s(trace)
-    return StepCurve(edges_s[:-1], values).thinned(float(edges_s[-1]), MOST_POINTS)
+    """The mean powers of the steps (W), one column each."""
+    return StepCurve(step_edges_s(trace)[:-1], trace[columns].to_numpy(np.float64))
+
+
+def levels(trace: Any, column: str, start: float | None = None) -> tuple[FloatArray, FloatArray]:
+    """A level at the ends of the steps, with the one at the start where it is known."""
+    edges_s, values = step_edges_s(trace), trace[column].to_numpy(np.float64)
+    if start is None:
+        return edges_s[1:], values
+    return edges_s, np.append(start, values)
 
 
 def power_balance(run: RunData, prefix: str) -> Chart:
     """Sources above zero and uses below, equal in every step."""
     columns = [c for c in (*SOURCES, *USES) if c in run.trace.columns]
-    curve = powers(run.trace, columns)
+    exact = powers(run.trace, columns)
+    curve = exact.thinned(float(step_edges_s(run.trace)[-1]), MOST_POINTS)
     by_column = dict(zip(columns, curve.values.T, strict=True))
     total_w = sum((by_column[c] for c in SOURCES if c in by_column), np.zeros(len(curve.times_s)))
     unit, size_w = power_unit(float(total_w.max()))
@@ -133,8 +139,8 @@ def power_balance(run: RunData, prefix: str) -> Chart:
             chart.steps(name, curve.times_s, values_w / size_w, paint, stack=stack, down=down)
     _same_scale_both_ways(chart, float(total_w.max()) / size_w)
     if nothing:
-        chart.notes.append(f"Nothing at any time: {', '.join(nothing)}.")
-    _say_thinned(chart, curve, run.trace)
+        chart.notes.append(f"Zero at all times: {', '.join(nothing)}.")
+    _say_means(chart, exact, curve)
     return chart.chart()
 
 
@@ -142,7 +148,7 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
     """The battery, real and planned, with its limits, dangerous steps and kills."""
     chart = TimeChart(f"{prefix}-soc", "State of charge", prefix, run.end_s, "%", "state of charge [%]")
     site = (run.summary or {}).get("site", {})
-    times_s, real_pct = _levels(run.trace, "soc_pct", site.get("soc_start_pct"))
+    times_s, real_pct = levels(run.trace, "soc_pct", site.get("soc_start_pct"))
     if plans is not None:
         dangerous = dangerous_steps(run, plans)
         chart.shade(_spans(dangerous, step_edges_s(run.trace)), "danger-shade")
@@ -151,10 +157,9 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
             f"{int(dangerous.sum()):,} of {len(dangerous):,}."
         )
     if "planned_soc_pct" in run.trace.columns:
-        chart.line("planned", *_levels(run.trace, "planned_soc_pct", None), "planned", dash="dash")
+        chart.line("planned", *levels(run.trace, "planned_soc_pct"), "planned", dash="dash")
     chart.line("real", times_s, real_pct, "battery")
-    for name, value in _battery_limits(site, plans).items():
-        chart.limit(name, value, "ink-soft" if name == "target" else "limit")
+    chart.limits(_battery_limits(site, plans))
     _mark_kills(chart, run, times_s, real_pct)
     chart.y_axis(range=[0, 102])
     return chart.chart()
@@ -164,11 +169,11 @@ def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
     """The hydrogen in the tank, real and planned."""
     chart = TimeChart(f"{prefix}-hydrogen", "Hydrogen in the tank", prefix, run.end_s, "kg", "hydrogen [kg]")
     if "planned_hydrogen_kg" in run.trace.columns:
-        chart.line("planned", *_levels(run.trace, "planned_hydrogen_kg", None), "planned", dash="dash")
-    chart.line("real", *_levels(run.trace, "hydrogen_kg", None), "hydrogen")
+        chart.line("planned", *levels(run.trace, "planned_hydrogen_kg"), "planned", dash="dash")
+    chart.line("real", *levels(run.trace, "hydrogen_kg"), "hydrogen")
     site = (run.summary or {}).get("site", {})
     if "hydrogen_final_kg" in site:
-        chart.limit("target", site["hydrogen_final_kg"] - site["hydrogen_distance_kg"], "ink-soft")
+        chart.limits({"target": site["hydrogen_final_kg"] - site["hydrogen_distance_kg"]})
     tank = None if plans is None else plans[0].storage.hydrogen
     if tank is not None:
         chart.limit("tank full", tank.tank_kg)
@@ -179,7 +184,8 @@ def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
 def against_plan(run: RunData, prefix: str) -> Chart:
     """What the servers drew, beside the demand forecast and what the plan allots to them."""
     columns = ["demand_w", "planned_load_w", "planned_envelope_w"]
-    curve = powers(run.trace, columns)
+    exact = powers(run.trace, columns)
+    curve = exact.thinned(float(step_edges_s(run.trace)[-1]), MOST_POINTS)
     demand_w, load_w, envelope_w = curve.values.T
     unit, size_w = power_unit(float(np.nanmax(curve.values)))
     chart = TimeChart(f"{prefix}-plan", "Demand against the plan", prefix, run.end_s, unit,
@@ -188,7 +194,7 @@ def against_plan(run: RunData, prefix: str) -> Chart:
     chart.steps("demand, forecast", curve.times_s, load_w / size_w, "forecast", dash="dot")
     chart.steps("planned for the servers", curve.times_s, envelope_w / size_w, "planned", dash="dash")
     chart.y_axis(rangemode="tozero")
-    _say_thinned(chart, curve, run.trace)
+    _say_means(chart, exact, curve)
     return chart.chart()
 
 
@@ -206,27 +212,18 @@ def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> np.ndarray[Any, np.d
     return dangerous
 
 
-def _levels(trace: Any, column: str, start: float | None) -> tuple[FloatArray, FloatArray]:
-    """A level at the ends of the steps, with the one at the start where it is known."""
-    edges_s, levels = step_edges_s(trace), trace[column].to_numpy(np.float64)
-    if start is None:
-        return edges_s[1:], levels
-    return edges_s, np.append(start, levels)
-
-
 def _battery_limits(site: dict[str, Any], plans: PlanStore | None) -> dict[str, float]:
-    names = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "target": "soc_target_pct"}
     battery = None if plans is None else plans[0].storage.battery
-    found = {name: site.get(field, getattr(battery, field, None)) for name, field in names.items()}
+    found = {name: site.get(field, getattr(battery, field, None)) for name, field in BATTERY_LIMITS.items()}
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
 def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct: FloatArray) -> None:
-    """A cross where jobs were killed, one an instant, at the level of then."""
+    """Mark where jobs were killed, once per instant, at the level at that time."""
     kills = [line for line in run.endings or [] if line.action == "kill" and line.rule != RUN_OVER]
     if not kills:
         return
-    at_once: dict[float, list[Ending]] = {}
+    at_once: dict[float, list[LogLine]] = {}
     for line in kills:
         at_once.setdefault(line.time, []).append(line)
     at_s = np.array([*at_once])
@@ -234,7 +231,7 @@ def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct:
                 texts=[_kill_words(lines) for lines in at_once.values()])  # fmt: skip
 
 
-def _kill_words(lines: list[Ending], shown: int = 5) -> str:
+def _kill_words(lines: list[LogLine], shown: int = 5) -> str:
     names = ", ".join(line.job for line in lines[:shown])
     more = f" and {len(lines) - shown} more" if len(lines) > shown else ""
     count = "1 job" if len(lines) == 1 else f"{len(lines)} jobs"
@@ -257,9 +254,10 @@ def _same_scale_both_ways(chart: TimeChart, most: float) -> None:
                  ticktext=[f"{abs(tick):g}" for tick in ticks])  # fmt: skip
 
 
-def _say_thinned(chart: TimeChart, curve: StepCurve, trace: Any) -> None:
-    if len(curve.times_s) != len(trace):
-        chart.notes.append(f"Means of {len(trace) / len(curve.times_s):.3g} steps each.")
+def _say_means(chart: TimeChart, exact: StepCurve, curve: StepCurve) -> None:
+    if curve is not exact:
+        span_s = float(curve.times_s[1] - curve.times_s[0])
+        chart.notes.append(f"Means over {span_s:,.0f} s each.")
 
 
 def _has_hydrogen(run: RunData) -> bool:
@@ -282,7 +280,7 @@ class ServerState(IntEnum):
 
 
 @dataclass(frozen=True)
-class Bars:
+class Rectangles:
     """Rectangles: servers ``low`` to ``high`` (both within), from ``start_s`` to ``end_s``."""
 
     start_s: FloatArray
@@ -290,60 +288,39 @@ class Bars:
     low: IntArray
     high: IntArray
     what: IntArray
-    """Of jobs: the place in `Jobs`. Of states: a `ServerState`."""
+    """Of jobs: the place in `RunJobs`. Of states: a `ServerState`."""
     pstate: IntArray
     """Of states: the P-state of servers that are on; -1 elsewhere."""
 
     def __len__(self) -> int:
         return len(self.start_s)
 
-    def __getitem__(self, place: int) -> tuple[float, float, int, int, int, int]:
-        """One rectangle: start (s), end (s), lowest and highest server, what, P-state."""
-        return (
-            float(self.start_s[place]),
-            float(self.end_s[place]),
-            int(self.low[place]),
-            int(self.high[place]),
-            int(self.what[place]),
-            int(self.pstate[place]),
-        )
 
-
-def job_bars(jobs: Jobs, path: str | os.PathLike[str]) -> Bars:
+def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
     """One rectangle for every range of neighbouring servers of every job that ran.
 
     ``path`` is for messages. Raises InputError for servers that cannot be read.
     """
     place, low, high = [], [], []
     for job, text in enumerate(jobs.hosts):
-        if not text:
-            continue
-        for first, last in _ranges(text, path, jobs.ids[job]):
+        try:
+            ranges = HostSet.ranges(text) if text else []
+        except ValueError as error:
+            raise InputError(
+                path,
+                f"{jobs.ids[job]}: cannot read the servers {shortened(text)!r},"
+                f" expected such as '0 3-5': {error}",
+            ) from None
+        for first, last in ranges:
             place.append(job)
             low.append(first)
             high.append(last)
     what = np.array(place, dtype=np.int64)
-    return Bars(
-        jobs.start_s[what],
-        jobs.end_s[what],
-        np.array(low, dtype=np.int64),
-        np.array(high, dtype=np.int64),
-        what,
-        np.full(len(what), -1),
-    )
+    lows, highs = np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
+    return Rectangles(jobs.start_s[what], jobs.end_s[what], lows, highs, what, np.full(len(what), -1))
 
 
-def _ranges(text: str, path: str | os.PathLike[str], what: str) -> list[tuple[int, int]]:
-    """The ranges of ``"0 3-5"``."""
-    try:
-        return HostSet.ranges(text)
-    except ValueError as error:
-        raise InputError(
-            path, f"{what}: cannot read the servers {shortened(text)!r}, expected such as '0 3-5': {error}"
-        ) from None
-
-
-def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Bars:
+def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rectangles:
     """The states of all servers up to ``end_s``, from Batsim's table of P-state changes.
 
     A server that was switching off sleeps in the P-state that it reaches, until it is switched on again.
@@ -363,7 +340,7 @@ def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Bars
 
 
 def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
-    """One row a server and change, by server and in the order of the file."""
+    """One row per server and change, by server and in the order of the file."""
     rows, count = [], 0
     for line, text in enumerate(changes["machine_id"].astype(str), 2):
         try:
@@ -372,7 +349,7 @@ def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, Floa
             raise InputError(path, f"machine_id: {error}", line=line) from None
         count += len(rows[-1])
         if count > MOST_HOSTS_NAMED:
-            raise InputError(path, f"names more than {MOST_HOSTS_NAMED:,} servers in all", line=line)
+            raise InputError(path, f"names more than {MOST_HOSTS_NAMED:,} servers altogether", line=line)
     lengths = [len(row) for row in rows]
     hosts = np.concatenate(rows) if rows else np.empty(0, np.int64)
     times_s = np.repeat(changes["time"].to_numpy(np.float64), lengths)
@@ -383,7 +360,7 @@ def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, Floa
 
 def _joined(
     start_s: FloatArray, end_s: FloatArray, hosts: IntArray, state: IntArray, pstate: IntArray
-) -> Bars:
+) -> Rectangles:
     """Make one rectangle of neighbouring servers that are in the same state for the same time."""
     order = np.lexsort((hosts, pstate, state, end_s, start_s))
     columns = [column[order] for column in (start_s, end_s, state, pstate)]
@@ -392,7 +369,7 @@ def _joined(
     if len(hosts):
         new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0) | (np.diff(hosts) != 1)
     last = np.append(new[1:], True) if len(hosts) else new
-    return Bars(
+    return Rectangles(
         start_s[order][new], end_s[order][new], hosts[new], hosts[last], state[order][new], pstate[order][new]
     )
 
@@ -410,32 +387,30 @@ _BATSIMS = "Batsim writes it; export under the same prefix with 'batsim -e'"
 
 def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
     """The charts that need Batsim's files; for each file that is missing a line that says so."""
+    title = "Servers and jobs, queue"
     charts: list[Chart | Absent] = []
     if run.jobs is None:
-        charts.append(
-            Absent("Servers and jobs, queue", f"the run has no jobs.csv, or an empty one ({_BATSIMS})")
-        )
+        charts.append(Absent(title, f"the run has no jobs.csv, or an empty one ({_BATSIMS})"))
     elif not run.jobs.ids:
-        charts.append(Absent("Servers and jobs, queue", "the run has no job"))
+        charts.append(Absent(title, "the run has no job"))
     else:
         charts += [gantt(run, run.jobs, prefix), queue(run, run.jobs, prefix)]
     if run.states is None or not len(run.states):
-        charts.append(
-            Absent("Servers by state", f"the run has no machine_states.csv, or an empty one ({_BATSIMS})")
-        )
+        why = f"the run has no machine_states.csv, or an empty one ({_BATSIMS})"
+        charts.append(Absent("Servers by state", why))
     else:
         charts.append(servers_by_state(run, prefix))
     return charts
 
 
-def gantt(run: RunData, jobs: Jobs, prefix: str) -> Chart:
+def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     """Every job on its servers, and what the servers did besides."""
     bars = job_bars(jobs, f"{run.prefix}_jobs.csv")
-    note = "Drag to zoom in, double-click for all; the mouse tells which job."
+    note = "Drag to zoom in, double-click to zoom out; hover to see the job."
     states: dict[str, object] = {}
     highest = int(bars.high.max(initial=-1))
     if run.pstates is None:
-        note += " Which servers slept is not known: the run has no pstate_changes.csv."
+        note += " The run has no pstate_changes.csv, so sleeping servers are not shown."
     else:
         found = state_bars(run.pstates, run.end_s, f"{run.prefix}_pstate_changes.csv")
         highest = max(highest, int(found.high.max(initial=-1)))
@@ -461,7 +436,7 @@ def gantt(run: RunData, jobs: Jobs, prefix: str) -> Chart:
     return Chart(f"{prefix}-gantt", "Servers and jobs", spec, note)
 
 
-def _kill_rules(run: RunData, jobs: Jobs) -> dict[str, Any]:
+def _kill_rules(run: RunData, jobs: RunJobs) -> dict[str, Any]:
     """Why jobs were killed, as the decision log has it: the rules, and the one of each job (-1: none)."""
     rule_of = {line.job: line.rule for line in run.endings or [] if line.action == "kill"}
     rules = list(dict.fromkeys(rule_of.values()))
@@ -470,7 +445,7 @@ def _kill_rules(run: RunData, jobs: Jobs) -> dict[str, Any]:
     return {"rules": rules, "rule": np.array(killed, dtype=np.int16)}
 
 
-def waiting(run: RunData, jobs: Jobs) -> StepCurve:
+def waiting(run: RunData, jobs: RunJobs) -> StepCurve:
     """How many jobs wait, and for how many servers, two columns; one that never starts waits to the end.
 
     A job that the policy rejected waits until then.
@@ -487,7 +462,7 @@ def waiting(run: RunData, jobs: Jobs) -> StepCurve:
     return StepCurve(both[0].times_s, np.column_stack([curve.values for curve in both]))
 
 
-def queue(run: RunData, jobs: Jobs, prefix: str) -> Chart:
+def queue(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     """Jobs that wait, and servers that they ask for."""
     exact = waiting(run, jobs)
     curve = exact.thinned(run.end_s, MOST_POINTS)
@@ -495,7 +470,7 @@ def queue(run: RunData, jobs: Jobs, prefix: str) -> Chart:
     chart.steps("servers asked for", curve.times_s, curve.values[:, 1], "asked", width=1.2)
     chart.steps("jobs", curve.times_s, curve.values[:, 0], "waiting")
     chart.y_axis(rangemode="tozero")
-    _say_averaged(chart, exact, curve)
+    _say_means(chart, exact, curve)
     return chart.chart()
 
 
@@ -516,11 +491,5 @@ def servers_by_state(run: RunData, prefix: str) -> Chart:
             times_s = run.trace["start_s"].to_numpy(np.float64)
             chart.steps("planned on", times_s, on, "planned", dash="dash")
     chart.y_axis(range=[0, 1.02 * float(exact.values.sum(axis=1).max())])
-    _say_averaged(chart, exact, curve)
+    _say_means(chart, exact, curve)
     return chart.chart()
-
-
-def _say_averaged(chart: TimeChart, exact: StepCurve, curve: StepCurve) -> None:
-    if curve is not exact:
-        span_s = float(curve.times_s[1] - curve.times_s[0])
-        chart.notes.append(f"Means over {span_s:,.0f} s each.")

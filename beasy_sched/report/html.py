@@ -1,214 +1,34 @@
-"""The HTML report of runs: from their files to the pieces of the page.
-
-The report's HTML: one file that holds all it needs, and that may ask no network for anything.
-
-From the words on the command line to runs: a prefix, one of a run's files, or a folder of runs.
-"""
+"""The HTML report of runs: what is shown of all together, and the charts of each."""
 
 from __future__ import annotations
 
-import base64
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from html import escape
-from importlib import resources
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 
-from beasy_sched._version import __version__
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import InputError
+from beasy_sched.outputs.tables import summary_rows
 from beasy_sched.plan.store import PlanStore
-from beasy_sched.report.chart import Absent, Chart
-from beasy_sched.report.charts import energy_charts, job_charts
-from beasy_sched.report.comparison import curves_together, overall_bars, table
-from beasy_sched.report.run_data import RunData, read_run_data
-
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-"""Content-Security-Policy: nothing is fetched, whatever is in the page."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the page: a heading, and pieces of it in order."""
-
-    key: str
-    title: str
-    parts: Sequence[Chart | Absent | str]
-    """Charts, lines for what is not there, and HTML (escaped already)."""
-    folded: bool = False
-
-
-def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str]:
-    """Yield the pieces of the file. Raises ConfigError where plotly is not installed."""
-    script = _plotly()
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f"<title>{escape(title)}</title>\n"
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    yield '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
-    yield f"<style>\n{_web('report.css')}</style>\n</head>\n<body>\n<header><h1>{escape(title)}</h1>\n"
-    yield f"<p>{escape(subtitle)}</p>\n"
-    if len(sections) > 1:
-        links = (f'<a href="#{section.key}">{escape(section.title)}</a>' for section in sections)
-        yield f"<nav>{' '.join(links)}</nav>\n"
-    yield "</header>\n<main>\n"
-    for section in sections:
-        yield from _section(section)
-    yield f"</main>\n<footer>beasy-sched {__version__}</footer>\n"
-    yield f"<script>{script}</script>\n"
-    for name in ("gantt.js", "report.js"):
-        yield f"<script>\n{_web(name)}</script>\n"
-    yield "</body>\n</html>\n"
-
-
-def table_html(heads: Iterable[str], rows: Iterable[tuple[str, list[str]]], caption: str = "") -> str:
-    """A table; labels that begin with two spaces come under the one above."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-    lines = [f'<div class="table"><table><thead><tr><td>{escape(caption)}</td>{head}</tr></thead><tbody>']
-    for label, texts in rows:
-        kind = ' class="under"' if label.startswith("  ") else ""
-        cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
-        lines.append(f'<tr{kind}><th scope="row">{escape(label.strip())}</th>{cells}</tr>')
-    return "\n".join([*lines, "</tbody></table></div>\n"])
-
-
-def warning_html(texts: Iterable[str]) -> str:
-    """Warnings, one a line."""
-    return "".join(f'<p class="warning">{escape(text)}</p>\n' for text in texts)
-
-
-def _section(section: Section) -> Iterator[str]:
-    heading = f"<h2>{escape(section.title)}</h2>"
-    if section.folded:
-        yield f'<details id="{section.key}"><summary>{heading}</summary>\n'
-    else:
-        yield f'<section id="{section.key}">{heading}\n'
-    for part in section.parts:
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, Absent):
-            yield f'<p class="absent"><b>{escape(part.title)}</b>: left out, {escape(part.reason)}.</p>\n'
-        else:
-            yield from _figure(part)
-    yield "</details>\n" if section.folded else "</section>\n"
-
-
-def _figure(chart: Chart) -> Iterator[str]:
-    height, kind = chart.spec["height"], chart.spec["kind"]
-    yield f'<figure class="{kind}"><figcaption>{escape(chart.title)}</figcaption>\n'
-    yield f'<div class="drawing" id="{chart.key}" style="height:{height}px" role="img"'
-    yield f' aria-label="{escape(chart.title)}"></div>\n'
-    if chart.note:
-        yield f'<p class="note">{escape(chart.note)}</p>\n'
-    yield f'<script type="application/json" data-for="{chart.key}">{embedded_json(chart.spec)}</script>'
-    yield "</figure>\n"
-
-
-def embedded_json(value: Any) -> str:
-    """JSON that cannot end the script element that it stands in; arrays as base64 of their bytes."""
-    text = json.dumps(value, default=_packed, separators=(",", ":"), sort_keys=True)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-_CODES = {"float64": "f8", "float32": "f4", "int32": "i4", "int16": "i2", "int8": "i1"}
-
-
-def _packed(array: Any) -> dict[str, str]:
-    if isinstance(array, np.ndarray):
-        narrow = array.astype(np.int32) if array.dtype == np.int64 else array
-        little = narrow.astype(narrow.dtype.newbyteorder("<"))
-        return {_CODES[narrow.dtype.name]: base64.b64encode(little.tobytes()).decode("ascii")}
-    raise TypeError(f"cannot write {array!r}")
-
-
-def _web(name: str) -> str:
-    return resources.files("beasy_sched.report").joinpath("web", name).read_text("utf-8")
-
-
-def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise ConfigError("reports need plotly: pip install 'beasy-sched[report]'") from None
-    return str(get_plotlyjs()).replace("</script", "<\\/script")
-
-
-_ENDINGS = (
-    "summary.json",
-    "jobs.csv",
-    "energy_trace.csv",
-    "decisions.jsonl",
-    "machine_states.csv",
-    "pstate_changes.csv",
+from beasy_sched.report.charts import BATTERY_LIMITS, energy_charts, job_charts, levels, waiting
+from beasy_sched.report.page import (
+    MOST_POINTS,
+    Absent,
+    Chart,
+    Section,
+    TimeChart,
+    bars,
+    check_installed,
+    page,
+    table_html,
+    warning_html,
 )
-"""Files that make a run, the one that tells most first."""
-
-
-def find_runs(places: Sequence[str | os.PathLike[str]]) -> dict[str, str]:
-    """Return the runs by name, each with the prefix of its files, in the order asked for, no run twice.
-
-    A place is an export prefix (``out/run``), one of a run's files, or a folder: all runs in it, by name.
-    A run's name is its prefix without the folder, or with as much of it as tells the runs apart.
-    Raises InputError where there is no run.
-    """
-    prefixes: dict[str, str] = {}
-    for place in places:
-        for prefix in _prefixes(os.fspath(place)):
-            prefixes.setdefault(os.path.abspath(prefix), prefix)
-    return dict(zip(_names([*prefixes]), prefixes.values(), strict=True))
-
-
-def _prefixes(place: str) -> list[str]:
-    if os.path.isdir(place):
-        found = _in_folder(Path(place))
-        if not found:
-            raise InputError(
-                place, "holds no run: expected files such as NAME_summary.json, made with '-e FOLDER/NAME'"
-            )
-        return found
-    for ending in _ENDINGS:
-        if place.endswith(f"_{ending}") and os.path.isfile(place):
-            return [place[: -len(ending) - 1]]
-    if any(os.path.isfile(f"{place}_{ending}") for ending in _ENDINGS):
-        return [place]
-    raise InputError(
-        place,
-        f"is no run: there is no {Path(place).name}_summary.json, nor another of a run's files; "
-        "give the prefix that '-e' was given, or a folder",
-    )
-
-
-def _in_folder(folder: Path) -> list[str]:
-    """The prefixes of all runs in a folder, or else in the folders in it.
-
-    Where one has a summary, only runs with a summary count.
-    """
-    for pattern in ("*_", "*/*_"):
-        for endings in (_ENDINGS[:1], _ENDINGS[1:]):
-            found = {str(path)[: -len(e) - 1] for e in endings for path in folder.glob(pattern + e)}
-            if found:
-                return sorted(found)
-    return []
-
-
-def _names(paths: list[str]) -> list[str]:
-    """The shortest endings of the paths, in whole parts, that tell them apart, without what ends all."""
-    parts = [Path(path).parts for path in paths]
-    while len(parts) > 1 and len({part[-1] for part in parts}) == 1:
-        parts = [part[:-1] for part in parts]
-    for count in range(1, max(map(len, parts), default=1)):
-        names = ["/".join(part[-count:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    return paths
-
+from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES, RunData, read_run_data
+from beasy_sched.results import find_runs
 
 MOST_DETAILED = 12
-"""Of more runs than these only the comparison is shown: a page of them all would not open."""
+"""With more runs than this only the comparison is shown: a page with all charts would not open."""
 
 
 def report_html(
@@ -232,15 +52,6 @@ def report_html(
         if report is not None:
             report(len(runs) / len(found))
     return page(title or _title(runs), _subtitle(runs), _sections(runs, plans))
-
-
-def check_installed() -> None:
-    """Raise ConfigError where pandas or plotly is missing."""
-    try:
-        import pandas  # noqa: F401
-        import plotly  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(f"reports need {error.name}: pip install 'beasy-sched[report]'") from None
 
 
 def _title(runs: Sequence[RunData]) -> str:
@@ -296,3 +107,162 @@ def _ended_early(run: RunData) -> str:
     if summary.get("error"):
         return f"ended early: {summary['error']}"
     return "" if summary.get("complete", True) else "is not complete"
+
+
+_ENERGIES: Final = {
+    "finished_jobs": ("jobs that finished", "finished"),
+    "other_jobs": ("other jobs", "killed"),
+    "idle": ("idle servers", "idle"),
+    "transitions": ("switching on and off", "switching-on"),
+    "sleeping": ("sleeping servers", "sleeping"),
+}
+RUN_COLORS: Final = 7
+"""How many colours the style sheet has for runs."""
+
+
+def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
+    """Outcomes and energy."""
+    return [chart for chart in (_outcomes(runs), _energy(runs)) if chart is not None]
+
+
+def curves_together(runs: Sequence[RunData]) -> list[Chart]:
+    """State of charge and queue of several runs on one axis."""
+    if len(runs) < 2:
+        return []
+    return [chart for chart in (_soc(runs), _queues(runs)) if chart is not None]
+
+
+def _outcomes(runs: Sequence[RunData]) -> Chart | None:
+    counted = [(run.name, run.outcome_counts()) for run in runs]
+    counted = [(name, counts) for name, counts in counted if sum(counts.values())]
+    if not counted:
+        return None
+    parts, texts = {}, {}
+    for state, paint in zip(OUTCOMES, OUTCOME_COLORS, strict=True):
+        counts = np.array([found[state.value] for _, found in counted], dtype=np.float64)
+        shares = 100.0 * counts / np.array([sum(found.values()) for _, found in counted])
+        parts[state.value] = (shares, paint)
+        texts[state.value] = [f"{c:,.0f} ({s:.2f} %)" for c, s in zip(counts, shares, strict=True)]
+    names = [name for name, _ in counted]
+    return bars("outcomes", "Outcomes", names, parts, x_title="share of the jobs [%]", unit="%", texts=texts)
+
+
+def _energy(runs: Sequence[RunData]) -> Chart | None:
+    known = [run for run in runs if run.summary is not None and "energy_kwh" in run.summary]
+    if not known:
+        return None
+    parts = {}
+    for field, (name, paint) in _ENERGIES.items():
+        values = [float((run.summary or {})["energy_kwh"].get(field, 0.0)) for run in known]
+        parts[name] = (np.array(values), paint)
+    return bars(
+        "energy",
+        "Energy of the servers",
+        [run.name for run in known],
+        parts,
+        x_title="energy [kWh]",
+        unit="kWh",
+        note="Everything but the energy of finished jobs is wasted.",
+    )
+
+
+def _soc(runs: Sequence[RunData]) -> Chart | None:
+    chart = TimeChart("all-soc", "State of charge of all runs", "all", _end_s(runs), "%",
+                      "state of charge [%]", height=320)  # fmt: skip
+    for number, run in enumerate(runs):
+        if run.trace is not None and len(run.trace):
+            paint, dash = _paint(number)
+            chart.line(run.name, *levels(run.trace, "soc_pct"), paint, dash=dash)
+    sites = [(run.summary or {}).get("site", {}) for run in runs]
+    for name, field in BATTERY_LIMITS.items():
+        found = {site[field] for site in sites if field in site}
+        if len(found) == 1:
+            chart.limits({name: float(found.pop())})
+    chart.y_axis(range=[0, 102])
+    return chart.chart() if chart.traces else None
+
+
+def _queues(runs: Sequence[RunData]) -> Chart | None:
+    chart = TimeChart("all-queue", "Waiting jobs of all runs", "all", _end_s(runs), "", "waiting jobs")
+    for number, run in enumerate(runs):
+        if run.jobs is not None and run.jobs.ids:
+            curve = waiting(run, run.jobs).thinned(run.end_s, MOST_POINTS)
+            paint, dash = _paint(number)
+            chart.steps(run.name, curve.times_s, curve.values[:, 0], paint, dash=dash)
+    chart.y_axis(rangemode="tozero")
+    return chart.chart() if chart.traces else None
+
+
+def _paint(number: int) -> tuple[str, Any]:
+    """Colour and dash of a run's curve."""
+    return f"run-{number % RUN_COLORS}", ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
+
+
+def _end_s(runs: Sequence[RunData]) -> float:
+    return max(run.end_s for run in runs)
+
+
+Table = list[tuple[str, list[str]]]
+"""Rows: what, and its text in each run, empty where the run does not tell."""
+
+
+def table(runs: Sequence[RunData]) -> Table:
+    """All runs side by side, in the words of the terminal's table, with their settings."""
+    columns = [_rows(run) for run in runs]
+    labels: list[tuple[str, str]] = []
+    for column in columns:
+        place = 0
+        for label in column:
+            if label in labels:
+                place = labels.index(label) + 1
+            else:
+                labels.insert(place, label)
+                place += 1
+    return [(label[1], [column.get(label, "") for column in columns]) for label in labels]
+
+
+def _rows(run: RunData) -> dict[tuple[str, str], str]:
+    """The run's texts by (heading above, label): a label may come under several headings."""
+    if run.summary is None:
+        counts = run.outcome_counts()
+        rows = [("jobs", f"{sum(counts.values()):,}")]
+        rows += [(f"  {name}", f"{count:,}") for name, count in counts.items() if count]
+        rows.append(("settings", "not known: no summary.json"))
+    else:
+        try:
+            policy, *outcomes = summary_rows(run.summary)
+            rows = [policy, *_setting_rows(run.summary), *outcomes]
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InputError(
+                f"{run.prefix}_summary.json", f"is not a summary that can be shown: {error!r}"
+            ) from None
+    found, heading = {}, ""
+    for label, text in rows:
+        heading = heading if label.startswith("  ") else label
+        found[(heading, label)] = text
+    return found
+
+
+def _setting_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    settings = summary["settings"]
+    rows = [
+        ("version", str(summary.get("version", ""))),
+        ("complete", "yes" if summary.get("complete") else "no"),
+    ]
+    for field in ("options", "plan", "windows", "energy"):
+        if settings.get(field):
+            value = settings[field]
+            rows.append((field if field != "energy" else "energy used known from", _words(value)))
+    if not settings.get("power_actions", True):
+        rows.append(("power actions", "none"))
+    if summary.get("hosts"):
+        rows.append(("servers", f"{summary['hosts']:,}"))
+    if summary.get("end_s") is not None:
+        rows.append(("end of the run", f"{summary['end_s'] / 3600:,.2f} h"))
+    return rows
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {each}" for name, each in value.items())
+    return str(value)

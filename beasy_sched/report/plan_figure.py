@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.storage import HydrogenSpec
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.forecast import Forecast
+from beasy_sched.plan.plan import Plan
 from beasy_sched.plan.store import PlanStore
 
 _FORMATS = ("png", "svg", "pdf")
@@ -44,8 +47,8 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
 def _panels(plans: PlanStore) -> list[tuple[Any, float]]:
     """What is drawn, from top to bottom, with relative heights."""
     rows: list[tuple[Any, float]] = [(_draw_powers, 2.0), (_draw_flows, 1.2), (_draw_soc, 1.2)]
-    if plans[0].storage.hydrogen is not None:
-        rows.append((_draw_hydrogen, 1.0))
+    if (hydrogen := plans[0].storage.hydrogen) is not None:
+        rows.append((partial(_draw_hydrogen, hydrogen), 1.0))
     if plans[0].servers is not None:
         rows.append((_draw_servers, 1.2))
     return rows
@@ -61,69 +64,41 @@ def _title(plans: PlanStore) -> str:
 
 
 def _draw_powers(panel: Any, plans: PlanStore) -> None:
-    for plan, first in zip(plans, _firsts(plans), strict=True):
-        hours = _edges(plan.start_s, plan.step_s, plan.steps)
-        envelope_kw, label = plan.power.envelope_w / 1e3, "envelope of the servers" if first else None
-        panel.stairs(
-            envelope_kw, hours, color=_ENVELOPE, linewidth=_thin(2.6, plans), label=label, baseline=None
-        )
-        _band(
-            panel,
-            hours,
-            plan.production,
-            _PRODUCTION,
-            _thin(1.2, plans),
-            "production (sun, wind) and its band",
-            first,
-        )
-        _band(panel, hours, plan.demand, _DEMAND, _thin(1.2, plans), "demand and its band", first)
-        unmet = plan.power.load_w - plan.power.envelope_w
-        if unmet.max() > 1e-3 * plan.power.scale_w:
+    wide, thin = _thin(2.6, plans), _thin(1.2, plans)
+    for plan, label in _labelled(plans):
+        hours, power, envelope_kw = _hours(plan), plan.power, plan.power.envelope_w / 1e3
+        name = label("envelope of the servers")
+        panel.stairs(envelope_kw, hours, color=_ENVELOPE, linewidth=wide, label=name, baseline=None)
+        for forecast, color, name in (
+            (plan.production, _PRODUCTION, label("production (sun, wind) and its band")),
+            (plan.demand, _DEMAND, label("demand and its band")),
+        ):
+            low_kw, high_kw, value_kw = forecast.low_w / 1e3, forecast.high_w / 1e3, forecast.value_w / 1e3
+            panel.stairs(high_kw, hours, baseline=low_kw, fill=True, color=color, alpha=0.2)
+            panel.stairs(value_kw, hours, color=color, linewidth=thin, label=name, baseline=None)
+        unmet = power.load_w - power.envelope_w > 1e-3 * power.scale_w
+        if unmet.any():
             panel.fill_between(
-                hours[:-1],
-                plan.power.load_w / 1e3,
-                plan.power.envelope_w / 1e3,
-                where=unmet > 1e-3 * plan.power.scale_w,
-                step="post",
-                color="#d55e00",
-                alpha=0.5,
-                linewidth=0,
-                label="demand not met" if first else None,
-            )
+                hours[:-1], power.load_w / 1e3, envelope_kw, where=unmet, step="post",
+                color="#d55e00", alpha=0.5, linewidth=0, label=label("demand not met"),
+            )  # fmt: skip
     panel.set_ylabel("power [kW]")
     panel.set_ylim(bottom=0.0)
     panel.legend(loc="upper right", ncols=2, fontsize=8, framealpha=0.9)
 
 
-def _band(
-    panel: Any, hours: FloatArray, forecast: Forecast, color: str, width: float, label: str, first: bool
-) -> None:
-    panel.stairs(
-        forecast.high_w / 1e3, hours, baseline=forecast.low_w / 1e3, fill=True, color=color, alpha=0.2
-    )
-    panel.stairs(
-        forecast.value_w / 1e3,
-        hours,
-        color=color,
-        linewidth=width,
-        label=label if first else None,
-        baseline=None,
-    )
-
-
 def _draw_flows(panel: Any, plans: PlanStore) -> None:
     has_hydrogen = plans[0].storage.hydrogen is not None
-    for plan, first in zip(plans, _firsts(plans), strict=True):
-        power, hours = plan.power, _edges(plan.start_s, plan.step_s, plan.steps)
+    for plan, label in _labelled(plans):
+        power, hours = plan.power, _hours(plan)
         out, into = power.discharge_w / 1e3, -power.charge_w / 1e3
-        battery = "battery" if first else None
-        panel.stairs(out, hours, fill=True, color=_BATTERY, alpha=0.8, label=battery)
+        panel.stairs(out, hours, fill=True, color=_BATTERY, alpha=0.8, label=label("battery"))
         panel.stairs(into, hours, fill=True, color=_BATTERY, alpha=0.8)
         if has_hydrogen:
-            hydrogen = "fuel cell, electrolyzer" if first else None
+            style = {"fill": True, "color": _HYDROGEN, "alpha": 0.8}
             more, less = out + power.fuel_cell_w / 1e3, into - power.electrolyzer_w / 1e3
-            panel.stairs(more, hours, baseline=out, fill=True, color=_HYDROGEN, alpha=0.8, label=hydrogen)
-            panel.stairs(less, hours, baseline=into, fill=True, color=_HYDROGEN, alpha=0.8)
+            panel.stairs(more, hours, baseline=out, label=label("fuel cell, electrolyzer"), **style)
+            panel.stairs(less, hours, baseline=into, **style)
     panel.axhline(0.0, color="black", linewidth=0.8)
     panel.set_ylabel("storage [kW]\n$-$ in      out +")
     panel.legend(loc="upper right", ncols=2, fontsize=8, framealpha=0.9)
@@ -132,42 +107,44 @@ def _draw_flows(panel: Any, plans: PlanStore) -> None:
 def _draw_soc(panel: Any, plans: PlanStore) -> None:
     battery = plans[0].storage.battery
     for plan in plans:
-        hours = _edges(plan.start_s, plan.step_s, plan.steps)
-        panel.plot(hours, plan.soc_pct, color=_BATTERY, linewidth=1.6)
-        panel.fill_between(hours, plan.soc_pct, color=_BATTERY, alpha=0.15, linewidth=0)
-    end_h = plans.end_s / 3600.0
+        _draw_level(panel, _hours(plan), plan.soc_pct, _BATTERY)
     for value, name in ((battery.soc_min_pct, "min"), (battery.soc_max_pct, "max")):
         panel.axhline(value, color="#d55e00", linewidth=1.0, linestyle=":")
-        panel.annotate(name, (end_h, value), (3, 0), textcoords="offset points", va="center", fontsize=8)
-    panel.plot([end_h], [battery.soc_target_pct], marker="<", color="black", clip_on=False, zorder=5)
-    panel.annotate(
-        "target", (end_h, battery.soc_target_pct), (7, 0), textcoords="offset points", va="center", fontsize=8
-    )
+        _annotate(panel, name, plans.end_s / 3600.0, value, 3)
+    _mark_target(panel, plans, battery.soc_target_pct)
     panel.set_ylim(0.0, 100.0)
     panel.set_ylabel("battery [%]")
 
 
-def _draw_hydrogen(panel: Any, plans: PlanStore) -> None:
-    hydrogen = plans[0].storage.hydrogen
-    assert hydrogen is not None
+def _draw_hydrogen(hydrogen: HydrogenSpec, panel: Any, plans: PlanStore) -> None:
     for plan in plans:
-        hours = _edges(plan.start_s, plan.step_s, plan.steps)
-        panel.plot(hours, plan.power.hydrogen_kg, color=_HYDROGEN, linewidth=1.6)
-        panel.fill_between(hours, plan.power.hydrogen_kg, color=_HYDROGEN, alpha=0.15, linewidth=0)
-    target, end_h = hydrogen.level_target_kg, plans.end_s / 3600.0
-    panel.plot([end_h], [target], marker="<", color="black", clip_on=False, zorder=5)
-    panel.annotate("target", (end_h, target), (7, 0), textcoords="offset points", va="center", fontsize=8)
+        _draw_level(panel, _hours(plan), plan.power.hydrogen_kg, _HYDROGEN)
+    _mark_target(panel, plans, hydrogen.level_target_kg)
     panel.set_ylim(0.0, hydrogen.tank_kg)
     panel.set_ylabel("hydrogen [kg]")
+
+
+def _draw_level(panel: Any, hours: FloatArray, level: FloatArray, color: str) -> None:
+    panel.plot(hours, level, color=color, linewidth=1.6)
+    panel.fill_between(hours, level, color=color, alpha=0.15, linewidth=0)
+
+
+def _mark_target(panel: Any, plans: PlanStore, target: float) -> None:
+    end_h = plans.end_s / 3600.0
+    panel.plot([end_h], [target], marker="<", color="black", clip_on=False, zorder=5)
+    _annotate(panel, "target", end_h, target, 7)
+
+
+def _annotate(panel: Any, text: str, hour: float, value: float, apart: int) -> None:
+    panel.annotate(text, (hour, value), (apart, 0), textcoords="offset points", va="center", fontsize=8)
 
 
 def _draw_servers(panel: Any, plans: PlanStore) -> None:
     count = 0
     for plan in plans:
-        assert plan.servers is not None
-        count = len(plan.servers.kind_of)
-        hours = _edges(plan.start_s, plan.step_s, plan.steps)
-        panel.stairs(plan.servers.on_count, hours, fill=True, color=_SERVERS, alpha=0.8)
+        if plan.servers is not None:
+            count = len(plan.servers.kind_of)
+            panel.stairs(plan.servers.on_count, _hours(plan), fill=True, color=_SERVERS, alpha=0.8)
     panel.axhline(count, color=_LIMIT, linewidth=1.0, linestyle=":")
     panel.set_ylim(0.0, 1.08 * count)
     panel.set_ylabel(f"servers on\nof {count:,}")
@@ -194,13 +171,16 @@ def _thin(width: float, plans: PlanStore) -> float:
     return width * min(1.0, max(0.4, 1000.0 / steps))
 
 
-def _edges(start_s: float, step_s: float, steps: int) -> FloatArray:
-    return np.asarray(start_s + step_s * np.arange(steps + 1), dtype=np.float64) / 3600.0
+def _hours(plan: Plan) -> FloatArray:
+    """The edges of the plan's steps."""
+    edges_s = plan.start_s + plan.step_s * np.arange(plan.steps + 1)
+    return np.asarray(edges_s, dtype=np.float64) / 3600.0
 
 
-def _firsts(plans: PlanStore) -> list[bool]:
-    """True for the first window only: labels appear once."""
-    return [window == 0 for window in range(len(plans))]
+def _labelled(plans: PlanStore) -> Iterator[tuple[Plan, Callable[[str], str | None]]]:
+    """The windows, each with what makes its labels: only the first has some."""
+    for window, plan in enumerate(plans):
+        yield plan, (lambda name: None) if window else (lambda name: name)
 
 
 def _saved(figure: Any, kind: str) -> bytes:

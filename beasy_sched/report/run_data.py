@@ -1,8 +1,7 @@
-"""What a report shows of one run, as arrays; what its files do not tell is None, with the reason."""
+"""The data of one run that a report shows, as arrays; what the run's files do not contain is None."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,11 +11,10 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.errors import InputError
-from beasy_sched.formats.reading import reading
+from beasy_sched.formats.run_files import DECISIONS, JOBS, PSTATES, STATES, SUMMARY, TRACE, path_of
 from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
 from beasy_sched.model.jobs import JobState
-from beasy_sched.report.explain_records import compare_starts, read_starts
-from beasy_sched.results import Run
+from beasy_sched.results import LogLine, Run, check_starts, read_log
 
 OUTCOMES = (
     JobState.FINISHED,
@@ -28,6 +26,9 @@ OUTCOMES = (
     JobState.REJECTED,
 )
 """Every end of a job, in the order of tables; a job's outcome is an index into it."""
+
+OUTCOME_COLORS = tuple(state.value.replace(" ", "-") for state in OUTCOMES)
+"""The colour's name of each outcome."""
 
 _BATSIM_STATES = {
     "COMPLETED_SUCCESSFULLY": JobState.FINISHED,
@@ -42,8 +43,8 @@ RUN_OVER = "the run is over"
 
 
 @dataclass(frozen=True)
-class Jobs:
-    """One entry a job; times in s, NaN where a job never started."""
+class RunJobs:
+    """One entry per job; times in s, NaN where a job never started."""
 
     ids: list[str]
     submit_s: FloatArray
@@ -57,15 +58,6 @@ class Jobs:
     """The servers of each as Batsim writes them; empty for a job that never started."""
 
 
-class Ending(msgspec.Struct):
-    """A line of the decision log that ends a job."""
-
-    time: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
-    action: str = ""
-    job: str = ""
-    rule: str = ""
-
-
 @dataclass(frozen=True)
 class RunData:
     """The files of one run that are there."""
@@ -73,14 +65,14 @@ class RunData:
     name: str
     prefix: str
     summary: dict[str, Any] | None
-    jobs: Jobs | None
+    jobs: RunJobs | None
     trace: Any
     """The energy trace, a data frame, or None."""
     states: Any
     """How many servers are in each state over time, a data frame, or None."""
     pstates: Any
     """Changes of P-state, a data frame, or None."""
-    endings: list[Ending] | None
+    endings: list[LogLine] | None
     """Kills and rejections of the decision log; None where there is none."""
 
     @property
@@ -112,7 +104,10 @@ def read_run_data(name: str, prefix: str) -> RunData:
     Raises InputError for a file that is there and cannot be read, and for files of different runs.
     """
     run = Run(prefix)
-    endings = _read_endings(Path(f"{prefix}_decisions.jsonl"))
+    lines = None
+    if path_of(prefix, DECISIONS).is_file():
+        lines = [*read_log(prefix, "start", "kill", "reject")]
+    endings = None if lines is None else [line for line in lines if line.action != "start"]
     data = RunData(
         name=name,
         prefix=prefix,
@@ -123,25 +118,24 @@ def read_run_data(name: str, prefix: str) -> RunData:
         pstates=_read_pstates(run),
         endings=endings,
     )
-    _check_same_run(data)
+    _check_same_run(data, lines)
     return data
 
 
-def _check_same_run(data: RunData) -> None:
+def _check_same_run(data: RunData, lines: list[LogLine] | None) -> None:
     """Raise InputError where what the scheduler and the simulator wrote is not of the same run."""
     jobs, summary = data.jobs, data.summary
     if jobs is None:
         return
-    if data.endings is not None:
-        starts = read_starts(data.prefix)
-        compare_starts(data.prefix, starts, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
+    if lines is not None:
+        check_starts(data.prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
     if summary is not None:
         known, told = int(summary["jobs"].get("submitted", len(jobs.ids))), len(jobs.ids)
         if told > known or (summary.get("complete") and told < known):
             raise InputError(
-                f"{data.prefix}_jobs.csv",
-                f"is of another run than {data.prefix}_summary.json: it has {told} jobs, and the scheduler"
-                f" knew {known}; run both sides again, or remove the files of the older run",
+                path_of(data.prefix, JOBS),
+                f"is of another run than {path_of(data.prefix, SUMMARY)}: it has {told} jobs, and the"
+                f" scheduler knew {known}; run both sides again, or remove the files of the older run",
             )
 
 
@@ -176,144 +170,147 @@ class _Summary(msgspec.Struct):
 
 
 def _summary(run: Run) -> dict[str, Any] | None:
-    path = f"{run.prefix}_summary.json"
-    if not os.path.isfile(path):
+    path = path_of(run.prefix, SUMMARY)
+    if not path.is_file():
         return None
     for field in ("settings", "jobs", "quality", "warnings"):
         if field not in run.summary:
-            raise InputError(path, f"is not a summary of a run: it has no {field!r}")
+            raise InputError(path, f"is not the summary of a run: it has no {field!r}")
     try:
         site = msgspec.convert(run.summary, _Summary).site
     except msgspec.ValidationError as error:
-        raise InputError(path, f"is not a summary of a run: {error}") from None
+        raise InputError(path, f"is not the summary of a run: {error}") from None
     for field, value in site.items():
         if field not in ("guard", "veto") and (isinstance(value, bool | str)):
             raise InputError(path, f"site.{field}: found {value!r}, expected a number")
     return run.summary
 
 
-def _frame(run: Run, name: str, columns: tuple[str, ...]) -> Any:
+@dataclass(frozen=True)
+class _Table:
+    """A table of the run's, and where it stands."""
+
+    path: Path
+    frame: Any
+
+    def numbers(
+        self,
+        name: str,
+        *,
+        least: float = -_LARGEST,
+        most: float = _LARGEST,
+        gaps: bool = False,
+        whole: bool = False,
+    ) -> FloatArray:
+        """Make a column numbers, in place, and return it; with ``gaps``, it may have nothing in some rows.
+
+        Raises InputError that names the line of what is no number, or not from ``least`` to ``most``.
+        """
+        from pandas import to_numeric
+
+        column = self.frame[name]
+        values = np.asarray(to_numeric(column.astype(str), errors="coerce"), dtype=np.float64)
+        wrong = ~((values >= least) & (values <= most))
+        if gaps:
+            wrong &= ~column.isna().to_numpy()
+        if whole:
+            wrong |= values != np.floor(values)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            expected = "a whole number" if whole else "a number"
+            if least > -_LARGEST:
+                expected += f", {least:g} or more"
+            found = "nothing" if column.isna().iloc[at] else shortened(str(column.iloc[at]), 40)
+            raise InputError(self.path, f"{name}: found {found}, expected {expected}", line=at + 2)
+        self.frame[name] = values
+        return values
+
+    def times(self, name: str, *, gaps: bool = False) -> FloatArray:
+        """Make a column times of the run, s."""
+        return self.numbers(name, least=0, most=LATEST_S, gaps=gaps)
+
+    def rising_times(self, name: str, *, strictly: bool = False) -> None:
+        """Make a column times that never fall, or with ``strictly`` always rise."""
+        values = self.times(name)
+        steps = np.diff(values)
+        falls = steps <= 0 if strictly else steps < 0
+        if falls.any():
+            at = int(np.argmax(falls)) + 1
+            raise InputError(self.path, f"{name}: found {values[at]:g} after {values[at - 1]:g}", line=at + 2)
+
+
+def _table(run: Run, name: str, columns: tuple[str, ...]) -> _Table | None:
     """Read one table and see that it has what is needed; None where there is none.
 
     A Batsim that is stopped leaves files of no length.
     """
-    path = Path(f"{run.prefix}_{name}.csv")
+    path = path_of(run.prefix, name)
     if not path.is_file() or not path.stat().st_size:
         return None
-    frame = getattr(run, name)
+    frame = getattr(run, name.removesuffix(".csv"))
     for column in columns:
         if column not in frame.columns:
             raise InputError(path, f"has no column {column!r}")
-    return frame
-
-
-def _to_numbers(
-    frame: Any,
-    path: str,
-    name: str,
-    *,
-    least: float = -_LARGEST,
-    most: float = _LARGEST,
-    gaps: bool = False,
-    whole: bool = False,
-) -> FloatArray:
-    """Make a column numbers, in place, and return it; with ``gaps``, it may have nothing in some rows.
-
-    Raises InputError that names the line of what is no number, or not from ``least`` to ``most``.
-    """
-    from pandas import to_numeric
-
-    column = frame[name]
-    values = np.asarray(to_numeric(column.astype(str), errors="coerce"), dtype=np.float64)
-    wrong = ~((values >= least) & (values <= most))
-    if gaps:
-        wrong &= ~column.isna().to_numpy()
-    if whole:
-        wrong |= values != np.floor(values)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        expected = "a whole number" if whole else "a number"
-        if least > -_LARGEST:
-            expected += f", {least:g} or more"
-        found = "nothing" if column.isna().iloc[at] else shortened(str(column.iloc[at]), 40)
-        raise InputError(path, f"{name}: found {found}, expected {expected}", line=at + 2)
-    frame[name] = values
-    return values
-
-
-def _check_rising(values: FloatArray, path: str, name: str, *, strictly: bool = False) -> None:
-    steps = np.diff(values)
-    falls = steps <= 0 if strictly else steps < 0
-    if falls.any():
-        at = int(np.argmax(falls)) + 1
-        raise InputError(path, f"{name}: found {values[at]:g} after {values[at - 1]:g}", line=at + 2)
+    return _Table(path, frame)
 
 
 def _read_trace(run: Run) -> Any:
     """Read the energy trace, which has a number in every field but those of a plan."""
-    frame = _frame(run, "energy_trace", ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct"))
-    if frame is None:
+    table = _table(run, TRACE, ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct"))
+    if table is None:
         return None
-    path = f"{run.prefix}_energy_trace.csv"
-    for name in frame.columns:
-        _to_numbers(frame, path, name, gaps=name.startswith("planned_"))
-    starts_s = _to_numbers(frame, path, "start_s", least=0, most=LATEST_S)
-    _to_numbers(frame, path, "duration_s", least=0, most=LATEST_S)
-    _check_rising(starts_s, path, "start_s", strictly=True)
-    return frame
+    for name in table.frame.columns:
+        table.numbers(name, gaps=name.startswith("planned_"))
+    table.times("start_s")
+    table.times("duration_s")
+    table.rising_times("start_s", strictly=True)
+    return table.frame
 
 
 def _read_states(run: Run) -> Any:
     """Read the table of how many servers are in each state."""
-    frame = _frame(run, "machine_states", ("time", "nb_sleeping", "nb_idle", "nb_computing"))
-    if frame is None:
+    table = _table(run, STATES, ("time", "nb_sleeping", "nb_idle", "nb_computing"))
+    if table is None:
         return None
-    path = f"{run.prefix}_machine_states.csv"
-    times_s = _to_numbers(frame, path, "time", least=0, most=LATEST_S)
-    _check_rising(times_s, path, "time")
-    for name in frame.columns:
+    table.rising_times("time")
+    for name in table.frame.columns:
         if name.startswith("nb_"):
-            _to_numbers(frame, path, name, least=0, most=MOST_HOSTS, whole=True)
-    return frame
+            table.numbers(name, least=0, most=MOST_HOSTS, whole=True)
+    return table.frame
 
 
 def _read_pstates(run: Run) -> Any:
     """Read the table of changes of P-states; -1 and -2 are servers under way."""
-    frame = _frame(run, "pstate_changes", ("time", "machine_id", "new_pstate"))
-    if frame is None:
+    table = _table(run, PSTATES, ("time", "machine_id", "new_pstate"))
+    if table is None:
         return None
-    path = f"{run.prefix}_pstate_changes.csv"
-    times_s = _to_numbers(frame, path, "time", least=0, most=LATEST_S)
-    _check_rising(times_s, path, "time")
-    _to_numbers(frame, path, "new_pstate", least=-2, most=(1 << 15) - 1, whole=True)
-    return frame
+    table.rising_times("time")
+    table.numbers("new_pstate", least=-2, most=(1 << 15) - 1, whole=True)
+    return table.frame
 
 
-def _read_jobs(run: Run, endings: list[Ending] | None) -> Jobs | None:
+def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
     columns = ("job_id", "workload_name", "submission_time", "requested_number_of_resources",
                "final_state", "starting_time", "finish_time", "allocated_resources")  # fmt: skip
-    frame = _frame(run, "jobs", columns)
-    if frame is None:
+    table = _table(run, JOBS, columns)
+    if table is None:
         return None
-    path = f"{run.prefix}_jobs.csv"
-    ids = [f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)]
+    frame, path = table.frame, table.path
     states = frame["final_state"].astype(str)
     unknown = sorted(set(states) - set(_BATSIM_STATES))
     if unknown:
         raise InputError(path, f"final_state: found {unknown[0]!r}, expected {', '.join(_BATSIM_STATES)}")
     outcome = states.map({text: OUTCOMES.index(state) for text, state in _BATSIM_STATES.items()})
-    servers = _to_numbers(
-        frame, path, "requested_number_of_resources", least=1, most=(1 << 31) - 1, whole=True
-    )
+    servers = table.numbers("requested_number_of_resources", least=1, most=(1 << 31) - 1, whole=True)
     times_s = {
-        name: _to_numbers(frame, path, name, least=0, most=LATEST_S, gaps=name != "submission_time")
+        name: table.times(name, gaps=name != "submission_time")
         for name in ("submission_time", "starting_time", "finish_time")
     }
     half = np.isnan(times_s["starting_time"]) != np.isnan(times_s["finish_time"])
     if half.any():
-        raise InputError(path, "has a starting_time or a finish_time alone", line=int(np.argmax(half)) + 2)
-    jobs = Jobs(
-        ids=ids,
+        raise InputError(path, "has only one of starting_time and finish_time", line=int(np.argmax(half)) + 2)
+    jobs = RunJobs(
+        ids=[f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)],
         submit_s=times_s["submission_time"],
         start_s=times_s["starting_time"],
         end_s=times_s["finish_time"],
@@ -325,7 +322,7 @@ def _read_jobs(run: Run, endings: list[Ending] | None) -> Jobs | None:
     return jobs
 
 
-def _tell_run_end(jobs: Jobs, endings: list[Ending]) -> None:
+def _tell_run_end(jobs: RunJobs, endings: list[LogLine]) -> None:
     """Batsim's table cannot tell what the end of the run cut off; the decision log can."""
     over = {line.job for line in endings if line.rule == RUN_OVER}
     if not over:
@@ -337,21 +334,3 @@ def _tell_run_end(jobs: Jobs, endings: list[Ending]) -> None:
     for place, job in enumerate(jobs.ids):
         if job in over:
             jobs.outcome[place] = instead.get(int(jobs.outcome[place]), jobs.outcome[place])
-
-
-def _read_endings(path: Path) -> list[Ending] | None:
-    """Read the kills and rejections of a decision log; other lines are passed over quickly."""
-    if not path.is_file():
-        return None
-    decode, found, number = msgspec.json.Decoder(Ending).decode, [], 0
-    try:
-        with reading(path), path.open("rb") as file:
-            for line in file:
-                number += 1
-                if b'"kill"' in line or b'"reject"' in line:
-                    ending = decode(line)
-                    if ending.action in ("kill", "reject"):
-                        found.append(ending)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InputError(path, f"is damaged: {error}", line=number) from None
-    return found

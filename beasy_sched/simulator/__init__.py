@@ -4,11 +4,11 @@
 `docs/conformance.md` says how well it agrees with Batsim, and on what evidence.
 """
 
-from beasy_sched.simulator.engine import Engine
 from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.simulation import (
     Decide,
     Ending,
+    Engine,
     Inputs,
     Simulation,
     SimulationResult,

@@ -1,4 +1,4 @@
-"""What comes from the input files at known times: job submissions and external events."""
+"""Job submissions and external events, which come from the input files at known times."""
 
 from __future__ import annotations
 
@@ -10,123 +10,96 @@ from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob
 from beasy_sched.model.events import JobRequest, JobSubmitted, Notify
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads
+from beasy_sched.simulator.clock import Item
 from beasy_sched.simulator.execution import Rates
 from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import COMPUTING, IDLE, UNAVAILABLE
-from beasy_sched.simulator.mailbox import Item
 from beasy_sched.simulator.world import ARRIVAL, World
 
+_NO_MORE_JOBS, _NO_MORE_EVENTS = "no_more_static_job_to_submit", "no_more_external_event_to_occur"
+"""The NOTIFYs that tell that nothing more comes."""
 
-class _Sender:
+
+class Sender:
     """One file's entries, sent in groups: those due by the clock that the sender has last seen.
 
-    Batsim's own comparison, so that a clock that is one rounding short of the time of several entries
-    divides them.
+    The comparison is Batsim's own: a clock that is one rounding short of the time of several entries
+    splits them.
     """
 
-    farewell = ""
-    """The NOTIFY that tells that nothing more comes."""
+    def __init__(
+        self,
+        world: World,
+        times_s: Sequence[float],
+        handle: Callable[[int, int], None],
+        goodbye: Callable[[], None],
+        *,
+        meters: bool,
+    ) -> None:
+        """The server does ``handle(first, after)`` with a group of entries, and ``goodbye`` in the end.
 
-    def __init__(self, arrivals: Arrivals, times_s: Sequence[float]) -> None:
-        self._arrivals = arrivals
+        With ``meters``, energy is measured before the first group is sent.
+        """
+        self._world = world
         self._times_s = times_s
+        self._handle = handle
+        self._say_goodbye = goodbye
+        self._meters = meters
         self._seen_s = 0.0
+        self.total = len(times_s)
         self.next = 0
         """Position of the first entry that has not been sent."""
         self.over = False
 
     def begin(self) -> None:
         """Say hello, then send what is due at time 0, and wait for the rest."""
-        self._arrivals.world.mailbox.put(Item(None, self._go_on))
+        self._world.mailbox.put(Item(None, self._go_on))
 
     def woken(self) -> None:
         """The time of the next entry has come: send what is due."""
-        self._arrivals.world.mailbox.put(Item(self._due(), self._go_on))
+        self._world.mailbox.put(Item(self._due(), self._go_on))
 
     def woken_alone(self) -> None:
         """Do the same where the server would take it at once."""
         handle = self._due()
-        if self.next < len(self._times_s):
+        if self.next < self.total:
             handle()
             self._go_on()
         else:  # the goodbye has to come after the message that this makes
-            self._arrivals.world.mailbox.put(Item(handle, self._go_on))
-
-    def _due(self) -> Callable[[], None]:
-        """Gather what is due by the clock; return what the server does with it."""
-        self._seen_s = self._arrivals.world.now
-        times_s, first = self._times_s, self.next
-        after = first + 1
-        while after < len(times_s) and times_s[after] <= self._seen_s:
-            after += 1
-        self.next = after
-        return self._group(first, after)
-
-    def _go_on(self) -> None:
-        """Wait for the next entry, or say goodbye."""
-        if self.next == len(self._times_s):
-            self._arrivals.world.mailbox.put(Item(self._goodbye))
-        elif (wait_s := self._times_s[self.next] - self._seen_s) > 0.0:
-            self._arrivals.world.clock.wait(ARRIVAL, self, wait_s)
-        else:
-            self.woken()
+            self._world.mailbox.put(Item(handle, self._go_on))
 
     @property
     def measures(self) -> bool:
         """Whether energy is measured before the next group is sent, so that it comes a little later."""
-        return False
+        return self._meters and self.next == 0
 
-    def _group(self, first: int, after: int) -> Callable[[], None]:
-        """Return what the server does with the entries from ``first`` to before ``after``."""
-        raise NotImplementedError
+    def _due(self) -> Callable[[], None]:
+        """Gather what is due by the clock; return what the server does with it."""
+        world = self._world
+        self._seen_s = world.now
+        times_s, first = self._times_s, self.next
+        after = first + 1
+        while after < self.total and times_s[after] <= self._seen_s:
+            after += 1
+        if first == 0 and self._meters:
+            world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
+        self.next = after
+        return partial(self._handle, first, after)
+
+    def _go_on(self) -> None:
+        """Wait for the next entry, or say goodbye."""
+        if self.next == self.total:
+            self._world.mailbox.put(Item(self._goodbye))
+        elif (wait_s := self._times_s[self.next] - self._seen_s) > 0.0:
+            self._world.clock.wait(ARRIVAL, self, wait_s)
+        else:
+            self.woken()
 
     def _goodbye(self) -> None:
-        """What the server does when this sender has nothing more."""
         self.over = True
-        self._arrivals.say_goodbye(type(self))
-
-
-class _Submitter(_Sender):
-    """Submits the jobs of one workload."""
-
-    farewell = "no_more_static_job_to_submit"
-
-    def __init__(self, arrivals: Arrivals, workload: Workload) -> None:
-        self.jobs = workload.jobs
-        super().__init__(arrivals, [as_batsim_reads(job.subtime) for job in workload.jobs])
-
-    @property
-    def measures(self) -> bool:
-        return self.next == 0 and self._arrivals.world.energy
-
-    def _group(self, first: int, after: int) -> Callable[[], None]:
-        world = self._arrivals.world
-        if first == 0 and world.energy:
-            world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
-        return partial(self._submit, first, after)
-
-    def _submit(self, first: int, after: int) -> None:
-        submit = self._arrivals.submit
-        for position in range(first, after):
-            submit(self.jobs[position])
-
-
-class _Player(_Sender):
-    """Plays the external events."""
-
-    farewell = "no_more_external_event_to_occur"
-
-    def __init__(self, arrivals: Arrivals, events: Sequence[ExternalEvent]) -> None:
-        self._events = events
-        super().__init__(arrivals, [event.timestamp for event in events])
-
-    def _group(self, first: int, after: int) -> Callable[[], None]:
-        return partial(self._play, first, after)
-
-    def _play(self, first: int, after: int) -> None:
-        for event in self._events[first:after]:
-            self._arrivals.play(event)
+        self._say_goodbye()
 
 
 class Arrivals:
@@ -142,12 +115,33 @@ class Arrivals:
         """``events`` is None where no events file was given: its end is not announced then."""
         self.world = world
         self._rates = rates
+        self._workloads = workloads
         self._raw = {w.name: w.raw_profiles for w in workloads} if world.options.forward_profiles else {}
-        self._submitters = [_Submitter(self, workload) for workload in workloads]
-        self._players = [] if events is None else [_Player(self, events)]
+        self._submitters = [self._submitter(workload) for workload in workloads]
+        self._players = [] if events is None else [self._player(events)]
+
+    def _submitter(self, workload: Workload) -> Sender:
+        def handle(first: int, after: int) -> None:
+            for position in range(first, after):
+                self.submit(workload.jobs[position])
+
+        def goodbye() -> None:
+            if all(sender.over for sender in self._submitters):
+                self._notify(_NO_MORE_JOBS)
+
+        times_s = [as_batsim_reads(job.subtime) for job in workload.jobs]
+        return Sender(self.world, times_s, handle, goodbye, meters=self.world.energy)
+
+    def _player(self, events: Sequence[ExternalEvent]) -> Sender:
+        def handle(first: int, after: int) -> None:
+            for event in events[first:after]:
+                self.play(event)
+
+        times_s = [event.timestamp for event in events]
+        return Sender(self.world, times_s, handle, partial(self._notify, _NO_MORE_EVENTS), meters=False)
 
     def begin(self) -> None:
-        """Set the senders going."""
+        """Start the senders."""
         for sender in (*self._submitters, *self._players):
             sender.begin()
 
@@ -157,20 +151,10 @@ class Arrivals:
         return all(sender.over for sender in (*self._submitters, *self._players))
 
     @property
-    def submitted(self) -> int:
-        """How many jobs have been submitted."""
-        return sum(submitter.next for submitter in self._submitters)
-
-    @property
-    def total(self) -> int:
-        """How many jobs there are."""
-        return sum(len(submitter.jobs) for submitter in self._submitters)
-
-    def say_goodbye(self, kind: type[_Sender]) -> None:
-        """Announce that nothing more comes, once that is true of all senders of a kind."""
-        senders: Sequence[_Sender] = self._submitters if kind is _Submitter else self._players
-        if all(sender.over for sender in senders):
-            self._notify(kind.farewell)
+    def share_submitted(self) -> float:
+        """The share of all jobs that has been submitted, 0 to 1."""
+        submitted = sum(sender.next for sender in self._submitters)
+        return submitted / max(1, sum(sender.total for sender in self._submitters))
 
     def _notify(self, kind: str, **data: Any) -> None:
         self.world.outbox.append(Notify(self.world.stamp, kind, {"type": kind, **data}))
@@ -180,12 +164,10 @@ class Arrivals:
         if event.hosts is None:
             self.world.outbox.append(Notify(self.world.stamp, event.kind, event.data))
         else:
-            self._change_availability(event)
+            self._change_availability(event, event.hosts)
 
-    def _change_availability(self, event: ExternalEvent) -> None:
-        world, machines = self.world, self.world.machines
-        assert event.hosts is not None
-        ids = event.hosts.ids
+    def _change_availability(self, event: ExternalEvent, hosts: HostSet) -> None:
+        world, machines, ids = self.world, self.world.machines, hosts.ids
         if ids.item(-1) >= machines.size:
             raise InputError(None, f"{event.where}: Cannot get machine {ids[-1]}: it does not exist")
         states = world.table.states[machines.mode[ids]]
@@ -204,7 +186,7 @@ class Arrivals:
             busy = machines.owner[ids] >= 0
             machines.change_state(ids[busy], COMPUTING, world.now)
             machines.change_state(ids[~busy], IDLE, world.now)
-        self._notify(f"event_{event.kind}", resources=str(event.hosts))
+        self._notify(f"event_{event.kind}", resources=str(hosts))
 
     def submit(self, job: WorkloadJob) -> None:
         """Submit a job."""
@@ -223,11 +205,11 @@ class Arrivals:
     # --- for refusals ---
 
     @cached_property
-    def _positions(self) -> dict[str, tuple[_Submitter, int]]:
+    def _positions(self) -> dict[str, tuple[Sender, int]]:
         return {
-            job.id: (submitter, position)
-            for submitter in self._submitters
-            for position, job in enumerate(submitter.jobs)
+            job.id: (sender, position)
+            for sender, workload in zip(self._submitters, self._workloads, strict=True)
+            for position, job in enumerate(workload.jobs)
         }
 
     def knows(self, job_id: str) -> bool:

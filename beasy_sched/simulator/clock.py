@@ -1,17 +1,23 @@
-"""SimGrid's clock: steps of whatever length the next end needs, in double precision, operation by operation.
+"""SimGrid's time: steps of the clock, and the order of what happens within one instant.
 
 SimGrid's model of parallel tasks keeps no end dates. What runs has a *rest*, which every step of the clock
-decreases by that step, rounding each time; two ends that are equal on paper can so fall into two steps, 0 to
-1e-10 s apart, and Batsim tells them in two messages. This clock gives the same doubles.
+decreases by that step, rounding each time; so two ends that are equal on paper can fall into two steps, 0 to
+1e-10 s apart, and Batsim tells them in two messages. `StepClock` makes steps of the length that the next end
+needs, in double precision, operation by operation, and so gives the same doubles.
 
-It does so lazily. Estimated ends, with a margin for the rounding, stand in a heap; only what may end in the
+It works lazily. Estimated ends, with a margin for the rounding, stand in a heap; only what may end in the
 next step has the steps that it has missed applied to its rest, one by one, in one vectorized call.
+
+Within an instant the order is that in which Batsim's server process takes items out of its `Mailbox`.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import deque
+from collections.abc import Callable
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -42,7 +48,6 @@ class Action:
     def __init__(
         self, kind: int, subject: Any, left: float, rate: float, precision: float, number: int, since: int
     ) -> None:
-        """Use `StepClock.work` and `StepClock.wait` instead."""
         self.kind = kind
         self.subject = subject
         self.left = left
@@ -67,7 +72,6 @@ class StepClock:
     __slots__ = ("_drift", "_heap", "_lengths", "_numbers", "now", "short")
 
     def __init__(self) -> None:
-        """Start at time 0."""
         self.now = 0.0
         """Seconds."""
         self._drift = 0.0
@@ -87,18 +91,15 @@ class StepClock:
 
     def work(self, kind: int, subject: Any, rate: float, left: float = 1.0) -> Action:
         """Begin work that is done at ``rate`` (a fraction per second)."""
-        return self._begin(
-            Action(kind, subject, left, rate, WORK_PRECISION, self.number(), len(self._lengths))
-        )
+        return self._begin(kind, subject, left, rate, WORK_PRECISION)
 
     def wait(self, kind: int, subject: Any, lasts_s: float) -> Action:
         """Begin to wait."""
-        return self._begin(
-            Action(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S, self.number(), len(self._lengths))
-        )
+        return self._begin(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S)
 
-    def _begin(self, action: Action) -> Action:
-        if action.left < action._precision:
+    def _begin(self, kind: int, subject: Any, left: float, rate: float, precision: float) -> Action:
+        action = Action(kind, subject, left, rate, precision, self.number(), len(self._lengths))
+        if left < precision:
             self.short.append(action)
         self._enter(action)
         return action
@@ -166,7 +167,7 @@ class StepClock:
             else:
                 self._enter(action)
         if len(ended) > 1:
-            ended.sort(key=_by_number)
+            ended.sort(key=attrgetter("number"))
         return ended
 
     def _advance(self, length: float) -> None:
@@ -189,5 +190,98 @@ class StepClock:
         return ended
 
 
-def _by_number(action: Action) -> int:
-    return action.number
+class Item:
+    """Something in the mailbox."""
+
+    __slots__ = ("handle", "met", "number", "then")
+
+    def __init__(
+        self, handle: Callable[[], None] | None = None, then: Callable[[], None] | None = None
+    ) -> None:
+        """``handle`` is what the server does with it; ``then`` what its sender does once it is taken."""
+        self.handle = handle
+        self.then = then
+        self.number = 0
+        """When it set out, in the order of actions."""
+        self.met = False
+        """Whether the server was waiting for it; then the server goes on before the sender."""
+
+
+class Mailbox:
+    """The mailbox of Batsim's server process: it decides which events go into one message.
+
+    The server takes one item in each *zero step* of SimGrid, in which the clock stands still. After each it
+    looks: if the scheduler is ready and no other item waits, all that was gathered goes out as one message.
+    What others put into the mailbox in that zero step comes after this look.
+    """
+
+    __slots__ = ("_awaited", "_clock", "_items", "_late")
+
+    def __init__(self, clock: StepClock) -> None:
+        self._clock = clock
+        self._items: deque[Item] = deque()
+        self._awaited = False
+        """Whether the server waits for the next item."""
+        self._late: list[Item] = []
+
+    def __bool__(self) -> bool:
+        """Whether an item waits."""
+        return bool(self._items)
+
+    def is_quiet(self) -> bool:
+        """Return whether nothing is under way, so that the server would take an item at once."""
+        return not (self._items or self._late or self._clock.short)
+
+    def put(self, item: Item) -> None:
+        """Put an item at the end."""
+        item.met = self._awaited
+        if item.met:
+            self._awaited = False
+            item.number = self._clock.number()
+        self._items.append(item)
+
+    def put_late(self, item: Item) -> None:
+        """Put an item after all others of this zero step."""
+        self._late.append(item)
+
+    def take(self, send: Callable[[], bool], woken: Callable[[Action], None]) -> bool:
+        """Make a zero step: the server takes an item.
+
+        ``send`` is asked whether a message may go out, if no item is left; ``woken`` is given each
+        action that the zero step has ended. Returns whether a message goes out.
+        """
+        ended = self._clock.zero_step() if self._clock.short else ()
+        item = self._items.popleft()
+        if item.handle is not None:
+            item.handle()
+        sends = not self._items and send()
+        for action in ended:
+            if action.number < item.number:
+                woken(action)
+        first = item.met and not sends
+        if first:
+            self.turn()
+        if item.then is not None:
+            item.then()
+        if not first:
+            self.turn()
+        for action in ended:
+            if action.number > item.number:
+                woken(action)
+        if self._late:
+            self.put_rest()
+        return sends
+
+    def put_rest(self) -> None:
+        """Put the items that were to come late."""
+        if self._late:
+            late, self._late = self._late, []
+            for item in late:
+                self.put(item)
+
+    def turn(self) -> None:
+        """Let the server turn to the next item, or wait for one."""
+        if self._items:
+            self._items[0].number = self._clock.number()
+        else:
+            self._awaited = True

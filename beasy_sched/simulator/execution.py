@@ -1,10 +1,6 @@
-"""Running jobs: starts, the leaves of their profiles, ends, walltimes, kills, changes of speed.
+"""Running jobs: their rates and powers, the leaves of their profiles, ends, walltimes and kills.
 
 Sources: Batsim 4.2.1's behaviour as recorded (docs/conformance.md), SimGrid's parallel tasks.
-
-Several tasks on one host: SimGrid's fair-bottleneck sharing of computing power.
-
-Speed and power of running jobs, found anew whenever a task or a P-state changes.
 """
 
 from __future__ import annotations
@@ -14,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.errors import DecisionRefused
-from beasy_sched.formats.batsim_workload import Composed, Delay, Parallel, Profile
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous, Parallel, Profile
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.events import JobEnd
 from beasy_sched.simulator.clock import Action
@@ -25,13 +20,14 @@ from beasy_sched.simulator.jobs import (
     NEVER,
     RUNNING,
     SimJob,
+    Task,
     alone,
     powers,
     speed_limit,
     start_task,
     used_flops,
 )
-from beasy_sched.simulator.machines import COMPUTING, IDLE, Machines, common_mode
+from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines, common_mode
 from beasy_sched.simulator.world import LEAF, World
 
 _TINY = 1e-12
@@ -44,60 +40,49 @@ def share(machines: Machines, jobs: Sequence[SimJob]) -> FloatArray:
     of its parts, and is settled when its hosts are used up or one of its cores is fully busy.
     """
     table = machines.table
-    active = [job for job in jobs if job.task is not None]
-    weights = [_weights(job) for job in active]
-    limits = [speed_limit(job.task, table, machines.mode[job.alloc.ids]) for job in active if job.task]
-    rates = [0.0] * len(active)
+    tasks = [(job.alloc.ids, job.task) for job in jobs if job.task is not None]
+    weights = [task.flops_on(len(ids)) for ids, task in tasks]
+    busy = [weight > 0 for weight in weights]
+    limits = [speed_limit(task, table, machines.mode[ids]) for ids, task in tasks]
+    rates = [0.0] * len(tasks)
     capacity = table.speeds[machines.mode] * table.cores[machines.mode]
     left = capacity.copy()
     growing = [i for i, limit in enumerate(limits) if limit != NEVER]
     while growing:
         sharers = np.zeros(machines.size)
         for i in growing:
-            sharers[active[i].alloc.ids[weights[i] > 0]] += 1
+            sharers[tasks[i][0][busy[i]]] += 1
         part = np.divide(left, sharers, out=np.zeros_like(left), where=sharers > 0)
         steps = {}
         for i in growing:
-            busy = weights[i] > 0
-            steps[i] = min(
-                float((part[active[i].alloc.ids[busy]] / weights[i][busy]).min()), limits[i] - rates[i]
-            )
+            least = (part[tasks[i][0][busy[i]]] / weights[i][busy[i]]).min()
+            steps[i] = min(float(least), limits[i] - rates[i])
         for i, step in steps.items():
             rates[i] += step
-            left[active[i].alloc.ids] -= weights[i] * step
+            left[tasks[i][0]] -= weights[i] * step
         full = left <= capacity * 1e-9
         growing = [
-            i
-            for i in growing
-            if rates[i] < limits[i] * (1 - _TINY) and not full[active[i].alloc.ids[weights[i] > 0]].any()
+            i for i in growing if rates[i] < limits[i] * (1 - _TINY) and not full[tasks[i][0][busy[i]]].any()
         ]
     used = np.zeros(machines.size)
-    for i, job in enumerate(active):
-        assert job.task is not None
-        job.task.rate = NEVER if limits[i] == NEVER else rates[i]
-        used[job.alloc.ids] += used_flops(job.task, job.task.rate, len(job.alloc))
+    for (ids, task), limit, rate in zip(tasks, limits, rates, strict=True):
+        task.rate = NEVER if limit == NEVER else rate
+        used[ids] += used_flops(task, task.rate, len(ids))
     switching = table.switching[machines.mode]
     used[switching] = table.speeds[machines.mode[switching]]
     return powers(table, machines.mode, used)
-
-
-def _weights(job: SimJob) -> FloatArray:
-    assert job.task is not None
-    task = job.task
-    return np.full(len(job.alloc), task.amount) if task.flops is None else task.flops
 
 
 class Rates:
     """Keeps each job's rate, power and expected end, and the total power, up to date."""
 
     def __init__(self, world: World) -> None:
-        """Work on ``world``."""
         self._world = world
         self._sharing = world.options.compute_sharing
         self._energy = world.options.energy
 
     def find_modes(self, job: SimJob, uniform: int | None) -> None:
-        """Note the mode that the job's hosts have in common, and what they draw when idle."""
+        """Record the mode that the job's hosts have in common, and what they draw when idle."""
         table = self._world.table
         if uniform is None:
             modes = self._world.machines.mode[job.alloc.ids]
@@ -109,12 +94,11 @@ class Rates:
             job.idle_w = table.idle_of[uniform] * job.size
 
     def change(self, job: SimJob) -> None:
-        """Find rate, power and end anew after a change of the job's task or of its hosts' P-states."""
+        """Recompute rate, power and end after a change of the job's task or of its hosts' P-states."""
         if self._sharing:
             self.share()
             return
         world = self._world
-        world.meter.accrue(world.now)
         job.accrue(world.now)
         power_w = job.idle_w
         task = job.task
@@ -126,9 +110,8 @@ class Rates:
             else:
                 task.rate, power_w = alone(task, table, world.machines.mode[job.alloc.ids])
             self._pace(job)
-        if power_w != job.power_w:
-            world.meter.power_w += power_w - job.power_w
-            job.power_w = power_w
+        world.meter.change(world.now, power_w - job.power_w)
+        job.power_w = power_w
 
     def _pace(self, job: SimJob) -> None:
         """Tell the clock how fast a job's task goes."""
@@ -136,31 +119,35 @@ class Rates:
             self._world.clock.change_rate(job.run, job.task.rate)
 
     def share(self) -> None:
-        """Find rates, powers and ends of all running jobs anew: hosts are shared."""
+        """Recompute rates, powers and ends of all running jobs: hosts are shared."""
         world = self._world
         jobs = [job for job in world.slots if job is not None]
-        world.meter.accrue(world.now)
-        for job in jobs:
-            if self._energy:
+        if self._energy:
+            for job in jobs:
                 job.accrue(world.now)
         host_w = share(world.machines, jobs)
-        world.meter.power_w = float(host_w.sum())
+        world.meter.set_power(world.now, float(host_w.sum()))
         for job in jobs:
             job.power_w = float(host_w[job.alloc.ids].sum())
             self._pace(job)
 
-    def hosts_changed(self, ids: IntArray, resting_before_w: float) -> None:
-        """Take note of hosts' new P-states; ``resting_before_w``: what they drew before, but for jobs."""
-        world = self._world
+    def change_pstate(self, ids: IntArray, pstate: int) -> None:
+        """Bring hosts to a P-state, and update the jobs on them and the total power."""
+        world, table, mode = self._world, self._world.table, self._world.machines.mode
+        before: IndexArray = mode[ids]
+        world.machines.change_pstate(ids, pstate)
+        after = mode[ids]
+        wattmin_by_w = float((table.epsilon_w[after] - table.epsilon_w[before]).sum())
+        by_w = float(table.resting_w[after].sum()) - float(table.resting_w[before].sum())
+        world.meter.change(world.now, by_w, wattmin_by_w)
         if self._sharing:
             self.share()
             return
-        world.meter.power_w += float(world.table.resting_w[world.machines.mode[ids]].sum()) - resting_before_w
         for job in self.jobs_on(ids):
             old_idle_w = job.idle_w
             self.find_modes(job, None)
             # The idle part has just been counted with the hosts'; the rest is the task's.
-            world.meter.power_w -= job.idle_w - old_idle_w
+            world.meter.change(world.now, old_idle_w - job.idle_w)
             self.change(job)
 
     def jobs_on(self, ids: IntArray) -> list[SimJob]:
@@ -169,14 +156,12 @@ class Rates:
         if self._sharing:
             wanted = set(ids.tolist())
             return [
-                job for job in world.slots if job is not None and wanted.intersection(job.alloc.ids.tolist())
+                job
+                for job in world.slots
+                if job is not None and not wanted.isdisjoint(job.alloc.ids.tolist())
             ]
-        found = []
-        for slot in sorted(set(world.machines.owner[ids].tolist())):
-            job = world.slots[slot] if slot >= 0 else None
-            if job is not None:
-                found.append(job)
-        return found
+        slots = sorted(set(world.machines.owner[ids].tolist()) - {NOBODY})
+        return [job for slot in slots if (job := world.slots[slot]) is not None]
 
 
 _SHORTEST_S = 1e-5
@@ -190,7 +175,6 @@ class Execution:
     """Moves jobs through their lives; the rules of who may run where are in `requests`."""
 
     def __init__(self, world: World, rates: Rates) -> None:
-        """Work on ``world``."""
         self._world = world
         self._rates = rates
         self._free_slots: list[int] = []
@@ -212,10 +196,9 @@ class Execution:
         job.slot = self._take_slot(job)
         if self._sharing:
             world.machines.change_state(ids, COMPUTING, now)
-            world.machines.owner[ids] = job.slot
+            world.machines.own(ids, job.slot)
         else:
             world.machines.occupy(ids, modes, uniform, job.slot, now)
-        world.running += 1
         world.states_row()
         self._rates.find_modes(
             job, uniform + COMPUTING - IDLE if uniform >= 0 and not self._sharing else None
@@ -245,7 +228,7 @@ class Execution:
         job.leaf, job.leaf_start = profile, self._world.now
         if isinstance(profile, Delay):
             self._enter_delay(job, profile)
-        else:
+        elif isinstance(profile, Homogeneous | Parallel):
             self._enter_task(job, profile)
 
     def _enter_delay(self, job: SimJob, leaf: Delay) -> None:
@@ -257,29 +240,19 @@ class Execution:
         if self._sharing:
             self._rates.share()
 
-    def _enter_task(self, job: SimJob, leaf: Profile) -> None:
-        if isinstance(leaf, Parallel):
-            executors = job.size if job.executors is None else len(job.executors)
-            if len(leaf.flops) != executors:
-                raise DecisionRefused(
-                    f"Job {job.request.id!r}: the number of executors ({executors}) differs from the number"
-                    f" that profile {leaf.name!r} describes ({len(leaf.flops)})"
-                )
+    def _enter_task(self, job: SimJob, leaf: Homogeneous | Parallel) -> None:
         task = job.task = start_task(job, leaf)
         before_w = job.power_w
         job.run = None
         self._rates.change(job)
         clock = self._world.clock
-        if task.rate == NEVER:
-            job.run = clock.work(LEAF, job, 1.0, left=0.0)
-        else:
-            job.run = clock.work(LEAF, job, task.rate)
+        job.run = clock.work(LEAF, job, 1.0, 0.0) if task.rate == NEVER else clock.work(LEAF, job, task.rate)
         if job.wall_left >= 0.0:
             job.limit = clock.wait(LEAF, job, job.wall_left)
         if job.stack is not None and job.power_w != before_w and not self._sharing:
-            self._charge_late_metering(job)
+            self._charge_late_metering(job, task)
 
-    def _charge_late_metering(self, job: SimJob) -> None:
+    def _charge_late_metering(self, job: SimJob, task: Task) -> None:
         """Add what Batsim charges by mistake when a task follows a delay within a composed job.
 
         Only the allocation's first host is metered then; the others are charged the task's load from
@@ -287,14 +260,14 @@ class Execution:
         """
         world = self._world
         since = max(world.meter.metered_at, job.owned_metering)
-        if not self._energy or since >= world.now or job.task is None:
+        if not self._energy or since >= world.now:
             return
         modes = world.machines.mode[job.alloc.ids]
-        used = used_flops(job.task, job.task.rate, len(modes))
+        used = used_flops(task, task.rate, len(modes))
         excess = powers(world.table, modes, used) - world.table.idle_w[modes]
         first = 0 if job.executors is None else int(job.executors[0])
         extra_j = float(excess.sum() - excess[first]) * (world.now - since)
-        world.meter.energy_j += extra_j
+        world.meter.charge(extra_j)
         job.energy_j += extra_j
 
     def _leave(self, job: SimJob) -> None:
@@ -329,17 +302,16 @@ class Execution:
             job.wall_left -= spent
         elif job.wall_left > 0:
             job.wall_left -= leaf.delay_s
-        if job.stack is None or leaf.return_code:
-            self._finish(job, JobEnd.FAILED if leaf.return_code > 0 else JobEnd.SUCCESS, leaf.return_code)
-            return True
-        self._leave(job)
-        following = self._next_profile(job)
-        if following is None:
+        code = leaf.return_code
+        if job.stack is not None and not code:
+            self._leave(job)
+            following = self._next_profile(job)
+            if following is not None:
+                self._enter(job, following)
+                return False
             code = job.profile.return_code
-            self._finish(job, JobEnd.FAILED if code > 0 else JobEnd.SUCCESS, code)
-            return True
-        self._enter(job, following)
-        return False
+        self._finish(job, JobEnd.FAILED if code > 0 else JobEnd.SUCCESS, code)
+        return True
 
     def _next_profile(self, job: SimJob) -> Profile | None:
         stack: list[list[Any]] = job.stack or []
@@ -366,16 +338,16 @@ class Execution:
         if self._sharing:
             self._release_shared(ids)
         else:
-            world.meter.power_w += job.idle_w - job.power_w
+            world.meter.change(now, job.idle_w - job.power_w)
             if (
                 job.uniform_mode >= 0
                 and world.table.state_of[job.uniform_mode] == COMPUTING
                 and not job.moved
             ):
                 world.machines.release(ids, job.uniform_mode, job.start, now)
-            else:
-                self._release_moved(ids)
-        world.running -= 1
+            else:  # those hosts that have become unavailable stay so
+                world.machines.own(ids, NOBODY)
+                self._free_idle(ids)
         world.states_row()
         runtime = now - job.start or _SHORTEST_S
         world.meter_row("e")
@@ -383,24 +355,18 @@ class Execution:
         if world.tracer is not None:
             world.tracer.job(job, runtime)
 
-    def _release_moved(self, ids: IntArray) -> None:
-        """Free hosts of which some may be unavailable; those stay so."""
-        machines = self._world.machines
-        computing = ids[self._world.table.states[machines.mode[ids]] == COMPUTING]
-        machines.change_state(computing, IDLE, self._world.now)
-        machines.owner[ids] = -1
-
     def _release_shared(self, ids: IntArray) -> None:
         """Free those hosts on which no other job is left."""
         machines = self._world.machines
-        machines.owner[ids] = -1
+        machines.own(ids, NOBODY)
         for job in self._world.slots:
             if job is not None:
-                machines.owner[job.alloc.ids] = job.slot
+                machines.own(job.alloc.ids, job.slot)
         self._free_idle(ids)
         self._rates.share()
 
     def _free_idle(self, ids: IntArray) -> None:
+        """Let those hosts idle that compute for nobody any more."""
         machines = self._world.machines
         free = ids[machines.owner[ids] < 0]
         computing = free[self._world.table.states[machines.mode[free]] == COMPUTING]
@@ -415,14 +381,12 @@ class Execution:
         return progress
 
     def _progress(self, job: SimJob) -> dict[str, Any]:
-        leaf = job.leaf
+        leaf, done = job.leaf, 0.0
         if isinstance(leaf, Delay):
             done = min(1.0, (self._world.now - job.leaf_start) / leaf.delay_s)
-        else:
-            assert job.run is not None
+        elif job.run is not None:
             done = 1.0 - self._world.clock.settle(job.run)
         told: dict[str, Any] = {"profile_name": leaf.name, "progress": round(done, 6)}
         for profile, index in reversed(job.stack or []):
-            assert isinstance(profile, Composed)
             told = {"profile_name": profile.name, "current_task_index": index, "current_task": told}
         return told

@@ -1,114 +1,24 @@
-"""A job inside the simulator.
+"""Jobs inside the simulator, and the parallel tasks that they run.
 
-Parallel tasks: rates and loads by SimGrid's model of them, without communication.
-
-A task advances on all its hosts at once, at the pace of the slowest. Its rate (fraction of the task per
-second) is limited on each host by one core's speed over the largest amount of one executor, and by
-all cores' speed over the amounts of all its executors there.
+SimGrid's model of parallel tasks, without communication: a task advances on all its hosts at once, at the
+pace of the slowest. Its rate (fraction of the task per second) is limited on each host by one core's speed
+over the largest amount of one executor, and by all cores' speed over the amounts of all executors there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_workload import Homogeneous, Parallel, Profile, WorkloadJob
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads
+from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.machines import ModeTable
-
-if TYPE_CHECKING:
-    from beasy_sched.simulator.clock import Action
-
-
-NEVER = float("inf")
-
-
-class Task:
-    """A parallel task in execution."""
-
-    __slots__ = ("amount", "flops", "largest", "rate", "sharers")
-
-    def __init__(
-        self,
-        amount: float,
-        flops: FloatArray | None = None,
-        largest: FloatArray | None = None,
-        sharers: FloatArray | None = None,
-    ) -> None:
-        """``amount`` of flops on each host, or else (``amount`` 0) the sums and largest executors on each."""
-        self.amount = amount
-        self.flops = flops
-        self.largest = largest
-        self.sharers = sharers
-        """How many executors are on each host, where all have the same amount of flops."""
-        self.rate = 0.0
-        """Fraction per second; infinite for a task without flops."""
-
-
-def start_task(job: SimJob, leaf: Profile) -> Task:
-    """Lay a leaf's flops out over the job's hosts."""
-    size = job.size
-    if isinstance(leaf, Homogeneous):
-        executors = size if job.executors is None else len(job.executors)
-        amount = leaf.flops / executors if leaf.total else leaf.flops
-        if job.executors is None:
-            return Task(amount)
-        each = np.full(executors, amount)
-    else:
-        assert isinstance(leaf, Parallel)
-        each = np.array(leaf.flops)
-        if job.executors is None:
-            return Task(0.0, each, each)
-    flops, largest = np.zeros(size), np.zeros(size)
-    np.add.at(flops, job.executors, each)
-    np.maximum.at(largest, job.executors, each)
-    sharers = np.zeros(size)
-    np.add.at(sharers, job.executors, 1.0)
-    return Task(0.0, flops, largest, sharers if isinstance(leaf, Homogeneous) else None)
-
-
-def alone(task: Task, table: ModeTable, modes: IntArray) -> tuple[float, float]:
-    """Return rate and power (W) of a task that shares no host with another one."""
-    rate = speed_limit(task, table, modes)
-    return rate, float(powers(table, modes, used_flops(task, rate, len(modes))).sum())
-
-
-def speed_limit(task: Task, table: ModeTable, modes: IntArray) -> float:
-    """Return the largest rate that the hosts allow."""
-    speeds = table.speeds[modes]
-    if task.flops is None or task.largest is None:
-        return float(speeds.min()) / task.amount if task.amount > 0.0 else NEVER
-    busy = task.flops > 0.0
-    if not busy.any():
-        return NEVER
-    speeds = speeds[busy]
-    one_core = (speeds / task.largest[busy]).min()
-    capacity = speeds * table.cores[modes][busy]
-    if task.sharers is None:
-        all_cores = (capacity / task.flops[busy]).min()
-    else:  # in this order of operations, as SimGrid has it
-        all_cores = (capacity / task.sharers[busy] / task.largest[busy]).min()
-    return float(min(one_core, all_cores))
-
-
-def used_flops(task: Task, rate: float, size: int) -> FloatArray:
-    """Return the flops/s that a task uses on each of its hosts."""
-    if rate == NEVER:
-        return np.zeros(size)
-    return np.full(size, task.amount * rate) if task.flops is None else task.flops * rate
-
-
-def powers(table: ModeTable, modes: IntArray, used: FloatArray) -> FloatArray:
-    """Return each host's power, W, at the flops/s it computes (SimGrid's host_energy plugin)."""
-    capacity = table.speeds[modes] * table.cores[modes]
-    load = np.minimum(np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0), 1.0)
-    epsilon = table.epsilon_w[modes]
-    return np.where(used > 0.0, epsilon + load * (table.full_w[modes] - epsilon), table.idle_w[modes])
-
 
 NOT_SUBMITTED, SUBMITTED, RUNNING, BY_HAND, ENDED = range(5)
 """Life of a job; BY_HAND: its scheduler said that it runs (CHANGE_JOB_STATE)."""
@@ -124,7 +34,8 @@ class SimJob:
     """
 
     state = SUBMITTED
-    end: JobEnd | None = None
+    end: JobEnd
+    """How it ended, once it has run."""
     return_code = -1
     kill_asked = False
     metadata = ""
@@ -172,3 +83,97 @@ class SimJob:
         """Charge the job for the time since its power last changed."""
         self.energy_j += self.power_w * (now - self.powered_at)
         self.powered_at = now
+
+
+NEVER = float("inf")
+"""Rate of a task without flops."""
+
+
+class Task:
+    """A parallel task in execution."""
+
+    __slots__ = ("amount", "flops", "largest", "rate", "sharers")
+
+    def __init__(
+        self,
+        amount: float,
+        flops: FloatArray | None = None,
+        largest: FloatArray | None = None,
+        sharers: FloatArray | None = None,
+    ) -> None:
+        """``amount`` of flops on each host, or else (``amount`` 0) the sums and largest executors on each."""
+        self.amount = amount
+        self.flops = flops
+        self.largest = largest
+        self.sharers = sharers
+        """How many executors are on each host, where all have the same amount of flops."""
+        self.rate = 0.0
+        """Fraction per second."""
+
+    def flops_on(self, size: int) -> FloatArray:
+        """Return the flops on each of its ``size`` hosts."""
+        return np.full(size, self.amount) if self.flops is None else self.flops
+
+
+def start_task(job: SimJob, leaf: Homogeneous | Parallel) -> Task:
+    """Lay a leaf's flops out over the job's hosts."""
+    size = job.size
+    executors = size if job.executors is None else len(job.executors)
+    if isinstance(leaf, Homogeneous):
+        amount = leaf.flops / executors if leaf.total else leaf.flops
+        if job.executors is None:
+            return Task(amount)
+        each = np.full(executors, amount)
+    else:
+        if len(leaf.flops) != executors:
+            raise DecisionRefused(
+                f"Job {job.request.id!r}: the number of executors ({executors}) differs from the number"
+                f" that profile {leaf.name!r} describes ({len(leaf.flops)})"
+            )
+        each = np.array(leaf.flops)
+        if job.executors is None:
+            return Task(0.0, each, each)
+    flops, largest, sharers = np.zeros(size), np.zeros(size), np.zeros(size)
+    np.add.at(flops, job.executors, each)
+    np.maximum.at(largest, job.executors, each)
+    np.add.at(sharers, job.executors, 1.0)
+    return Task(0.0, flops, largest, sharers if isinstance(leaf, Homogeneous) else None)
+
+
+def alone(task: Task, table: ModeTable, modes: IntArray) -> tuple[float, float]:
+    """Return rate and power (W) of a task that shares no host with another one."""
+    rate = speed_limit(task, table, modes)
+    return rate, float(powers(table, modes, used_flops(task, rate, len(modes))).sum())
+
+
+def speed_limit(task: Task, table: ModeTable, modes: IntArray) -> float:
+    """Return the largest rate that the hosts allow."""
+    speeds = table.speeds[modes]
+    if task.flops is None or task.largest is None:
+        return float(speeds.min()) / task.amount if task.amount > 0.0 else NEVER
+    busy = task.flops > 0.0
+    if not busy.any():
+        return NEVER
+    speeds = speeds[busy]
+    one_core = (speeds / task.largest[busy]).min()
+    capacity = speeds * table.cores[modes][busy]
+    if task.sharers is None:
+        all_cores = (capacity / task.flops[busy]).min()
+    else:  # in this order of operations, as SimGrid has it
+        all_cores = (capacity / task.sharers[busy] / task.largest[busy]).min()
+    return float(min(one_core, all_cores))
+
+
+def used_flops(task: Task, rate: float, size: int) -> FloatArray:
+    """Return the flops/s that a task uses on each of its hosts."""
+    if rate == NEVER:
+        return np.zeros(size)
+    return task.flops_on(size) * rate
+
+
+def powers(table: ModeTable, modes: IntArray, used: FloatArray) -> FloatArray:
+    """Return each host's power, W, at the flops/s it computes (SimGrid's host_energy plugin)."""
+    capacity = table.speeds[modes] * table.cores[modes]
+    load = np.minimum(np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0), 1.0)
+    epsilon = table.epsilon_w[modes]
+    return np.where(used > 0.0, epsilon + load * (table.full_w[modes] - epsilon), table.idle_w[modes])

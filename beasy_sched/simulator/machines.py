@@ -1,14 +1,10 @@
-"""The compute hosts: modes, owners, and the time they spend in each machine state.
+"""The compute hosts: their modes, who has them, how long they spend in each state, and what they draw.
 
-The modes of hosts: one small integer for (kind, P-state, machine state), and tables indexed by it.
+A *mode* is one small integer for (kind, P-state, machine state), and indexes tables. A job's hosts are nearly
+always of one mode, so that one comparison of an array finds everything about them: whether they are free,
+how fast they are, and what they draw.
 
-A job's allocation is nearly always of one mode, so that one comparison of an array finds everything
-about its hosts: whether they are free, how fast they are, and what they draw.
-
-Energy of all compute hosts together, kept as one power and one integral.
-
-Times in s, power in W, energy in J. Batsim meters hosts lazily, which shows in two cases: hosts that do not
-start in P-state 0 (`settling`), and tasks that follow a delay within a composed job (`execution`).
+Times in s, power in W, energy in J.
 """
 
 from __future__ import annotations
@@ -29,6 +25,12 @@ STATES = len(STATE_NAMES)
 COMPUTATION, SLEEP, TRANSITION = range(3)
 """Sorts of P-states."""
 
+NOBODY = -1
+"""Owner of a free host."""
+
+_FEW = 32
+"""Up to so many numbers are summed faster as a list."""
+
 
 class ModeTable:
     """Every mode of a platform's kinds, with what a host in it does.
@@ -38,6 +40,7 @@ class ModeTable:
 
     def __init__(self, kinds: Sequence[ServerKind], energy: bool) -> None:
         """Lay out ``kinds``; without ``energy`` powers are 0 and every P-state computes."""
+        self.kinds = tuple(kinds)
         self.base: list[int] = []
         rows: list[tuple[int, int, int, int, float, int, float, float, float]] = []
         for index, kind in enumerate(kinds):
@@ -46,37 +49,31 @@ class ModeTable:
                 sort = _sort(kind, pstate) if energy else COMPUTATION
                 powers = _powers(kind, pstate) if energy else (0.0, 0.0, 0.0)
                 rows += [(index, pstate, sort, s, speed, kind.cores, *powers) for s in range(STATES)]
-        columns = list(zip(*rows, strict=True))
-        self.kind_of: list[int] = list(columns[0])
-        self.pstate_of: list[int] = list(columns[1])
-        self.sort_of: list[int] = list(columns[2])
-        self.state_of: list[int] = list(columns[3])
-        self.speed_of: list[float] = list(columns[4])
-        self.cores_of: list[int] = list(columns[5])
-        self.idle_of: list[float] = list(columns[6])
-        self.epsilon_of: list[float] = list(columns[7])
-        self.full_of: list[float] = list(columns[8])
-        self.ready_of = [
-            state == IDLE and sort == COMPUTATION
-            for state, sort in zip(self.state_of, self.sort_of, strict=True)
-        ]
+        kind_of, pstate_of, sort_of, state_of, speeds, cores, idle_w, epsilon_w, full_w = (
+            np.array(column) for column in zip(*rows, strict=True)
+        )
+        self.pstates: IndexArray = pstate_of.astype(np.intp)
+        self.states: IndexArray = state_of.astype(np.intp)
+        self.speeds: FloatArray = speeds.astype(np.float64)
+        self.cores: FloatArray = cores.astype(np.float64)
+        self.idle_w: FloatArray = idle_w.astype(np.float64)
+        self.epsilon_w: FloatArray = epsilon_w.astype(np.float64)
+        self.full_w: FloatArray = full_w.astype(np.float64)
+        self.ready = (state_of == IDLE) & (sort_of == COMPUTATION)
         """Whether a job may start."""
-        self.ready = np.array(self.ready_of)
-        self.one_core_of = [
-            e + (f - e) / n for e, f, n in zip(self.epsilon_of, self.full_of, self.cores_of, strict=True)
-        ]
-        """Power with one core busy, W."""
-        self.states: IndexArray = np.array(columns[3], dtype=np.intp)
-        self.pstates: IndexArray = np.array(columns[1], dtype=np.intp)
-        self.speeds: FloatArray = np.array(columns[4], dtype=np.float64)
-        self.cores: FloatArray = np.array(columns[5], dtype=np.float64)
-        self.idle_w: FloatArray = np.array(columns[6], dtype=np.float64)
-        self.epsilon_w: FloatArray = np.array(columns[7], dtype=np.float64)
-        self.full_w: FloatArray = np.array(columns[8], dtype=np.float64)
-        self.switching = np.array(self.sort_of) == TRANSITION
-        self.resting_w: FloatArray = np.where(self.switching, self.one_core_of, self.idle_w)
+        self.switching = sort_of == TRANSITION
+        one_core_w = self.epsilon_w + (self.full_w - self.epsilon_w) / self.cores
+        self.resting_w: FloatArray = np.where(self.switching, one_core_w, self.idle_w)
         """Power of a host without a job, W: one core runs the flop of a transition."""
-        self.kinds = tuple(kinds)
+        self.kind_of: list[int] = kind_of.tolist()
+        self.pstate_of: list[int] = pstate_of.tolist()
+        self.sort_of: list[int] = sort_of.tolist()
+        self.state_of: list[int] = state_of.tolist()
+        self.ready_of: list[bool] = self.ready.tolist()
+        self.speed_of: list[float] = self.speeds.tolist()
+        self.idle_of: list[float] = self.idle_w.tolist()
+        self.one_core_of: list[float] = one_core_w.tolist()
+        """Power with one core busy, W."""
 
     def with_state(self, mode: int, state: int) -> int:
         """Return ``mode`` with another machine state."""
@@ -121,13 +118,6 @@ def _powers(kind: ServerKind, pstate: int) -> tuple[float, float, float]:
     if not kind.idle_w:
         return 0.0, 0.0, 0.0
     return kind.idle_w[pstate], kind.epsilon_w[pstate], kind.full_w[pstate]
-
-
-_FEW = 32
-"""Up to so many numbers are summed faster as a list."""
-
-NOBODY = -1
-"""Owner of a free host."""
 
 
 class Machines:
@@ -181,13 +171,19 @@ class Machines:
         self.mode[ids] += state - old
         self.last_change[ids] = now
 
-    def change_pstate(self, ids: IntArray, pstate: int) -> float:
-        """Bring hosts to a P-state; return by how much that changes the sum of their epsilon powers, W."""
-        epsilon = self.table.epsilon_w
+    def own(self, ids: IntArray, slot: int) -> None:
+        """Record who has the hosts: the job in ``slot``, or `NOBODY`."""
+        self.owner[ids] = slot
+
+    def change_pstate(self, ids: IntArray, pstate: int) -> None:
+        """Bring hosts to a P-state."""
         modes = self.mode[ids]
-        changed = modes + (pstate - self.table.pstates[modes]) * STATES
-        self.mode[ids] = changed
-        return float((epsilon[changed] - epsilon[modes]).sum())
+        self.mode[ids] = modes + (pstate - self.table.pstates[modes]) * STATES
+
+    def by_mode(self, ids: IntArray) -> list[tuple[int, IntArray]]:
+        """Return some hosts by their modes."""
+        modes = self.mode[ids]
+        return [(mode, ids[modes == mode]) for mode in np.unique(modes).tolist()]
 
     def state_name(self, host: int) -> str:
         """Return Batsim's word for a host's state."""
@@ -195,7 +191,11 @@ class Machines:
 
 
 class Meter:
-    """Total power and energy, and when Batsim last metered every host."""
+    """Power and energy of all compute hosts together, and when Batsim last metered every host.
+
+    Batsim meters hosts lazily, which shows in two cases: hosts that do not start in P-state 0 (``settle``
+    here), and tasks that follow a delay within a composed job (`charge`).
+    """
 
     __slots__ = ("_at", "_settle", "energy_j", "metered_at", "power_w", "wattmin_w")
 
@@ -214,19 +214,34 @@ class Meter:
         self._settle = settle
 
     def accrue(self, now: float) -> None:
-        """Charge for the time since the last change of power; call it before every change."""
+        """Charge for the time since the last change of power."""
         if now > self._at:
             self.energy_j += self.power_w * (now - self._at)
             self._at = now
 
-    def meter_all(self, now: float) -> float:
-        """Meter every host, as Batsim does at rows of its energy file and at queries; return the energy."""
+    def change(self, now: float, by_w: float, wattmin_by_w: float = 0.0) -> None:
+        """Charge for the time until now, and go on with another power."""
         if now > self._at:
             self.energy_j += self.power_w * (now - self._at)
             self._at = now
+        self.power_w += by_w
+        self.wattmin_w += wattmin_by_w
+
+    def set_power(self, now: float, power_w: float) -> None:
+        """Charge for the time until now, and go on with a power that has been found anew."""
+        self.accrue(now)
+        self.power_w = power_w
+
+    def meter_all(self, now: float) -> float:
+        """Meter every host, as Batsim does at rows of its energy file and at queries; return the energy."""
+        self.accrue(now)
         if now > self.metered_at:
             self.metered_at = now
             if self._settle is not None:
                 settle, self._settle = self._settle, None
                 self.energy_j += settle(now)
         return self.energy_j
+
+    def charge(self, extra_j: float) -> None:
+        """Add energy that Batsim charges by mistake."""
+        self.energy_j += extra_j

@@ -1,4 +1,4 @@
-"""Batsim's five CSV files, row by row; they appear under their names only when the run is over."""
+"""Batsim's five CSV files; they appear under their names only when the run is over."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from beasy_sched.errors import Failures
+from beasy_sched.formats import run_files
 from beasy_sched.formats.atomic import PartFile, remove_old
+from beasy_sched.formats.run_files import path_of
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import TIMING_PRECISION_S
 from beasy_sched.simulator.jobs import SimJob
+from beasy_sched.simulator.machines import STATE_NAMES
 
-JOBS = (
-    "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
-    "starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,allocated_resources,"
-    "consumed_energy,metadata"
-)
-MACHINE_STATES = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
-PSTATES = "time,machine_id,new_pstate"
-ENERGY = "time,energy,event_type,wattmin,epower"
+_HEADERS = {
+    run_files.JOBS: (
+        "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,"
+        "final_state,starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,"
+        "allocated_resources,consumed_energy,metadata"
+    ),
+    run_files.STATES: "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing",
+    run_files.PSTATES: "time,machine_id,new_pstate",
+    run_files.ENERGY: "time,energy,event_type,wattmin,epower",
+    run_files.SCHEDULE: "",
+}
+"""Batsim's files, each with its first line; that of the schedule file is written with the rest."""
 
 _DIVIDES = re.compile(r"""[,;"\t\r\n]""")
 _FORMULA = frozenset("=+-@\t\r")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
-
-_NAMES = ("jobs", "schedule", "machine_states", "pstate_changes", "consumed_energy")
 
 _ROWS = 4096
 """Rows that wait before they are written."""
@@ -57,45 +62,40 @@ class Tracer:
         self.prefix = os.fspath(prefix)
         self._files: list[_RowFile] = []
         try:
-            self._jobs = self._open("jobs", JOBS)
-            self._states = self._open("machine_states", MACHINE_STATES) if machine_states else []
+            self._jobs = self._open(run_files.JOBS)
+            self._states = self._open(run_files.STATES) if machine_states else []
             self._writes_states = machine_states
-            self._pstates = self._open("pstate_changes", PSTATES) if energy else []
-            self._energy = self._open("consumed_energy", ENERGY) if energy else []
+            self._pstates = self._open(run_files.PSTATES) if energy else []
+            self._energy = self._open(run_files.ENERGY) if energy else []
             self._writes_energy = energy
-            self._schedule = self._open("schedule", "")
+            self._schedule = self._open(run_files.SCHEDULE)
         except BaseException:
             self.discard()
             raise
         self._last_s = self._last_j = 0.0
         self._wattmin = (-1.0, "")
 
-    def _open(self, name: str, header: str) -> list[str]:
+    def _open(self, name: str) -> list[str]:
         """Open a file; return the list that takes its rows."""
-        file = _RowFile(self._path(name), header)
+        file = _RowFile(path_of(self.prefix, name), _HEADERS[name])
         self._files.append(file)
         return file.rows
-
-    def _path(self, name: str) -> Path:
-        return Path(f"{self.prefix}_{name}.csv")
 
     def begin(self) -> None:
         """Remove the files of an earlier run under the same prefix, as Batsim does when it opens its own.
 
         Raises InputError where that is not possible.
         """
-        remove_old(self._path(name) for name in _NAMES)
+        remove_old(path_of(self.prefix, name) for name in _HEADERS)
 
     def job(self, job: SimJob, runtime: float) -> None:
         """Write the row of a job that ran for ``runtime`` s."""
-        request, start, subtime = job.request, job.start, job.subtime
+        start, subtime = job.start, job.subtime
         finish = start + runtime
         turnaround = finish - subtime
         end = job.end
-        assert end is not None
         self._jobs.append(
-            f"{_who(job)},{subtime:.6f},{request.res},"
-            f"{job.walltime:.6f},{1 if end is JobEnd.SUCCESS else 0},{end._value_},{start:.6f},{runtime:.6f},"
+            f"{_asked(job)},{1 if end is JobEnd.SUCCESS else 0},{end._value_},{start:.6f},{runtime:.6f},"
             f"{finish:.6f},{start - subtime:.6f},{turnaround:.6f},{turnaround / runtime:.6f},{job.alloc},"
             f"{job.energy_j:.6f},{_quoted(_harmless(job.metadata))}\n"
         )
@@ -104,11 +104,7 @@ class Tracer:
 
     def rejected(self, job: SimJob) -> None:
         """Write the row of a rejected job."""
-        request = job.request
-        self._jobs.append(
-            f"{_who(job)},{job.subtime:.6f},{request.res},"
-            f"{job.walltime:.6f},0,REJECTED,,,,,,,,,{_quoted(_harmless(job.metadata))}\n"
-        )
+        self._jobs.append(f"{_asked(job)},0,REJECTED,,,,,,,,,{_quoted(_harmless(job.metadata))}\n")
 
     def machine_states(self, now: float, counts: Sequence[int]) -> None:
         """Write how many hosts are in each state."""
@@ -156,10 +152,11 @@ class Tracer:
             file.file.discard()
 
 
-def _who(job: SimJob) -> str:
-    """The first three cells of a job's row."""
+def _asked(job: SimJob) -> str:
+    """The cells of a job's row that are known at its submission."""
     request = job.request
-    return f"{_cell(request.id.partition('!')[2])},{_cell(job.workload)},{_cell(request.profile)}"
+    names = f"{_cell(request.id.partition('!')[2])},{_cell(job.workload)},{_cell(request.profile)}"
+    return f"{names},{job.subtime:.6f},{request.res},{job.walltime:.6f}"
 
 
 def _cell(text: str) -> str:
@@ -178,3 +175,87 @@ def _harmless(text: str) -> str:
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet that opens a CSV file with this cell may run it, and not only show it."""
     return text[:1] in _FORMULA and not _NUMBER.fullmatch(text)
+
+
+NOT_YET = -1.0
+"""Batsim's energy of something that never happened."""
+
+
+class Tally:
+    """The figures of Batsim's schedule file: counts, sums and maxima, kept as the run goes."""
+
+    def __init__(self) -> None:
+        self.finished = self.success = self.rejected = 0
+        self.makespan_s = 0.0
+        self.sum_waiting_s = self.sum_turnaround_s = self.sum_slowdown = 0.0
+        self.max_waiting_s = self.max_turnaround_s = self.max_slowdown = 0.0
+        self.grouped_switches = self.machine_switches = 0
+        self.energy_at_first_submission_j = NOT_YET
+        self.energy_at_last_end_j = NOT_YET
+
+    def add(self, subtime: float, start: float, runtime: float, end: JobEnd) -> None:
+        """Count a job that ran."""
+        self.finished += 1
+        if end is JobEnd.SUCCESS:
+            self.success += 1
+        waiting = start - subtime
+        turnaround = start + runtime - subtime
+        slowdown = turnaround / runtime
+        self.sum_waiting_s += waiting
+        self.sum_turnaround_s += turnaround
+        self.sum_slowdown += slowdown
+        if start + runtime > self.makespan_s:
+            self.makespan_s = start + runtime
+        if waiting > self.max_waiting_s:
+            self.max_waiting_s = waiting
+        if turnaround > self.max_turnaround_s:
+            self.max_turnaround_s = turnaround
+        if slowdown > self.max_slowdown:
+            self.max_slowdown = slowdown
+
+    def reject(self) -> None:
+        """Count a rejected job."""
+        self.rejected += 1
+
+    def switch(self, machines: int) -> None:
+        """Count a request that switches hosts."""
+        self.grouped_switches += 1
+        self.machine_switches += machines
+
+    @property
+    def jobs(self) -> int:
+        """Jobs that ended in any way, rejected ones included."""
+        return self.finished + self.rejected
+
+    def row(
+        self, version: str, machines: int, time_in: Sequence[float], seconds: tuple[float, float]
+    ) -> dict[str, str]:
+        """Return the columns of the schedule file; ``seconds``: in the scheduler, and altogether."""
+
+        def mean(total: float) -> str:
+            return f"{total / self.jobs:.6f}" if self.jobs else "-nan"
+
+        energy_j = self.energy_at_last_end_j - self.energy_at_first_submission_j
+        return {
+            "batsim_version": version,
+            "consumed_joules": f"{energy_j:.6f}",
+            "makespan": f"{self.makespan_s:.6f}",
+            "max_slowdown": f"{self.max_slowdown:.6f}",
+            "max_turnaround_time": f"{self.max_turnaround_s:.6f}",
+            "max_waiting_time": f"{self.max_waiting_s:.6f}",
+            "mean_slowdown": mean(self.sum_slowdown),
+            "mean_turnaround_time": mean(self.sum_turnaround_s),
+            "mean_waiting_time": mean(self.sum_waiting_s),
+            "nb_computing_machines": str(machines),
+            "nb_grouped_switches": str(self.grouped_switches),
+            "nb_jobs": str(self.jobs),
+            "nb_jobs_finished": str(self.finished),
+            "nb_jobs_killed": str(self.finished - self.success),
+            "nb_jobs_rejected": str(self.rejected),
+            "nb_jobs_success": str(self.success),
+            "nb_machine_switches": str(self.machine_switches),
+            "scheduling_time": f"{seconds[0]:.6f}",
+            "simulation_time": f"{seconds[1]:.6f}",
+            "success_rate": mean(self.success),
+            **{f"time_{name}": f"{time_in[STATE_NAMES.index(name)]:.6f}" for name in sorted(STATE_NAMES)},
+        }

@@ -21,16 +21,26 @@ from beasy_sched.formats.batsim_workload import (
     parse_profile,
 )
 from beasy_sched.model import decisions as d
-from beasy_sched.model.events import EnergyAnswer, JobRequest, JobsKilled, JobSubmitted
+from beasy_sched.model.events import EnergyAnswer, JobRequest, JobsKilled, JobSubmitted, ResourceStateChanged
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.arrivals import Arrivals
+from beasy_sched.simulator.clock import Item
 from beasy_sched.simulator.execution import Execution, Rates
 from beasy_sched.simulator.jobs import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
-from beasy_sched.simulator.machines import COMPUTATION, COMPUTING, IDLE, common_mode
-from beasy_sched.simulator.mailbox import Item
+from beasy_sched.simulator.machines import (
+    COMPUTATION,
+    COMPUTING,
+    IDLE,
+    SLEEP,
+    SLEEPING,
+    SWITCHING_OFF,
+    SWITCHING_ON,
+    TRANSITION,
+    common_mode,
+)
 from beasy_sched.simulator.outputs import is_formula
-from beasy_sched.simulator.power_states import PowerStates
-from beasy_sched.simulator.world import CALL, World
+from beasy_sched.simulator.world import CALL, SWITCH, World
 
 _SHORTEST_CALL_S = 1e-5
 """A requested call comes no sooner than this."""
@@ -68,8 +78,8 @@ class Requests:
             d.SetJobMetadata: self._metadata,
             d.RegisterProfile: self._register_profile,
             d.RegisterJob: self._register_job,
-            d.FinishRegistration: self._finish_registration,
-            d.ContinueRegistration: self._continue_registration,
+            d.FinishRegistration: partial(self._keep_open, False),
+            d.ContinueRegistration: partial(self._keep_open, world.options.dynamic_jobs),
             d.ChangeJobState: self._change_state,
         }
 
@@ -85,7 +95,7 @@ class Requests:
         world = self._world
         job = self._job(decision.job_id)
         if job.state != SUBMITTED:
-            word = STATE_WORDS[job.state] if job.end is None else job.end.value
+            word = job.end.value if job.state == ENDED else STATE_WORDS[job.state]
             raise DecisionRefused(
                 f"Cannot execute job '{decision.job_id}': its state ({word}) is not JOB_STATE_SUBMITTED."
             )
@@ -148,7 +158,7 @@ class Requests:
                 " To be rejected, a job must be submitted and not allocated yet."
             )
         job.state = ENDED
-        world.tally.rejected += 1
+        world.tally.reject()
         if world.tracer is not None:
             world.tracer.rejected(job)
         del world.jobs[decision.job_id]
@@ -280,11 +290,8 @@ class Requests:
             raw = self._raw_profiles.get((workload, job.profile)) if world.options.forward_profiles else None
             world.outbox.append(JobSubmitted(world.stamp, request, raw))
 
-    def _finish_registration(self, decision: d.FinishRegistration) -> None:
-        self.dynamic_open = False
-
-    def _continue_registration(self, decision: d.ContinueRegistration) -> None:
-        self.dynamic_open = self._world.options.dynamic_jobs
+    def _keep_open(self, is_open: bool, decision: d.Decision) -> None:
+        self.dynamic_open = is_open
 
 
 def _executors(decision: d.ExecuteJob, job: SimJob) -> IntArray:
@@ -307,3 +314,140 @@ def _executors(decision: d.ExecuteJob, job: SimJob) -> IntArray:
             f"Job '{decision.job_id}': the mapping points outside the allocation ('{decision.alloc}')"
         )
     return places
+
+
+class Switches:
+    """All SET_RESOURCE_STATE that have not been answered, with Batsim's book-keeping, quirk included.
+
+    A request that Batsim loses (for a host in transition) stays in its books, and is answered by mistake
+    when a later request for the same P-state completes on that host.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, list[tuple[HostSet, IntArray]]] = {}
+        """By P-state: the hosts of each request, and those of them that are not there yet."""
+
+    def add(self, hosts: HostSet, pstate: int) -> None:
+        """Enter a request."""
+        self._waiting.setdefault(pstate, []).append((hosts, hosts.ids))
+
+    def done(self, ids: IntArray, pstate: int) -> list[HostSet]:
+        """Mark hosts as arrived; return the hosts of the requests that this completes."""
+        finished: list[HostSet] = []
+        still: list[tuple[HostSet, IntArray]] = []
+        for hosts, waiting in self._waiting[pstate]:
+            left = waiting
+            if len(waiting) == len(ids) and np.array_equal(waiting, ids):
+                left = ids = ids[:0]
+            elif len(ids):
+                left = np.setdiff1d(waiting, ids, assume_unique=True)
+                ids = np.setdiff1d(ids, waiting, assume_unique=True)
+            if len(left):
+                still.append((hosts, left))
+            else:
+                finished.append(hosts)
+        self._waiting[pstate] = still
+        return finished
+
+
+_ON_THE_WAY = {COMPUTATION: -1, SLEEP: -2, TRANSITION: -42}
+"""What the P-state file says at a request, by the sort of P-state that is asked for."""
+
+
+class PowerStates:
+    """Carries out P-state requests: changes on the spot, and switches through transition P-states."""
+
+    def __init__(self, world: World, rates: Rates) -> None:
+        self._world = world
+        self._rates = rates
+        self._switches = Switches()
+
+    def request(self, hosts: HostSet, pstate: int) -> None:
+        """Begin to bring hosts to a P-state. Raises DecisionRefused where Batsim aborts.
+
+        Hosts in transition, and transition P-states as targets, are passed over without an answer.
+        """
+        world = self._world
+        table, machines = world.table, world.machines
+        by_mode = machines.by_mode(hosts.ids)
+        for mode, ids in by_mode:
+            self._check(mode, ids, pstate)
+        self._switches.add(hosts, pstate)
+        world.meter_row("p")
+        first = int(machines.mode[hosts.ids[0]])
+        if world.tracer is not None:
+            world.tracer.pstate(world.now, hosts, _ON_THE_WAY[table.sort_of_pstate(first, pstate)])
+        world.tally.switch(len(hosts))
+        at_once: list[IntArray] = []
+        for mode, ids in by_mode:
+            was, wanted = table.sort_of[mode], table.sort_of_pstate(mode, pstate)
+            if was == COMPUTATION and wanted == COMPUTATION:
+                at_once.append(ids)
+            elif was == COMPUTATION and wanted == SLEEP:
+                off, _ = table.transition(mode, pstate)
+                self._begin(ids, off, SWITCHING_OFF, pstate)
+            elif was == SLEEP:
+                _, on = table.transition(mode, table.pstate_of[mode])
+                self._begin(ids, on, SWITCHING_ON, pstate)
+        if at_once:
+            ids = np.sort(np.concatenate(at_once))
+            self._rates.change_pstate(ids, pstate)
+            self._answer(self._switches.done(ids, pstate), pstate)
+        world.states_row()
+
+    def _check(self, mode: int, ids: IntArray, pstate: int) -> None:
+        table = self._world.table
+        was, wanted = table.sort_of[mode], table.sort_of_pstate(mode, pstate)
+        if was == TRANSITION:
+            return
+        if not 0 <= pstate < table.pstate_count(mode):
+            raise DecisionRefused(
+                f"Invalid parameters for machine {ids[0]} (pstate {pstate} of pstates 0 to"
+                f" {table.pstate_count(mode) - 1})"
+            )
+        if was == SLEEP and wanted != COMPUTATION:
+            raise DecisionRefused(
+                "Switching from a sleep pstate to a non-computation pstate on machine"
+                f" {ids[0]} : {table.pstate_of[mode]} -> {pstate}, which is forbidden"
+            )
+        busy = ids[self._world.machines.owner[ids] >= 0]
+        if wanted == SLEEP and len(busy):
+            raise DecisionRefused(f"jobs are running on machine {busy[0]}")
+
+    def _begin(self, ids: IntArray, through: int, state: int, target: int) -> None:
+        """Put hosts of one mode into a transition: 1 flop is run at the transition P-state's speed."""
+        world = self._world
+        world.machines.change_state(ids, state, world.now)
+        self._rates.change_pstate(ids, through)
+        mode = int(world.machines.mode[ids[0]])
+        world.switching += len(ids)
+        world.clock.work(SWITCH, (ids, target), world.table.speed_of[mode])
+
+    def arrived(self, ids: IntArray, pstate: int) -> None:
+        """Bring hosts out of their transition."""
+        world = self._world
+        asleep = world.table.sort_of_pstate(int(world.machines.mode[ids[0]]), pstate) == SLEEP
+        world.machines.change_state(ids, SLEEPING if asleep else IDLE, world.now)
+        self._rates.change_pstate(ids, pstate)
+        world.switching -= len(ids)
+
+    def tell(self, ids: IntArray, pstate: int) -> None:
+        """Let each host of those arrived report to the server; the last one answers what that completes."""
+        mailbox = self._world.mailbox
+        for _ in range(len(ids) - 1):
+            mailbox.put(Item())
+        mailbox.put(Item(partial(self._complete, ids, pstate)))
+
+    def _complete(self, ids: IntArray, pstate: int) -> None:
+        finished = self._switches.done(ids, pstate)
+        if finished:
+            self._answer(finished, pstate)
+            self._world.states_row()
+
+    def _answer(self, finished: list[HostSet], pstate: int) -> None:
+        world = self._world
+        for hosts in finished:
+            if world.tracer is not None:
+                world.tracer.pstate(world.now, hosts, pstate)
+            world.meter_row("p")
+            world.outbox.append(ResourceStateChanged(world.stamp, hosts, pstate))

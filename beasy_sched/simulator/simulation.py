@@ -1,30 +1,45 @@
 """A whole simulation: messages to a scheduler and its replies, from SIMULATION_BEGINS to the end.
 
-A simulation from files, as Batsim's command line names them.
+`simulation_from_files` reads its inputs as Batsim's command line names them.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Union
 
+import numpy as np
+
 from beasy_sched.energy.site import Site
-from beasy_sched.errors import InputError
+from beasy_sched.errors import DecisionRefused, InputError
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
 from beasy_sched.formats.batsim_workload import Workload, read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
-from beasy_sched.model.decisions import Reply
-from beasy_sched.model.events import Message, Resource, SimulationBegins, SimulationEnds
+from beasy_sched.model.decisions import Decision, Reply
+from beasy_sched.model.events import (
+    Event,
+    Message,
+    RequestedCall,
+    Resource,
+    SimulationBegins,
+    SimulationEnds,
+)
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.platform import Platform
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.preflight import RunInputs, look_at
-from beasy_sched.simulator.engine import Engine
+from beasy_sched.simulator.arrivals import Arrivals
+from beasy_sched.simulator.clock import Action, Item
+from beasy_sched.simulator.execution import Execution, Rates
 from beasy_sched.simulator.outputs import Tracer, is_formula
-from beasy_sched.simulator.world import SimulationOptions
+from beasy_sched.simulator.requests import PowerStates, Requests
+from beasy_sched.simulator.world import ARRIVAL, CALL, LEAF, REPLY, SWITCH, SimulationOptions, World
 
 BATSIM_VERSION = "v4.2.1"
 """The version whose behaviour is reproduced, as the schedule file names it."""
@@ -43,7 +58,7 @@ class Ending(str, Enum):
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """What came out of a simulation."""
+    """The results of a simulation."""
 
     ending: Ending
     end_s: float
@@ -113,7 +128,7 @@ class Simulation:
         while events:
             engine.answer(self._tell(decide, events))
             if progress is not None and self._messages % 256 == 0:
-                progress(engine.arrivals.submitted / max(1, engine.arrivals.total))
+                progress(engine.arrivals.share_submitted)
             events = engine.listen()
         if not engine.finished:
             return Ending.DEADLOCK
@@ -219,7 +234,7 @@ class Inputs:
     limit_by_workload: bool = False
     """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
     strict: bool = False
-    """Refuse whatever Batsim aborts on, also where what is meant is clear."""
+    """Refuse whatever Batsim aborts on, even where the meaning is clear."""
 
     def read(
         self, options: SimulationOptions
@@ -261,8 +276,8 @@ def simulation_from_files(
     """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
 
     ``tell_start`` adds to the first message, as properties, in which P-state hosts start, which Batsim does
-    not tell. ``note`` is told what the user should know of the files; what they are looked at together with
-    are the ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
+    not tell. ``note`` is told what the user should know about the files; they are checked together with the
+    ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
     """
     platform, workloads, events = inputs.read(options)
     if tell_start:
@@ -282,7 +297,7 @@ def simulation_from_files(
 
 
 def _refuse_formulas(workload: Workload) -> None:
-    """Refuse what a spreadsheet that opens ``jobs.csv`` would run. Raises InputError."""
+    """Refuse names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
     names = {"job id": (job.id.partition("!")[2] for job in workload.jobs), "profile": workload.profiles}
     for kind, texts in names.items():
         for text in texts:
@@ -292,3 +307,208 @@ def _refuse_formulas(workload: Workload) -> None:
                     f"found the {kind} {text!r}, which a spreadsheet would run as a formula when it opens the"
                     " CSV files: choose another name, or run without -e",
                 )
+
+
+class Engine:
+    """A simulation without its scheduler: `begin`, then `answer` and `listen` in turn."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        workloads: Sequence[Workload],
+        events: Sequence[ExternalEvent] | None = None,
+        options: SimulationOptions | None = None,
+        tracer: Tracer | None = None,
+    ) -> None:
+        """Set everything up at time 0; ``events`` is None where there is no events file."""
+        profiles = {workload.name: dict(workload.profiles) for workload in workloads}
+        self.world = World(platform, profiles, options or SimulationOptions(), tracer)
+        if tracer is not None and self.world.options.energy:
+            pstates = self.world.table.pstates[self.world.machines.mode]
+            for pstate in np.unique(pstates).tolist():
+                tracer.pstate(0.0, HostSet((pstates == pstate).nonzero()[0]), pstate)
+        rates = Rates(self.world)
+        self._execution = Execution(self.world, rates)
+        self._power_states = PowerStates(self.world, rates)
+        self.arrivals = Arrivals(self.world, rates, workloads, events)
+        self._requests = Requests(self.world, rates, self._execution, self._power_states, self.arrivals)
+        self._ready = False
+        """Whether the scheduler has answered the last message, and the answer has been carried out."""
+        self._reply_now = 0.0
+        self._decisions: Iterator[Decision] = iter(())
+
+    def begin(self) -> None:
+        """Start everything at time 0, while the scheduler is told that the simulation begins."""
+        self.arrivals.begin()
+        self.world.mailbox.turn()
+
+    def answer(self, reply: Reply) -> None:
+        """Take the scheduler's reply to the last message; `listen` carries it out.
+
+        Each decision waits for its timestamp, if that is later than the clock, and the end of the reply for
+        the time of the reply.
+        """
+        self._reply_now = reply.now
+        self._decisions = iter(reply.decisions)
+        mailbox = self.world.mailbox
+        if reply.now <= self.world.now and mailbox.is_quiet():
+            apply = self._requests.apply
+            for decision in self._decisions:
+                self._check(decision)
+                apply[type(decision)](decision)
+                if not mailbox.is_quiet():
+                    break
+            else:
+                self._ready = True
+                return
+        self._go_on()
+        mailbox.put_rest()
+
+    def _check(self, decision: Decision) -> None:
+        if decision.timestamp > self._reply_now:
+            raise DecisionRefused(
+                f"timestamp {decision.timestamp:g} should be lower than or equal to now={self._reply_now:g}."
+            )
+
+    def _go_on(self) -> None:
+        """Put the reply's next decision, or its end, into the mailbox as soon as its time has come."""
+        decision = next(self._decisions, None)
+        at = self._reply_now
+        if decision is not None:
+            self._check(decision)
+            at = decision.timestamp
+        world = self.world
+        if at > world.now:
+            world.clock.wait(REPLY, decision, at - world.now)
+        else:
+            self._put(decision)
+
+    def _put(self, decision: Decision | None) -> None:
+        if decision is None:
+            self.world.mailbox.put(Item(self._be_ready))
+        else:
+            handle = self._requests.apply[type(decision)]
+            self.world.mailbox.put(Item(partial(handle, decision), self._go_on))
+
+    def _be_ready(self) -> None:
+        self._ready = True
+
+    def listen(self) -> list[Event]:
+        """Go on to the next message and return its events, or none where nothing is left to happen.
+
+        Raises DecisionRefused where Batsim would abort.
+        """
+        world = self.world
+        mailbox = world.mailbox
+        while True:
+            if mailbox:
+                if mailbox.take(self._may_send, self._woken_by_zero_step):
+                    return self._told()
+            elif self._ready and world.outbox:
+                return self._told()
+            elif ended := world.clock.step():
+                self._wave(ended)
+            else:
+                return []
+
+    def _may_send(self) -> bool:
+        return self._ready and bool(self.world.outbox)
+
+    def _told(self) -> list[Event]:
+        """Return what is told to the scheduler, and forget the jobs whose ends that tells."""
+        self._ready = False
+        world = self.world
+        events, world.outbox = world.outbox, []
+        for job in world.untold:
+            del world.jobs[job.request.id]
+        world.untold.clear()
+        return events
+
+    def _wave(self, ended: list[Action]) -> None:
+        """Handle what ends in one step of the clock.
+
+        Those whose energy is measured when they end come later: transitions, and after them jobs.
+        """
+        world = self.world
+        world.advance()
+        if len(ended) == 1 and self._alone(ended[0]):
+            return
+        if len(ended) > 1:
+            ended.sort(key=_rank if world.energy else _rank_without_energy)
+        for action in ended:
+            if action.kind == SWITCH:
+                self._power_states.arrived(*action.subject)
+        for action in ended:
+            self._woken(action, world.mailbox.put)
+
+    def _alone(self, action: Action) -> bool:
+        """Handle the only end of a step at once where the server would take it at once, too.
+
+        This is the usual case, and cheaper than going through the mailbox. Returns whether it was handled.
+        """
+        kind, subject = action.kind, action.subject
+        if not self.world.mailbox.is_quiet():
+            return False
+        if kind == LEAF:
+            if self._execution.leaf_ended(subject, action):
+                self.world.tell_end(subject)
+        elif kind == ARRIVAL:
+            subject.woken_alone()
+        elif kind == REPLY and subject is None:
+            self._ready = True
+        else:
+            return False
+        return True
+
+    def _woken_by_zero_step(self, action: Action) -> None:
+        """Handle the end of an action of zero length."""
+        mailbox = self.world.mailbox
+        late = action.kind == LEAF and self.world.energy
+        self._woken(action, mailbox.put_late if late else mailbox.put)
+
+    def _woken(self, action: Action, put: Callable[[Item], None]) -> None:
+        """Handle the end of an action."""
+        world = self.world
+        kind, subject = action.kind, action.subject
+        if kind == LEAF:
+            if (action is subject.run or action is subject.limit) and self._execution.leaf_ended(
+                subject, action
+            ):
+                put(Item(partial(world.tell_end, subject)))
+        elif kind == ARRIVAL:
+            subject.woken()
+        elif kind == CALL:
+            world.calls -= 1
+            put(Item(partial(self._tell, RequestedCall(world.stamp))))
+        elif kind == SWITCH:
+            self._power_states.tell(*subject)
+        else:
+            self._put(subject)
+
+    def _tell(self, event: Event) -> None:
+        self.world.outbox.append(event)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to happen or to be decided, so that the simulation may end."""
+        world = self.world
+        return (
+            self.arrivals.over
+            and not world.jobs
+            and not world.switching
+            and not world.calls
+            and not world.outbox
+            and not self._requests.dynamic_open
+        )
+
+
+def _rank(action: Action) -> int:
+    """Put transitions behind what is not measured, and jobs behind them; else the order stays."""
+    kind: int = action.kind
+    if kind == ARRIVAL and action.subject.measures:
+        return 1
+    return kind if kind >= SWITCH else 0
+
+
+def _rank_without_energy(action: Action) -> int:
+    return int(action.kind == REPLY)

@@ -56,8 +56,8 @@ class ZmqScheduler:
     def __call__(self, message: Message) -> Reply:
         """Send a message and wait for the reply.
 
-        A reply counts however soon the scheduler leaves after it. The reply to SIMULATION_ENDS is not needed:
-        where none comes, an empty one is returned, and `notices` tells why.
+        A reply counts even if the scheduler leaves right after it. The reply to SIMULATION_ENDS is not
+        needed: where none comes, an empty one is returned, and `notices` tells why.
 
         Raises PeerError when the scheduler vanishes or exceeds the time limit, ProtocolError when its
         reply cannot be read.
@@ -94,7 +94,7 @@ class ZmqScheduler:
         return self._socket.recv()
 
     def _sees_it_leave(self) -> bool:
-        """Take in what has happened to the connection; tell whether the scheduler has closed it.
+        """Read the connection's events; return whether the scheduler has closed it.
 
         A connection that ends before its handshake was never told anything: the message waits for the next.
         """

@@ -17,7 +17,7 @@ def test_a_job(tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("COLUMNS", "60")
     assert exit_code("explain", write_run(tmp_path), "--job", "c") == 0
     out = capsys.readouterr().out
-    assert out.startswith("Job w0!c\n\nArrival\n  00:00:30  It came, and asked for 1 host for 10 min")
+    assert out.startswith("Job w0!c\n\nArrival\n  00:00:30  It was submitted, and asked for 1 host for 10\n")
     assert max(map(len, out.splitlines())) <= 60
     assert "\x1b" not in out
 
@@ -41,10 +41,10 @@ def test_json(tmp_path: Path, capsys: Out) -> None:
     [
         ((), "give either a job (--job ID) or a moment (--at TIME)"),
         (("--job", "a", "--at", "1"), "give either a job"),
-        (("--at", "noon"), "'noon' is no time of a run: seconds, or such as 1d6h, '1d 06:30:00'"),
+        (("--at", "noon"), "'noon' is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'"),
         (
             ("--job", "w0!e"),
-            "--job w0!e: this run has no such job; it has 4 jobs, w0!a to w0!d; near it: w0!",
+            "--job w0!e: this run has no such job; it has 4 jobs, w0!a to w0!d; did you mean w0!",
         ),
         (("--at", "1d"), "--at 1d 00:00:00: the steps of this run end at 00:10:00"),
     ],

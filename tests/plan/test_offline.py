@@ -13,7 +13,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.outputs.tables import summarize
+from beasy_sched.outputs.tables import plan_totals
 from beasy_sched.plan.offline import (
     NoPlan,
     OfflineOptions,
@@ -81,7 +81,7 @@ def test_demand_beyond_the_servers_is_not_planned_for() -> None:
 
 def test_summary() -> None:
     plan = planned()[0]
-    totals = summarize(plan)
+    totals = plan_totals(plan)
     power = plan.power
     hours = 300.0 / 3600.0 / 1000.0
     assert totals.demand_kwh == pytest.approx(LOAD_W[:72].sum() * hours)

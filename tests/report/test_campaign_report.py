@@ -72,7 +72,7 @@ def test_conditions_and_what_is_missing() -> None:
     failed = row("easy", 3, 0, status="failed", error="<it> broke", finished_pct=None)
     text = page([*RUNS, failed, row("easy", 1, 4, veto=False, guard="kill-all")], expected=9)
     assert re.findall(r'<p class="warning">(.*?)</p>', text) == [
-        "3 of 9 runs have not ended: this is what there is so far.",
+        "3 of 9 runs have not ended: these are the results so far.",
         "easy-3 failed: &lt;it&gt; broke",
     ]
     assert re.findall(r"<h2>(.*?)</h2>", text) == [

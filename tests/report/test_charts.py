@@ -15,9 +15,9 @@ from plan_cases import hand_plan
 from beasy_sched.energy.storage import Storage
 from beasy_sched.plan.store import PlanStore
 from beasy_sched.report import charts as energy_module
-from beasy_sched.report.chart import Absent, Chart, power_unit
 from beasy_sched.report.charts import dangerous_steps, energy_charts, job_charts
-from beasy_sched.report.comparison import curves_together, overall_bars, table
+from beasy_sched.report.html import curves_together, overall_bars, table
+from beasy_sched.report.page import Absent, Chart, power_unit
 from beasy_sched.report.run_data import RunData, read_run_data
 
 pytest.importorskip("pandas", reason="reports need pandas")
@@ -49,7 +49,7 @@ def test_power_balance(run: RunData) -> None:
         "battery charge": (edges, [-0.2, 0.0, 0.0, -0.8, -0.8]),
         "curtailed": (edges, [0.0, 0.0, 0.0, -1.0, -1.0]),
     }
-    assert found.note == "Nothing at any time: fuel cell, electrolyzer."
+    assert found.note == "Zero at all times: fuel cell, electrolyzer."
     np.testing.assert_allclose(
         np.sum([trace["y"] for trace in found.spec["traces"]], axis=0), 0.0, atol=1e-12
     )

@@ -25,7 +25,7 @@ def test_a_job_that_did_not_wait(tmp_path: Path) -> None:
         Job w0!a
 
         Arrival
-          00:00:10  It came, and asked for 2 hosts for 1 h 00 min at most (its walltime).
+          00:00:10  It was submitted, and asked for 2 hosts for 1 h 00 min at most (its walltime).
 
         Start
           00:00:10  It started on 2 hosts (0-1). It was the first of the queue.
@@ -40,7 +40,7 @@ def test_a_job_that_waited_and_was_slowed_down(tmp_path: Path) -> None:
         Job w0!b
 
         Arrival
-          00:00:20  It came, and asked for 1 host for 6 min 40 s at most (its walltime).
+          00:00:20  It was submitted, and asked for 1 host for 6 min 40 s at most (its walltime).
 
         Waiting: 3 min 50 s
           00:00:20  It asks for 1 host, with 0 free; it is promised its hosts for 01:00:10.
@@ -65,11 +65,11 @@ def test_a_job_that_was_backfilled_and_killed(tmp_path: Path) -> None:
         Job w0!c
 
         Arrival
-          00:00:30  It came, and asked for 1 host for 10 min at most (its walltime).
+          00:00:30  It was submitted, and asked for 1 host for 10 min at most (its walltime).
 
         Waiting: 3 min 40 s
           00:00:30  Before it in the queue: w0!b.
-          Meanwhile 1 other job started; 0 of them had come later.
+          Meanwhile 1 other job started; 0 of them had been submitted later.
 
         Start
           00:04:10  It started on 1 host (1). It was backfilled ahead of w0!d; 1 host free. It may
@@ -88,11 +88,11 @@ def test_a_job_that_never_started(tmp_path: Path) -> None:
         Job w0!d
 
         Arrival
-          00:00:30  It came, and asked for 2 hosts without a walltime.
+          00:00:30  It was submitted, and asked for 2 hosts without a walltime.
 
         Waiting
           00:00:30  Before it in the queue: w0!b.
-          Meanwhile 2 other jobs started; 0 of them had come later.
+          Meanwhile 2 other jobs started; 0 of them had been submitted later.
 
         End
           00:10:00  The run ended before it could start, after 9 min 30 s of waiting.
@@ -105,12 +105,12 @@ def test_without_jobs_csv(tmp_path: Path) -> None:
         Job w0!c
 
         Arrival
-          00:00:30  It came. It ran on 1 host (1). (No jobs.csv is beside the decision log: Batsim
-                    knows the rest.)
+          00:00:30  It was submitted. It ran on 1 host (1). (There is no jobs.csv beside the log:
+                    only Batsim knows more.)
 
         Waiting: 3 min 40 s
           00:00:30  Before it in the queue: w0!b.
-          Meanwhile 1 other job started; 0 of them had come later.
+          Meanwhile 1 other job started; 0 of them had been submitted later.
 
         Start
           00:04:10  It started on 1 host (1). It was backfilled ahead of w0!d; 1 host free. It may
@@ -175,10 +175,10 @@ def test_a_start_that_the_log_has_lost(tmp_path: Path) -> None:
         Job w0!a
 
         Arrival
-          00:00:10  It came, and asked for 2 hosts for 1 h 00 min at most (its walltime).
+          00:00:10  It was submitted, and asked for 2 hosts for 1 h 00 min at most (its walltime).
 
         Start
-          00:00:10  It started. The decision log does not say so: it is cut, or that of another
+          00:00:10  It started. The decision log does not say so: it is cut, or belongs to another
                     run.
 
         End

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.report.explain_records import clock, count, energy, fact, parse_moment, percent, power, span
+from beasy_sched.report.explain_rules import clock, count, energy, fact, parse_moment, percent, power, span
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,8 @@ def test_moments(text: str, time_s: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "5x", "-3", "nan", "6:3", "1d 06:30:00:00", "tomorrow", "1e300"])
 def test_what_is_no_moment(text: str) -> None:
-    with pytest.raises(ValueError, match="is no time of a run: seconds, or such as 1d6h, '1d 06:30:00'"):
+    told = "is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'"
+    with pytest.raises(ValueError, match=told):
         parse_moment(text)
 
 

@@ -14,7 +14,7 @@ from worlds import random_world, rich_world, world_plans
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.policies.easy import SLEEPERS_PAY
 from beasy_sched.policies.registry import OURS, make_policy
-from beasy_sched.report.explain import RULES, in_short, sentence
+from beasy_sched.report.explain_rules import RULES, in_short, sentence
 
 SEEDS = range(30)
 

@@ -45,7 +45,7 @@ def test_a_step_without_enough_energy_and_past_the_plan(tmp_path: Path) -> None:
           Servers: 130 W (10.8 Wh in 5 min).
           Battery: discharged with 36 W; from 21.00 % to 20.00 % of charge.
           Hydrogen: fuel cell 0 W, 50 W planned; 0.5 kg in the tank at the end.
-          Unserved, for there was nothing to serve it with: 4 W (0.333 Wh in 5 min).
+          Unserved, since nothing could supply it: 4 W (0.333 Wh in 5 min).
 
         The rest of the window
           00:05:00  The plan would end the window (at 00:10:00) with 10 Wh more in the battery
@@ -76,13 +76,13 @@ def test_without_a_site_five_minutes_are_told(tmp_path: Path) -> None:
 
 def test_a_time_when_nothing_was_decided(tmp_path: Path) -> None:
     story = explain_time(write_run(tmp_path, site=False), 899.0)
-    assert [section.title for section in story.sections] == ["Jobs refused: 1"]
+    assert [chapter.title for chapter in story.chapters] == ["Jobs refused: 1"]
     (tmp_path / "run_decisions.jsonl").write_text('{"time": 900.0, "action": "compensate"}\n')
     assert text(explain_time(str(tmp_path / "run"), 10.0)) == shown("""
         00:00:00 to 00:05:00
 
         Decisions
-          None: everything stayed as it was.
+          None: nothing changed.
 """)
 
 

@@ -11,7 +11,7 @@ from hand_run import PSTATES, write_run
 from small_site import small_site
 
 from beasy_sched.errors import InputError
-from beasy_sched.report.charts import ServerState, job_bars, state_bars
+from beasy_sched.report.charts import Rectangles, ServerState, job_bars, state_bars
 from beasy_sched.report.run_data import read_run_data
 
 pytest.importorskip("pandas", reason="reports need pandas")
@@ -19,11 +19,16 @@ pytest.importorskip("pandas", reason="reports need pandas")
 ON, ASLEEP, WAKING, FALLING = (state.value for state in ServerState)
 
 
+def rectangles(bars: Rectangles) -> list[tuple[float, ...]]:
+    columns = (bars.start_s, bars.end_s, bars.low, bars.high, bars.what, bars.pstate)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
 def test_job_bars(tmp_path: Path) -> None:
     run = read_run_data("a", write_run(tmp_path / "a"))
     assert run.jobs is not None
     bars = job_bars(run.jobs, "a_jobs.csv")
-    assert [bars[i] for i in range(len(bars))] == [
+    assert rectangles(bars) == [
         (10.0, 110.0, 0, 0, 0, -1),
         (10.0, 110.0, 2, 2, 0, -1),
         (50.0, 200.001, 1, 1, 1, -1),
@@ -34,7 +39,7 @@ def test_job_bars(tmp_path: Path) -> None:
 def test_state_bars(tmp_path: Path) -> None:
     run = read_run_data("a", write_run(tmp_path / "a"))
     bars = state_bars(run.pstates, 400.0, "a")
-    assert sorted(bars[i] for i in range(len(bars))) == [
+    assert sorted(rectangles(bars)) == [
         (0.0, 100.0, 2, 3, ON, 0),
         (0.0, 150.0, 1, 1, ON, 0),
         (0.0, 400.0, 0, 0, ON, 0),

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hand_run import DECISIONS, JOBS, STARTS, summary, write_run
 
-from beasy_sched.report.html import MOST_DETAILED, embedded_json, report_html
+from beasy_sched.report.html import MOST_DETAILED, report_html
+from beasy_sched.report.page import embedded_json
 
 pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")

@@ -34,7 +34,7 @@ def test_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], "nothing: is no run"),
+        (["nothing"], "nothing: is not a run"),
         (["bad"], "bad_jobs.csv: final_state: found 'EATEN'"),
         (["a", "--plan", "a_jobs.csv"], "a_jobs.csv: is not a beasy-sched plan"),
         (["a", "campaign"], "campaign is a campaign: it cannot be shown together"),

@@ -8,7 +8,7 @@ from simulator.small import WORK, InOrder, job, simulation
 
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.simulator.jobs import powers, used_flops
+from beasy_sched.simulator.jobs import RUNNING, powers, used_flops
 from beasy_sched.simulator.machines import STATES
 
 PROFILES = {
@@ -44,9 +44,12 @@ class Restless(InOrder):
             self.asleep.add(host)
             found.append(d.SetResourceState(now, HostSet.of([host]), 2))
         elif roll < 0.6:
-            running = [x.request.id for x in self.engine.world.jobs.values() if x.slot >= 0 and x.end is None]
-            found += [d.KillJobs(now, (name,)) for name in running[:1]]
+            found += [d.KillJobs(now, (name,)) for name in running(self.engine.world)[:1]]
         return found
+
+
+def running(world):
+    return [name for name, job in world.jobs.items() if job.state == RUNNING]
 
 
 def check_power(engine):
@@ -54,13 +57,15 @@ def check_power(engine):
     world = engine.world
     table, machines = world.table, world.machines
     used = np.where(table.switching[machines.mode], table.speeds[machines.mode], 0.0)
-    for running in filter(None, world.slots):
-        if running.task is not None:
-            used[running.alloc.ids] += used_flops(running.task, running.task.rate, len(running.alloc))
+    for each in filter(None, world.slots):
+        if each.task is not None:
+            used[each.alloc.ids] += used_flops(each.task, each.task.rate, len(each.alloc))
     assert world.meter.power_w == pytest.approx(powers(table, machines.mode, used).sum(), rel=1e-12)
     assert world.meter.wattmin_w == pytest.approx(table.epsilon_w[machines.mode].sum(), rel=1e-12)
     assert machines.counts == np.bincount(table.states[machines.mode], minlength=STATES).tolist()
-    assert world.running == sum(x is not None for x in world.slots)
+    assert {x.request.id for x in world.slots if x} == {
+        x for x, j in world.jobs.items() if j.state == RUNNING
+    }
 
 
 @pytest.mark.parametrize("seed", range(5))

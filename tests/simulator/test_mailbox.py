@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beasy_sched.simulator.clock import StepClock
-from beasy_sched.simulator.mailbox import Item, Mailbox
+from beasy_sched.simulator.clock import Item, Mailbox, StepClock
 
 WAIT = 0
 

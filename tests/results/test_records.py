@@ -9,13 +9,13 @@ import pytest
 from report.story_files import write_run
 
 from beasy_sched.errors import InputError
-from beasy_sched.report.explain_records import (
-    Decision,
+from beasy_sched.results import (
     JobRow,
+    LogLine,
     check_same_run,
     find_prefix,
-    read_decisions,
     read_jobs,
+    read_log,
     read_trace,
 )
 
@@ -30,7 +30,7 @@ def test_a_folder_of_several_runs(tmp_path: Path) -> None:
     for name in ("easy", "beasy"):
         write_run(tmp_path, name)
     with pytest.raises(
-        InputError, match=r"holds several runs: beasy, easy; name one by its prefix, such as .*beasy$"
+        InputError, match=r"holds several runs: beasy, easy; give the prefix of one, such as .*beasy$"
     ):
         find_prefix(tmp_path)
     assert find_prefix(tmp_path / "easy") == str(tmp_path / "easy")
@@ -39,7 +39,7 @@ def test_a_folder_of_several_runs(tmp_path: Path) -> None:
 def test_no_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds no decision log \(\*_decisions.jsonl\)"):
         find_prefix(tmp_path)
-    with pytest.raises(InputError, match=r"nowhere_decisions.jsonl: no such decision log: name a run by its"):
+    with pytest.raises(InputError, match=r"nowhere_decisions.jsonl: no such decision log: give the export"):
         find_prefix(tmp_path / "nowhere")
 
 
@@ -54,16 +54,16 @@ def test_a_log_that_was_cut_between_two_lines(tmp_path: Path) -> None:
     log = Path(f"{write_run(tmp_path)}_decisions.jsonl")
     log.write_text(log.read_text("utf-8")[:-1], "utf-8")
     with pytest.raises(InputError, match=r"decisions.jsonl:9: ends in the middle of a line"):
-        list(read_decisions(str(tmp_path / "run")))
+        list(read_log(str(tmp_path / "run")))
 
 
 def test_decisions(tmp_path: Path) -> None:
-    first, second, *_, last = read_decisions(write_run(tmp_path))
-    assert first == Decision(10.0, "start", "w0!a", "0-1", "head of the queue")
+    first, second, *_, last = read_log(write_run(tmp_path))
+    assert first == LogLine(10.0, "start", "w0!a", "0-1", "head of the queue")
     assert second.facts == {"hosts_asked": 1, "hosts_free": 0, "reserved_at_s": 3610.0}
     assert (last.kind, last.job) == ("reject", "w0!d")
-    assert Decision(0.0, "P-state 3", hosts="0 2-3").kind == "P-state"
-    assert Decision(0.0, "P-state 3", hosts="0 2-3").host_set().ids.tolist() == [0, 2, 3]
+    assert LogLine(0.0, "P-state 3", hosts="0 2-3").kind == "P-state"
+    assert LogLine(0.0, "P-state 3", hosts="0 2-3").host_set().ids.tolist() == [0, 2, 3]
 
 
 def test_jobs(tmp_path: Path) -> None:
@@ -89,23 +89,23 @@ def test_files_that_need_not_be_there(tmp_path: Path) -> None:
         (
             "decisions.jsonl",
             '{"time": 1, "action": "start"}\n{"time":\n',
-            r":2: is no decision: Input data was trunc",
+            r":2: is not a decision: Input data was trunc",
         ),
-        ("decisions.jsonl", '{"action": "start"}\n', r":1: is no decision: .*missing required field `time`"),
+        ("decisions.jsonl", '{"action": "start"}\n', r":1: is not a decision: .*required field `time`"),
         (
             "decisions.jsonl",
             '{"time": 1, "action": "start", "facts": 3}\n',
-            r":1: is no decision: Expected `object",
+            r":1: is not a decision: Expected `object",
         ),
         (
             "jobs.csv",
             "job_id,metadata\n1,2\n",
-            r":2: is no row of Batsim's jobs.csv: KeyError\('workload_name'\)",
+            r":2: is not a row of Batsim's jobs.csv: KeyError\('workload_name'\)",
         ),
         (
             "energy_trace.csv",
             "step,start_s,duration_s\n0,0,1\n1,x,1\n",
-            r":3: is no row of an energy trace: could not convert",
+            r":3: is not a row of an energy trace: could not convert",
         ),
     ],
 )
@@ -113,7 +113,7 @@ def test_broken_files(file: str, text: str, message: str, tmp_path: Path) -> Non
     prefix = write_run(tmp_path)
     Path(f"{prefix}_{file}").write_text(text)
     with pytest.raises(InputError, match=f"run_{file}{message}"):
-        _ = [*read_decisions(prefix)], [*read_jobs(prefix)], [*read_trace(prefix)]
+        _ = [*read_log(prefix)], [*read_jobs(prefix)], [*read_trace(prefix)]
 
 
 def test_records_of_different_runs_are_refused(tmp_path: Path) -> None:
@@ -134,15 +134,15 @@ def test_records_of_different_runs_are_refused(tmp_path: Path) -> None:
         ('{"time":1,"action":"start","hosts":"0-9999999999"}', "is not a host id or an interval"),
         ('{"time":1,"action":"start","hosts":"5-1"}', "runs backwards"),
         ('{"time":1,"action":"postpone","facts":{"waited_s":"long"}}', "facts.waited_s: found 'long'"),
-        ('{"time":1,"action":"postpone","facts":{"x_s":1e30}}', "is no decision"),
-        ("[" * 100_000, "is no decision"),
+        ('{"time":1,"action":"postpone","facts":{"x_s":1e30}}', "is not a decision"),
+        ("[" * 100_000, "is not a decision"),
     ],
 )
 def test_lines_of_the_log_that_are_none(tmp_path: Path, line: str, told: str) -> None:
     log = Path(f"{write_run(tmp_path)}_decisions.jsonl")
     log.write_text(line + "\n", "utf-8")
     with pytest.raises(InputError, match=rf"decisions.jsonl:1: .*{re.escape(told)}"):
-        list(read_decisions(str(tmp_path / "run")))
+        list(read_log(str(tmp_path / "run")))
 
 
 @pytest.mark.parametrize("header", ["begin", "nan"])
@@ -151,7 +151,6 @@ def test_a_trace_without_what_every_step_has(tmp_path: Path, header: str) -> Non
     text = trace.read_text("utf-8")
     wrong = text.replace("step,", "begin,", 1) if header == "begin" else text.replace(",20.0", ",nan")
     trace.write_text(wrong, "utf-8")
-    with pytest.raises(
-        InputError, match=r"energy_trace.csv:\d+: is no row of an energy trace: (it has no step|found 'nan')"
-    ):
+    told = r"energy_trace.csv:\d+: is not a row of an energy trace: (it has no step|found 'nan')"
+    with pytest.raises(InputError, match=told):
         list(read_trace(str(tmp_path / "run")))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.report.html import find_runs
+from beasy_sched.results import find_runs
 
 
 def made(folder: Path, *names: str) -> None:
@@ -51,5 +51,5 @@ def test_other_files_make_runs_only_where_none_has_a_summary(tmp_path: Path) -> 
 @pytest.mark.parametrize("place", ["nothing", "empty"])
 def test_no_run(tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"holds no run|is no run: there is no nothing_summary.json"):
+    with pytest.raises(InputError, match=r"holds no run|is not a run: there is neither nothing_summary.json"):
         find_runs([tmp_path / place])

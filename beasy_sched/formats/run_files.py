@@ -1,0 +1,22 @@
+"""The names of a run's files, which all begin with the run's prefix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+SUMMARY: Final = "summary.json"
+TRACE: Final = "energy_trace.csv"
+DECISIONS: Final = "decisions.jsonl"
+JOBS: Final = "jobs.csv"
+STATES: Final = "machine_states.csv"
+PSTATES: Final = "pstate_changes.csv"
+ENERGY: Final = "consumed_energy.csv"
+SCHEDULE: Final = "schedule.csv"
+FILES: Final = (SUMMARY, JOBS, TRACE, DECISIONS, STATES, PSTATES)
+"""Files that make a run, the one that tells most first."""
+
+
+def path_of(prefix: str, name: str) -> Path:
+    """Return where a run has one of its files."""
+    return Path(f"{prefix}_{name}")

@@ -1,0 +1,284 @@
+"""The decision log in words: what every rule means, and numbers as people read them.
+
+A rule is told by a sentence with the numbers behind it: a text with facts in braces (``{cost_j}``,
+``{hosts_free:host}`` with the noun that is counted). A part in square brackets is left out where one of its
+facts is missing; it may ask for more: ``[dangerous? ...]`` is there when the fact is not 0,
+``[mode=shed? ...]`` when it has that value.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from beasy_sched.policies import easy as rules
+from beasy_sched.units import j_to_kwh, parse_duration, w_to_kw
+
+Facts = Mapping[str, float | int | str | None]
+
+_PLAN: Final = (
+    "[ The plan keeps its servers on until {planned_on_until_s}.]"
+    "[ For that {server_steps_changed:server-step} that it had asleep had to be on, which takes {needed_j}.]"
+)
+_PAID: Final = (
+    "[ To pay for it {hosts_to_sleep:idle server} will sleep ({server_steps_to_sleep:server-step}):"
+    " that saves {found_j}.]"
+)
+_STEP: Final = "[ It takes up to {cost_j} of the {headroom_j} left in the step.]"
+_BUDGET: Final = (
+    "[ It draws up to {job_w} more; the budget has {available_j}, of which {reserved_j} are reserved.]"
+    "[ It draws up to {job_w} more, on top of {drawn_w} with {reserved_w} reserved; the limit is {limit_w}.]"
+)
+_HEAD: Final = (
+    "It was the first of the queue[, with the largest bounded slowdown ({slowdown})]"
+    "[, the smallest ({size_host_s})][dangerous? in a dangerous step][; {hosts_free:host} free]."
+)
+_FILLER: Final = (
+    "It was backfilled ahead of {reserved_for}[, whose hosts are reserved for {reserved_at_s}]"
+    "[, which has its hosts and waits for {reserved_lacks}][; {hosts_free:host} free]."
+    "[ By its walltime it ends by {ends_by_s}, before that.]"
+    "[ It may run longer, on hosts that the reservation leaves over ({hosts_extra}).]"
+    "[ It may run longer, but leaves the {hosts_left_alone:reserved host} alone.]"
+)
+_LACKS: Final = "It asks for {hosts_asked:host}, with {hosts_free} free"
+_SHED: Final = (
+    "[The storage guard found too little energy for the step: {needed_j} needed, {supply_j} to be had,"
+    " {missing_j} missing, at {soc_pct} of charge.]"
+)
+_SURPLUS: Final = (
+    "The plan would end the window (at {window_end_s}) with {diff_j:abs} more in the battery than its target:"
+    " {comp_j} could be spent[, {spendable_j} of it without draining the battery on the way]."
+    "[ {spent_on_jobs_j} went into faster servers for running jobs,"
+    " {spent_on_wakes_j} into waking servers for waiting jobs.]"
+    "[ {spent_j} went into {steps_changed:step} to come.]"
+)
+_SHORTAGE: Final = (
+    "The plan would end the window (at {window_end_s}) with {diff_j:abs} less in the battery than its target:"
+    " {comp_j:abs} had to be saved[; {saved_j} was, by servers that sleep or run slower]"
+    "[ in {steps_changed:step} to come][, around {violation_at_s} ({curves_below} of the nine predicted"
+    " curves are below SoC_min there)]."
+)
+
+RULES: Final[dict[tuple[str, str], str]] = {
+    ("start", rules.HEAD): _HEAD + _PLAN + _STEP + _BUDGET,
+    ("start", rules.HEAD + rules.SLEEPERS_PAY): _HEAD + _PLAN + _PAID + _STEP,
+    ("start", rules.BACKFILLED): _FILLER + _PLAN + _STEP + _BUDGET,
+    ("start", rules.BACKFILLED + rules.SLEEPERS_PAY): _FILLER + _PLAN + _PAID + _STEP,
+    ("start", "its hosts are awake"): "Its hosts, woken for it, are all on.",
+    ("postpone", rules.RESERVED): _LACKS + "; it is promised its hosts for {reserved_at_s}.",
+    ("postpone", rules.NOT_RESERVED): _LACKS + "; when enough will be is not known yet.",
+    ("postpone", rules.NO_STEP_ENERGY): (
+        "Its {hosts_asked:host} are free, but to the end of the step it would take up to {cost_j}, and"
+        " {headroom_j} is left above SoC_min (the guard's veto).[ It is promised hosts for {reserved_at_s}.]"
+    ),
+    ("postpone", "no energy in the budget"): (
+        "Its {hosts_asked:host} could be had, but not its energy within the budget"
+        "[: {available_j} available, of which {reserved_j} are reserved]"
+        "[: {drawn_w} drawn, {reserved_w} reserved, and {limit_w} is the limit]"
+        "[; it is promised to start at {reserved_at_s}]."
+    ),
+    ("postpone", rules.PLAN_CANNOT_PAY): (
+        "Enough hosts are free, but the plan has some asleep before its walltime. To keep them on takes"
+        " {needed_j}; idle servers could save {found_j} by sleeping."
+        "[ It is promised its hosts for {reserved_at_s}.]"
+    ),
+    ("postpone", rules.SET_ASIDE): (
+        "It is set aside: by its walltime it cannot end within the last planned window, which ends at"
+        " {window_end_s}."
+    ),
+    ("reject", "asks for more hosts than there are"): (
+        "It asks for {hosts_asked:host}, and there are only {hosts_in_all}."
+    ),
+    ("reject", "the run is over"): "The run ended before it could start[, after {waited_s} of waiting].",
+    ("kill", "the run is over"): "The run ended while it ran: it is not completely finished.",
+    ("kill", "guard: no energy for it"): (
+        _SHED
+        + "[ After what idle servers save, {still_missing_j} were to be found.][ Its end saves {saves_j}.]"
+        "[mode=shed? It had spent {spent_j}: those that have spent least go first.]"
+        "[mode=kill-all? Every running job is killed then; it had spent {spent_j}.]"
+    ),
+    ("kill", "its server is planned to sleep"): (
+        "The plan puts {hosts_to_sleep} of its servers to sleep[, {walltime_left_s} before its walltime]."
+    ),
+    ("P-state", "guard: no energy for it"): (
+        "[Job {killed} ran there and is killed.]" + _SHED + "[ This saves {saves_j}.]"
+    ),
+    ("P-state", "guard: wake cancelled, no energy for it"): (
+        _SHED + " They shall not wake now.[ That saves {saves_j}.]"
+    ),
+    ("P-state", "planned"): (
+        "As planned[, changed online for {hosts_replanned} of them]"
+        "[: all servers draw up to {planned_w} in the step]."
+    ),
+    ("P-state", "the plan has it asleep"): "No job needs it, and the plan, as it is now, has it asleep.",
+    ("P-state", "idle for T_wait"): ("Idle for {idle_s}: to sleep pays after {t_wait_s} (T_wait, Eq. 2.9)."),
+    ("P-state", "waiting jobs want it"): (
+        "Waiting jobs ask for {hosts_wanted:host}, and {hosts_awaited} are free or waking."
+        "[ {hosts_left_asleep} more stay asleep: {cost_j} of {headroom_j} left in the step are taken.]"
+    ),
+    ("P-state", "fed by the arriving power"): (
+        "{renewable_w} arrive: beside {hosts_busy:busy server} that feeds {hosts_fed} more."
+    ),
+    ("P-state", "not fed by the arriving power"): (
+        "{renewable_w} arrive, and {taken_w} are taken by {hosts_busy:busy server} and those asleep:"
+        " that feeds {hosts_fed} more."
+    ),
+    ("P-state", "idle within the budget's period"): (
+        "No job needs it now, and what it draws idle counts in the budget."
+    ),
+    ("P-state", "given to a job"): "Given to a job, which starts when all its hosts are on.",
+    ("P-state", "reserved for the first waiting job"): "The first waiting job's reservation is due.",
+    ("compensate", "surplus"): _SURPLUS,
+    ("compensate", "shortage"): _SHORTAGE,
+}
+"""By what was done (``P-state`` whatever its number) and the rule."""
+
+IN_SHORT: Final[dict[str, str]] = {
+    "surplus": (
+        "[spent_on_jobs_j? (a surplus: {spent_on_jobs_j} spent on faster servers)]"
+        "[spent_j? (a surplus: {spent_j} spent, in {steps_changed:step})]"
+    ),
+    "shortage": "[saved_j? (a shortage: {saved_j} saved)]",
+}
+"""What a compensation did, in a few words, for those who look at its effects; nothing if it did nothing."""
+
+_PART: Final = re.compile(r"\[(?:(\w+)(?:=([\w-]+))?\?)?([^\]]*)\]")
+_FACT: Final = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+
+
+def sentence(action: str, rule: str, facts: Facts) -> str:
+    """Why an action was taken, in words.
+
+    An unknown rule, or one whose facts are missing, is shown as it is, with the facts that exist.
+    """
+    template = RULES.get((action.partition(" ")[0], rule))
+    if template is None:
+        return _as_it_stands(rule, facts)
+    known = {name: value for name, value in facts.items() if value is not None}
+    text = _PART.sub(lambda part: _if_known(part, known), template)
+    if not all(name in known for name, _ in _FACT.findall(text)):
+        return _as_it_stands(rule, facts)
+    return _fill(text, known).strip()
+
+
+def in_short(rule: str, facts: Facts) -> str:
+    """What a compensation did, in a few words, a blank before them; nothing if it did nothing."""
+    known = {name: value for name, value in facts.items() if value is not None}
+    return _fill(_PART.sub(lambda part: _if_known(part, known), IN_SHORT.get(rule, "")), known)
+
+
+def _if_known(part: re.Match[str], facts: Mapping[str, float | int | str]) -> str:
+    asked, wanted, text = part.groups()
+    if asked is not None and (not facts.get(asked) or wanted not in (None, facts[asked])):
+        return ""
+    return text if all(name in facts for name, _ in _FACT.findall(text)) else ""
+
+
+def _fill(text: str, facts: Mapping[str, float | int | str]) -> str:
+    def words(match: re.Match[str]) -> str:
+        name, spec = match.groups()
+        return fact(name, facts[name], spec or "")
+
+    return _FACT.sub(words, text)
+
+
+def _as_it_stands(rule: str, facts: Facts) -> str:
+    numbers = ", ".join(f"{name} {fact(name, value)}" for name, value in facts.items() if value is not None)
+    return f"{rule or 'no rule was given'}" + (f" ({numbers})" if numbers else "")
+
+
+_MOMENTS: Final = ("_at_s", "_by_s", "_until_s", "_end_s")
+_LATEST_S: Final = 1e11
+"""No run lasts 3000 years."""
+_CLOCK: Final = re.compile(r"(?:(\d+)\s*d\s*)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?")
+
+
+def clock(time_s: float) -> str:
+    """A moment of the run, counted from its start: ``06:05:10``, ``2d 06:05:10``."""
+    seconds = round(time_s)
+    days, seconds = divmod(seconds, 86_400)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{days}d {text}" if days else text
+
+
+def parse_moment(text: str) -> float:
+    """Read a moment of the run: seconds, ``1d6h``, or as `clock` writes it; returns s.
+
+    Raises ValueError.
+    """
+    match = _CLOCK.fullmatch(text.strip())
+    if match is not None:
+        days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        time_s = days * 86_400 + hours * 3600 + minutes * 60 + seconds
+    else:
+        try:
+            time_s = parse_duration(text)
+        except ValueError:
+            time_s = math.inf
+    if time_s > _LATEST_S:
+        raise ValueError(f"{text!r} is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'")
+    return time_s
+
+
+def span(seconds: float) -> str:
+    """How long something takes, in its two largest units: ``45 s``, ``5 min 12 s``, ``2 h 05 min``."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    minutes = whole // 60
+    if minutes < 10 and whole % 60:
+        return f"{minutes} min {whole % 60} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 1440:
+        return f"{minutes // 60} h {minutes % 60:02} min"
+    return f"{minutes // 1440} d {minutes % 1440 // 60} h"
+
+
+def energy(joules: float) -> str:
+    """Three digits of an energy: ``1.25 kWh``, ``109 Wh``."""
+    kwh = j_to_kwh(joules)
+    return f"{_digits(kwh)} kWh" if abs(kwh) >= 1 else f"{_digits(1000 * kwh)} Wh"
+
+
+def power(watts: float) -> str:
+    """Three digits of a power: ``970 W``, ``1.25 kW``."""
+    return f"{_digits(w_to_kw(watts))} kW" if abs(watts) >= 1000 else f"{_digits(watts)} W"
+
+
+def percent(value: float) -> str:
+    """Two digits after the point: ``19.98 %``."""
+    return f"{value:.2f} %"
+
+
+def count(number: float, noun: str) -> str:
+    """``1 host``, ``4 hosts``."""
+    return f"{number:g} {noun}" if number == 1 else f"{number:,.0f} {noun}s"
+
+
+def fact(name: str, value: float | int | str, spec: str = "") -> str:
+    """A fact in words, by the unit in its name; ``spec`` is ``abs``, or the noun that it counts."""
+    if isinstance(value, str):
+        return value
+    if spec == "abs":
+        value = abs(value)
+    elif spec:
+        return count(value, spec)
+    if name.endswith("_host_s"):
+        return f"{value / 3600:.3g} host-hours"
+    if name.endswith(_MOMENTS):
+        return clock(value)
+    for unit, words in (("_s", span), ("_j", energy), ("_w", power), ("_pct", percent)):
+        if name.endswith(unit):
+            return words(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+def _digits(value: float) -> str:
+    """Three digits, but all before the point: no exponent."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    text = f"{value:.3g}"
+    return "0" if float(text) == 0 or "e" in text else text
