@@ -22,7 +22,7 @@ from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Worklo
 from beasy_sched.formats.time_series import POWER, TimeSeries
 from beasy_sched.model.platform import POWERS_PROPERTY, Platform
 from beasy_sched.plan.forecast import full_draw_w, reference_speed_flops
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
 
 SHORT_RUN_SHARE = 0.02

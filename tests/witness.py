@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beasy_sched.engine.actions import Facts
-from beasy_sched.engine.budget import StepBudget
+from beasy_sched.engine.guard import StepBudget
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet

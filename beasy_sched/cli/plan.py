@@ -30,11 +30,10 @@ from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_te
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import Uncertainty, full_draw_w
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
-from beasy_sched.plan.plan import Provenance
+from beasy_sched.plan.plan import PlanStore, Provenance
 from beasy_sched.plan.power_problem import PowerProblem, Surplus, check_sizes
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.plan.solver import SolverLimits
-from beasy_sched.plan.store import PlanStore
 from beasy_sched.units import w_to_kw
 
 _PCT: Final = click.FloatRange(0, 100)

@@ -26,13 +26,13 @@ from beasy_sched.engine.actions import (
     SetPState,
     Start,
 )
-from beasy_sched.engine.budget import StepBudget
+from beasy_sched.engine.guard import StepBudget
 from beasy_sched.errors import ConfigError, PolicyError, own_mistakes
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostSet, read_only
 from beasy_sched.model.jobs import Job, JobState
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -16,13 +16,12 @@ from beasy_sched.energy.balance import StepRecord, settle_step, step_headroom_j
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan
 from beasy_sched.engine.actions import Action
-from beasy_sched.engine.budget import StepBudget
 from beasy_sched.engine.commands import MOMENT_S, Commander
-from beasy_sched.engine.guard import Guard, committed_energy_j
+from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.jobs import Job
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.preflight import Finding, short_power
 from beasy_sched.units import TIME_TOLERANCE_S
 

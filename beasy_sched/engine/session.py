@@ -29,8 +29,8 @@ from beasy_sched.engine.actions import (
     SetPState,
     Start,
 )
-from beasy_sched.engine.budget import StepBudget
 from beasy_sched.engine.commands import Calls, Commander, Kills
+from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
@@ -49,7 +49,7 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, Job, JobState, Outcomes
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
 from beasy_sched.units import TIME_TOLERANCE_S
 

@@ -21,8 +21,7 @@ from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_UNPACKED_BYTES, shortened
 from beasy_sched.model.hosts import read_only
-from beasy_sched.plan.plan import Plan, PlannedServers
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import Plan, PlannedServers, PlanStore
 
 FORMAT = "beasy-sched plan"
 FORMAT_VERSION = 1

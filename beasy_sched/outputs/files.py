@@ -22,7 +22,7 @@ from beasy_sched.formats.atomic import PartFile, remove_old
 from beasy_sched.formats.run_files import DECISIONS, SUMMARY, TRACE, path_of
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import summarize
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 

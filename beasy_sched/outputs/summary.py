@@ -14,7 +14,7 @@ from beasy_sched.engine.power import PowerSide
 from beasy_sched.errors import BeasyError, Failures, PolicyError
 from beasy_sched.model.cluster import USES
 from beasy_sched.model.jobs import JobState
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.outputs.summary import job_share_pct
-from beasy_sched.plan.plan import Plan
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import Plan, PlanStore
 from beasy_sched.units import JOULES_PER_KWH, j_to_kwh
 
 Row = tuple[str, str]

@@ -13,7 +13,7 @@ from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
 
 

@@ -17,8 +17,7 @@ from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import InputError
 from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.plan.plan import Plan
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import Plan, PlanStore
 from beasy_sched.report.page import MOST_POINTS, Absent, Chart, TimeChart, power_unit
 from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, RunData, RunJobs
 from beasy_sched.results import LogLine

@@ -10,7 +10,7 @@ import numpy as np
 
 from beasy_sched.errors import InputError
 from beasy_sched.outputs.tables import summary_rows
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.report.charts import BATTERY_LIMITS, energy_charts, job_charts, levels, waiting
 from beasy_sched.report.page import (
     MOST_POINTS,

@@ -12,8 +12,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.storage import HydrogenSpec
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.plan import Plan
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import Plan, PlanStore
 
 _FORMATS = ("png", "svg", "pdf")
 _PRODUCTION, _DEMAND, _ENVELOPE = "#e69f00", "#0072b2", "#111111"

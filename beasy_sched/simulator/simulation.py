@@ -32,7 +32,7 @@ from beasy_sched.model.events import (
 )
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.preflight import RunInputs, look_at
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action, Item

@@ -19,9 +19,8 @@ from beasy_sched.plan.offline import (
     OfflineOptions,
     plan_windows,
 )
-from beasy_sched.plan.plan import Provenance
+from beasy_sched.plan.plan import PlanStore, Provenance
 from beasy_sched.plan.power_problem import Surplus
-from beasy_sched.plan.store import PlanStore
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

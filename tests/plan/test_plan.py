@@ -13,8 +13,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.plan import Plan
-from beasy_sched.plan.store import Place, PlanStore
+from beasy_sched.plan.plan import Place, Plan, PlanStore
 
 PLAN = hand_plan()
 

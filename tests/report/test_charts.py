@@ -13,7 +13,7 @@ from hand_run import STARTS, TRACE, summary, write_run
 from plan_cases import hand_plan
 
 from beasy_sched.energy.storage import Storage
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.report import charts as energy_module
 from beasy_sched.report.charts import dangerous_steps, energy_charts, job_charts
 from beasy_sched.report.html import curves_together, overall_bars, table

@@ -10,7 +10,7 @@ from plan_cases import hand_plan, hydrogen
 
 from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.store import PlanStore
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.report.plan_figure import draw_plan
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")

@@ -24,11 +24,12 @@ from beasy_sched.model.jobs import Job
 from beasy_sched.policies.beasy.cells import (
     CellPowers,
     Ladder,
+    Rest,
+    RunningJob,
     kept_on,
     sleep_savings_j,
     worthwhile,
 )
-from beasy_sched.policies.beasy.compensation import Rest, RunningJob
 from beasy_sched.policies.working_plan import WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
 

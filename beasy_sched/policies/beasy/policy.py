@@ -11,7 +11,7 @@ from beasy_sched.engine.actions import Action, Compensate
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import HostState
 from beasy_sched.plan.forecast import Predictions
-from beasy_sched.policies.beasy.compensation import compensation_j
+from beasy_sched.policies.beasy.cells import compensation_j
 from beasy_sched.policies.beasy.plan import LivePlan
 from beasy_sched.policies.beasy.speeds import Lowering, Spending
 from beasy_sched.policies.beasy.starts import BeasyPass

@@ -21,8 +21,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.policies.beasy.cells import CellPowers, Ladder
-from beasy_sched.policies.beasy.compensation import JobTable, Rest, RunningJob, compensation_j
+from beasy_sched.policies.beasy.cells import CellPowers, JobTable, Ladder, Rest, RunningJob, compensation_j
 from beasy_sched.policies.working_plan import Runs
 
 _RUNS_A_PIECE: Final = 64

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
-from beasy_sched.engine.budget import ENERGY_TOLERANCE, energy_tolerance_j
+from beasy_sched.engine.guard import ENERGY_TOLERANCE, energy_tolerance_j
 from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import BUSY, IDLE
 from beasy_sched.model.hosts import HostIds
