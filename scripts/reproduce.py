@@ -25,15 +25,23 @@ from beasy_sched.campaign.table import Campaign
 from beasy_sched.campaign.workers import Processes
 from beasy_sched.cli.run_options import progress_bar
 from beasy_sched.errors import BeasyError
-from beasy_sched.reproduction.beasy.claims import CLAIMS
-from beasy_sched.reproduction.beasy.figures import (
+from beasy_sched.reproduction.beasy_claims import CLAIMS
+from beasy_sched.reproduction.beasy_figures import (
     average_figures,
     critical_figures,
     make_closeups,
     runs_to_compare,
-    write_figures,
 )
-from beasy_sched.reproduction.beasy.study import (
+from beasy_sched.reproduction.beasy_results import (
+    Study,
+    ablation_table,
+    guard_table,
+    left_out,
+    result_tables,
+    study_of,
+    verdict_tables,
+)
+from beasy_sched.reproduction.beasy_study import (
     ABLATION,
     HEADLINES,
     SHED,
@@ -42,17 +50,8 @@ from beasy_sched.reproduction.beasy.study import (
     check_folder,
     parts,
 )
-from beasy_sched.reproduction.beasy.tables import (
-    ablation_table,
-    claim_table,
-    guard_table,
-    left_out,
-    number_table,
-    rank_rows,
-    result_tables,
-)
 from beasy_sched.reproduction.claims import judge
-from beasy_sched.reproduction.sample import Study, study_of
+from beasy_sched.reproduction.figures import write_figures
 from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -107,11 +106,11 @@ def all_tables(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> 
         other = campaign_in(chosen.out, name) if name != chosen.headline else None
         if other is not None:
             everything |= study_of(other.runs)
-    findings = [
-        finding for finding in judge(CLAIMS, everything)
-        if finding.claim.scenario in study or finding.claim.scenario in (chosen.headline, "table")
-    ]  # fmt: skip
-    tables = [*result_tables(rank_rows(study)), number_table(findings), claim_table(findings)]
+    verdicts = judge(
+        [claim for claim in CLAIMS if claim.part in study or claim.part in (chosen.headline, "table")],
+        everything,
+    )
+    tables = [*result_tables(study), *verdict_tables(verdicts)]
     shed, ablation = (campaign_in(chosen.out, name) for name in (chosen.headline + SHED, ABLATION))
     if shed is not None:
         tables.append(guard_table(campaign.runs, shed.runs))
@@ -127,7 +126,7 @@ def draw(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> None:
     closeups = make_closeups(campaign, compared.values(), chosen.out, jobs=chosen.jobs)
     figures = critical_figures if chosen.headline == "critical" else average_figures
     folder = chosen.out / "figures"
-    written = write_figures(lambda: figures(campaign, study, closeups, compared), folder)
+    written = write_figures(figures(campaign, study, closeups, compared), folder)
     tell(f"{len(written) // 2} figures (PDF and PNG) in {folder}")
     for run, closeup in closeups.items():
         tell(f"all files of {run}: {closeup.folder}; try beasy-sched explain {closeup.folder} --at 12h")

@@ -24,18 +24,17 @@ from beasy_sched.campaign.workers import Processes
 from beasy_sched.cli.run_options import progress_bar
 from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.reproduction.energy_budget.claims import Results, judge, results_of
-from beasy_sched.reproduction.energy_budget.figures import (
-    claim_table,
+from beasy_sched.reproduction.claims import judge
+from beasy_sched.reproduction.energy_budget_claims import CLAIMS, Results, energy_claim_table, results_of
+from beasy_sched.reproduction.energy_budget_figures import (
+    energy_figures,
     figure_tables,
     table_2,
     week_table,
-    write_energy_figures,
 )
-from beasy_sched.reproduction.energy_budget.study import EnergyStudy, all_settings, prepare_weeks
+from beasy_sched.reproduction.energy_budget_study import EnergyStudy, all_settings, prepare_weeks
+from beasy_sched.reproduction.figures import write_figures
 from beasy_sched.reproduction.text_table import TextTable, markdown_of
-
-MEASURES = ("utilization", "ave_bsld", "energy_share", "jobs_started", "excess_j", "debts")
 
 
 def reproduce(chosen: argparse.Namespace) -> int:
@@ -56,8 +55,8 @@ def reproduce(chosen: argparse.Namespace) -> int:
     runs = study.table()
     for _, run in runs[runs["error"] != ""].head(10).iterrows():
         tell(f"failed: {run['week']}, {run['algorithm']}, {run['budget']:g}: {run['error']}")
-    results = results_of(runs, settings, MEASURES)
-    if not results.weeks:
+    results = results_of(runs, settings)
+    if not results.executions:
         raise BeasyError("no week is complete")
     report_on(chosen, study, results)
     return int(failed > 0)
@@ -69,14 +68,14 @@ def report_on(chosen: argparse.Namespace, study: EnergyStudy, results: Results) 
         week_table(study.weeks),
         *figure_tables(results),
         table_2(results),
-        claim_table(judge(results)),
+        energy_claim_table(judge(CLAIMS, results)),
     ]
     width = shutil.get_terminal_size((150, 24)).columns if sys.stdout.isatty() else 150
     for table in tables:
         table.print(width)
     heading = provenance(chosen, study, results)
     print(heading)
-    written = write_energy_figures(results, chosen.out / "figures")
+    written = write_figures(energy_figures(results), chosen.out / "figures")
     tell(f"{len(written) // 2} figures (PDF and PNG) in {chosen.out / 'figures'}")
     if chosen.markdown:
         write_atomic(chosen.markdown, f"{heading}\n\n{markdown_of(tables)}")
@@ -92,13 +91,13 @@ def provenance(chosen: argparse.Namespace, study: EnergyStudy, results: Results)
         f" {chosen.jobs} runs at a time.",
         "Verdicts: 95 % of 2000 resamples of the weeks, seed 1.",
     ]
-    if len(results.weeks) < len(study.weeks):
-        lines.append(f"{len(study.weeks) - len(results.weeks)} weeks are left out: a run of theirs failed.")
+    if results.left_out:
+        lines.append(f"{results.left_out} weeks are left out: a run of theirs failed.")
     if not chosen.week:
         lines.append(
             "The weeks are synthetic: they show how it works, and say little about the paper's traces."
         )
-    if len(results.weeks) < 5:
+    if len(results.executions) < 5:
         lines.append("So few weeks say next to nothing about others.")
     return "\n".join(lines)
 

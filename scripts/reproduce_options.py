@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from beasy_sched.reproduction.beasy.study import Size
+from beasy_sched.reproduction.beasy_study import Size
 
 SCENARIOS = {
     "critical": ("best-begin", "best-end", "worst-begin", "worst-end"),

@@ -13,7 +13,7 @@ from project.shell import ROOT, run
 from reproduce_options import parse_arguments
 from small_campaign import SMALL
 
-from beasy_sched.reproduction.beasy.study import Size
+from beasy_sched.reproduction.beasy_study import Size
 
 CRITICAL = ROOT / "scripts" / "reproduce_critical"
 AVERAGE = ROOT / "scripts" / "reproduce_average"
