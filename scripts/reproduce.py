@@ -45,10 +45,10 @@ from beasy_sched.reproduction.beasy_study import (
     ABLATION,
     HEADLINES,
     SHED,
-    Part,
+    Experiment,
     campaign_in,
     check_folder,
-    parts,
+    experiments,
 )
 from beasy_sched.reproduction.claims import judge
 from beasy_sched.reproduction.figures import write_figures
@@ -61,7 +61,9 @@ def reproduce(chosen: argparse.Namespace) -> int:
     """Do all of it; return the exit code."""
     check_folder(chosen.out)
     scenarios = [find_scenario(str(name)) for name in chosen.scenarios]
-    failed = sum(run_part(chosen, part) for part in parts(chosen.headline, scenarios, chosen.size))
+    failed = sum(
+        run_experiment(chosen, each) for each in experiments(chosen.headline, scenarios, chosen.size)
+    )
     campaign = campaign_in(chosen.out, chosen.headline)
     assert campaign is not None
     study = study_of(campaign.runs)
@@ -81,7 +83,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
     return int(failed > 0)
 
 
-def run_part(chosen: argparse.Namespace, part: Part) -> int:
+def run_experiment(chosen: argparse.Namespace, part: Experiment) -> int:
     """Run a campaign, or what is left of it; return how many of its runs failed."""
     folder, started = chosen.out / part.name, time.monotonic()
     begin(list(part.scenarios), folder)

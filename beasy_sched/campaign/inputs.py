@@ -1,13 +1,11 @@
-"""From a scenario's parts to what a run reads: forecasts of each tuple, and what really comes.
-
-The plan of a tuple: what ``beasy-sched plan`` makes of the same files.
-"""
+"""From a scenario to what its runs read: forecasts of each tuple, its plan, and what really comes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +16,7 @@ from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.scenario import (
     FileProduction,
+    GuardPart,
     PlanPart,
     PlatformPart,
     ProductionPart,
@@ -27,13 +26,15 @@ from beasy_sched.campaign.scenario import (
 )
 from beasy_sched.energy.site import parse_site
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.plan_file import write_plans
 from beasy_sched.formats.power_series import read_power_series, read_weather_file
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.noise import noisy_workload, real_production
-from beasy_sched.generate.platform import load_server
+from beasy_sched.generate.platform import load_server, platform_xml, preset_platform
 from beasy_sched.generate.power import (
     Production,
     Window,
@@ -58,6 +59,92 @@ from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 
 _EXECUTION_KEY = 1000
 """Spawn key of the noise of executions, beside those of `generate.random_streams`."""
+
+
+@dataclass(frozen=True)
+class ForecastInputs:
+    """What a tuple foresees."""
+
+    platform: bytes
+    workload: GeneratedWorkload
+    production_w: FloatArray
+    plan: PlanTask
+    """Everything for its plan."""
+
+
+@dataclass(frozen=True)
+class RealInputs:
+    """What comes in an execution, and the hashes of it."""
+
+    workload: bytes
+    power: bytes
+    hashes: dict[str, str]
+
+
+def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0) -> list[Path]:
+    """Write what the execution ``seed`` of tuple ``number`` reads; return the files.
+
+    ``platform.xml``, ``workload.json`` and ``power.txt`` are what comes, ``forecast_workload.json`` and
+    ``forecast_power.txt`` what had been foreseen, ``plan.msgpack`` the plan made of it, and ``site.toml``
+    the site with the scenario's first guard. The bytes are those of a campaign's run. Raises ConfigError,
+    InputError and NoPlan.
+    """
+    if not 0 <= number < len(scenario.tuples):
+        raise ConfigError(f"tuple: found {number}, expected 0 to {len(scenario.tuples) - 1}")
+    forecast = make_forecast(scenario, number)
+    files = dict(_contents(scenario, forecast, number, seed, scenario.guards[0]))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror or error}") from None
+    for name, content in files.items():
+        write_atomic(folder / name, content)
+    return [folder / name for name in files]
+
+
+def _contents(
+    scenario: Scenario, forecast: ForecastInputs, number: int, seed: int, guard: GuardPart
+) -> Iterator[tuple[str, bytes]]:
+    execution = make_real(scenario, forecast, number, seed)
+    yield "platform.xml", forecast.platform
+    yield "workload.json", execution.workload
+    yield "power.txt", execution.power
+    yield "forecast_workload.json", forecast.plan.workload
+    yield "forecast_power.txt", forecast.plan.production
+    yield "site.toml", scenario.site_text(guard).encode()
+    if scenario.plan.make:
+        yield "plan.msgpack", make_plan(forecast.plan)
+
+
+def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
+    """Make what tuple ``number`` foresees. Raises InputError and ConfigError."""
+    servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
+    platform = "".join(platform_xml(servers)).encode()
+    workload = forecast_workload(scenario, number)
+    production_w = forecast_production_w(scenario, number)
+    plan = PlanTask(
+        site=scenario.site_text(),
+        windows=scenario.windows,
+        platform=platform,
+        workload=b"".join(workload.json_pieces()),
+        production=power_text(production_w, scenario),
+        options=scenario.plan,
+    )
+    return ForecastInputs(platform, workload, production_w, plan)
+
+
+def make_real(scenario: Scenario, forecast: ForecastInputs, number: int, seed: int) -> RealInputs:
+    """Make what comes in the execution ``seed`` of tuple ``number``."""
+    workload = b"".join(real_workload(scenario, forecast.workload, seed, number).json_pieces())
+    power = power_text(real_production_w(scenario, forecast.production_w, seed, number), scenario)
+    contents = {"platform": forecast.platform, "workload": workload, "power": power}
+    hashes = {f"{kind}_sha256": hashlib.sha256(part).hexdigest() for kind, part in contents.items()}
+    return RealInputs(workload, power, hashes)
+
+
+def power_text(power_w: FloatArray, scenario: Scenario) -> bytes:
+    """Return a power file."""
+    return "".join(power_event_lines(power_w, scenario.parsed_site().step_s)).encode()
 
 
 def total_s(scenario: Scenario) -> float:

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beasy_sched.campaign.folder import Folder, Manifest, read_manifest
-from beasy_sched.campaign.runs import RunSpec, expand
-from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.scenario import RunSpec, Scenario, expand
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.outputs.summary import job_share_pct
@@ -32,7 +31,7 @@ ColumnType = Literal["text", "integer", "number", "flag"]
 
 
 @dataclass(frozen=True)
-class Column:
+class RunColumn:
     """One column. ``place`` is where a run's summary has the value, empty for what is known beforehand."""
 
     name: str
@@ -42,8 +41,8 @@ class Column:
     place: str = ""
 
 
-def _known(name: str, kind: ColumnType, meaning: str, unit: str = "") -> Column:
-    return Column(name, kind, unit, meaning)
+def _known(name: str, kind: ColumnType, meaning: str, unit: str = "") -> RunColumn:
+    return RunColumn(name, kind, unit, meaning)
 
 
 _IDENTITY: Final = (
@@ -82,8 +81,8 @@ _OUTCOMES: Final = (
 )
 
 
-def _summary(place: str, kind: ColumnType, unit: str, meaning: str, name: str | None = None) -> Column:
-    return Column(name or place.rpartition(".")[2], kind, unit, meaning, place)
+def _summary(place: str, kind: ColumnType, unit: str, meaning: str, name: str | None = None) -> RunColumn:
+    return RunColumn(name or place.rpartition(".")[2], kind, unit, meaning, place)
 
 
 _JOBS: Final = (
@@ -101,9 +100,9 @@ _JOBS: Final = (
     ),
 )
 _PERCENT: Final = (
-    Column("finished_pct", "number", "% of submitted", "finished, with or without an error code"),
+    RunColumn("finished_pct", "number", "% of submitted", "finished, with or without an error code"),
     *(
-        Column(f"{name}_pct", "number", "% of submitted", f"the share of `jobs_{name}`")
+        RunColumn(f"{name}_pct", "number", "% of submitted", f"the share of `jobs_{name}`")
         for name in (
             "reached_walltime",
             "killed",
@@ -182,7 +181,7 @@ _QUALITY: Final = (
     _summary("quality.speed_changes", "integer", "", "changes of a server's speed"),
     _summary("end_s", "number", "s", "when the run ended"),
 )
-COLUMNS: Final[tuple[Column, ...]] = (
+COLUMNS: Final[tuple[RunColumn, ...]] = (
     *_IDENTITY,
     *_JOBS,
     *_PERCENT,
@@ -194,9 +193,9 @@ COLUMNS: Final[tuple[Column, ...]] = (
 """All columns of ``runs.parquet``, in order; those with a place are null where a run has no such value."""
 
 TIMING_COLUMNS: Final = (
-    Column("run", "text", "", "the run's name"),
-    Column("wall_s", "number", "s", "time that the run took"),
-    Column("cpu_s", "number", "s", "processor time that it took"),
+    RunColumn("run", "text", "", "the run's name"),
+    RunColumn("wall_s", "number", "s", "time that the run took"),
+    RunColumn("cpu_s", "number", "s", "processor time that it took"),
 )
 """Columns of ``timings.parquet``: what differs from one campaign to the next."""
 
@@ -275,7 +274,7 @@ def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str,
     return rows, timings
 
 
-def _parquet(rows: list[dict[str, Any]], columns: Sequence[Column]) -> bytes:
+def _parquet(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> bytes:
     """The same rows give the same bytes."""
     table = _table(rows, columns)
     import pyarrow.parquet
@@ -285,7 +284,7 @@ def _parquet(rows: list[dict[str, Any]], columns: Sequence[Column]) -> bytes:
     return content.getvalue()
 
 
-def _table(rows: list[dict[str, Any]], columns: Sequence[Column]) -> Any:
+def _table(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> Any:
     """Rows as an Arrow table."""
     try:
         import pyarrow
@@ -341,7 +340,7 @@ class Campaign:
         return _pandas().read_csv(path)
 
     @staticmethod
-    def _frame(rows: list[dict[str, Any]], columns: Sequence[Column]) -> pd.DataFrame:
+    def _frame(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> pd.DataFrame:
         _pandas()
         # Arrow's own threads now and then abort the interpreter at its end.
         return _table(rows, columns).to_pandas(use_threads=False)

@@ -16,7 +16,7 @@ from beasy_sched.errors import BeasyError, Interrupted, machine_error
 
 if TYPE_CHECKING:
     from beasy_sched.campaign.campaign import Outcome
-    from beasy_sched.campaign.tasks import Executor
+    from beasy_sched.campaign.workers import Executor
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -5,6 +5,7 @@ Single runs of a campaign looked at closely: all their files, made again from th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.campaign.runs import Preparation, RunSpec, make_execution, make_forecast
-from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.campaign import Preparation
+from beasy_sched.campaign.inputs import make_forecast, make_real
+from beasy_sched.campaign.scenario import RunSpec, Scenario
 from beasy_sched.campaign.table import Campaign
-from beasy_sched.campaign.tasks import TRACE, Failure, execute, work_through
-from beasy_sched.campaign.workers import Processes
+from beasy_sched.campaign.tasks import TRACE, execute
+from beasy_sched.campaign.workers import Failure, Processes, work_through
 from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_workload import workload_demand_w
@@ -85,12 +87,9 @@ def make_closeups(campaign: Campaign, runs: Iterable[str], out: Path, *, jobs: i
     specs = {spec.key: spec for spec in campaign.specs}
     missing = [specs[name] for name, closeup in wanted.items() if not (closeup.folder / TRACE).exists()]
     prepared = Preparation(campaign.folder)
-    executor = Processes(jobs)
-    try:
-        tasks = ((spec, execute, prepared.task(spec, "everything")[0]) for spec in missing)
+    tasks = ((spec, execute, prepared.task(spec, "everything")[0]) for spec in missing)
+    with contextlib.closing(Processes(jobs)) as executor:
         work_through(executor, tasks, lambda spec, result: _write(wanted, spec, result))
-    finally:
-        executor.close()
     return {name: closeup for name, closeup in wanted.items() if (closeup.folder / TRACE).exists()}
 
 
@@ -236,9 +235,9 @@ def _powers(
         reader = _Reader(scenario, Path(place), forecast.platform)
         demand_came, production_came = {}, {}
         for seed in seeds or scenario.seeds[:1]:
-            execution = make_execution(scenario, forecast, number, seed)
-            demand_came[f"seed {seed}"] = reader.demand(execution.workload)
-            production_came[f"seed {seed}"] = reader.production(execution.power)
+            real = make_real(scenario, forecast, number, seed)
+            demand_came[f"seed {seed}"] = reader.demand(real.workload)
+            production_came[f"seed {seed}"] = reader.production(real.power)
         foreseen = reader.demand(forecast.plan.workload), reader.production(forecast.plan.production)
     return PowerCurves(title, foreseen[0], demand_came), PowerCurves(title, foreseen[1], production_came)
 

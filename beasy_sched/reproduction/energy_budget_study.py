@@ -1,21 +1,16 @@
-"""The energy-budget study: all its runs, each once, whatever interrupts them.
+"""The energy-budget study: weeks of jobs x algorithms x budgets, each run once, whatever interrupts it.
 
-The folder holds ``study.json`` (what the study is), ``weeks/`` (the workloads), ``rows/`` (one small file
-a run that has ended: the journal) and, once all have, ``runs.parquet``.
-
-The weeks of the energy-budget study: traces in SWF, or synthetic ones that take their place.
-
-One run of the energy-budget study: a week of jobs, an algorithm, a budget, with or without shutdown.
+Weeks are traces in SWF, or synthetic ones that take their place. The folder holds ``study.json`` (what the
+study is), ``weeks/`` (the workloads), ``rows/`` (one small file for each run that has ended: the journal)
+and, once all have, ``runs.parquet``.
 """
 
 from __future__ import annotations
 
-import gc
+import contextlib
 import hashlib
 import io
-import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,10 +20,12 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched._version import __version__
+from beasy_sched.campaign.campaign import Progress
 from beasy_sched.campaign.folder import must_be_empty
-from beasy_sched.campaign.tasks import Executor, Failure, Task, work_through
+from beasy_sched.campaign.tasks import attempt
+from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.engine import Session
-from beasy_sched.errors import ConfigError, InputError, machine_error, why
+from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import read_workload
@@ -219,16 +216,10 @@ MEASURES: Final[Mapping[str, str]] = {
 
 def execute_week(task: WeekTask) -> WeekResult:
     """Run it. Whatever goes wrong is told in the result, but for what the machine lacks: MachineError."""
-    gc.set_threshold(200_000, 20, 100)
-    wall_s, cpu_s = time.perf_counter(), time.process_time()
-    values, error, trace = dict.fromkeys(MEASURES), None, None
-    try:
+    values: dict[str, float | int | None] = dict.fromkeys(MEASURES)
+    with attempt() as tried:
         values = _run(task)
-    except Exception as found:
-        if (lack := machine_error(found)) is not None:
-            raise lack from found
-        error, trace = why(found), traceback.format_exc()
-    return WeekResult(values, error, trace, time.perf_counter() - wall_s, time.process_time() - cpu_s)
+    return WeekResult(values, tried.error, tried.trace, tried.wall_s, tried.cpu_s)
 
 
 def _run(task: WeekTask) -> dict[str, float | int | None]:
@@ -295,8 +286,6 @@ def _of_budget(session: Session, period_j: float) -> dict[str, float | int | Non
     }
 
 
-Progress = Callable[[int, int], None]
-"""Told how many runs have ended, and how many there are."""
 _COUNTS = ("jobs", "jobs_started", "debts", "switches")
 
 
@@ -348,12 +337,10 @@ class EnergyStudy:
             if progress is not None:
                 progress(ended, len(self.runs))
 
-        try:
+        with contextlib.closing(executor):
             if progress is not None:
                 progress(ended, len(self.runs))
             work_through(executor, self._tasks(pending), done)
-        finally:
-            executor.close()
         return sum(bool(self._must(*run).error) for run in self.runs)
 
     def _tasks(self, pending: Sequence[tuple[Week, Setting]]) -> Iterator[Task]:

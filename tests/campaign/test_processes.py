@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from beasy_sched.campaign import tasks
-from beasy_sched.campaign.tasks import Failure, work_through
-from beasy_sched.campaign.workers import ONE_THREAD, Processes
+from beasy_sched.campaign.workers import ONE_THREAD, Failure, Processes, work_through
 from beasy_sched.errors import InputError, MachineError, PolicyError, machine_error
 from beasy_sched.reproduction import energy_budget_study as study
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beasy_sched.campaign.tasks import Failure
+from beasy_sched.campaign.workers import Failure
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.swf import FIELDS_A_ROW
 from beasy_sched.reproduction import energy_budget_study as study_module

@@ -1,4 +1,4 @@
-"""The parts of a reproduction, its tables and its ablation."""
+"""The experiments of a reproduction, its tables and its ablation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from beasy_sched.reproduction.beasy_study import (
     Size,
     ablation,
     campaign_in,
-    parts,
+    experiments,
 )
 from beasy_sched.reproduction.claims import judge
 from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
@@ -126,14 +126,14 @@ def test_an_execution_with_a_failed_run_is_left_out_for_all():
     assert left_out(frame(status="failed").iloc[:2]) == 1
 
 
-def test_parts():
+def test_experiments():
     size = Size(headline=4, shed=2, ablation=1)
-    found = {part.name: part.scenarios for part in parts("critical", [scenario()], size)}
+    found = {part.name: part.scenarios for part in experiments("critical", [scenario()], size)}
     assert list(found) == ["critical", "critical-shed", "ablation"]
     assert (found["critical"][0].seeds, found["critical"][0].guards) == ((1, 2, 3, 4), (PAPERS_GUARD,))
     assert (found["critical-shed"][0].seeds, found["critical-shed"][0].guards) == ((1, 2), (OUR_GUARD,))
     assert [each.name for each in found["ablation"]] == [f"small+{variant.name}" for variant in VARIANTS]
-    assert [part.name for part in parts("average", [scenario()], Size(1, 0, 0))] == ["average"]
+    assert [part.name for part in experiments("average", [scenario()], Size(1, 0, 0))] == ["average"]
 
 
 def test_each_variant_changes_what_it_says():
