@@ -1,11 +1,14 @@
-"""The options of scripts/run."""
+"""The options of scripts/run, and what follows from them alone: its files, and its days in words."""
 
 from __future__ import annotations
 
 import argparse
-import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from console import ENVIRONMENT, cores, count, tell
 
 HOSTS = 50
 JOBS_PER_DAY = 300
@@ -18,6 +21,33 @@ POLICIES = (
 """Those that the BEASY paper compares."""
 
 
+class Files(NamedTuple):
+    """Where everything is: what the runs read, then what the plan is made from, and the plan."""
+
+    platform: str = "platform.xml"
+    workload: str = "workload.json"
+    power: str = "power.txt"
+    site: str = "site.toml"
+    forecast_workload: str = "forecast_workload.json"
+    forecast_power: str = "forecast_power.txt"
+    plan: str = "plan.msgpack"
+    figure: str = "plan.png"
+
+    def plan_options(self, chosen: argparse.Namespace) -> list[str]:
+        """Return the options of a command that name the plan, where there is one to follow."""
+        return [] if chosen.no_plan or not Path(self.plan).exists() else ["--plan", self.plan]
+
+
+def files_in(folder: Path) -> Files:
+    """Return the paths of all files in the chosen folder."""
+    return Files(*(str(folder / name) for name in Files()))
+
+
+def show(arguments: Sequence[str]) -> None:
+    """Print a command as one would type it, so that it can be repeated by hand."""
+    tell(f"$ beasy-sched {shlex.join(arguments)}")
+
+
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line; ends the program with code 2 where it makes no sense."""
     parser = argparse.ArgumentParser(
@@ -26,8 +56,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         f"{PV_KW} kW of sun and {WIND_KW} kW of wind, as forecast and as they really come; plan the window "
         f"from the forecast; then let each of {len(POLICIES)} policies schedule the same real days, as a "
         "process of its own that the simulator asks over ZeroMQ, just as Batsim would; print one table.",
-        epilog="Variables: PYTHON names the Python for the environment; BEASY_VENV=DIR uses a ready "
-        "environment and installs nothing.",
+        epilog=ENVIRONMENT,
     )
     _add_what_runs(parser.add_argument_group("what runs"))
     _add_scenario(parser.add_argument_group("the days"))
@@ -35,7 +64,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     chosen = parser.parse_args(arguments)
     _check(parser, chosen)
     chosen.policies = chosen.policy or list(POLICIES)
-    chosen.jobs = chosen.jobs or min(_cores(), len(chosen.policies))
+    chosen.jobs = chosen.jobs or min(cores(), len(chosen.policies))
     return chosen
 
 
@@ -45,7 +74,7 @@ def _add_what_runs(group: argparse._ArgumentGroup) -> None:
         "eight); a single one prints all it came to")  # fmt: skip
     add("--options", metavar="JSON|@FILE", help="the options of the one --policy")
     add("--no-plan", action="store_true", help="do not plan the window; name a --policy that needs no plan")
-    add("--jobs", type=_positive, metavar="N", help="policies that run at a time (default: one a processor)")
+    add("--jobs", type=count(1), metavar="N", help="policies that run at a time (default: one a processor)")
     add("--markdown", action="store_true", help="print the table in Markdown")
     add("--out", type=Path, default=Path("out/run"), metavar="DIR", help="where to write (default: out/run)")
     add("--quick", action="store_true", help="one day instead of three")
@@ -90,12 +119,6 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
         parser.error("--no-plan: most of the eight policies need a plan; name others, such as --policy easy")
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number from 1 on")
-    return int(text)
-
-
 def _percent(text: str) -> float:
     try:
         value = float(text)
@@ -106,9 +129,14 @@ def _percent(text: str) -> float:
     return value
 
 
-def _cores() -> int:
-    """Return how many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1
+def days_in_words(chosen: argparse.Namespace) -> str:
+    """Say what the days are like, and how they differ from the forecast."""
+    came = {
+        "exact": "production as forecast",
+        "best": "production at the upper bound of its forecast",
+        "worst": "production at the lower bound of its forecast",
+        "between": "production anywhere between the bounds of its forecast",
+    }[chosen.production]
+    jobs = f"{chosen.sigma:g} % noise on arrivals and run times" if chosen.sigma else "jobs as forecast"
+    shape = "" if chosen.swf or chosen.quick else f"arrivals: {chosen.arrivals or 'begin'}; "
+    return f"{shape}{came}; {jobs}; seed {chosen.seed}"

@@ -20,8 +20,7 @@ from beasy_sched.campaign.folder import Folder, Manifest, read_manifest
 from beasy_sched.campaign.scenario import RunSpec, Scenario, expand
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.outputs.summary import job_share_pct
-from beasy_sched.outputs.tables import COMPARISON_COLUMNS
+from beasy_sched.outputs.tables import COMPARISON_COLUMNS, job_share_pct
 
 if TYPE_CHECKING:
     import pandas as pd

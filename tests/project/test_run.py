@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from project.shell import ROOT, run
-from run_inputs import power_arguments, scenario, site_text, workload_arguments
-from run_options import POLICIES, parse_arguments
+from run_inputs import power_arguments, site_text, workload_arguments
+from run_options import POLICIES, days_in_words, parse_arguments
 
 from beasy_sched.energy.site import parse_site
 
@@ -149,7 +149,7 @@ def test_arrivals_go_to_the_workload_and_all_is_said():
     chosen = parse_arguments(["--arrivals", "end", "--production", "worst", "--sigma", "12.5", "--seed", "3"])
     asked = workload_arguments(chosen, 3.0)
     assert asked[asked.index("--arrivals") + 1] == "end"
-    assert scenario(chosen) == (
+    assert days_in_words(chosen) == (
         "arrivals: end; production at the lower bound of its forecast; "
         "12.5 % noise on arrivals and run times; seed 3"
     )

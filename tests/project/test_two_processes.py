@@ -79,9 +79,9 @@ def test_a_signal_ends_both(number: signal.Signals, tmp_path: Path):
         "print(os.getpid(), flush=True); time.sleep(60)"
     )
     main = (
-        "import sys, two_processes as t; t.FAREWELL_S = 1.0\n"
-        f"try: t.run_both([sys.executable, '-c', {scheduler!r}], [sys.executable, '-c', {simulator!r}])\n"
-        "except t.Stopped as stop: sys.exit(stop.exit_code)"
+        "import sys, console, two_processes as t; t.FAREWELL_S = 1.0\n"
+        f"pair = [sys.executable, '-c', {scheduler!r}], [sys.executable, '-c', {simulator!r}]\n"
+        "sys.exit(console.exit_code_of('run', lambda: t.run_both(*pair)))"
     )
     process = subprocess.Popen(program(main), cwd=SCRIPTS, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
