@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from project.shell import ROOT, run
-from reproduce_options import parse_arguments
+from reproduce import parse_arguments
 from small_campaign import SMALL
 
 from beasy_sched.reproduction.beasy_study import Size

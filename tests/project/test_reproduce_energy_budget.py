@@ -69,7 +69,7 @@ def test_a_week_interrupted_and_taken_up_again(tmp_path: Path, trace: Path) -> N
     ("arguments", "told"),
     [
         ("--quick --week a.swf", "--quick goes with synthetic weeks"),
-        ("--jobs 0", "expected 1 or more"),
+        ("--jobs 0", "expected a number from 1 on"),
         ("--week /no/such/week.swf --out {out}", "/no/such/week.swf: cannot be read"),
     ],
 )
