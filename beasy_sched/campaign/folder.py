@@ -1,6 +1,6 @@
 """The folder of a campaign.
 
-    campaign.json     what the campaign is (`manifest`)
+    campaign.json     what the campaign is (`Manifest`)
     inputs/           what the runs read, named by content; plans by what they were made of
     rows/             one small file a run that has ended: the journal
     traces/, runs/    what is kept of the runs, where that is wanted
@@ -8,9 +8,8 @@
     timings.parquet   how long they took
 
 Every file appears under its name only when it is complete, so that the folder is sound whenever the
-campaign is interrupted, even by SIGKILL.
-
-What a campaign's folder is for: its scenarios, frozen, so that nothing else is mixed in.
+campaign is interrupted, even by SIGKILL. The scenarios are frozen in the manifest, so that nothing else is
+mixed in.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,6 +37,9 @@ from beasy_sched.formats.plan_file import read_plans
 _ENDINGS = {"platform": "xml", "workload": "json", "power": "txt", "plan": "msgpack", "site": "toml"}
 
 
+Row = TypeVar("Row")
+
+
 class Ended(msgspec.Struct, frozen=True):
     """What the journal says of a run that has ended."""
 
@@ -45,6 +47,14 @@ class Ended(msgspec.Struct, frozen=True):
     wall_s: float
     cpu_s: float
     traceback: str | None = None
+
+
+def read_ended(path: Path, kind: type[Row]) -> Row | None:
+    """Read a journal's file of a run; None where the run has not ended."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError):
+        return None
 
 
 def must_be_empty(folder: Path, otherwise: str) -> None:
@@ -134,10 +144,7 @@ class Folder:
 
     def ended(self, run: str) -> Ended | None:
         """Return what became of a run, None where it has not ended."""
-        try:
-            return msgspec.json.decode(self.row_path(run).read_bytes(), type=Ended)
-        except (OSError, msgspec.MsgspecError):
-            return None
+        return read_ended(self.row_path(run), Ended)
 
     def add(self, run: str, row: dict[str, Any], result: RunResult, keep: Keep) -> None:
         """Write what is kept of a run, then its row. Raises InputError."""
@@ -193,9 +200,7 @@ def manifest_of(scenarios: Sequence[Scenario], *, quick: bool, keep: Keep) -> Ma
 
 def plain_values(scenario: Scenario) -> dict[str, Any]:
     """Return a scenario as JSON has it."""
-    built = msgspec.json.decode(msgspec.json.encode(scenario))
-    assert isinstance(built, dict)
-    return built
+    return msgspec.json.decode(msgspec.json.encode(scenario), type=dict[str, Any])
 
 
 def scenario_hash(scenario: Scenario) -> str:

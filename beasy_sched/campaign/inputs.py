@@ -178,8 +178,8 @@ def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
     """Return the production (W a step) that tuple ``number`` foresees. Raises InputError and ConfigError."""
     part, site = scenario.tuples[number].production, scenario.parsed_site()
     steps = scenario.windows * site.steps
-    start_s = None if part.start is None else parse_moment(part.start)
-    plants = _plants(part, start_s, total_s(scenario))
+    start_s = None if part.start is None else _moment_s(part.start)
+    plants = _plants(part, total_s(scenario))
     window = Window(steps, site.step_s, shared_start(plants) if start_s is None else start_s)
     powers = [_steps(part, plant, window) for plant in plants]
     total: FloatArray = np.sum([np.zeros(steps), *powers], axis=0)
@@ -262,7 +262,7 @@ def _trace(scenario: Scenario, part: SwfWorkload) -> GeneratedWorkload:
     )
 
 
-def _plants(part: ProductionPart, start_s: int | None, length_s: float) -> list[Production]:
+def _plants(part: ProductionPart, length_s: float) -> list[Production]:
     pv_w, wind_w = kw_to_w(part.pv_kw), kw_to_w(part.wind_kw)
     plants = []
     if isinstance(part, FileProduction):
@@ -272,14 +272,19 @@ def _plants(part: ProductionPart, start_s: int | None, length_s: float) -> list[
             series = read_weather_file(part.wind)
             plants.append(wind_production(series, installed_w=wind_w, route=part.route))
         return plants
-    assert start_s is not None
     hours = math.ceil(length_s / SECONDS_PER_HOUR)
-    sky = synthetic_series(part.weather(), seed=part.seed, start_s=start_s, hours=hours)
+    sky = synthetic_series(part.weather(), seed=part.seed, start_s=_moment_s(part.start), hours=hours)
     if pv_w > 0:
         plants.append(pv_production(sky, installed_w=pv_w))
     if wind_w > 0:
         plants.append(wind_production(sky, installed_w=wind_w))
     return plants
+
+
+def _moment_s(text: str) -> int:
+    if (found := parse_moment(text)) is None:
+        raise ConfigError(f"production.start: found {text!r}, expected a date such as 2024-06-01")
+    return found
 
 
 def _steps(part: ProductionPart, plant: Production, window: Window) -> FloatArray:

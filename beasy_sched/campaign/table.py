@@ -257,8 +257,8 @@ def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
     rows, timings = _collected(folder, specs)
     if len(rows) < len(specs):
         raise ConfigError(f"{len(specs) - len(rows)} runs of {folder.path} have not ended")
-    write_atomic(folder.table, _parquet(rows, COLUMNS))
-    write_atomic(folder.timings, _parquet(timings, TIMING_COLUMNS))
+    write_atomic(folder.table, parquet_of(rows, COLUMNS))
+    write_atomic(folder.timings, parquet_of(timings, TIMING_COLUMNS))
     return sum(row["status"] == "failed" for row in rows)
 
 
@@ -273,8 +273,8 @@ def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str,
     return rows, timings
 
 
-def _parquet(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> bytes:
-    """The same rows give the same bytes."""
+def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> bytes:
+    """Rows as a Parquet file; the same rows give the same bytes. Raises ConfigError without pyarrow."""
     table = _table(rows, columns)
     import pyarrow.parquet
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,8 @@ from msgspec import Struct
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import Progress
-from beasy_sched.campaign.folder import must_be_empty
+from beasy_sched.campaign.folder import must_be_empty, read_ended
+from beasy_sched.campaign.table import RunColumn, parquet_of
 from beasy_sched.campaign.tasks import attempt
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.engine import Session
@@ -286,7 +286,23 @@ def _of_budget(session: Session, period_j: float) -> dict[str, float | int | Non
     }
 
 
-_COUNTS = ("jobs", "jobs_started", "debts", "switches")
+_COUNTS: Final = ("jobs", "jobs_started", "debts", "switches")
+COLUMNS: Final = (
+    RunColumn("week", "text", "", "name of the week"),
+    RunColumn("hosts", "integer", "", "its processors"),
+    RunColumn("algorithm", "text", "", "`easy`, `powercap`, `reducepc` or `energybud`"),
+    RunColumn("budget", "number", "", "share of what all processors would use computing"),
+    RunColumn("shutdown", "flag", "", "whether idle processors are switched off"),
+    RunColumn("allocation", "text", "", "`any`, or `contiguous` processors for each job"),
+    RunColumn("error", "text", "", "why the run failed; empty otherwise"),
+    *(
+        RunColumn(name, "integer" if name in _COUNTS else "number", "", what)
+        for name, what in MEASURES.items()
+    ),
+    RunColumn("workload_sha256", "text", "", "hash of the week's workload"),
+    RunColumn("version", "text", "", "version of beasy-sched"),
+)
+"""The columns of ``runs.parquet``."""
 
 
 @dataclass(frozen=True)
@@ -353,10 +369,7 @@ class EnergyStudy:
 
     def result(self, week: Week, setting: Setting) -> WeekResult | None:
         """Return what became of a run, None where it has not ended."""
-        try:
-            return msgspec.json.decode(self._row_path(week, setting).read_bytes(), type=WeekResult)
-        except (OSError, msgspec.MsgspecError):
-            return None
+        return read_ended(self._row_path(week, setting), WeekResult)
 
     def _must(self, week: Week, setting: Setting) -> WeekResult:
         found = self.result(week, setting)
@@ -366,22 +379,7 @@ class EnergyStudy:
 
     def write_table(self) -> Path:
         """Write ``runs.parquet``; the same study gives the same bytes. Raises ConfigError and InputError."""
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise ConfigError("the table needs pyarrow: pip install 'beasy-sched[data]'") from None
-        rows = list(self._rows())
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
-        arrays = {
-            name: pyarrow.array(
-                values, pyarrow.float64() if name in MEASURES and name not in _COUNTS else None
-            )
-            for name, values in columns.items()
-        }
-        content = io.BytesIO()
-        pyarrow.parquet.write_table(pyarrow.table(arrays), content)
-        write_atomic(self.folder / "runs.parquet", content.getvalue())
+        write_atomic(self.folder / "runs.parquet", parquet_of(list(self._rows()), COLUMNS))
         return self.folder / "runs.parquet"
 
     def _rows(self) -> Iterator[dict[str, Any]]:
