@@ -1,4 +1,4 @@
-"""What the programs behind scripts/run and scripts/reproduce_* have in common: options, output, errors."""
+"""Shared by the programs behind scripts/run and scripts/reproduce_*: options, output, errors."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def cores() -> int:
 
 
 def count(least: int) -> Callable[[str], int]:
-    """Return a reader of whole numbers from ``least`` on."""
+    """Return a parser of whole numbers of at least ``least``."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"found {text!r}, expected a number from {least} on")
+            raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number of at least {least}")
         return int(text)
 
     return read
 
 
 def writable(text: str) -> Path:
-    """Read the name of a file to write when all has been run, which is late to learn that it cannot be."""
+    """Parse the name of an output file; refused before all runs if it cannot be written."""
     path = Path(text)
     if path.is_dir() or not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a file in a folder that exists")
@@ -51,18 +51,18 @@ def tell(text: str) -> None:
 
 
 def width(otherwise: int) -> int:
-    """Return how many columns there are to print on; ``otherwise`` where it is no terminal."""
+    """Return the width of the terminal, in columns; ``otherwise`` if standard output is not a terminal."""
     return shutil.get_terminal_size((otherwise, 24)).columns if sys.stdout.isatty() else otherwise
 
 
 def exit_code_of(name: str, work: Callable[[], int], *, stopped: str | None = None) -> int:
-    """Do the work of a program; what ends it early is a line on standard error, and the exit code.
+    """Run a program; report what ends it early in one line on standard error, and return the exit code.
 
-    ``stopped`` is what to print where a signal ended it: the signal's name unless given, nothing if empty.
+    ``stopped`` is the message if a signal ends it: the signal's name by default, none if empty.
     """
 
     def stop(number: int, _: object) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):  # one is enough: what runs ends in order
+        for each in (signal.SIGINT, signal.SIGTERM):  # one is enough: processes are being stopped
             signal.signal(each, signal.SIG_IGN)
         raise Interrupted(signal.Signals(number).name, number)
 
@@ -77,7 +77,7 @@ def exit_code_of(name: str, work: Callable[[], int], *, stopped: str | None = No
     except BeasyError as error:
         tell(f"{name}: {error}")
         return error.exit_code
-    except BrokenPipeError:  # whoever read the output has had enough of it
+    except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The main job of beasy-sched: inputs and a plan, then policies on the same days, and one table.
+"""The main job of beasy-sched: inputs and a plan, then all policies on the same days, and one table.
 
-Started by scripts/run, which makes the environment. Inputs and plan are made by run_inputs, in a process of
-its own; each policy runs in two more (see two_processes).
+Started by scripts/run, which creates the environment. `run_inputs` prepares inputs and plan in a separate
+process; each policy runs in two processes (see `two_processes`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(chosen: argparse.Namespace) -> int:
         return done.returncode
     single = len(chosen.policies) == 1 and not chosen.markdown
     contenders, stop = run_policies(chosen, single)
-    if single:  # its processes have printed what they came to
+    if single:  # its processes have printed their summary
         print_text(f"The days: {days_in_words(chosen)}")
         list_files(chosen, f"results in {folder_name(chosen.policies[0])}/run_*")
         return 0
@@ -55,20 +55,21 @@ def run(chosen: argparse.Namespace) -> int:
         print_table(chosen, contenders)
         list_files(chosen, f"the table in {TABLE_NAME}; results in POLICY/run_*")
         example = chosen.out / folder_name(chosen.policies[0])
-        print_text(f"What became of a job, and why: beasy-sched explain {example} --job 17")
+        print_text(f"To see what happened to a job, and why: beasy-sched explain {example} --job 17")
         charts = f"beasy-sched report {chosen.out} -o {chosen.out / 'report.html'}"
-        print_text(f"Charts of all of it (pip install '.[report]'): {charts}")
+        print_text(f"To see charts (pip install '.[report]'): {charts}")
     if stop is not None:
         raise stop
     return int(any(contender.problem for contender in contenders))
 
 
 def run_policies(chosen: argparse.Namespace, single: bool) -> tuple[list[Contender], Interrupted | None]:
-    """Run all policies chosen, ``chosen.jobs`` at a time; return what came of each, in their order.
+    """Run the chosen policies, ``chosen.jobs`` at a time; return their results in order, and the signal
+    that stopped them early, if any.
 
-    What the processes of a ``single`` one print is ours; raises RunFailed or Interrupted where it does not
-    reach its end. Several print to files in their folders, and one that fails is a row that says so; all
-    that are not done when a signal ends them early are told by that, which is returned.
+    The processes of a ``single`` policy print to our output, and its failure raises RunFailed or
+    Interrupted. The processes of several policies print to files in their folders; a failed or stopped
+    policy has a result that says why.
     """
     pairs = {policy: pair(chosen, policy, logged=not single) for policy in chosen.policies}
     example = pair(chosen, chosen.policies[0] if single else "POLICY", logged=False)
@@ -108,12 +109,12 @@ def run_policies(chosen: argparse.Namespace, single: bool) -> tuple[list[Contend
 
 
 def folder_name(policy: str) -> str:
-    """Return the name of a policy's folder: its own, or something like it for package.module:Class."""
+    """Return a policy's folder name: its own name, with package.module:Class made safe for a path."""
     return re.sub(r"[^\w.-]", "_", policy)
 
 
 def pair(chosen: argparse.Namespace, policy: str, *, logged: bool) -> Pair:
-    """Return the commands of a policy; its results go to a folder of its name."""
+    """Return the commands of a policy; results go to the policy's folder."""
     folder, files = chosen.out / folder_name(policy), files_in(chosen.out)
     prefix = str(folder / "run")
     serve = ["serve", "-s", "tcp://127.0.0.1:0", "--policy", policy]
@@ -125,7 +126,7 @@ def pair(chosen: argparse.Namespace, policy: str, *, logged: bool) -> Pair:
 
 
 def story(contender: Contender, duration_s: float) -> str:
-    """Say in a line how a policy has ended."""
+    """Report in one line how a policy ended."""
     if contender.problem is not None or contender.summary is None:
         return f"{contender.policy}: {contender.problem}; see {folder_name(contender.policy)}/{LOG_NAME}"
     shares = {column.name: column.text(contender.summary) for column in COMPARISON_COLUMNS}
@@ -134,14 +135,14 @@ def story(contender: Contender, duration_s: float) -> str:
 
 
 class Progress(contextlib.AbstractContextManager):
-    """A line for each policy that has ended; on a terminal above a bar that names what runs."""
+    """Print a line for each policy that ends; on a terminal, above a bar that names the running ones."""
 
     def __init__(self, total: int, jobs: int) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
-        tell(f"{total} policies, {jobs} at a time:")
+        tell(f"{total} policies, {jobs} concurrently:")
         columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         hidden = not sys.stderr.isatty()
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True, disable=hidden)
@@ -156,19 +157,19 @@ class Progress(contextlib.AbstractContextManager):
         self._bar.stop()
 
     def began(self, policy: str) -> None:
-        """Note that a policy runs."""
+        """Note that a policy started."""
         self._running.append(policy)
         self._bar.update(self._task, description=", ".join(self._running))
 
     def ended(self, policy: str, story: str) -> None:
-        """Note that a policy has ended, and how."""
+        """Note that a policy ended, and report it."""
         self._running.remove(policy)
         self._bar.console.print(f"  {story}", highlight=False, markup=False, emoji=False, soft_wrap=True)
         self._bar.update(self._task, advance=1, description=", ".join(self._running))
 
 
 def print_table(chosen: argparse.Namespace, contenders: Sequence[Contender]) -> None:
-    """Print the comparison, and what was compared."""
+    """Print the comparison and its caption."""
     print("", *comparison_lines(contenders, width(100)), "", sep="\n")
     days, site = caption(chosen, contenders)
     print_text(f"The days: {days}")
@@ -176,7 +177,7 @@ def print_table(chosen: argparse.Namespace, contenders: Sequence[Contender]) -> 
 
 
 def caption(chosen: argparse.Namespace, contenders: Sequence[Contender]) -> tuple[str, str]:
-    """Return what the days are like, and what else changes results."""
+    """Describe the days, and the other conditions that change results."""
     return days_in_words(chosen), "; ".join(conditions(contenders)) or "no run is complete"
 
 
@@ -187,13 +188,13 @@ def markdown(chosen: argparse.Namespace, contenders: Sequence[Contender]) -> str
 
 
 def list_files(chosen: argparse.Namespace, results: str) -> None:
-    """Say what was written where."""
+    """Print which files were written."""
     names = ", ".join(path.name for path in map(Path, files_in(chosen.out)) if path.exists())
     print_text(f"Files in {chosen.out}: {names}; {results}")
 
 
 def print_text(text: str) -> None:
-    """Print a sentence in as many lines as it needs."""
+    """Print a text, wrapped to the terminal."""
     wrapped = textwrap.fill(
         text, width(100), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )

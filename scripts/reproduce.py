@@ -1,4 +1,4 @@
-"""The BEASY paper's experiments: run, print as tables beside the paper's numbers, draw as figures.
+"""Run the BEASY paper's experiments, print tables with the paper's numbers and ours, draw its figures.
 
 Started by scripts/reproduce_critical and scripts/reproduce_average, which make the environment.
 """
@@ -67,7 +67,7 @@ SEEDS, SHED_SEEDS, ABLATION_SEEDS = 10, 1, 1
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; ends the program with code 2 where it makes no sense."""
+    """Read the command line; exits with code 2 if it is invalid."""
     everything = argparse.ArgumentParser(add_help=False)
     everything.add_argument("headline", choices=SCENARIOS)
     headline, rest = everything.parse_known_args(arguments)
@@ -91,21 +91,21 @@ def _ablation_seeds(chosen: argparse.Namespace) -> int:
 def _parser(headline: str) -> argparse.ArgumentParser:
     parser = parser_of(
         headline,
-        f"Reproduce {WHAT[headline]}: run the eight policies, print the paper's Table I, its numbers and its "
-        "claims beside ours, and draw its figures. What has been run is not run again.",
-        quick="one day, fewer jobs, one seed; proves nothing",
+        f"Reproduce {WHAT[headline]}: run the eight policies, compare the paper's Table I, numbers and "
+        "claims with ours, and draw its figures. Completed runs are not repeated.",
+        quick="one day, fewer jobs, one seed; the results prove nothing",
         out="out/reproduction",
-        markdown=f" (where it has a line '<!-- results: {headline} -->', from there to '<!-- end -->')",
+        markdown=f" (if it has a line '<!-- results: {headline} -->', only from there to '<!-- end -->')",
     )
     add = parser.add_argument
     add("--seeds", type=count(1), metavar="N", help=f"seeds under the papers' guard (default: {SEEDS})")
-    add("--shed-seeds", type=count(0), metavar="N", help="how many of them also under our guard, shed with "
-        f"veto (default: {SHED_SEEDS}; 0 for none)")  # fmt: skip
+    add("--shed-seeds", type=count(0), metavar="N", help="how many of them to run under our guard, too "
+        f"(shed with veto; default: {SHED_SEEDS}; 0 for none)")  # fmt: skip
     if headline == "critical":
-        add("--ablation-seeds", type=count(0), metavar="N", help="how many of them in each variant of the "
-            f"ablation (default: {ABLATION_SEEDS}; 0 for none)")  # fmt: skip
-    add("--scenario", type=Path, action="append", metavar="FILE", help="your scenario file instead (may be "
-        "repeated); seeds and guards are those of this command")  # fmt: skip
+        add("--ablation-seeds", type=count(0), metavar="N", help="how many of them to run in each variant of "
+            f"the ablation (default: {ABLATION_SEEDS}; 0 for none)")  # fmt: skip
+    add("--scenario", type=Path, action="append", metavar="FILE", help="use your scenario file (may be "
+        "repeated); its seeds and guards are replaced by those of this command")  # fmt: skip
     return parser
 
 
@@ -145,7 +145,7 @@ def run(chosen: argparse.Namespace, experiment: Experiment) -> int:
     with counted(experiment.name) as progress:
         outcome = go_on(folder, Processes(chosen.jobs), progress=progress)
     took = (
-        f"{outcome.executed} in {time.monotonic() - started:.0f} s" if outcome.executed else "all were there"
+        f"{outcome.executed} in {time.monotonic() - started:.0f} s" if outcome.executed else "all done before"
     )
     failed = f", {outcome.failed} failed" if outcome.failed else ""
     tell(f"{experiment.name}: {outcome.runs} runs, {took}{failed}")
@@ -153,9 +153,9 @@ def run(chosen: argparse.Namespace, experiment: Experiment) -> int:
 
 
 def all_tables(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> Iterator[TextTable]:
-    """Yield the tables; those that there are no results for are empty."""
+    """Yield the tables; a table without results is empty."""
     everything = {**study}
-    for name in HEADLINES:  # claims about all scenarios need the other script's results, too
+    for name in HEADLINES:  # claims about all scenarios also need the other script's results
         other = campaign_in(chosen.out, name) if name != chosen.headline else None
         if other is not None:
             everything |= study_of(other.runs)
@@ -176,20 +176,20 @@ def provenance(campaign: Campaign) -> str:
     missing = left_out(runs)
     lines = [
         f"{len(runs)} runs: {', '.join(runs['scenario'].unique())}; noise seeds {seeds[0]} to {seeds[-1]}; "
-        f"{timings['cpu_s'].sum():.0f} s of processor time, {timings['cpu_s'].mean():.2f} s a run.",
+        f"{timings['cpu_s'].sum():.0f} s of processor time, {timings['cpu_s'].mean():.2f} s per run.",
         f"Tables by beasy-sched {__version__}{commit()}, Python {platform.python_version()}, "
         f"NumPy {np.__version__}; {processor()}, {os.cpu_count()} cores.",
         "Intervals: 95 %, bootstrap over executions (plans first, where there are several), seed 1.",
     ]
     if missing:
-        lines.append(f"{missing} executions are left out of all comparisons: a run of theirs failed.")
+        lines.append(f"{missing} executions are excluded everywhere because one of their runs failed.")
     if len(runs.groupby(["tuple", "seed"])) < 5:
-        lines.append("So few executions say next to nothing about others: intervals are too narrow.")
+        lines.append("Too few executions to generalize: the intervals are too narrow.")
     return "\n".join(lines)
 
 
 def commit() -> str:
-    """Return the checkout's commit, where there is one."""
+    """Return the commit of the checkout, if there is one."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

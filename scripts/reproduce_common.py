@@ -1,4 +1,4 @@
-"""What the reproductions of the papers have in common: options, progress, and how results are presented."""
+"""Shared by the reproductions of the papers: options, progress, and the presentation of results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beasy_sched.cli.run_options import progress_bar
 from beasy_sched.reproduction.figures import Figures, write_figures
 from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
 
-STOPPED = "stopped; the runs that have ended are kept, the same command goes on"
+STOPPED = "stopped; completed runs are kept, and the same command continues"
 
 __all__ = ["STOPPED", "count", "counted", "exit_code_of", "parser_of", "present", "tell"]
 
@@ -25,16 +25,27 @@ def parser_of(name: str, description: str, *, quick: str, out: str, markdown: st
         prog=f"scripts/reproduce_{name}", description=description, epilog=ENVIRONMENT
     )
     add = parser.add_argument
-    add("--quick", action="store_true", help=f"try it out: {quick}")
-    add("--out", type=Path, metavar="DIR", help=f"where to write, or to go on (default: {out})")
-    add("--jobs", type=count(1), default=cores(), metavar="N", help="runs at a time (default: one a core)")
+    add("--quick", action="store_true", help=f"a trial run: {quick}")
+    add(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help=f"output folder; an interrupted study continues there (default: {out})",
+    )
+    add(
+        "--jobs",
+        type=count(1),
+        default=cores(),
+        metavar="N",
+        help="number of concurrent runs (default: one per core)",
+    )
     add("--markdown", type=writable, metavar="FILE", help=f"write the tables to FILE, in Markdown{markdown}")
     return parser
 
 
 @contextlib.contextmanager
 def counted(title: str) -> Iterator[Progress | None]:
-    """Show how many runs have ended, in a bar where there is a terminal."""
+    """Show the number of completed runs in a progress bar, on a terminal only."""
     with progress_bar(title) as report:
         yield None if report is None else lambda done, total: report(done / total)
 
@@ -49,7 +60,7 @@ def present(
     columns: int,
     notes: Iterable[str] = (),
 ) -> None:
-    """Print tables and where the numbers come from, draw the figures, write the tables in Markdown."""
+    """Print the tables and the origin of the numbers, draw the figures, write the tables in Markdown."""
     tables = [table for table in tables if table.rows]
     for table in tables:
         table.print(width(columns))

@@ -1,4 +1,4 @@
-"""The energy-budget paper's evaluation: run, print as tables beside the paper's numbers, draw as figures.
+"""Run the energy-budget paper's evaluation, print tables with the paper's numbers and ours, draw figures.
 
 Started by scripts/reproduce_energy_budget, which makes the environment.
 """
@@ -31,28 +31,28 @@ from beasy_sched.reproduction.energy_budget_study import EnergyStudy, all_settin
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; ends the program with code 2 where it makes no sense."""
+    """Read the command line; exits with code 2 if it is invalid."""
     parser = parser_of(
         "energy_budget",
         "Reproduce the energy-budget paper's evaluation (Section V): EASY, powercap, reducePC and"
         " energyBud with eight budgets on the three middle days of weeks of jobs, with and without shutdown;"
-        " Figures 2 to 5, Table II and the paper's claims. Runs that are there already are not run again.",
-        quick="two small synthetic weeks, a minute",
+        " Figures 2 to 5, Table II and the paper's claims. Completed runs are not repeated.",
+        quick="two small synthetic weeks, about a minute",
         out="out/energy-budget",
         markdown="",
     )
     add = parser.add_argument
     add("--week", type=Path, action="append", default=[], metavar="FILE",
-        help="a week of a trace, SWF (may be repeated); its header's MaxProcs says how many processors there"
-        " are. Without one: synthetic weeks")  # fmt: skip
+        help="one week of a trace in SWF (may be repeated); MaxProcs in its header gives the number of"
+        " processors (default: synthetic weeks)")  # fmt: skip
     add("--allocation", choices=("any", "contiguous"), default="any",
-        help="any processors for a job, or neighbours as the paper assumes: slower")  # fmt: skip
+        help="processors of a job: any, or only consecutive ones as in the paper (slower)")  # fmt: skip
     chosen = parser.parse_args(arguments)
     if chosen.quick and chosen.week:
-        parser.error("--quick goes with synthetic weeks: leave out --week")
+        parser.error("--quick uses synthetic weeks: omit --week")
     chosen.out = chosen.out or Path("out/energy-budget-quick" if chosen.quick else "out/energy-budget")
     if chosen.out.exists() and not chosen.out.is_dir():
-        parser.error(f"--out: {chosen.out} is no folder")
+        parser.error(f"--out: {chosen.out} is not a folder")
     return chosen
 
 
@@ -92,17 +92,17 @@ def provenance(chosen: argparse.Namespace, study: EnergyStudy, results: Results)
         f"{len(study.runs)} runs of {len(study.weeks)} weeks, {chosen.allocation} processors;"
         f" {study.cpu_s():.0f} s of processor time.",
         f"beasy-sched {__version__}, Python {platform.python_version()}, NumPy {np.__version__};"
-        f" {chosen.jobs} runs at a time.",
+        f" {chosen.jobs} concurrent runs.",
         "Verdicts: 95 % of 2000 resamples of the weeks, seed 1.",
     ]
     if results.left_out:
-        lines.append(f"{results.left_out} weeks are left out: a run of theirs failed.")
+        lines.append(f"{results.left_out} weeks are excluded because one of their runs failed.")
     if not chosen.week:
         lines.append(
-            "The weeks are synthetic: they show how it works, and say little about the paper's traces."
+            "The weeks are synthetic: they show the method, but say little about the paper's traces."
         )
     if len(results.executions) < 5:
-        lines.append("So few weeks say next to nothing about others.")
+        lines.append("Too few weeks to generalize.")
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
-"""What scripts/run does before its policies run: check them, make their inputs, plan the window.
+"""The preparation of scripts/run: check the policies, generate the inputs, plan the window.
 
-A program of its own, with the options of scripts/run: what it loads for that is not needed by the process
-that waits for the policies.
+A program of its own with the options of scripts/run, because the process that waits for the policies does not
+need the modules that this one loads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 QUICK_H = 24
 SHAPED_DAYS = 3
-"""Length of a workload with most arrivals at its begin or end, days."""
+"""Length of a workload with most arrivals at its start or end, days."""
 
 
 def prepare(chosen: argparse.Namespace) -> int:
@@ -42,24 +42,24 @@ def prepare(chosen: argparse.Namespace) -> int:
     files = make_inputs(chosen)
     make_plan(chosen, files)
     arguments = ["check", "-p", files.platform, "-w", files.workload, "--events", files.power]
-    run(*arguments, "--site", files.site, *files.plan_options(chosen), "-q")  # prints what is odd about them
+    run(*arguments, "--site", files.site, *files.plan_options(chosen), "-q")  # prints its findings
     return 0
 
 
 def check_policies(chosen: argparse.Namespace) -> None:
-    """See that each policy can be made with its options, before anything is. Raises BeasyError."""
+    """Check that each policy can be created with its options. Raises BeasyError."""
     options = read_options(chosen.options) if chosen.options is not None else {}
     for policy in chosen.policies:
         try:
             make_policy(policy, options)
         except BeasyError:
             raise
-        except Exception as error:  # whatever a policy of someone else's raises
+        except Exception as error:  # whatever a user's own policy raises
             raise RunFailed(f"policy {policy!r}: {why(error)}", 1) from None
 
 
 def make_inputs(chosen: argparse.Namespace) -> Files:
-    """Write platform, workload and power as forecast and as they really come, and the site."""
+    """Write the platform, the site, and workload and power both as forecast and as they really occur."""
     text = site_text(chosen)
     site = parse_site(text, str(chosen.site or "site.toml"))
     days = site.window_s / SECONDS_PER_DAY
@@ -67,7 +67,9 @@ def make_inputs(chosen: argparse.Namespace) -> Files:
     try:
         chosen.out.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise RunFailed(f"--out {chosen.out}: {error.filename} is no folder: name another one", 2) from None
+        raise RunFailed(
+            f"--out {chosen.out}: {error.filename} is not a folder: choose another one", 2
+        ) from None
     files = files_in(chosen.out)
     Path(files.site).write_text(text, "utf-8")
     generate("platform", "--servers", f"gros:{HOSTS}", "-o", files.platform)
@@ -80,7 +82,7 @@ def make_inputs(chosen: argparse.Namespace) -> Files:
 
 
 def site_text(chosen: argparse.Namespace) -> str:
-    """Return the site file of the run, its window shortened for a quick one. Raises RunFailed."""
+    """Return the text of the site file, with a shorter window for a quick run. Raises RunFailed."""
     if chosen.site is None:
         text = Path(__file__).with_name("site.toml").read_text("utf-8")
         hours = f"window_h = {QUICK_H}"
@@ -92,7 +94,7 @@ def site_text(chosen: argparse.Namespace) -> str:
 
 
 def workload_arguments(chosen: argparse.Namespace, days: float) -> list[str]:
-    """Return what `generate workload` is asked for. Raises RunFailed for arrivals that the window has not."""
+    """Return the arguments of `generate workload`. Raises RunFailed if --arrivals does not fit the window."""
     shared = ["--hosts", str(HOSTS), "--seed", str(chosen.seed)]
     if chosen.swf is not None:
         cut = ["--duration", f"{days:g}d", "--cores-per-host", chosen.cores_per_host or "1"]
@@ -101,7 +103,7 @@ def workload_arguments(chosen: argparse.Namespace, days: float) -> list[str]:
         shape = ["--arrivals", chosen.arrivals or "begin"]
     elif chosen.arrivals:
         raise RunFailed(
-            f"--arrivals shape {SHAPED_DAYS} days, but the window has {days:g}: leave them out", 2
+            f"--arrivals requires a window of {SHAPED_DAYS} days, but it has {days:g}: omit the option", 2
         )
     else:
         shape = ["--day-shares", ",".join(["1"] * max(round(days), 1))]
@@ -109,7 +111,7 @@ def workload_arguments(chosen: argparse.Namespace, days: float) -> list[str]:
 
 
 def power_arguments(chosen: argparse.Namespace, site: Site) -> list[str]:
-    """Return what `generate power` is asked for: the exports given, or a synthetic sky without any."""
+    """Return the arguments of `generate power`: the given exports, or synthetic weather."""
     window = ["--days", f"{site.window_s / SECONDS_PER_DAY:g}", "--dt", f"{site.step_s:g}"]
     if chosen.start:
         window += ["--start", chosen.start]
@@ -124,7 +126,7 @@ def power_arguments(chosen: argparse.Namespace, site: Site) -> list[str]:
 
 
 def make_plan(chosen: argparse.Namespace, files: Files) -> None:
-    """Plan the window from the forecast, with a picture, where a plan is wanted; there may be none."""
+    """Plan the window from the forecast, with a figure, unless --no-plan; planning may fail."""
     if chosen.no_plan:
         return
     for old in (files.plan, files.figure):  # of an earlier run
@@ -132,7 +134,7 @@ def make_plan(chosen: argparse.Namespace, files: Files) -> None:
     forecast = ["-w", files.forecast_workload, "--production", files.forecast_power]
     outputs = ["-o", files.plan, "--figure", files.figure, "-q"]
     if run("plan", "-p", files.platform, "--site", files.site, *forecast, *outputs):
-        tell("run: no plan for this window (see above); it goes on without one")
+        tell("run: no plan for this window (see above); continuing without one")
 
 
 def generate(*arguments: str) -> None:
@@ -151,5 +153,5 @@ def run(*arguments: str) -> int:
 
 
 if __name__ == "__main__":
-    # a signal that ends this reaches scripts/run, too, which says so
+    # a signal that ends this program also reaches scripts/run, which reports it
     sys.exit(exit_code_of("run", lambda: prepare(parse_arguments()), stopped=""))

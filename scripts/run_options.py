@@ -1,4 +1,4 @@
-"""The options of scripts/run, and what follows from them alone: its files, and its days in words."""
+"""The options of scripts/run, and what follows from them: its files, and a description of its days."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLICIES = (
 
 
 class Files(NamedTuple):
-    """Where everything is: what the runs read, then what the plan is made from, and the plan."""
+    """All files: those that the runs read, those that the plan is made from, and the plan."""
 
     platform: str = "platform.xml"
     workload: str = "workload.json"
@@ -34,7 +34,7 @@ class Files(NamedTuple):
     figure: str = "plan.png"
 
     def plan_options(self, chosen: argparse.Namespace) -> list[str]:
-        """Return the options of a command that name the plan, where there is one to follow."""
+        """Return the --plan option of a command, if there is a plan."""
         return [] if chosen.no_plan or not Path(self.plan).exists() else ["--plan", self.plan]
 
 
@@ -44,18 +44,18 @@ def files_in(folder: Path) -> Files:
 
 
 def show(arguments: Sequence[str]) -> None:
-    """Print a command as one would type it, so that it can be repeated by hand."""
+    """Print a command as a user would type it, so that it can be repeated by hand."""
     tell(f"$ beasy-sched {shlex.join(arguments)}")
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; ends the program with code 2 where it makes no sense."""
+    """Read the command line; exits with code 2 if it is invalid."""
     parser = argparse.ArgumentParser(
         prog="scripts/run",
         description=f"Make a platform of {HOSTS} servers, a workload of three days and the power of "
-        f"{PV_KW} kW of sun and {WIND_KW} kW of wind, as forecast and as they really come; plan the window "
-        f"from the forecast; then let each of {len(POLICIES)} policies schedule the same real days, as a "
-        "process of its own that the simulator asks over ZeroMQ, just as Batsim would; print one table.",
+        f"{PV_KW} kW of solar and {WIND_KW} kW of wind plants, as forecast and as they really occur; plan "
+        f"the window from the forecast; then let each of {len(POLICIES)} policies schedule the same days, "
+        "in a process of its own that the simulator asks over ZeroMQ, as Batsim would; print one table.",
         epilog=ENVIRONMENT,
     )
     _add_what_runs(parser.add_argument_group("what runs"))
@@ -70,53 +70,64 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 def _add_what_runs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--policy", action="append", metavar="NAME", help="run this one only (may be repeated; default: "
-        "eight); a single one prints all it came to")  # fmt: skip
-    add("--options", metavar="JSON|@FILE", help="the options of the one --policy")
-    add("--no-plan", action="store_true", help="do not plan the window; name a --policy that needs no plan")
-    add("--jobs", type=count(1), metavar="N", help="policies that run at a time (default: one a processor)")
+    add("--policy", action="append", metavar="NAME", help="run only this policy (may be repeated; default: "
+        "all eight); a single policy prints its full summary")  # fmt: skip
+    add("--options", metavar="JSON|@FILE", help="options of the policy; requires a single --policy")
+    add(
+        "--no-plan",
+        action="store_true",
+        help="do not plan the window; requires a --policy that needs no plan",
+    )
+    add(
+        "--jobs",
+        type=count(1),
+        metavar="N",
+        help="number of policies that run concurrently (default: one per core)",
+    )
     add("--markdown", action="store_true", help="print the table in Markdown")
-    add("--out", type=Path, default=Path("out/run"), metavar="DIR", help="where to write (default: out/run)")
+    add("--out", type=Path, default=Path("out/run"), metavar="DIR", help="output folder (default: out/run)")
     add("--quick", action="store_true", help="one day instead of three")
 
 
 def _add_scenario(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--seed", type=int, default=1, metavar="N", help="seed of all that is drawn (default: 1)")
+    add("--seed", type=int, default=1, metavar="N", help="seed of all random numbers (default: 1)")
     add("--arrivals", choices=("begin", "end", "uniform"), help="when most jobs arrive (default: begin)")
     add("--production", choices=("exact", "best", "worst", "between"), default="between",
-        help="what sun and wind really bring: the forecast; the upper bound of its band; the lower; "
-        "anywhere between (default)")  # fmt: skip
+        help="real production of sun and wind: as forecast, at the upper or the lower bound of the "
+        "forecast, or anywhere between (default)")  # fmt: skip
     add("--sigma", type=_percent, default=SIGMA_PCT, metavar="PCT", help="how far real arrivals and run "
-        "times are off the forecast: Gaussian noise, percent; 0 for none (default: %(default)g)")  # fmt: skip
+        "times deviate from the forecast: Gaussian noise, percent (default: %(default)g)")  # fmt: skip
 
 
 def _add_own_data(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--site", type=Path, metavar="FILE", help="your site file instead of scripts/site.toml")
-    add("--swf", type=Path, metavar="FILE", help="your trace (SWF, plain or gzip) instead of drawn jobs")
-    add("--from", dest="begin", metavar="TIME", help="where in the trace to begin, such as 30d")
-    add("--cores-per-host", metavar="N", help="processors of the trace that a server has (default: 1)")
+    add("--swf", type=Path, metavar="FILE", help="your trace (SWF, plain or gzip) instead of generated jobs")
+    add("--from", dest="begin", metavar="TIME", help="start within the trace, for example 30d")
+    add("--cores-per-host", metavar="N", help="processors of the trace per server (default: 1)")
     add("--ninja-pv", type=Path, metavar="FILE", help="your Renewables.ninja export for the sun")
     add("--ninja-wind", type=Path, metavar="FILE", help="your Renewables.ninja export for the wind")
-    add("--start", metavar="TIME", help="where in the exports to begin, such as 2019-06-01")
+    add("--start", metavar="TIME", help="start within the exports, for example 2019-06-01")
 
 
 def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
     if chosen.swf is None and (chosen.begin or chosen.cores_per_host):
-        parser.error("--from and --cores-per-host are for a trace: name one with --swf FILE")
+        parser.error("--from and --cores-per-host require a trace: pass --swf FILE")
     if chosen.swf is not None and chosen.arrivals:
-        parser.error("--arrivals is for drawn jobs: a trace has its own")
+        parser.error("--arrivals is for generated jobs: a trace has its own arrivals")
     if chosen.site is not None and chosen.quick:
-        parser.error("--quick is for the site of scripts/site.toml: set window_h in your own")
+        parser.error("--quick applies to scripts/site.toml only: set window_h in your site file instead")
     twice = next((name for name in chosen.policy or () if chosen.policy.count(name) > 1), None)
     if twice is not None:
-        parser.error(f"--policy {twice}: named twice; each policy runs once, on the same days")
+        parser.error(f"--policy {twice}: given twice; each policy runs once, on the same days")
     if chosen.options is not None and len(chosen.policy or ()) != 1:
-        parser.error("--options are those of one policy: name it with --policy NAME")
+        parser.error("--options requires exactly one policy: pass --policy NAME")
     if chosen.no_plan and not chosen.policy:
-        parser.error("--no-plan: most of the eight policies need a plan; name others, such as --policy easy")
+        parser.error(
+            "--no-plan: most of the eight policies need a plan; choose others, such as --policy easy"
+        )
 
 
 def _percent(text: str) -> float:
@@ -130,7 +141,7 @@ def _percent(text: str) -> float:
 
 
 def days_in_words(chosen: argparse.Namespace) -> str:
-    """Say what the days are like, and how they differ from the forecast."""
+    """Describe the days, and how they differ from the forecast."""
     came = {
         "exact": "production as forecast",
         "best": "production at the upper bound of its forecast",

@@ -1,4 +1,4 @@
-"""A policy's run: the scheduler and the simulator as two processes that talk over ZeroMQ, ended together."""
+"""A policy's run: scheduler and simulator as two processes that communicate over ZeroMQ and end together."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ PROGRAM = [sys.executable, "-m", "beasy_sched"]
 LOG_NAME = "run_log.txt"
 LISTENING = "listening on "
 START_LIMIT_S = 60.0
-"""How long the scheduler may take to print its endpoint."""
+"""Limit for the scheduler to print its endpoint."""
 FAREWELL_S = 15.0
-"""How long a process may take to end once it has been asked to, and the scheduler without a simulator."""
+"""Limit for a process to end after it was asked to, and for the scheduler to end without a simulator."""
 ORPHAN_S = 2.0
-"""How long a simulator may take to find that its scheduler has died."""
+"""Limit for a simulator to notice that its scheduler has died."""
 TICK_S = 0.05
 
 Process = subprocess.Popen[str]
 
 
 class RunFailed(BeasyError):
-    """Something did not do its part; the text tells what and how."""
+    """A step of scripts/run failed; the text says which, and how."""
 
     def __init__(self, text: str, exit_code: int = 1) -> None:
         super().__init__(text)
@@ -44,18 +44,18 @@ class RunFailed(BeasyError):
 
 @dataclass(frozen=True)
 class Pair:
-    """A policy's two commands, less the name of the program, and where they write."""
+    """A policy's two commands, without the program's name, and their output folder."""
 
     folder: Path
     scheduler: list[str]
     simulator: list[str]
     logged: bool
-    """Whether what the two print goes to a file in the folder."""
+    """Whether their output goes to a file in the folder."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a pair ended; ``failure`` and ``exit_code`` tell what went wrong, where it did."""
+    """How a pair ended; ``failure`` and ``exit_code`` describe what went wrong, if anything."""
 
     duration_s: float
     failure: str | None = None
@@ -63,7 +63,7 @@ class Ended:
 
 
 def run_pair(pair: Pair) -> Ended:
-    """Run a pair, and tell how it ended; results of an earlier run go, or they could be taken for its own."""
+    """Run a pair and report how it ended. Results of an earlier run are removed first."""
     begin = time.monotonic()
     try:
         pair.folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def run_pair(pair: Pair) -> Ended:
 
 
 def summary_in(folder: Path) -> dict[str, Any] | None:
-    """Return what a run came to; None where it has left no summary."""
+    """Return the summary of a run; None if it has left none."""
     try:
         found = json.loads((folder / "run_summary.json").read_text("utf-8"))
     except (OSError, ValueError):
@@ -90,7 +90,7 @@ def summary_in(folder: Path) -> dict[str, Any] | None:
 
 
 def _cause(folder: Path) -> str | None:
-    """Return the first complaint of either process, or the summary's; that a partner has gone is none."""
+    """Return the first error that either process printed, or the summary's; a lost partner does not count."""
     log = (folder / LOG_NAME).read_text("utf-8", errors="replace")
     complaints = re.findall(r"^(?:beasy-sched|Error): (.*)", log, re.MULTILINE)
     told = (summary_in(folder) or {}).get("error")
@@ -124,7 +124,7 @@ def run_both(
 
 
 class Scheduler:
-    """The scheduler's process; its standard error is passed on, its standard output kept for later."""
+    """The scheduler's process; its standard error is passed on, its standard output is kept for the end."""
 
     def __init__(self, command: Sequence[str], log: TextIO | None = None) -> None:
         """Start it; ``log`` is where its standard error goes, ours without one."""
@@ -145,7 +145,7 @@ class Scheduler:
                     return line.removeprefix(LISTENING).strip()
             code = self.process.wait(FAREWELL_S)
             raise RunFailed(f"the scheduler {how(code)} before it listened", code)
-        raise RunFailed(f"the scheduler has told no endpoint within {START_LIMIT_S:g} s")
+        raise RunFailed(f"the scheduler printed no endpoint within {START_LIMIT_S:g} s")
 
     def output(self) -> str:
         """Return what it has printed on its standard output, once it has ended."""
@@ -168,14 +168,14 @@ class Scheduler:
 def start(
     command: Sequence[str], out: int | TextIO | None = None, err: int | TextIO | None = None
 ) -> Process:
-    """Start a process in a session of its own: Ctrl-C reaches only us, who end it in order."""
+    """Start a process in its own session: Ctrl-C reaches only this process, which then stops it in order."""
     return subprocess.Popen(
         list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True, start_new_session=True
     )
 
 
 def how(code: int) -> str:
-    """Tell in words how a process ended."""
+    """Say how a process ended."""
     return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
 
@@ -191,7 +191,7 @@ def _wait_for_both(scheduler: Process, simulator: Process) -> None:
     codes = {"scheduler": scheduler.poll(), "simulator": simulator.poll()}
     failures = [f"the {name} {how(code)}" for name, code in codes.items() if code]
     if scheduler.poll() is None:
-        failures.append("the scheduler goes on without a simulator")
+        failures.append("the scheduler kept running without a simulator")
     if failures:
         raise RunFailed("; ".join(failures), next((code for code in codes.values() if code), 1))
 

@@ -1,4 +1,4 @@
-"""A campaign: all runs of some scenarios, side by side, each once, whatever interrupts them."""
+"""A campaign: all runs of some scenarios, concurrently, each once, whatever interrupts them."""
 
 from __future__ import annotations
 
@@ -214,11 +214,11 @@ class Preparation:
         self._hashes = _Recent[str](64)
 
     def forecast(self, scenario: Scenario, number: int) -> ForecastInputs:
-        """Return what tuple ``number`` foresees. Raises InputError and ConfigError."""
+        """Return the forecasts of tuple ``number``. Raises InputError and ConfigError."""
         return self._forecasts.get((scenario.name, number), lambda: make_forecast(scenario, number))
 
     def execution(self, scenario: Scenario, number: int, seed: int) -> RealInputs:
-        """Return what comes. Raises InputError and ConfigError."""
+        """Return what really happens. Raises InputError and ConfigError."""
         return self._executions.get(
             (scenario.name, number, seed), lambda: self._execution(scenario, number, seed)
         )

@@ -2,7 +2,7 @@
 
     campaign.json     what the campaign is (`Manifest`)
     inputs/           what the runs read, named by content; plans by what they were made of
-    rows/             one small file a run that has ended: the journal
+    rows/             one small file per completed run: the journal
     traces/, runs/    what is kept of the runs, where that is wanted
     runs.parquet      the table, once all runs have ended
     timings.parquet   how long they took
@@ -58,7 +58,7 @@ def read_ended(path: Path, kind: type[Row]) -> Row | None:
 
 
 def must_be_empty(folder: Path, otherwise: str) -> None:
-    """Raise ConfigError where a folder that is not ours has files; ``otherwise`` says what it might be."""
+    """Raise ConfigError if a folder has files and is not ours; ``otherwise`` says what was expected."""
     if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise ConfigError(f"{folder} is neither empty nor {otherwise}: choose another folder")
 
@@ -93,7 +93,7 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other campaigns out; the lock goes with the process. Raises ConfigError."""
+        """Keep other campaigns out; the lock ends with the process. Raises ConfigError."""
         no_link = getattr(os, "O_NOFOLLOW", 0)
         with os.fdopen(os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | no_link, 0o666), "w") as file:
             if sys.platform != "win32":
@@ -126,7 +126,7 @@ class Folder:
         return True
 
     def input_path(self, kind: str, digest: str) -> Path:
-        """Where an input lies. ``digest`` is that of its content; of a plan, its recipe."""
+        """Path of an input. ``digest`` is the hash of its content; for a plan, of its recipe."""
         return self.path / "inputs" / f"{kind}-{digest[:16]}.{_ENDINGS[kind]}"
 
     def has(self, run: str, keep: Keep) -> bool:
@@ -233,7 +233,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def check_same(folder: Path, old: Manifest, new: Manifest) -> None:
-    """Raise ConfigError, saying what differs, where new runs would not go with those of the folder."""
+    """Raise ConfigError, saying what differs, if new runs would not match those of the folder."""
     found = [*_differences_of_manifests(old, new)]
     if not found:
         return
@@ -242,7 +242,7 @@ def check_same(folder: Path, old: Manifest, new: Manifest) -> None:
         shown.append(f"and {len(found) - len(shown)} more")
     raise ConfigError(
         f"{folder} holds another campaign:\n  " + "\n  ".join(shown) + "\nChoose another folder with -o, or "
-        "'beasy-sched campaign resume' to go on with what is there"
+        "continue the existing one with 'beasy-sched campaign resume'"
     )
 
 

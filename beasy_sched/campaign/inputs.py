@@ -63,7 +63,7 @@ _EXECUTION_KEY = 1000
 
 @dataclass(frozen=True)
 class ForecastInputs:
-    """What a tuple foresees."""
+    """The forecasts of a tuple."""
 
     platform: bytes
     workload: GeneratedWorkload
@@ -74,7 +74,7 @@ class ForecastInputs:
 
 @dataclass(frozen=True)
 class RealInputs:
-    """What comes in an execution, and the hashes of it."""
+    """What really happens in an execution, and its hashes."""
 
     workload: bytes
     power: bytes
@@ -84,10 +84,10 @@ class RealInputs:
 def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0) -> list[Path]:
     """Write what the execution ``seed`` of tuple ``number`` reads; return the files.
 
-    ``platform.xml``, ``workload.json`` and ``power.txt`` are what comes, ``forecast_workload.json`` and
-    ``forecast_power.txt`` what had been foreseen, ``plan.msgpack`` the plan made of it, and ``site.toml``
-    the site with the scenario's first guard. The bytes are those of a campaign's run. Raises ConfigError,
-    InputError and NoPlan.
+    ``platform.xml``, ``workload.json`` and ``power.txt`` are what really happens;
+    ``forecast_workload.json`` and ``forecast_power.txt`` are the forecasts, ``plan.msgpack`` is the plan made
+    from them, and ``site.toml`` the site with the scenario's first guard. The bytes are those of a campaign's
+    run. Raises ConfigError, InputError and NoPlan.
     """
     if not 0 <= number < len(scenario.tuples):
         raise ConfigError(f"tuple: found {number}, expected 0 to {len(scenario.tuples) - 1}")
@@ -117,7 +117,7 @@ def _contents(
 
 
 def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
-    """Make what tuple ``number`` foresees. Raises InputError and ConfigError."""
+    """Make the forecasts of tuple ``number``. Raises InputError and ConfigError."""
     servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
     platform = "".join(platform_xml(servers)).encode()
     workload = forecast_workload(scenario, number)
@@ -134,7 +134,7 @@ def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
 
 
 def make_real(scenario: Scenario, forecast: ForecastInputs, number: int, seed: int) -> RealInputs:
-    """Make what comes in the execution ``seed`` of tuple ``number``."""
+    """Make what really happens in the execution ``seed`` of tuple ``number``."""
     workload = b"".join(real_workload(scenario, forecast.workload, seed, number).json_pieces())
     power = power_text(real_production_w(scenario, forecast.production_w, seed, number), scenario)
     contents = {"platform": forecast.platform, "workload": workload, "power": power}
@@ -156,14 +156,14 @@ def execution_seed(seed: int, number: int) -> int:
     """Return the seed of the noise that tuple ``number`` gets in the execution ``seed``.
 
     Tuples with one seed get independent noise; scenarios that share tuple number and seed share noise, so
-    that best and worst cases are told apart by their production alone.
+    that best and worst cases differ in their production alone.
     """
     sequence = np.random.SeedSequence(seed, spawn_key=(_EXECUTION_KEY, number))
     return int(sequence.generate_state(1, np.uint64)[0])
 
 
 def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
-    """Return the workload that tuple ``number`` foresees. Raises InputError and ConfigError."""
+    """Return the workload that is forecast for tuple ``number``. Raises InputError and ConfigError."""
     part = scenario.tuples[number].workload
     if isinstance(part, SwfWorkload):
         return _trace(scenario, part)
@@ -175,7 +175,7 @@ def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
 
 
 def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
-    """Return the production (W a step) that tuple ``number`` foresees. Raises InputError and ConfigError."""
+    """Return the forecast production of tuple ``number``, W per step. Raises InputError and ConfigError."""
     part, site = scenario.tuples[number].production, scenario.parsed_site()
     steps = scenario.windows * site.steps
     start_s = None if part.start is None else _moment_s(part.start)
@@ -189,7 +189,7 @@ def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
 def real_workload(
     scenario: Scenario, forecast: GeneratedWorkload, seed: int, number: int
 ) -> GeneratedWorkload:
-    """Return the workload that comes in the execution ``seed`` of tuple ``number``."""
+    """Return the real workload of the execution ``seed`` of tuple ``number``."""
     noise = scenario.noise
     return noisy_workload(
         forecast,
@@ -201,7 +201,7 @@ def real_workload(
 
 
 def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, number: int) -> FloatArray:
-    """Return the production (W a step) that comes in the execution ``seed`` of tuple ``number``."""
+    """Return the real production (W per step) of the execution ``seed`` of tuple ``number``."""
     site = scenario.parsed_site()
     return real_production(
         forecast_w,

@@ -43,7 +43,7 @@ PAPER_POLICIES: Final = (
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of a scenario's parts: a name nobody knows is refused."""
+    """Base of a scenario's parts: unknown names are refused."""
 
 
 class PlatformPart(Part, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class SwfWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="swf"
 
     file: str
     start: float | str = msgspec.field(name="from", default=0.0)
-    """Start in the trace: seconds, or such as ``30d``."""
+    """Start in the trace: seconds, or a duration such as ``30d``."""
     cores_per_host: int = 1
     min_run_s: float = 0.0
     max_run_s: float | None = None
@@ -199,7 +199,7 @@ PAPER_GUARDS: Final = (
     GuardPart(mode=GuardMode.KILL_ALL, veto=False),
     GuardPart(mode=GuardMode.SHED, veto=True),
 )
-"""The papers' guard, and ours beside it."""
+"""The papers' guard, and ours."""
 
 
 class Scenario(Part, frozen=True, kw_only=True):

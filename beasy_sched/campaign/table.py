@@ -1,8 +1,6 @@
-"""The tables of a campaign: written when all runs have ended, and read as data frames.
+"""The tables of a campaign: their columns, written when all runs have ended, read as data frames.
 
-The columns of a campaign's table of runs: name, type, unit, meaning, and where the value comes from.
-
-A campaign in a few lines, for a terminal.
+Also a campaign's status and its mean results, as lines for a terminal.
 """
 
 from __future__ import annotations
@@ -313,7 +311,7 @@ class Campaign:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row a run that has ended; the columns are in ``docs/campaigns.md``."""
+        """One row per completed run; the columns are in ``docs/campaigns.md``."""
         return self._frame(_collected(self.folder, self.specs)[0], COLUMNS)
 
     @cached_property
@@ -327,7 +325,7 @@ class Campaign:
         return self.folder.table.exists() and len(self.runs) == len(self.specs)
 
     def trace(self, run: str) -> pd.DataFrame:
-        """Return the energy trace of a run, a row a step; see ``docs/outputs.md``.
+        """Return the energy trace of a run, one row per step; see ``docs/outputs.md``.
 
         Raises InputError where it was not kept.
         """
@@ -378,9 +376,9 @@ def status_lines(folder: Path) -> Iterator[str]:
     if len(failures) > _MOST_FAILURES:
         yield f"... and {len(failures) - _MOST_FAILURES} more: status is 'failed' in the table of runs"
     if len(runs) < len(found.specs):
-        yield f"to go on: beasy-sched campaign resume {folder}"
+        yield f"to continue: beasy-sched campaign resume {folder}"
     else:
-        yield f"the table is {found.folder.table}" if found.complete else "the table is yet to be written"
+        yield f"the table is {found.folder.table}" if found.complete else "the table has not been written yet"
 
 
 _SHOWN = {

@@ -69,7 +69,7 @@ class Attempt:
 
 @contextlib.contextmanager
 def attempt() -> Iterator[Attempt]:
-    """Note how the block goes. It raises nothing but MachineError, for what the machine lacks."""
+    """Note how the block goes. Raises only MachineError, if the machine lacks a resource."""
     gc.set_threshold(200_000, 20, 100)
     wall_s, cpu_s, noted = time.perf_counter(), time.process_time(), Attempt()
     try:
@@ -82,7 +82,7 @@ def attempt() -> Iterator[Attempt]:
 
 
 def execute(task: RunTask) -> RunResult:
-    """Run it. Whatever goes wrong is told in the result, but for what the machine lacks: MachineError."""
+    """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
     summary = None
     with TemporaryDirectory(prefix="beasy-run-") as place:
         folder = Path(place)

@@ -1,4 +1,4 @@
-"""Tasks side by side: in processes of this machine, or on a Dask cluster.
+"""Concurrent tasks: in processes of this machine, or on a Dask cluster.
 
 A task is a function that can be imported by name, and its argument. Whoever has many of them to do, be it a
 campaign, a reproduction or scripts/run, gives them to `work_through` with an executor: that starts
@@ -41,11 +41,11 @@ Task = tuple[Any, Callable[[Any], Any], Any]
 
 @dataclass(frozen=True)
 class Failure:
-    """In place of a result: the task raised an exception, or its process died."""
+    """Stands for a result: the task raised an exception, or its process died."""
 
     error: str
     machine: bool = False
-    """Whether it is the machine that lacks something, so that other tasks would fail, too."""
+    """Whether the machine lacks a resource, so that other tasks would fail, too."""
 
 
 class Executor(Protocol):
@@ -70,10 +70,10 @@ class Executor(Protocol):
 
 
 def work_through(executor: Executor, tasks: Iterable[Task], done: Callable[[Any, Any], None]) -> None:
-    """Do all tasks, in order but side by side; ``done`` is told each key and result, as they come.
+    """Do all tasks, concurrently but started in order; ``done`` receives each key and result as they come.
 
-    Tasks are taken from the iterable only when there is room for them. Raises MachineError, of which
-    ``done`` is not told.
+    Tasks are taken from the iterable only when there is room for them. Raises MachineError instead
+    of passing it to ``done``.
     """
 
     def hand_on() -> None:
@@ -158,7 +158,7 @@ class Processes:
         task = self._running.pop(connection)
         try:
             result = connection.recv()
-        except (EOFError, OSError):  # it died before it had told all
+        except (EOFError, OSError):  # it died before it had sent its result
             result = None
         connection.close()
         task.process.join()
@@ -188,7 +188,7 @@ class Processes:
         self._see_off(task.process)
         connection.close()
         task.process.close()
-        return task.key, Failure(f"it took longer than the time limit of {self._limit_s:g} s, and was ended")
+        return task.key, Failure(f"it exceeded the time limit of {self._limit_s:g} s and was stopped")
 
     def close(self) -> None:
         """Stop what still runs."""
@@ -266,7 +266,7 @@ def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], 
         signal.signal(number, signal.SIG_IGN)  # the campaign stops us
     signal.signal(signal.SIGTERM, _leave)
     alive = _mark_alive(scratch)
-    tempfile.tempdir = scratch  # what a process that dies leaves behind goes in the end
+    tempfile.tempdir = scratch  # so that the leftovers of a dead process are removed in the end
     try:
         result = function(argument)
     except Exception as error:
@@ -279,7 +279,7 @@ def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], 
 
 
 def _leave(*_: object) -> None:
-    """End in order, once: whoever asks again has to wait."""
+    """End in order; further requests to end are ignored."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(1)
 
@@ -296,7 +296,7 @@ def _mark_alive(scratch: str) -> BinaryIO:
 
 
 def _remove_dead_scratch() -> None:
-    """Remove our folders for temporary files that nobody holds: of campaigns that were killed."""
+    """Remove temporary folders that no process holds any more: those of killed campaigns."""
     if sys.platform == "win32":
         return
     import fcntl
@@ -330,7 +330,7 @@ class DaskCluster:
     def __init__(self, address: str) -> None:
         """Connect. Raises ConfigError where there is no cluster, or no distributed."""
         if not _ADDRESS.fullmatch(address):
-            raise ConfigError(f"--scheduler: found {address!r}, expected such as tcp://host:8786")
+            raise ConfigError(f"--scheduler: found {address!r}, expected an address such as tcp://host:8786")
         try:
             import distributed
         except ImportError:
@@ -349,9 +349,9 @@ class DaskCluster:
 
     @property
     def slots(self) -> int:
-        """How many tasks may be under way: one a thread.
+        """How many tasks may be under way: one per thread.
 
-        Dask holds the death of a worker against all tasks that wait there.
+        Dask blames the death of a worker on all tasks that wait there.
         """
         return max(int(sum(self._client.nthreads().values())), 1)
 

@@ -229,7 +229,7 @@ def _tuple_powers(scenario: Scenario) -> Any:
 def _powers(
     scenario: Scenario, number: int, title: str, seeds: tuple[int, ...] | None = None
 ) -> tuple[PowerCurves, PowerCurves]:
-    """Demand and production of a tuple, hourly means, as foreseen and as they come with each seed."""
+    """Demand and production of a tuple, hourly means, as forecast and as they really are with each seed."""
     forecast = make_forecast(scenario, number)
     with TemporaryDirectory(prefix="beasy-figures-") as place:
         reader = _Reader(scenario, Path(place), forecast.platform)

@@ -1,7 +1,4 @@
-"""What the campaigns of the BEASY paper's experiments come to: measures, samples, and tables of them.
-
-Table I has the paper's ranks beside ours.
-"""
+"""Results of the BEASY paper's experiments: measures, samples and tables; Table I compares ranks."""
 
 from __future__ import annotations
 
@@ -139,7 +136,7 @@ def study_of(runs: pd.DataFrame) -> dict[str, PolicySample]:
 
 
 def left_out(runs: pd.DataFrame) -> int:
-    """How many executions are not in the tables because a run of theirs failed."""
+    """Number of executions excluded from the tables because one of their runs failed."""
     samples = [(sample_of(own, resamples=1), own) for _, own in runs.groupby("scenario")]
     return sum(
         own.groupby(["tuple", "seed"]).ngroups if sample is None else sample.left_out

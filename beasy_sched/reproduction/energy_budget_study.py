@@ -49,7 +49,7 @@ SERVER: Final = "taurus"
 """The machine of the paper's Table I; one processor of a trace is one server."""
 WEEK_DAYS: Final = 7
 PERIOD_DAYS: Final = (2, 5)
-"""The three middle days, for which the budget holds."""
+"""The three middle days, to which the budget applies."""
 _JOB_SIZES: Final = {1: 35, 2: 10, 4: 15, 8: 15, 16: 15, 32: 10}
 _RUN_MEDIAN_S, _RUN_LOG_SD, _RUN_CAP_S = 3600.0, 1.5, 24 * 3600.0
 _SYNTHETIC: Final = ((128, 1900, 1), (192, 2900, 2), (256, 3900, 3))
@@ -83,7 +83,7 @@ def prepare_weeks(folder: Path, traces: Sequence[Path], *, quick: bool) -> list[
     names = [name for name, _ in made]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"--week: two weeks are called {twice!r}: rename one of the files")
+        raise ConfigError(f"--week: two weeks have the name {twice!r}: rename one of the files")
     return [_written(folder, name, workload) for name, workload in made]
 
 
@@ -215,7 +215,7 @@ MEASURES: Final[Mapping[str, str]] = {
 
 
 def execute_week(task: WeekTask) -> WeekResult:
-    """Run it. Whatever goes wrong is told in the result, but for what the machine lacks: MachineError."""
+    """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
     values: dict[str, float | int | None] = dict.fromkeys(MEASURES)
     with attempt() as tried:
         values = _run(task)
@@ -241,7 +241,7 @@ def _run(task: WeekTask) -> dict[str, float | int | None]:
 
     result = simulation.run(decide)
     if result.ending is Ending.DEADLOCK:
-        raise RuntimeError("deadlock: jobs wait, and nothing is left that could happen")
+        raise RuntimeError("deadlock: jobs wait, and no event is left")
     return {
         **_of_jobs(session, task.hosts),
         "energy_share": energy_j[WEEK_S] / (kind.full_w[0] * task.hosts * WEEK_S),
@@ -319,7 +319,7 @@ class EnergyStudy:
         path, content = self.folder / "study.json", msgspec.json.format(msgspec.json.encode(self._what()))
         if path.exists() and path.read_bytes() != content:
             raise ConfigError(
-                f"{path} is of another study (other options or program version): choose another folder"
+                f"{path} belongs to another study (other options or program version): choose another folder"
             )
         if not path.exists():
             must_be_empty(self.folder, "that of a study")

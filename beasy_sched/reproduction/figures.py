@@ -205,7 +205,7 @@ def prediction_figure(hours: FloatArray, production: Forecast, demand: Forecast)
 
 @dataclass(frozen=True)
 class PowerCurves:
-    """What was foreseen (W a step), and what came in some cases."""
+    """Powers as forecast (W per step), and as they really came in some cases."""
 
     title: str
     foreseen_w: FloatArray
@@ -233,7 +233,7 @@ def power_figure(hours: FloatArray, demands: Sequence[PowerCurves], production: 
 
 
 def tuple_figure(hours: FloatArray, tuples: Sequence[tuple[PowerCurves, PowerCurves]]) -> Any:
-    """Draw demand and production of several pairs: foreseen as lines, the range of what came as bands."""
+    """Draw demand and production of several pairs: forecasts as lines, the range of real values as bands."""
     columns = 2
     rows = -(-len(tuples) // columns)
     figure = new_figure(TWO_COLUMNS_IN, 0.35 + 1.0 * rows)
@@ -370,7 +370,7 @@ class BoxPanel:
 
 
 def box_figure(policies: Sequence[str], panels: Sequence[BoxPanel]) -> Any:
-    """Draw boxes over executions, a panel a measure: quartiles, whiskers of 1.5 times their distance."""
+    """Draw boxes over executions, one panel per measure: quartiles, whiskers of 1.5 times their distance."""
     figure = new_figure(TWO_COLUMNS_IN, 2.5)
     all_axes = figure.subplots(1, len(panels), sharey=True)
     for axes, panel in zip(np.atleast_1d(all_axes), panels, strict=True):
@@ -401,7 +401,7 @@ def box_figure(policies: Sequence[str], panels: Sequence[BoxPanel]) -> Any:
 
 
 def _horizontal(boxplot: Any) -> dict[str, Any]:
-    """How this matplotlib is told to lay boxes flat: ``vert`` is on its way out from 3.10 on."""
+    """Options for horizontal boxes in this matplotlib: ``vert`` is deprecated from 3.10 on."""
     known = inspect.signature(boxplot).parameters
     return {"orientation": "horizontal"} if "orientation" in known else {"vert": False}
 

@@ -41,7 +41,7 @@ def test_a_simulator_may_write_its_files_long_after_the_scheduler_has_ended(monk
         ("", "", "the scheduler ended with exit code 0 before it listened", 1),
         (LISTENS + "sys.exit(3)", "import time; time.sleep(60)", "the scheduler ended with exit code 3", 3),
         (LISTENS + "time.sleep(60)", "raise SystemExit(4)",
-         "the simulator ended with exit code 4; the scheduler goes on without a simulator", 4),
+         "the simulator ended with exit code 4; the scheduler kept running without a simulator", 4),
         (LISTENS + "time.sleep(0.2); sys.exit(1)", "import os; os.kill(os.getpid(), 9)",
          "the scheduler ended with exit code 1; the simulator was ended by SIGKILL", 1),
     ],

@@ -158,7 +158,7 @@ def test_two_weeks_of_one_name_are_refused(tmp_path: Path) -> None:
     for folder in folders:
         folder.mkdir()
     traces = [trace(folder / "same.swf", (0, 10, 1, 20)) for folder in folders]
-    with pytest.raises(ConfigError, match="two weeks are called 'same'"):
+    with pytest.raises(ConfigError, match="two weeks have the name 'same'"):
         prepare_weeks(tmp_path / "weeks", traces, quick=False)
 
 
