@@ -1,4 +1,4 @@
-"""The BEASY paper's experiments: run, print as tables beside the paper's numbers, draw as figures.
+"""Run the BEASY paper's experiments, print tables with the paper's numbers and ours, draw its figures.
 
 Started by scripts/reproduce_critical and scripts/reproduce_average, which make the environment.
 """
@@ -8,152 +8,188 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import shutil
-import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from reproduce_options import parse_arguments
+from reproduce_common import STOPPED, count, counted, exit_code_of, parser_of, present, tell
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import begin, go_on
 from beasy_sched.campaign.scenario_file import find_scenario
-from beasy_sched.campaign.table import Campaign
+from beasy_sched.campaign.table import Campaign, read_campaign
 from beasy_sched.campaign.workers import Processes
-from beasy_sched.cli.options import progress_bar
 from beasy_sched.errors import BeasyError
-from beasy_sched.reproduction.beasy.claims import CLAIMS
-from beasy_sched.reproduction.beasy.figures import (
+from beasy_sched.reproduction.beasy_claims import CLAIMS
+from beasy_sched.reproduction.beasy_figures import (
+    Closeup,
     average_figures,
     critical_figures,
     make_closeups,
     runs_to_compare,
-    write_figures,
 )
-from beasy_sched.reproduction.beasy.study import (
+from beasy_sched.reproduction.beasy_results import (
+    Study,
+    ablation_table,
+    guard_table,
+    left_out,
+    result_tables,
+    study_of,
+    verdict_tables,
+)
+from beasy_sched.reproduction.beasy_study import (
     ABLATION,
     HEADLINES,
     SHED,
-    Part,
+    Experiment,
+    Size,
     campaign_in,
     check_folder,
-    parts,
-)
-from beasy_sched.reproduction.beasy.tables import (
-    ablation_table,
-    claim_table,
-    guard_table,
-    left_out,
-    number_table,
-    rank_rows,
-    result_tables,
+    experiments,
 )
 from beasy_sched.reproduction.claims import judge
-from beasy_sched.reproduction.sample import Study, study_of
-from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
+from beasy_sched.reproduction.figures import Figures
+from beasy_sched.reproduction.text_table import TextTable
 
 ROOT = Path(__file__).resolve().parent.parent
+SCENARIOS = {
+    "critical": ("best-begin", "best-end", "worst-begin", "worst-end"),
+    "average": ("average",),
+}
+WHAT = {
+    "critical": "the four critical scenarios of the BEASY paper (Section V-A)",
+    "average": "the average cases of the BEASY paper (Section V-B): ten plans, ten noises each",
+}
+SEEDS, SHED_SEEDS, ABLATION_SEEDS = 10, 1, 1
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line; exits with code 2 if it is invalid."""
+    everything = argparse.ArgumentParser(add_help=False)
+    everything.add_argument("headline", choices=SCENARIOS)
+    headline, rest = everything.parse_known_args(arguments)
+    chosen = _parser(headline.headline).parse_args(rest, headline)
+    chosen.scenarios = chosen.scenario or SCENARIOS[chosen.headline]
+    if chosen.out is None:
+        chosen.out = Path("out/reproduction-quick" if chosen.quick else "out/reproduction")
+    seeds = chosen.seeds or (1 if chosen.quick else SEEDS)
+    shed = SHED_SEEDS if chosen.shed_seeds is None else chosen.shed_seeds
+    chosen.size = Size(seeds, min(shed, seeds), _ablation_seeds(chosen), chosen.quick)
+    return chosen
+
+
+def _ablation_seeds(chosen: argparse.Namespace) -> int:
+    if chosen.headline != "critical":
+        return 0
+    default = 0 if chosen.quick or chosen.scenario else ABLATION_SEEDS
+    return default if chosen.ablation_seeds is None else int(chosen.ablation_seeds)
+
+
+def _parser(headline: str) -> argparse.ArgumentParser:
+    parser = parser_of(
+        headline,
+        f"Reproduce {WHAT[headline]}: run the eight policies, compare the paper's Table I, numbers and "
+        "claims with ours, and draw its figures. Completed runs are not repeated.",
+        quick="one day, fewer jobs, one seed; the results prove nothing",
+        out="out/reproduction",
+        markdown=f" (if it has a line '<!-- results: {headline} -->', only from there to '<!-- end -->')",
+    )
+    add = parser.add_argument
+    add("--seeds", type=count(1), metavar="N", help=f"seeds under the papers' guard (default: {SEEDS})")
+    add("--shed-seeds", type=count(0), metavar="N", help="how many of them to run under our guard, too "
+        f"(shed with veto; default: {SHED_SEEDS}; 0 for none)")  # fmt: skip
+    if headline == "critical":
+        add("--ablation-seeds", type=count(0), metavar="N", help="how many of them to run in each variant of "
+            f"the ablation (default: {ABLATION_SEEDS}; 0 for none)")  # fmt: skip
+    add("--scenario", type=Path, action="append", metavar="FILE", help="use your scenario file (may be "
+        "repeated); its seeds and guards are replaced by those of this command")  # fmt: skip
+    return parser
 
 
 def reproduce(chosen: argparse.Namespace) -> int:
     """Do all of it; return the exit code."""
     check_folder(chosen.out)
     scenarios = [find_scenario(str(name)) for name in chosen.scenarios]
-    failed = sum(run_part(chosen, part) for part in parts(chosen.headline, scenarios, chosen.size))
-    campaign = campaign_in(chosen.out, chosen.headline)
-    assert campaign is not None
+    failed = sum(run(chosen, each) for each in experiments(chosen.headline, scenarios, chosen.size))
+    campaign = read_campaign(chosen.out / chosen.headline)
     study = study_of(campaign.runs)
     if not study:
         raise BeasyError(
             f"no execution is complete: see 'beasy-sched campaign status {chosen.out / chosen.headline}'"
         )
-    tables = list(all_tables(chosen, campaign, study))
-    for table in tables:
-        table.print(width())
-    heading = provenance(chosen, campaign)
-    print(heading)
-    draw(chosen, campaign, study)
-    if chosen.markdown:
-        write_markdown(chosen.markdown, chosen.headline, f"{heading}\n\n{markdown_of(tables)}")
-        tell(f"tables in Markdown: {chosen.markdown}")
+    closeups: dict[str, Closeup] = {}
+
+    def figures() -> Figures:
+        """Run the executions of Figures 10 and 15 again with all their files, and draw all figures."""
+        compared = runs_to_compare(campaign, study, next(iter(study)))
+        closeups.update(make_closeups(campaign, compared.values(), chosen.out, jobs=chosen.jobs))
+        draw = critical_figures if chosen.headline == "critical" else average_figures
+        yield from draw(campaign, study, closeups, compared)
+
+    def notes() -> Iterator[str]:
+        for name, closeup in closeups.items():
+            yield f"all files of {name}: {closeup.folder}; try beasy-sched explain {closeup.folder} --at 12h"
+
+    tables, origin = all_tables(chosen, campaign, study), provenance(campaign)
+    present(chosen, chosen.headline, tables, origin, figures(), notes=notes(), columns=160)
     return int(failed > 0)
 
 
-def run_part(chosen: argparse.Namespace, part: Part) -> int:
+def run(chosen: argparse.Namespace, experiment: Experiment) -> int:
     """Run a campaign, or what is left of it; return how many of its runs failed."""
-    folder, started = chosen.out / part.name, time.monotonic()
-    begin(list(part.scenarios), folder)
-    with progress_bar(part.name) as report:
-        outcome = go_on(
-            folder,
-            Processes(chosen.jobs),
-            progress=None if report is None else lambda done, total: report(done / total),
-        )
+    folder, started = chosen.out / experiment.name, time.monotonic()
+    begin(list(experiment.scenarios), folder)
+    with counted(experiment.name) as progress:
+        outcome = go_on(folder, Processes(chosen.jobs), progress=progress)
     took = (
-        f"{outcome.executed} in {time.monotonic() - started:.0f} s" if outcome.executed else "all were there"
+        f"{outcome.executed} in {time.monotonic() - started:.0f} s" if outcome.executed else "all done before"
     )
     failed = f", {outcome.failed} failed" if outcome.failed else ""
-    tell(f"{part.name}: {outcome.runs} runs, {took}{failed}")
+    tell(f"{experiment.name}: {outcome.runs} runs, {took}{failed}")
     return outcome.failed
 
 
-def all_tables(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> list[TextTable]:
-    """Return the tables that there are results for."""
+def all_tables(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> Iterator[TextTable]:
+    """Yield the tables; a table without results is empty."""
     everything = {**study}
-    for name in HEADLINES:  # claims about all scenarios need the other script's results, too
+    for name in HEADLINES:  # claims about all scenarios also need the other script's results
         other = campaign_in(chosen.out, name) if name != chosen.headline else None
         if other is not None:
             everything |= study_of(other.runs)
-    findings = [
-        finding for finding in judge(CLAIMS, everything)
-        if finding.claim.scenario in study or finding.claim.scenario in (chosen.headline, "table")
-    ]  # fmt: skip
-    tables = [*result_tables(rank_rows(study)), number_table(findings), claim_table(findings)]
+    claims = [claim for claim in CLAIMS if claim.part in (*study, chosen.headline, "table")]
+    yield from result_tables(study)
+    yield from verdict_tables(judge(claims, everything))
     shed, ablation = (campaign_in(chosen.out, name) for name in (chosen.headline + SHED, ABLATION))
     if shed is not None:
-        tables.append(guard_table(campaign.runs, shed.runs))
+        yield guard_table(campaign.runs, shed.runs)
     if ablation is not None and chosen.headline == "critical":
-        tables.append(ablation_table(ablation.runs))
-    return [table for table in tables if table.rows]
+        yield ablation_table(ablation.runs)
 
 
-def draw(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> None:
-    """Run the executions of Figures 10 and 15 again with all their files, and draw all figures."""
-    first = next(iter(study))
-    compared = runs_to_compare(campaign, study, first)
-    closeups = make_closeups(campaign, compared.values(), chosen.out, jobs=chosen.jobs)
-    figures = critical_figures if chosen.headline == "critical" else average_figures
-    folder = chosen.out / "figures"
-    written = write_figures(lambda: figures(campaign, study, closeups, compared), folder)
-    tell(f"{len(written) // 2} figures (PDF and PNG) in {folder}")
-    for run, closeup in closeups.items():
-        tell(f"all files of {run}: {closeup.folder}; try beasy-sched explain {closeup.folder} --at 12h")
-
-
-def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:
+def provenance(campaign: Campaign) -> str:
     """Return where the numbers come from, in a few lines."""
     runs, timings = campaign.runs, campaign.timings
     seeds = sorted(runs["seed"].unique())
     missing = left_out(runs)
     lines = [
         f"{len(runs)} runs: {', '.join(runs['scenario'].unique())}; noise seeds {seeds[0]} to {seeds[-1]}; "
-        f"{timings['cpu_s'].sum():.0f} s of processor time, {timings['cpu_s'].mean():.2f} s a run.",
+        f"{timings['cpu_s'].sum():.0f} s of processor time, {timings['cpu_s'].mean():.2f} s per run.",
         f"Tables by beasy-sched {__version__}{commit()}, Python {platform.python_version()}, "
         f"NumPy {np.__version__}; {processor()}, {os.cpu_count()} cores.",
         "Intervals: 95 %, bootstrap over executions (plans first, where there are several), seed 1.",
     ]
     if missing:
-        lines.append(f"{missing} executions are left out of all comparisons: a run of theirs failed.")
+        lines.append(f"{missing} executions are excluded everywhere because one of their runs failed.")
     if len(runs.groupby(["tuple", "seed"])) < 5:
-        lines.append("So few executions say next to nothing about others: intervals are too narrow.")
+        lines.append("Too few executions to generalize: the intervals are too narrow.")
     return "\n".join(lines)
 
 
 def commit() -> str:
-    """Return the checkout's commit, where there is one."""
+    """Return the commit of the checkout, if there is one."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -171,37 +207,6 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def width() -> int:
-    """Return how many columns there are to print on."""
-    return shutil.get_terminal_size((160, 24)).columns if sys.stdout.isatty() else 160
-
-
-def tell(text: str) -> None:
-    """Say how far it is, on standard error."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def main() -> int:
-    """Read the command line, run, and say in a line what went wrong; return the exit code."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    chosen = parse_arguments()
-    name = f"reproduce_{chosen.headline}"
-    try:
-        return reproduce(chosen)
-    except BeasyError as error:
-        tell(f"{name}: {error}")
-        return error.exit_code
-    except BrokenPipeError:  # whoever read the tables has had enough of them
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        tell(f"{name}: {where}{error.strerror}")
-        return 1
-    except KeyboardInterrupt:
-        tell(f"{name}: stopped; the runs that have ended are kept, the same command goes on")
-        return 130
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    chosen = parse_arguments()
+    sys.exit(exit_code_of(f"reproduce_{chosen.headline}", lambda: reproduce(chosen), stopped=STOPPED))

@@ -1,65 +1,89 @@
-"""The inputs of scripts/run: platform, workload and power as forecast and as they really come, site, plan."""
+"""The preparation of scripts/run: check the policies, generate the inputs, plan the window.
+
+A program of its own with the options of scripts/run, because the process that waits for the policies does not
+need the modules that this one loads.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
-import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from run_options import HOSTS, JOBS_PER_DAY, PV_KW, WIND_KW
-from two_processes import RunFailed, Stopped
+from console import exit_code_of, tell
+from run_options import (
+    HOSTS,
+    JOBS_PER_DAY,
+    PV_KW,
+    WIND_KW,
+    Files,
+    files_in,
+    parse_arguments,
+    show,
+)
+from two_processes import PROGRAM, RunFailed, how
 
+from beasy_sched.cli.options import read_options
 from beasy_sched.energy.site import Site
+from beasy_sched.errors import BeasyError, why
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.policies.registry import make_policy
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 QUICK_H = 24
 SHAPED_DAYS = 3
-"""Length of a workload with most arrivals at its begin or end, days."""
-PROGRAM = [sys.executable, "-m", "beasy_sched"]
-INPUT_NAMES = ("platform.xml", "workload.json", "power.txt", "site.toml")
-FORECAST_NAMES = ("forecast_workload.json", "forecast_power.txt")
-PLAN_NAMES = ("plan.msgpack", "plan.png")
+"""Length of a workload with most arrivals at its start or end, days."""
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """Paths of what the simulator and the scheduler read, then of what the plan is made from."""
-
-    platform: str
-    workload: str
-    power: str
-    site: str
-    forecast_workload: str
-    forecast_power: str
+def prepare(chosen: argparse.Namespace) -> int:
+    """Do all of it; return the exit code. Raises BeasyError."""
+    check_policies(chosen)
+    files = make_inputs(chosen)
+    make_plan(chosen, files)
+    arguments = ["check", "-p", files.platform, "-w", files.workload, "--events", files.power]
+    run(*arguments, "--site", files.site, *files.plan_options(chosen), "-q")  # prints its findings
+    return 0
 
 
-def make_inputs(chosen: argparse.Namespace) -> Inputs:
-    """Write all of them to the chosen folder. Raises RunFailed, or BeasyError for the site."""
+def check_policies(chosen: argparse.Namespace) -> None:
+    """Check that each policy can be created with its options. Raises BeasyError."""
+    options = read_options(chosen.options) if chosen.options is not None else {}
+    for policy in chosen.policies:
+        try:
+            make_policy(policy, options)
+        except BeasyError:
+            raise
+        except Exception as error:  # whatever a user's own policy raises
+            raise RunFailed(f"policy {policy!r}: {why(error)}", 1) from None
+
+
+def make_inputs(chosen: argparse.Namespace) -> Files:
+    """Write the platform, the site, and workload and power both as forecast and as they really occur."""
     text = site_text(chosen)
     site = parse_site(text, str(chosen.site or "site.toml"))
     days = site.window_s / SECONDS_PER_DAY
     workload, power = workload_arguments(chosen, days), power_arguments(chosen, site)
-    folder: Path = chosen.out
-    folder.mkdir(parents=True, exist_ok=True)
-    inputs = Inputs(*(str(folder / name) for name in (*INPUT_NAMES, *FORECAST_NAMES)))
-    Path(inputs.site).write_text(text, "utf-8")
-    generate("platform", "--servers", f"gros:{HOSTS}", "-o", inputs.platform)
-    generate("workload", *workload, "-o", inputs.forecast_workload)
-    generate("workload", *workload, "--noise", f"{chosen.sigma:g}", "-o", inputs.workload)
-    generate("power", *power, "-o", inputs.forecast_power)
-    generate("power", *power, "--case", chosen.production, "-o", inputs.power)
-    print(f"site: {inputs.site}, a window of {site.window_s / SECONDS_PER_HOUR:g} h", file=sys.stderr)
-    return inputs
+    try:
+        chosen.out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise RunFailed(
+            f"--out {chosen.out}: {error.filename} is not a folder: choose another one", 2
+        ) from None
+    files = files_in(chosen.out)
+    Path(files.site).write_text(text, "utf-8")
+    generate("platform", "--servers", f"gros:{HOSTS}", "-o", files.platform)
+    generate("workload", *workload, "-o", files.forecast_workload)
+    generate("workload", *workload, "--noise", f"{chosen.sigma:g}", "-o", files.workload)
+    generate("power", *power, "-o", files.forecast_power)
+    generate("power", *power, "--case", chosen.production, "-o", files.power)
+    tell(f"site: {files.site}, a window of {site.window_s / SECONDS_PER_HOUR:g} h")
+    return files
 
 
 def site_text(chosen: argparse.Namespace) -> str:
-    """Return the site file of the run, its window shortened for a quick one. Raises RunFailed."""
+    """Return the text of the site file, with a shorter window for a quick run. Raises RunFailed."""
     if chosen.site is None:
         text = Path(__file__).with_name("site.toml").read_text("utf-8")
         hours = f"window_h = {QUICK_H}"
@@ -71,7 +95,7 @@ def site_text(chosen: argparse.Namespace) -> str:
 
 
 def workload_arguments(chosen: argparse.Namespace, days: float) -> list[str]:
-    """Return what `generate workload` is asked for. Raises RunFailed for arrivals that the window has not."""
+    """Return the arguments of `generate workload`. Raises RunFailed if --arrivals does not fit the window."""
     shared = ["--hosts", str(HOSTS), "--seed", str(chosen.seed)]
     if chosen.swf is not None:
         cut = ["--duration", f"{days:g}d", "--cores-per-host", chosen.cores_per_host or "1"]
@@ -80,7 +104,7 @@ def workload_arguments(chosen: argparse.Namespace, days: float) -> list[str]:
         shape = ["--arrivals", chosen.arrivals or "begin"]
     elif chosen.arrivals:
         raise RunFailed(
-            f"--arrivals shape {SHAPED_DAYS} days, but the window has {days:g}: leave them out", 2
+            f"--arrivals requires a window of {SHAPED_DAYS} days, but it has {days:g}: omit the option", 2
         )
     else:
         shape = ["--day-shares", ",".join(["1"] * max(round(days), 1))]
@@ -88,7 +112,7 @@ def workload_arguments(chosen: argparse.Namespace, days: float) -> list[str]:
 
 
 def power_arguments(chosen: argparse.Namespace, site: Site) -> list[str]:
-    """Return what `generate power` is asked for: the exports given, or a synthetic sky without any."""
+    """Return the arguments of `generate power`: the given exports, or synthetic weather."""
     window = ["--days", f"{site.window_s / SECONDS_PER_DAY:g}", "--dt", f"{site.step_s:g}"]
     if chosen.start:
         window += ["--start", chosen.start]
@@ -102,55 +126,33 @@ def power_arguments(chosen: argparse.Namespace, site: Site) -> list[str]:
     return [*sources, *window, "--seed", str(chosen.seed)]
 
 
-def make_plan(chosen: argparse.Namespace, inputs: Inputs) -> str | None:
-    """Plan the window from the forecast, with a picture; None where no plan is wanted or found."""
+def make_plan(chosen: argparse.Namespace, files: Files) -> None:
+    """Plan the window from the forecast, with a figure, unless --no-plan; planning may fail."""
     if chosen.no_plan:
-        return None
-    plan, figure = (str(chosen.out / name) for name in PLAN_NAMES)
-    arguments = ["-p", inputs.platform, "--site", inputs.site, "-w", inputs.forecast_workload]
-    arguments += ["--production", inputs.forecast_power, "-o", plan, "--figure", figure, "-q"]
-    show(["plan", *arguments])
-    done = subprocess.run([*PROGRAM, "plan", *arguments], stdin=subprocess.DEVNULL, check=False)
-    if done.returncode < 0:
-        raise Stopped(-done.returncode)
-    if done.returncode:
-        print("run: no plan for this window (see above); it goes on without one", file=sys.stderr)
-    return None if done.returncode else plan
-
-
-def check_inputs(inputs: Inputs, plan: str | None) -> None:
-    """Print what is odd about what the runs will read. Raises Stopped."""
-    arguments = ["check", "-p", inputs.platform, "-w", inputs.workload, "--events", inputs.power]
-    arguments += ["--site", inputs.site, *(["--plan", plan] if plan else []), "-q"]
-    show(arguments)
-    done = subprocess.run([*PROGRAM, *arguments], stdin=subprocess.DEVNULL, check=False)
-    if done.returncode < 0:
-        raise Stopped(-done.returncode)
+        return
+    for old in (files.plan, files.figure):  # of an earlier run
+        Path(old).unlink(missing_ok=True)
+    forecast = ["-w", files.forecast_workload, "--production", files.forecast_power]
+    outputs = ["-o", files.plan, "--figure", files.figure, "-q"]
+    if run("plan", "-p", files.platform, "--site", files.site, *forecast, *outputs):
+        tell("run: no plan for this window (see above); continuing without one")
 
 
 def generate(*arguments: str) -> None:
     """Run `beasy-sched generate`. Raises RunFailed."""
-    show(["generate", *arguments])
-    code = subprocess.run(
-        [*PROGRAM, "generate", *arguments], stdin=subprocess.DEVNULL, check=False
-    ).returncode
-    if code:
+    if code := run("generate", *arguments):
         raise RunFailed(f"'beasy-sched generate {arguments[0]}' ended with exit code {code}", code)
 
 
-def show(arguments: Sequence[str]) -> None:
-    """Print a command as one would type it, so that it can be repeated by hand."""
-    print(f"$ beasy-sched {shlex.join(arguments)}", file=sys.stderr, flush=True)
+def run(*arguments: str) -> int:
+    """Run `beasy-sched`; return its exit code. Raises RunFailed where a signal ended it."""
+    show(arguments)
+    code = subprocess.run([*PROGRAM, *arguments], stdin=subprocess.DEVNULL, check=False).returncode
+    if code < 0:
+        raise RunFailed(f"'beasy-sched {arguments[0]}' {how(code)}", 128 - code)
+    return code
 
 
-def scenario(chosen: argparse.Namespace) -> str:
-    """Say in words what the days are like, and how they differ from the forecast."""
-    came = {
-        "exact": "production as forecast",
-        "best": "production at the upper bound of its forecast",
-        "worst": "production at the lower bound of its forecast",
-        "between": "production anywhere between the bounds of its forecast",
-    }[chosen.production]
-    jobs = f"{chosen.sigma:g} % noise on arrivals and run times" if chosen.sigma else "jobs as forecast"
-    shape = "" if chosen.swf or chosen.quick else f"arrivals: {chosen.arrivals or 'begin'}; "
-    return f"{shape}{came}; {jobs}; seed {chosen.seed}"
+if __name__ == "__main__":
+    # a signal that ends this program also reaches scripts/run, which reports it
+    sys.exit(exit_code_of("run", lambda: prepare(parse_arguments()), stopped=""))

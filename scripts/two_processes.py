@@ -1,99 +1,151 @@
-"""Run the scheduler and the simulator as two processes that talk over ZeroMQ, and end both together."""
+"""A policy's run: scheduler and simulator as two processes that communicate over ZeroMQ and end together."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import queue
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from types import FrameType
-from typing import TextIO
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
 
+from beasy_sched.campaign.workers import uninterrupted
+from beasy_sched.errors import BeasyError
+
+PROGRAM = [sys.executable, "-m", "beasy_sched"]
+LOG_NAME = "run_log.txt"
 LISTENING = "listening on "
 START_LIMIT_S = 60.0
-"""How long the scheduler may take to print its endpoint."""
+"""Limit for the scheduler to print its endpoint."""
 FAREWELL_S = 15.0
-"""How long a process may take to end once it has been asked to, and the scheduler without a simulator."""
+"""Limit for a process to end after it was asked to, and for the scheduler to end without a simulator."""
 ORPHAN_S = 2.0
-"""How long a simulator may take to find that its scheduler has died."""
+"""Limit for a simulator to notice that its scheduler has died."""
 TICK_S = 0.05
 
 Process = subprocess.Popen[str]
 
 
-class RunFailed(Exception):
-    """Something did not do its part; the text tells what and how."""
+class RunFailed(BeasyError):
+    """A step of scripts/run failed; the text says which, and how."""
 
     def __init__(self, text: str, exit_code: int = 1) -> None:
         super().__init__(text)
         self.exit_code = exit_code if exit_code > 0 else 1
 
 
-class Stopped(Exception):
-    """A signal asked to stop."""
+@dataclass(frozen=True)
+class Pair:
+    """A policy's two commands, without the program's name, and their output folder."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.exit_code = 128 + number
+    folder: Path
+    scheduler: list[str]
+    simulator: list[str]
+    logged: bool
+    """Whether their output goes to a file in the folder."""
 
 
-class StopSignals:
-    """Notes SIGINT and SIGTERM instead of raising at once: no process may be lost between two lines.
+@dataclass(frozen=True)
+class Ended:
+    """How a pair ended; ``failure`` and ``exit_code`` describe what went wrong, if anything."""
 
-    ``number`` is that of the signal that has come, None before.
+    duration_s: float
+    failure: str | None = None
+    exit_code: int = 0
+
+
+def run_pair(pair: Pair) -> Ended:
+    """Run a pair and report how it ended. Results of an earlier run are removed first."""
+    begin = time.monotonic()
+    try:
+        pair.folder.mkdir(parents=True, exist_ok=True)
+        for path in pair.folder.glob("run_*"):
+            path.unlink()
+        log = (pair.folder / LOG_NAME).open("a", encoding="utf-8") if pair.logged else None
+        with log or contextlib.nullcontext():
+            run_both([*PROGRAM, *pair.scheduler], [*PROGRAM, *pair.simulator], log)
+    except RunFailed as error:
+        cause = _cause(pair.folder) if pair.logged else None
+        return Ended(time.monotonic() - begin, cause or str(error), error.exit_code)
+    except OSError as error:
+        return Ended(time.monotonic() - begin, f"{error.filename}: {error.strerror}", 1)
+    return Ended(time.monotonic() - begin)
+
+
+def summary_in(folder: Path) -> dict[str, Any] | None:
+    """Return the summary of a run; None if it has left none."""
+    try:
+        found = json.loads((folder / "run_summary.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _cause(folder: Path) -> str | None:
+    """Return the first error that either process printed, or the summary's; a lost partner does not count."""
+    log = (folder / LOG_NAME).read_text("utf-8", errors="replace")
+    complaints = re.findall(r"^(?:beasy-sched|Error): (.*)", log, re.MULTILINE)
+    told = (summary_in(folder) or {}).get("error")
+    return next((found for found in complaints if "has gone away" not in found), told)
+
+
+def run_both(
+    scheduler_command: Sequence[str], simulator_command: Sequence[str], log: TextIO | None = None
+) -> None:
+    """Start the scheduler, then the simulator with ``-s ENDPOINT`` added, and wait for both.
+
+    The scheduler's standard output is printed when both have ended. When one process dies, the other is
+    ended too, and RunFailed is raised; whatever interrupts this ends both. ``log`` is a file, opened for
+    appending, that takes all that both print.
     """
-
-    def __enter__(self) -> StopSignals:
-        self.number: int | None = None
-        self._old = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
-
-    def check(self) -> None:
-        """Raise Stopped where a signal has come. Any thread may ask; only the main one may enter."""
-        if self.number is not None:
-            raise Stopped(self.number)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.number = number
+    scheduler = None
+    processes: list[Process] = []
+    try:
+        with uninterrupted():
+            scheduler = Scheduler(scheduler_command, log)
+            processes.append(scheduler.process)
+        command = [*simulator_command, "-s", scheduler.endpoint()]
+        with uninterrupted():
+            processes.append(start(command, log, log))
+        _wait_for_both(*processes)
+    finally:
+        for process in processes:
+            _end(process)
+        if scheduler is not None:
+            print(scheduler.output(), end="", flush=True, file=log)
 
 
 class Scheduler:
-    """The scheduler's process; its standard error is passed on, its standard output kept for later."""
+    """The scheduler's process; its standard error is passed on, its standard output is kept for the end."""
 
     def __init__(self, command: Sequence[str], log: TextIO | None = None) -> None:
         """Start it; ``log`` is where its standard error goes, ours without one."""
         self.process = start(command, subprocess.PIPE, subprocess.PIPE)
         self._log = log
-        self._lines: queue.Queue[str] = queue.Queue()
+        self._lines: queue.Queue[str | None] = queue.Queue()
         self._output: list[str] = []
         self._readers = [threading.Thread(target=f, daemon=True) for f in (self._pass_on, self._keep)]
         for reader in self._readers:
             reader.start()
 
-    def endpoint(self, signals: StopSignals) -> str:
+    def endpoint(self) -> str:
         """Wait for the line ``listening on ENDPOINT``. Raises RunFailed where it does not come."""
         deadline = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < deadline:
-            signals.check()
-            code = self.process.poll()
-            try:
-                line = self._lines.get(timeout=TICK_S)
-            except queue.Empty:
-                if code is not None:
-                    raise RunFailed(f"the scheduler {how(code)} before it listened", code) from None
-                continue
-            if line.startswith(LISTENING):
-                return line.removeprefix(LISTENING).strip()
-        raise RunFailed(f"the scheduler has told no endpoint within {START_LIMIT_S:g} s")
+        with contextlib.suppress(queue.Empty):
+            while line := self._lines.get(timeout=max(deadline - time.monotonic(), 0.0)):
+                if line.startswith(LISTENING):
+                    return line.removeprefix(LISTENING).strip()
+            code = self.process.wait(FAREWELL_S)
+            raise RunFailed(f"the scheduler {how(code)} before it listened", code)
+        raise RunFailed(f"the scheduler printed no endpoint within {START_LIMIT_S:g} s")
 
     def output(self) -> str:
         """Return what it has printed on its standard output, once it has ended."""
@@ -102,86 +154,51 @@ class Scheduler:
         return "".join(self._output)
 
     def _pass_on(self) -> None:
-        assert self.process.stderr is not None
         target = self._log or sys.stderr
         for line in self.process.stderr:
             self._lines.put(line)
             target.write(line)
             target.flush()
+        self._lines.put(None)
 
     def _keep(self) -> None:
-        assert self.process.stdout is not None
         self._output.extend(self.process.stdout)
-
-
-def run_both(
-    scheduler_command: Sequence[str],
-    simulator_command: Sequence[str],
-    signals: StopSignals | None = None,
-    log: TextIO | None = None,
-) -> None:
-    """Start the scheduler, then the simulator with ``-s ENDPOINT`` added, and wait for both.
-
-    The scheduler's standard output is printed when both have ended. When one process dies, the other is
-    ended too, and RunFailed is raised. SIGINT and SIGTERM end both, and raise Stopped.
-
-    ``signals``: those of the main thread, to run this in another one. ``log``: a file, opened for
-    appending, that takes all that both print.
-    """
-    scheduler = None
-    processes: list[Process] = []
-    with contextlib.nullcontext(signals) if signals is not None else StopSignals() as noted:
-        try:
-            noted.check()
-            scheduler = Scheduler(scheduler_command, log)
-            processes.append(scheduler.process)
-            simulator = start([*simulator_command, "-s", scheduler.endpoint(noted)], log, log)
-            processes.append(simulator)
-            _wait_for_both(scheduler.process, simulator, noted)
-        finally:
-            for process in processes:
-                _end(process)
-            if scheduler is not None:
-                print(scheduler.output(), end="", flush=True, file=log)
 
 
 def start(
     command: Sequence[str], out: int | TextIO | None = None, err: int | TextIO | None = None
 ) -> Process:
-    """Start a process in a session of its own: Ctrl-C reaches only us, who end it in order."""
+    """Start a process in its own session: Ctrl-C reaches only this process, which then stops it in order."""
     return subprocess.Popen(
         list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True, start_new_session=True
     )
 
 
 def how(code: int) -> str:
-    """Tell in words how a process ended."""
+    """Say how a process ended."""
     return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
 
-def _wait_for_both(scheduler: Process, simulator: Process, signals: StopSignals) -> None:
+def _wait_for_both(scheduler: Process, simulator: Process) -> None:
     while scheduler.poll() is None and simulator.poll() is None:
-        signals.check()
         time.sleep(TICK_S)
     if scheduler.poll():  # it will never answer again
-        _wait(simulator, ORPHAN_S, signals)
+        _wait(simulator, ORPHAN_S)
     elif scheduler.poll() == 0:  # the simulation is over, the simulator writes its files
-        _wait(simulator, math.inf, signals)
+        _wait(simulator, math.inf)
     else:  # the scheduler notices, and writes what it has
-        _wait(scheduler, FAREWELL_S, signals)
+        _wait(scheduler, FAREWELL_S)
     codes = {"scheduler": scheduler.poll(), "simulator": simulator.poll()}
     failures = [f"the {name} {how(code)}" for name, code in codes.items() if code]
     if scheduler.poll() is None:
-        failures.append("the scheduler goes on without a simulator")
+        failures.append("the scheduler kept running without a simulator")
     if failures:
         raise RunFailed("; ".join(failures), next((code for code in codes.values() if code), 1))
 
 
-def _wait(process: Process, limit_s: float, signals: StopSignals) -> None:
-    deadline = time.monotonic() + limit_s
-    while process.poll() is None and time.monotonic() < deadline:
-        signals.check()
-        time.sleep(TICK_S)
+def _wait(process: Process, limit_s: float) -> None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(None if limit_s == math.inf else limit_s)
 
 
 def _end(process: Process) -> None:
@@ -189,5 +206,4 @@ def _end(process: Process) -> None:
     for end in (process.terminate, process.kill):
         if process.poll() is None:
             end()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(FAREWELL_S)
+            _wait(process, FAREWELL_S)

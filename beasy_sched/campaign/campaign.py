@@ -1,13 +1,17 @@
-"""A campaign: all runs of some scenarios, side by side, each once, whatever interrupts them."""
+"""A campaign: all runs of some scenarios, concurrently, each once, whatever interrupts them."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.folder import (
@@ -16,17 +20,25 @@ from beasy_sched.campaign.folder import (
     manifest_of,
     must_be_empty,
     read_manifest,
+    scenario_hash,
     write_manifest,
 )
-from beasy_sched.campaign.inputs import make_plan
-from beasy_sched.campaign.runs import Preparation, RunSpec, expand, quick
-from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.inputs import (
+    ForecastInputs,
+    RealInputs,
+    make_forecast,
+    make_plan,
+    make_real,
+)
+from beasy_sched.campaign.scenario import RunSpec, Scenario, expand, quick
 from beasy_sched.campaign.scenario_file import check_code
 from beasy_sched.campaign.table import check_installed, row_of, write_tables
-from beasy_sched.campaign.tasks import Executor, Failure, Keep, RunResult, Task, execute, work_through
+from beasy_sched.campaign.tasks import Keep, RunResult, RunTask, execute
+from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, machine_error, why
 from beasy_sched.formats.atomic import write_atomic
 
+Value = TypeVar("Value")
 Progress = Callable[[int, int], None]
 """Told how many runs have ended, and how many there are."""
 
@@ -79,7 +91,7 @@ def go_on(
     folder's description may have imported. Raises ConfigError, InputError and MachineError; a run that fails,
     or whose process dies, is a row that says so.
     """
-    try:
+    with contextlib.closing(executor):
         place = Folder(folder)
         manifest = read_manifest(place.manifest)
         scenarios = manifest.parsed()
@@ -90,8 +102,6 @@ def go_on(
         )  # another version, or files that have changed
         with place.locked():
             return _Work(place, expand(scenarios), manifest.keep, executor, progress).do(retry_failed)
-    finally:
-        executor.close()
 
 
 @dataclass
@@ -161,7 +171,7 @@ class _Work:
             else:
                 yield spec, execute, task
 
-    def _task(self, spec: RunSpec) -> Any:
+    def _task(self, spec: RunSpec) -> RunTask:
         recipe = self.prepared.forecast(spec.scenario, spec.tuple_number).plan.recipe
         if recipe in self.no_plan:
             raise ConfigError(f"there is no plan: {self.no_plan[recipe]}")
@@ -191,3 +201,93 @@ class _Work:
         if self.progress is not None:
             total = len(self.specs)
             self.progress(total - len(self.pending) + self.executed, total)
+
+
+class Preparation:
+    """Inputs of the runs of a campaign; the few that were used last stay in memory."""
+
+    def __init__(self, folder: Folder) -> None:
+        """Keep everything in ``folder``."""
+        self._folder = folder
+        self._forecasts = _Recent[ForecastInputs](4)
+        self._executions = _Recent[RealInputs](4)
+        self._hashes = _Recent[str](64)
+
+    def forecast(self, scenario: Scenario, number: int) -> ForecastInputs:
+        """Return the forecasts of tuple ``number``. Raises InputError and ConfigError."""
+        return self._forecasts.get((scenario.name, number), lambda: make_forecast(scenario, number))
+
+    def execution(self, scenario: Scenario, number: int, seed: int) -> RealInputs:
+        """Return what really happens. Raises InputError and ConfigError."""
+        return self._executions.get(
+            (scenario.name, number, seed), lambda: self._execution(scenario, number, seed)
+        )
+
+    def _execution(self, scenario: Scenario, number: int, seed: int) -> RealInputs:
+        forecast = self.forecast(scenario, number)
+        execution = make_real(scenario, forecast, number, seed)
+        for kind in ("workload", "power"):
+            self._folder.add_input(kind, getattr(execution, kind))
+        self._folder.add_input("platform", forecast.platform)
+        return execution
+
+    def task(self, spec: RunSpec, keep: Keep) -> tuple[RunTask, dict[str, str]]:
+        """Return a run's task, and the hashes for its row. Raises InputError and ConfigError."""
+        scenario = spec.scenario
+        forecast = self.forecast(scenario, spec.tuple_number)
+        execution = self.execution(scenario, spec.tuple_number, spec.seed)
+        site = scenario.site_text(spec.guard)
+        plan = None
+        if scenario.plan.make:
+            plan = self._folder.input_path("plan", forecast.plan.recipe).read_bytes()
+        task = RunTask(
+            policy=spec.policy.name,
+            options=spec.policy.options,
+            site=site,
+            windows=scenario.windows,
+            platform=forecast.platform,
+            workload=execution.workload,
+            power=execution.power,
+            plan=plan,
+            keep=keep,
+        )
+        hashes = {
+            **self.provenance(scenario),
+            **execution.hashes,
+            "site_sha256": self._folder.add_input("site", site.encode()),
+            "plan_sha256": "" if plan is None else hashlib.sha256(plan).hexdigest(),
+        }
+        return task, hashes
+
+    def provenance(self, scenario: Scenario) -> dict[str, str]:
+        """Return what is known of a run's origin even where its inputs cannot be made."""
+        return {
+            "version": __version__,
+            "numpy_version": np.__version__,
+            "scenario_sha256": self._hashes.get(scenario.name, lambda: scenario_hash(scenario)),
+            **dict.fromkeys(
+                ("platform_sha256", "workload_sha256", "power_sha256", "site_sha256", "plan_sha256"), ""
+            ),
+        }
+
+
+class _Recent(Generic[Value]):
+    """The few values that were asked for last; or why they could not be made, which costs as much to find."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Any, Value | Exception] = OrderedDict()
+
+    def get(self, key: Any, make: Callable[[], Value]) -> Value:
+        if key not in self._values:
+            try:
+                self._values[key] = make()
+            except Exception as error:
+                self._values[key] = error
+        self._values.move_to_end(key)
+        while len(self._values) > self._most:
+            self._values.popitem(last=False)
+        value = self._values[key]
+        if isinstance(value, Exception):
+            raise value
+        return value

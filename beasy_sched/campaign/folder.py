@@ -1,16 +1,15 @@
 """The folder of a campaign.
 
-    campaign.json     what the campaign is (`manifest`)
+    campaign.json     what the campaign is (`Manifest`)
     inputs/           what the runs read, named by content; plans by what they were made of
-    rows/             one small file a run that has ended: the journal
+    rows/             one small file per completed run: the journal
     traces/, runs/    what is kept of the runs, where that is wanted
     runs.parquet      the table, once all runs have ended
     timings.parquet   how long they took
 
 Every file appears under its name only when it is complete, so that the folder is sound whenever the
-campaign is interrupted, even by SIGKILL.
-
-What a campaign's folder is for: its scenarios, frozen, so that nothing else is mixed in.
+campaign is interrupted, even by SIGKILL. The scenarios are frozen in the manifest, so that nothing else is
+mixed in.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -39,6 +38,9 @@ from beasy_sched.formats.reading import read_bytes
 _ENDINGS = {"platform": "xml", "workload": "json", "power": "txt", "plan": "msgpack", "site": "toml"}
 
 
+Row = TypeVar("Row")
+
+
 class Ended(msgspec.Struct, frozen=True):
     """What the journal says of a run that has ended."""
 
@@ -48,8 +50,16 @@ class Ended(msgspec.Struct, frozen=True):
     traceback: str | None = None
 
 
+def read_ended(path: Path, kind: type[Row]) -> Row | None:
+    """Read a journal's file of a run; None where the run has not ended."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
 def must_be_empty(folder: Path, otherwise: str) -> None:
-    """Raise ConfigError where a folder that is not ours has files; ``otherwise`` says what it might be."""
+    """Raise ConfigError if a folder has files and is not ours; ``otherwise`` says what was expected."""
     if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise ConfigError(f"{folder} is neither empty nor {otherwise}: choose another folder")
 
@@ -84,7 +94,7 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other campaigns out; the lock goes with the process. Raises ConfigError."""
+        """Keep other campaigns out; the lock ends with the process. Raises ConfigError."""
         no_link = getattr(os, "O_NOFOLLOW", 0)
         with os.fdopen(os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | no_link, 0o666), "w") as file:
             if sys.platform != "win32":
@@ -117,7 +127,7 @@ class Folder:
         return True
 
     def input_path(self, kind: str, digest: str) -> Path:
-        """Where an input lies. ``digest`` is that of its content; of a plan, its recipe."""
+        """Path of an input. ``digest`` is the hash of its content; for a plan, of its recipe."""
         return self.path / "inputs" / f"{kind}-{digest[:16]}.{_ENDINGS[kind]}"
 
     def has(self, run: str, keep: Keep) -> bool:
@@ -135,10 +145,7 @@ class Folder:
 
     def ended(self, run: str) -> Ended | None:
         """Return what became of a run, None where it has not ended."""
-        try:
-            return msgspec.json.decode(self.row_path(run).read_bytes(), type=Ended)
-        except (OSError, msgspec.MsgspecError):
-            return None
+        return read_ended(self.row_path(run), Ended)
 
     def add(self, run: str, row: dict[str, Any], result: RunResult, keep: Keep) -> None:
         """Write what is kept of a run, then its row. Raises InputError."""
@@ -194,9 +201,7 @@ def manifest_of(scenarios: Sequence[Scenario], *, quick: bool, keep: Keep) -> Ma
 
 def plain_values(scenario: Scenario) -> dict[str, Any]:
     """Return a scenario as JSON has it."""
-    built = msgspec.json.decode(msgspec.json.encode(scenario))
-    assert isinstance(built, dict)
-    return built
+    return msgspec.json.decode(msgspec.json.encode(scenario), type=dict[str, Any])
 
 
 def scenario_hash(scenario: Scenario) -> str:
@@ -229,7 +234,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def check_same(folder: Path, old: Manifest, new: Manifest) -> None:
-    """Raise ConfigError, saying what differs, where new runs would not go with those of the folder."""
+    """Raise ConfigError, saying what differs, if new runs would not match those of the folder."""
     found = [*_differences_of_manifests(old, new)]
     if not found:
         return
@@ -238,7 +243,7 @@ def check_same(folder: Path, old: Manifest, new: Manifest) -> None:
         shown.append(f"and {len(found) - len(shown)} more")
     raise ConfigError(
         f"{folder} holds another campaign:\n  " + "\n  ".join(shown) + "\nChoose another folder with -o, or "
-        "'beasy-sched campaign resume' to go on with what is there"
+        "continue the existing one with 'beasy-sched campaign resume'"
     )
 
 

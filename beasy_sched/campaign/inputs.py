@@ -1,13 +1,11 @@
-"""From a scenario's parts to what a run reads: forecasts of each tuple, and what really comes.
-
-The plan of a tuple: what ``beasy-sched plan`` makes of the same files.
-"""
+"""From a scenario to what its runs read: forecasts of each tuple, its plan, and what really comes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +16,7 @@ from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.scenario import (
     FileProduction,
+    GuardPart,
     PlanPart,
     PlatformPart,
     ProductionPart,
@@ -26,6 +25,8 @@ from beasy_sched.campaign.scenario import (
     SyntheticWorkload,
 )
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.plan_file import write_plans
 from beasy_sched.formats.power_series import read_power_series, read_weather_file
@@ -33,7 +34,7 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.noise import noisy_workload, real_production
-from beasy_sched.generate.platform import load_server
+from beasy_sched.generate.platform import load_server, platform_xml, preset_platform
 from beasy_sched.generate.power import (
     Production,
     Window,
@@ -60,6 +61,92 @@ _EXECUTION_KEY = 1000
 """Spawn key of the noise of executions, beside those of `generate.random_streams`."""
 
 
+@dataclass(frozen=True)
+class ForecastInputs:
+    """The forecasts of a tuple."""
+
+    platform: bytes
+    workload: GeneratedWorkload
+    production_w: FloatArray
+    plan: PlanTask
+    """Everything for its plan."""
+
+
+@dataclass(frozen=True)
+class RealInputs:
+    """What really happens in an execution, and its hashes."""
+
+    workload: bytes
+    power: bytes
+    hashes: dict[str, str]
+
+
+def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0) -> list[Path]:
+    """Write what the execution ``seed`` of tuple ``number`` reads; return the files.
+
+    ``platform.xml``, ``workload.json`` and ``power.txt`` are what really happens;
+    ``forecast_workload.json`` and ``forecast_power.txt`` are the forecasts, ``plan.msgpack`` is the plan made
+    from them, and ``site.toml`` the site with the scenario's first guard. The bytes are those of a campaign's
+    run. Raises ConfigError, InputError and NoPlan.
+    """
+    if not 0 <= number < len(scenario.tuples):
+        raise ConfigError(f"tuple: found {number}, expected 0 to {len(scenario.tuples) - 1}")
+    forecast = make_forecast(scenario, number)
+    files = dict(_contents(scenario, forecast, number, seed, scenario.guards[0]))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror or error}") from None
+    for name, content in files.items():
+        write_atomic(folder / name, content)
+    return [folder / name for name in files]
+
+
+def _contents(
+    scenario: Scenario, forecast: ForecastInputs, number: int, seed: int, guard: GuardPart
+) -> Iterator[tuple[str, bytes]]:
+    execution = make_real(scenario, forecast, number, seed)
+    yield "platform.xml", forecast.platform
+    yield "workload.json", execution.workload
+    yield "power.txt", execution.power
+    yield "forecast_workload.json", forecast.plan.workload
+    yield "forecast_power.txt", forecast.plan.production
+    yield "site.toml", scenario.site_text(guard).encode()
+    if scenario.plan.make:
+        yield "plan.msgpack", make_plan(forecast.plan)
+
+
+def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
+    """Make the forecasts of tuple ``number``. Raises InputError and ConfigError."""
+    servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
+    platform = "".join(platform_xml(servers)).encode()
+    workload = forecast_workload(scenario, number)
+    production_w = forecast_production_w(scenario, number)
+    plan = PlanTask(
+        site=scenario.site_text(),
+        windows=scenario.windows,
+        platform=platform,
+        workload=b"".join(workload.json_pieces()),
+        production=power_text(production_w, scenario),
+        options=scenario.plan,
+    )
+    return ForecastInputs(platform, workload, production_w, plan)
+
+
+def make_real(scenario: Scenario, forecast: ForecastInputs, number: int, seed: int) -> RealInputs:
+    """Make what really happens in the execution ``seed`` of tuple ``number``."""
+    workload = b"".join(real_workload(scenario, forecast.workload, seed, number).json_pieces())
+    power = power_text(real_production_w(scenario, forecast.production_w, seed, number), scenario)
+    contents = {"platform": forecast.platform, "workload": workload, "power": power}
+    hashes = {f"{kind}_sha256": hashlib.sha256(part).hexdigest() for kind, part in contents.items()}
+    return RealInputs(workload, power, hashes)
+
+
+def power_text(power_w: FloatArray, scenario: Scenario) -> bytes:
+    """Return a power file."""
+    return "".join(power_event_lines(power_w, scenario.parsed_site().step_s)).encode()
+
+
 def total_s(scenario: Scenario) -> float:
     """Length of a run: all windows, s."""
     return scenario.windows * scenario.parsed_site().window_s
@@ -69,14 +156,14 @@ def execution_seed(seed: int, number: int) -> int:
     """Return the seed of the noise that tuple ``number`` gets in the execution ``seed``.
 
     Tuples with one seed get independent noise; scenarios that share tuple number and seed share noise, so
-    that best and worst cases are told apart by their production alone.
+    that best and worst cases differ in their production alone.
     """
     sequence = np.random.SeedSequence(seed, spawn_key=(_EXECUTION_KEY, number))
     return int(sequence.generate_state(1, np.uint64)[0])
 
 
 def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
-    """Return the workload that tuple ``number`` foresees. Raises InputError and ConfigError."""
+    """Return the workload that is forecast for tuple ``number``. Raises InputError and ConfigError."""
     part = scenario.tuples[number].workload
     if isinstance(part, SwfWorkload):
         return _trace(scenario, part)
@@ -88,11 +175,11 @@ def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
 
 
 def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
-    """Return the production (W a step) that tuple ``number`` foresees. Raises InputError and ConfigError."""
+    """Return the forecast production of tuple ``number``, W per step. Raises InputError and ConfigError."""
     part, site = scenario.tuples[number].production, scenario.parsed_site()
     steps = scenario.windows * site.steps
-    start_s = None if part.start is None else parse_moment(part.start)
-    plants = _plants(part, start_s, total_s(scenario))
+    start_s = None if part.start is None else _moment_s(part.start)
+    plants = _plants(part, total_s(scenario))
     window = Window(steps, site.step_s, shared_start(plants) if start_s is None else start_s)
     powers = [_steps(part, plant, window) for plant in plants]
     total: FloatArray = np.sum([np.zeros(steps), *powers], axis=0)
@@ -102,7 +189,7 @@ def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
 def real_workload(
     scenario: Scenario, forecast: GeneratedWorkload, seed: int, number: int
 ) -> GeneratedWorkload:
-    """Return the workload that comes in the execution ``seed`` of tuple ``number``."""
+    """Return the real workload of the execution ``seed`` of tuple ``number``."""
     noise = scenario.noise
     return noisy_workload(
         forecast,
@@ -114,7 +201,7 @@ def real_workload(
 
 
 def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, number: int) -> FloatArray:
-    """Return the production (W a step) that comes in the execution ``seed`` of tuple ``number``."""
+    """Return the real production (W per step) of the execution ``seed`` of tuple ``number``."""
     site = scenario.parsed_site()
     return real_production(
         forecast_w,
@@ -175,7 +262,7 @@ def _trace(scenario: Scenario, part: SwfWorkload) -> GeneratedWorkload:
     )
 
 
-def _plants(part: ProductionPart, start_s: int | None, length_s: float) -> list[Production]:
+def _plants(part: ProductionPart, length_s: float) -> list[Production]:
     pv_w, wind_w = kw_to_w(part.pv_kw), kw_to_w(part.wind_kw)
     plants = []
     if isinstance(part, FileProduction):
@@ -185,14 +272,19 @@ def _plants(part: ProductionPart, start_s: int | None, length_s: float) -> list[
             series = read_weather_file(part.wind)
             plants.append(wind_production(series, installed_w=wind_w, route=part.route))
         return plants
-    assert start_s is not None
     hours = math.ceil(length_s / SECONDS_PER_HOUR)
-    sky = synthetic_series(part.weather(), seed=part.seed, start_s=start_s, hours=hours)
+    sky = synthetic_series(part.weather(), seed=part.seed, start_s=_moment_s(part.start), hours=hours)
     if pv_w > 0:
         plants.append(pv_production(sky, installed_w=pv_w))
     if wind_w > 0:
         plants.append(wind_production(sky, installed_w=wind_w))
     return plants
+
+
+def _moment_s(text: str) -> int:
+    if (found := parse_moment(text)) is None:
+        raise ConfigError(f"production.start: found {text!r}, expected a date such as 2024-06-01")
+    return found
 
 
 def _steps(part: ProductionPart, plant: Production, window: Window) -> FloatArray:

@@ -1,51 +1,35 @@
-"""What a scenario is: everything that a comparison of policies needs, with all defaults filled in.
+"""What a scenario is, the runs that it stands for, and the scenario files that come with the program.
 
-A scenario file (see `scenario_file`) becomes a `Scenario`. Its *tuples* are pairs of a workload and a
-production, with a plan each; its *seeds* draw the noise that makes forecasts real.
-
-A site's sections as the text of a site file.
-
-The text of the scenario files that come with the program.
+A scenario is everything that a comparison of policies needs, with all defaults filled in; a scenario file
+becomes one (see `scenario_file`). Its *tuples* are pairs of a workload and a production, with a plan each;
+its *seeds* draw the noise that makes forecasts real.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import msgspec
 
 from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.energy.sources import Interpolation
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
 from beasy_sched.generate.power import SYNTHETIC_START, Gaps, Route, SyntheticWeather
 from beasy_sched.plan.forecast import Uncertainty
 from beasy_sched.plan.power_problem import Surplus
+from beasy_sched.units import SECONDS_PER_HOUR
 
 Value = bool | int | float | str
 SiteSections = dict[str, dict[str, Value]]
 
 
-def site_text(sections: Mapping[str, Mapping[str, Value]]) -> str:
-    """Write TOML; the same sections give the same text, whatever their order."""
-    lines = []
-    for name in sorted(sections):
-        lines.append(f"[{name}]")
-        lines += [f"{key} = {_value(sections[name][key])}" for key in sorted(sections[name])]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _value(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
-    return repr(value)
-
-
+_QUICK_WINDOW_H: Final = 24.0
+_QUICK_TUPLES: Final = 2
 PAPER_POLICIES: Final = (
     "follow-plan",
     "power-reactive",
@@ -60,7 +44,7 @@ PAPER_POLICIES: Final = (
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of a scenario's parts: a name nobody knows is refused."""
+    """Base of a scenario's parts: unknown names are refused."""
 
 
 class PlatformPart(Part, frozen=True, kw_only=True):
@@ -98,7 +82,7 @@ class SwfWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="swf"
 
     file: str
     start: float | str = msgspec.field(name="from", default=0.0)
-    """Start in the trace: seconds, or such as ``30d``."""
+    """Start in the trace: seconds, or a duration such as ``30d``."""
     cores_per_host: int = 1
     min_run_s: float = 0.0
     max_run_s: float | None = None
@@ -112,7 +96,7 @@ class SwfWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="swf"
 WorkloadPart = SyntheticWorkload | SwfWorkload
 
 
-class Production(Part, frozen=True, kw_only=True):
+class ProductionSource(Part, frozen=True, kw_only=True):
     """What the sources of production have in common."""
 
     case: ProductionCase = ProductionCase.BETWEEN
@@ -120,7 +104,7 @@ class Production(Part, frozen=True, kw_only=True):
     wind_kw: float = 0.0
 
 
-class SyntheticProduction(Production, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
+class SyntheticProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
     """A sky that is drawn; see `generate.power`."""
 
     seed: int
@@ -144,7 +128,7 @@ class SyntheticProduction(Production, frozen=True, kw_only=True, tag_field="sour
         )
 
 
-class FileProduction(Production, frozen=True, kw_only=True, tag_field="source", tag="files"):
+class FileProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="files"):
     """Exports of Renewables.ninja, or other weather files."""
 
     pv: str | None = None
@@ -216,7 +200,7 @@ PAPER_GUARDS: Final = (
     GuardPart(mode=GuardMode.KILL_ALL, veto=False),
     GuardPart(mode=GuardMode.SHED, veto=True),
 )
-"""The papers' guard, and ours beside it."""
+"""The papers' guard, and ours."""
 
 
 class Scenario(Part, frozen=True, kw_only=True):
@@ -248,6 +232,75 @@ class Scenario(Part, frozen=True, kw_only=True):
     def servers(self) -> int:
         """Number of servers."""
         return sum(self.platform.servers.values())
+
+
+def site_text(sections: Mapping[str, Mapping[str, Value]]) -> str:
+    """Write TOML; the same sections give the same text, whatever their order."""
+    lines = []
+    for name in sorted(sections):
+        lines.append(f"[{name}]")
+        lines += [f"{key} = {_value(sections[name][key])}" for key in sorted(sections[name])]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value)
+    return repr(value)
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run."""
+
+    scenario: Scenario
+    tuple_number: int
+    seed: int
+    guard: GuardPart
+    policy: PolicyPart
+
+    @property
+    def key(self) -> str:
+        """Its name, unique in a campaign and fit for a file."""
+        where = f"{self.scenario.name}.t{self.tuple_number}.s{self.seed}"
+        return f"{where}.{self.guard.label}.{self.policy.label}"
+
+
+def expand(scenarios: Sequence[Scenario]) -> list[RunSpec]:
+    """Return all runs in the order of result tables. Raises ConfigError for scenarios of one name."""
+    names = [scenario.name for scenario in scenarios]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"two scenarios are called {name!r}: rename one")
+    return [
+        RunSpec(scenario, number, seed, guard, policy)
+        for scenario in scenarios
+        for number in range(len(scenario.tuples))
+        for seed in scenario.seeds
+        for guard in scenario.guards
+        for policy in scenario.policies
+    ]
+
+
+def quick(scenario: Scenario) -> Scenario:
+    """Return a small relative of a scenario, to try things out: 24 h, two tuples, one seed.
+
+    Synthetic jobs become fewer in proportion; the rest stays. Its results say little about the scenario.
+    """
+    site = scenario.parsed_site()
+    window_h = min(site.window_s / SECONDS_PER_HOUR, _QUICK_WINDOW_H)
+    share = window_h * SECONDS_PER_HOUR / site.window_s
+    sections = {**scenario.site, "time": {**scenario.site.get("time", {}), "window_h": window_h}}
+    tuples = []
+    for part in scenario.tuples[:_QUICK_TUPLES]:
+        workload = part.workload
+        if isinstance(workload, SyntheticWorkload):
+            workload = msgspec.structs.replace(workload, jobs=max(round(workload.jobs * share), 1))
+        tuples.append(msgspec.structs.replace(part, workload=workload))
+    return msgspec.structs.replace(scenario, site=sections, tuples=tuple(tuples), seeds=scenario.seeds[:1])
 
 
 CASES: Final = ("best", "worst")

@@ -1,8 +1,6 @@
-"""The tables of a campaign: written when all runs have ended, and read as data frames.
+"""The tables of a campaign: their columns, written when all runs have ended, read as data frames.
 
-The columns of a campaign's table of runs: name, type, unit, meaning, and where the value comes from.
-
-A campaign in a few lines, for a terminal.
+Also a campaign's status and its mean results, as lines for a terminal.
 """
 
 from __future__ import annotations
@@ -17,12 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beasy_sched.campaign.folder import Folder, Manifest, read_manifest
-from beasy_sched.campaign.runs import RunSpec, expand
-from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.scenario import RunSpec, Scenario, expand
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.outputs.summary import job_share_pct
-from beasy_sched.outputs.tables import COMPARISON_COLUMNS
+from beasy_sched.outputs.tables import COMPARISON_COLUMNS, job_share_pct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +28,7 @@ ColumnType = Literal["text", "integer", "number", "flag"]
 
 
 @dataclass(frozen=True)
-class Column:
+class RunColumn:
     """One column. ``place`` is where a run's summary has the value, empty for what is known beforehand."""
 
     name: str
@@ -42,8 +38,8 @@ class Column:
     place: str = ""
 
 
-def _known(name: str, kind: ColumnType, meaning: str, unit: str = "") -> Column:
-    return Column(name, kind, unit, meaning)
+def _known(name: str, kind: ColumnType, meaning: str, unit: str = "") -> RunColumn:
+    return RunColumn(name, kind, unit, meaning)
 
 
 _IDENTITY: Final = (
@@ -82,8 +78,8 @@ _OUTCOMES: Final = (
 )
 
 
-def _summary(place: str, kind: ColumnType, unit: str, meaning: str, name: str | None = None) -> Column:
-    return Column(name or place.rpartition(".")[2], kind, unit, meaning, place)
+def _summary(place: str, kind: ColumnType, unit: str, meaning: str, name: str | None = None) -> RunColumn:
+    return RunColumn(name or place.rpartition(".")[2], kind, unit, meaning, place)
 
 
 _JOBS: Final = (
@@ -101,9 +97,9 @@ _JOBS: Final = (
     ),
 )
 _PERCENT: Final = (
-    Column("finished_pct", "number", "% of submitted", "finished, with or without an error code"),
+    RunColumn("finished_pct", "number", "% of submitted", "finished, with or without an error code"),
     *(
-        Column(f"{name}_pct", "number", "% of submitted", f"the share of `jobs_{name}`")
+        RunColumn(f"{name}_pct", "number", "% of submitted", f"the share of `jobs_{name}`")
         for name in (
             "reached_walltime",
             "killed",
@@ -182,7 +178,7 @@ _QUALITY: Final = (
     _summary("quality.speed_changes", "integer", "", "changes of a server's speed"),
     _summary("end_s", "number", "s", "when the run ended"),
 )
-COLUMNS: Final[tuple[Column, ...]] = (
+COLUMNS: Final[tuple[RunColumn, ...]] = (
     *_IDENTITY,
     *_JOBS,
     *_PERCENT,
@@ -194,9 +190,9 @@ COLUMNS: Final[tuple[Column, ...]] = (
 """All columns of ``runs.parquet``, in order; those with a place are null where a run has no such value."""
 
 TIMING_COLUMNS: Final = (
-    Column("run", "text", "", "the run's name"),
-    Column("wall_s", "number", "s", "time that the run took"),
-    Column("cpu_s", "number", "s", "processor time that it took"),
+    RunColumn("run", "text", "", "the run's name"),
+    RunColumn("wall_s", "number", "s", "time that the run took"),
+    RunColumn("cpu_s", "number", "s", "processor time that it took"),
 )
 """Columns of ``timings.parquet``: what differs from one campaign to the next."""
 
@@ -259,8 +255,8 @@ def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
     rows, timings = _collected(folder, specs)
     if len(rows) < len(specs):
         raise ConfigError(f"{len(specs) - len(rows)} runs of {folder.path} have not ended")
-    write_atomic(folder.table, _parquet(rows, COLUMNS))
-    write_atomic(folder.timings, _parquet(timings, TIMING_COLUMNS))
+    write_atomic(folder.table, parquet_of(rows, COLUMNS))
+    write_atomic(folder.timings, parquet_of(timings, TIMING_COLUMNS))
     return sum(row["status"] == "failed" for row in rows)
 
 
@@ -275,8 +271,8 @@ def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str,
     return rows, timings
 
 
-def _parquet(rows: list[dict[str, Any]], columns: Sequence[Column]) -> bytes:
-    """The same rows give the same bytes."""
+def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> bytes:
+    """Rows as a Parquet file; the same rows give the same bytes. Raises ConfigError without pyarrow."""
     table = _table(rows, columns)
     import pyarrow.parquet
 
@@ -285,7 +281,7 @@ def _parquet(rows: list[dict[str, Any]], columns: Sequence[Column]) -> bytes:
     return content.getvalue()
 
 
-def _table(rows: list[dict[str, Any]], columns: Sequence[Column]) -> Any:
+def _table(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> Any:
     """Rows as an Arrow table."""
     try:
         import pyarrow
@@ -315,7 +311,7 @@ class Campaign:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row a run that has ended; the columns are in ``docs/campaigns.md``."""
+        """One row per completed run; the columns are in ``docs/campaigns.md``."""
         return self._frame(_collected(self.folder, self.specs)[0], COLUMNS)
 
     @cached_property
@@ -329,7 +325,7 @@ class Campaign:
         return self.folder.table.exists() and len(self.runs) == len(self.specs)
 
     def trace(self, run: str) -> pd.DataFrame:
-        """Return the energy trace of a run, a row a step; see ``docs/outputs.md``.
+        """Return the energy trace of a run, one row per step; see ``docs/outputs.md``.
 
         Raises InputError where it was not kept.
         """
@@ -341,7 +337,7 @@ class Campaign:
         return _pandas().read_csv(path)
 
     @staticmethod
-    def _frame(rows: list[dict[str, Any]], columns: Sequence[Column]) -> pd.DataFrame:
+    def _frame(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> pd.DataFrame:
         _pandas()
         # Arrow's own threads now and then abort the interpreter at its end.
         return _table(rows, columns).to_pandas(use_threads=False)
@@ -380,9 +376,9 @@ def status_lines(folder: Path) -> Iterator[str]:
     if len(failures) > _MOST_FAILURES:
         yield f"... and {len(failures) - _MOST_FAILURES} more: status is 'failed' in the table of runs"
     if len(runs) < len(found.specs):
-        yield f"to go on: beasy-sched campaign resume {folder}"
+        yield f"to continue: beasy-sched campaign resume {folder}"
     else:
-        yield f"the table is {found.folder.table}" if found.complete else "the table is yet to be written"
+        yield f"the table is {found.folder.table}" if found.complete else "the table has not been written yet"
 
 
 _SHOWN = {

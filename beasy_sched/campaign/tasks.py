@@ -1,79 +1,23 @@
-"""Who does the work of a campaign: the interface of local processes and of a cluster.
-
-One run, wherever it is executed: everything it needs comes as bytes, everything it gives goes back so.
-"""
+"""One run, wherever it is executed: everything it needs comes as bytes, everything it gives goes back so."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-from beasy_sched.errors import MachineError, machine_error, why
+from beasy_sched.errors import machine_error, why
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.runner import run_in_process
 from beasy_sched.settings import RunSettings
 from beasy_sched.simulator import Inputs
-
-Task = tuple[Any, Callable[[Any], Any], Any]
-"""A key, a function that can be imported by name, and its argument."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """In place of a result: the task raised an exception, or its process died."""
-
-    error: str
-    machine: bool = False
-    """Whether it is the machine that lacks something, so that other tasks would fail, too."""
-
-
-class Executor(Protocol):
-    """Does tasks, several at a time."""
-
-    @property
-    def busy(self) -> int:
-        """How many tasks are under way."""
-
-    @property
-    def slots(self) -> int:
-        """How many tasks may be under way."""
-
-    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
-        """Begin a task."""
-
-    def next_done(self) -> tuple[Any, Any]:
-        """Wait for a task to end; return its key and its result, or a `Failure`."""
-
-    def close(self) -> None:
-        """Stop what is still under way."""
-
-
-def work_through(executor: Executor, tasks: Iterable[Task], done: Callable[[Any, Any], None]) -> None:
-    """Do all tasks, in order but side by side; ``done`` is told each key and result, as they come.
-
-    Tasks are taken from the iterable only when there is room for them. Raises MachineError, of which
-    ``done`` is not told.
-    """
-    for key, function, argument in tasks:
-        while executor.busy >= executor.slots:
-            _hand_on(*executor.next_done(), done)
-        executor.submit(key, function, argument)
-    while executor.busy:
-        _hand_on(*executor.next_done(), done)
-
-
-def _hand_on(key: Any, result: Any, done: Callable[[Any, Any], None]) -> None:
-    if isinstance(result, Failure) and result.machine:
-        raise MachineError(result.error)
-    done(key, result)
-
 
 Keep = Literal["nothing", "trace", "everything"]
 
@@ -112,23 +56,43 @@ class RunResult:
     """What was to be kept, by name."""
 
 
-def execute(task: RunTask) -> RunResult:
-    """Run it. Whatever goes wrong is told in the result, but for what the machine lacks: MachineError."""
+@dataclass
+class Attempt:
+    """How a run went, and what it took."""
+
+    error: str | None = None
+    trace: str | None = None
+    """Python's traceback, where there is one."""
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+@contextlib.contextmanager
+def attempt() -> Iterator[Attempt]:
+    """Note how the block goes. Raises only MachineError, if the machine lacks a resource."""
     gc.set_threshold(200_000, 20, 100)
-    wall_s, cpu_s = time.perf_counter(), time.process_time()
-    summary, error, trace, files = None, None, None, {}
+    wall_s, cpu_s, noted = time.perf_counter(), time.process_time(), Attempt()
+    try:
+        yield noted
+    except Exception as error:
+        if (lack := machine_error(error)) is not None:
+            raise lack from error
+        noted.error, noted.trace = why(error), traceback.format_exc()
+    noted.wall_s, noted.cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
+
+
+def execute(task: RunTask) -> RunResult:
+    """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
+    summary = None
     with TemporaryDirectory(prefix="beasy-run-") as place:
         folder = Path(place)
-        try:
+        with attempt() as tried:
             summary = _run(task, folder)
-            error = _not_ended(summary)
-        except Exception as found:
-            if (lack := machine_error(found)) is not None:
-                raise lack from found
-            error = why(found).replace(f"{folder}/", "")
-            trace = traceback.format_exc()
         files = _kept(task, folder, summary)
-    return RunResult(summary, error, time.perf_counter() - wall_s, time.process_time() - cpu_s, trace, files)
+        error = None if tried.error is None else tried.error.replace(f"{folder}/", "")
+    if summary is not None:
+        error = _not_ended(summary)
+    return RunResult(summary, error, tried.wall_s, tried.cpu_s, tried.trace, files)
 
 
 def _run(task: RunTask, folder: Path) -> dict[str, Any]:

@@ -1,9 +1,13 @@
-"""Tasks in processes of this machine: one process a task, forked from a server that has all imported.
+"""Concurrent tasks: in processes of this machine, or on a Dask cluster.
 
-A process of its own costs some milliseconds, and keeps each run to itself: what one leaves behind touches
-no other, and one that dies is one task that died.
+A task is a function that can be imported by name, and its argument. Whoever has many of them to do, be it a
+campaign, a reproduction or scripts/run, gives them to `work_through` with an executor: that starts
+processes, limits how many run at a time, and stops them all when the program is interrupted. What goes wrong
+in a task is its result, a `Failure`; what has been done stays done.
 
-Tasks on a Dask cluster: the same functions, with all they need in their arguments.
+On this machine each task has a process of its own, forked from a server that has imported all. It costs some
+milliseconds, and keeps the tasks apart: what one leaves behind touches no other, and one that dies is one
+task that died.
 """
 
 from __future__ import annotations
@@ -20,27 +24,75 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
-from beasy_sched.campaign.tasks import Failure
-from beasy_sched.errors import ConfigError, machine_error, why
+from beasy_sched.errors import ConfigError, MachineError, machine_error, why
 from beasy_sched.formats.atomic import ENDING_SIGNALS
-from beasy_sched.policies.registry import OURS
+
+Task = tuple[Any, Callable[[Any], Any], Any]
+"""A key, a function that can be imported by name, and its argument."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Stands for a result: the task raised an exception, or its process died."""
+
+    error: str
+    machine: bool = False
+    """Whether the machine lacks a resource, so that other tasks would fail, too."""
+
+
+class Executor(Protocol):
+    """Does tasks, several at a time."""
+
+    @property
+    def busy(self) -> int:
+        """How many tasks are under way."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks may be under way."""
+
+    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
+        """Begin a task."""
+
+    def next_done(self) -> tuple[Any, Any]:
+        """Wait for a task to end; return its key and its result, or a `Failure`."""
+
+    def close(self) -> None:
+        """Stop what is still under way."""
+
+
+def work_through(executor: Executor, tasks: Iterable[Task], done: Callable[[Any, Any], None]) -> None:
+    """Do all tasks, concurrently but started in order; ``done`` receives each key and result as they come.
+
+    Tasks are taken from the iterable only when there is room for them. Raises MachineError instead
+    of passing it to ``done``.
+    """
+
+    def hand_on() -> None:
+        key, result = executor.next_done()
+        if isinstance(result, Failure) and result.machine:
+            raise MachineError(result.error)
+        done(key, result)
+
+    for key, function, argument in tasks:
+        while executor.busy >= executor.slots:
+            hand_on()
+        executor.submit(key, function, argument)
+    while executor.busy:
+        hand_on()
+
 
 ONE_THREAD: Final = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS")
 }
-_PRELOADED: Final = (
-    "beasy_sched.campaign.tasks",
-    "beasy_sched.campaign.inputs",
-    *sorted({target.partition(":")[0] for target in OURS.values()}),
-)
 _SCRATCH: Final = "beasy-campaign-"
 _ALIVE: Final = ".alive"
 _PATIENCE_S: Final = 3.0
@@ -60,18 +112,27 @@ class _Task:
 class Processes:
     """Up to ``jobs`` tasks at a time."""
 
-    def __init__(self, jobs: int, limit_s: float = math.inf) -> None:
-        """Start the server that processes are forked from.
+    def __init__(
+        self,
+        jobs: int,
+        limit_s: float = math.inf,
+        *,
+        patience_s: float | None = None,
+        preload: Sequence[str] | None = None,
+    ) -> None:
+        """Start the server that processes are forked from; it imports ``preload`` (None: what runs need).
 
-        A task that takes longer than ``limit_s`` is ended; it is a `Failure` that says so.
+        A task that takes longer than ``limit_s`` is ended; it is a `Failure` that says so. A process that is
+        asked to end is killed after ``patience_s``.
         """
         self.slots = jobs
         self._limit_s = limit_s
+        self._patience_s = _PATIENCE_S if patience_s is None else patience_s
         _remove_dead_scratch()
         self._scratch = tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True)
         self._alive = _mark_alive(self._scratch.name)
         self._running: dict[Connection, _Task] = {}
-        self._context = _context()
+        self._context = _context(_needed_by_runs() if preload is None else preload)
 
     @property
     def busy(self) -> int:
@@ -84,7 +145,7 @@ class Processes:
         process = self._context.Process(  # type: ignore[attr-defined]
             target=_work, args=(theirs, self._scratch.name, function, argument), daemon=True
         )
-        with _uninterrupted(), _one_thread_each():
+        with uninterrupted(), _one_thread_each():
             process.start()
             theirs.close()
             self._running[ours] = _Task(key, process, time.monotonic() + self._limit_s)
@@ -97,7 +158,7 @@ class Processes:
         task = self._running.pop(connection)
         try:
             result = connection.recv()
-        except (EOFError, OSError):  # it died before it had told all
+        except (EOFError, OSError):  # it died before it had sent its result
             result = None
         connection.close()
         task.process.join()
@@ -114,9 +175,9 @@ class Processes:
             left_s = min(task.deadline_s for task in self._running.values()) - now_s
             timeout_s = None if left_s == math.inf else min(max(left_s, 0.0), _LONGEST_WAIT_S)
             ready = wait(overdue or list(self._running), timeout_s)
-            if ready:
-                assert isinstance(ready[0], Connection)
-                return ready[0]
+            for connection in self._running:
+                if connection in ready:
+                    return connection
             if overdue:
                 return None
 
@@ -124,43 +185,52 @@ class Processes:
         connection = min(self._running, key=lambda each: self._running[each].deadline_s)
         task = self._running.pop(connection)
         task.process.terminate()
-        _see_off(task.process)
+        self._see_off(task.process)
         connection.close()
         task.process.close()
-        return task.key, Failure(f"it took longer than the time limit of {self._limit_s:g} s, and was ended")
+        return task.key, Failure(f"it exceeded the time limit of {self._limit_s:g} s and was stopped")
 
     def close(self) -> None:
         """Stop what still runs."""
         for task in self._running.values():
             task.process.terminate()
         for connection, task in self._running.items():
-            _see_off(task.process)
+            self._see_off(task.process)
             connection.close()
         self._running.clear()
         self._alive.close()
         self._scratch.cleanup()
 
+    def _see_off(self, process: BaseProcess) -> None:
+        """Wait for a process that was asked to end; kill one that does not."""
+        process.join(self._patience_s)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
 
-def _see_off(process: BaseProcess) -> None:
-    """Wait for a process that was asked to end; kill one that does not."""
-    process.join(_PATIENCE_S)
-    if process.exitcode is None:
-        process.kill()
-        process.join()
 
-
-def _context() -> BaseContext:
-    methods = multiprocessing.get_all_start_methods()
-    if "forkserver" not in methods:
+def _context(preload: Sequence[str]) -> BaseContext:
+    if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", *_PRELOADED])
+    context.set_forkserver_preload(["__main__", *preload])
     return context
 
 
+def _needed_by_runs() -> list[str]:
+    from beasy_sched.policies.registry import OURS
+
+    policies = {target.partition(":")[0] for target in OURS.values()}
+    return ["beasy_sched.campaign.tasks", "beasy_sched.campaign.inputs", *sorted(policies)]
+
+
 @contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let signals that end us wait: a process that is told only half of its task ends in a traceback."""
+def uninterrupted() -> Iterator[None]:
+    """Let signals that end the program wait while the block starts a process.
+
+    A process that is told only half of its task would end in a traceback, and one that is not yet known to
+    us would be lost.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -194,9 +264,9 @@ def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], 
     """In the process: do the task and send its result, or a `Failure`."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # the campaign stops us
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, _leave)
     alive = _mark_alive(scratch)
-    tempfile.tempdir = scratch  # what a process that dies leaves behind goes in the end
+    tempfile.tempdir = scratch  # so that the leftovers of a dead process are removed in the end
     try:
         result = function(argument)
     except Exception as error:
@@ -206,6 +276,12 @@ def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], 
         connection.send(result)
     connection.close()
     alive.close()
+
+
+def _leave(*_: object) -> None:
+    """End in order; further requests to end are ignored."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
 
 
 def _mark_alive(scratch: str) -> BinaryIO:
@@ -220,7 +296,7 @@ def _mark_alive(scratch: str) -> BinaryIO:
 
 
 def _remove_dead_scratch() -> None:
-    """Remove our folders for temporary files that nobody holds: of campaigns that were killed."""
+    """Remove temporary folders that no process holds any more: those of killed campaigns."""
     if sys.platform == "win32":
         return
     import fcntl
@@ -254,7 +330,7 @@ class DaskCluster:
     def __init__(self, address: str) -> None:
         """Connect. Raises ConfigError where there is no cluster, or no distributed."""
         if not _ADDRESS.fullmatch(address):
-            raise ConfigError(f"--scheduler: found {address!r}, expected such as tcp://host:8786")
+            raise ConfigError(f"--scheduler: found {address!r}, expected an address such as tcp://host:8786")
         try:
             import distributed
         except ImportError:
@@ -273,9 +349,9 @@ class DaskCluster:
 
     @property
     def slots(self) -> int:
-        """How many tasks may be under way: one a thread.
+        """How many tasks may be under way: one per thread.
 
-        Dask holds the death of a worker against all tasks that wait there.
+        Dask blames the death of a worker on all tasks that wait there.
         """
         return max(int(sum(self._client.nthreads().values())), 1)
 

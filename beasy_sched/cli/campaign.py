@@ -17,7 +17,7 @@ from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.campaign.campaign import Outcome
-    from beasy_sched.campaign.tasks import Executor
+    from beasy_sched.campaign.workers import Executor
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 

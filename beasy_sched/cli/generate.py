@@ -202,7 +202,7 @@ def scenario(
 def _write_inputs(
     name: str, folder: Path, seed: int | None, number: int, allowed: tuple[str, ...], quiet: bool
 ) -> None:
-    from beasy_sched.campaign.runs import materialize
+    from beasy_sched.campaign.inputs import materialize
     from beasy_sched.campaign.scenario_file import find_scenario
 
     found = find_scenario(name, allowed=allowed)

@@ -129,18 +129,6 @@ def _plain(value: Any, place: str, depth: int = 0) -> tuple[Any, list[str]]:
     return None, [f"{place}: found {value!r:.80}, expected numbers, texts, lists and dictionaries"]
 
 
-def job_share_pct(jobs: Mapping[str, Any], outcome: str) -> float | None:
-    """Percent of the submitted jobs with an outcome; None where no job was submitted.
-
-    ``jobs`` is the summary's part of that name. ``finished`` counts the jobs that ended by themselves, with
-    an error code or without, wherever percentages are shown; ``failed`` those of them with one.
-    """
-    if not jobs["submitted"]:
-        return None
-    count = jobs[outcome] + (jobs["failed"] if outcome == "finished" else 0)
-    return float(100.0 * count / jobs["submitted"])
-
-
 def _power_warnings(power: PowerSide) -> list[str]:
     metered_j, own_j = sum(row.record.consumed_j for row in power.trace), power.settled.used_j
     if abs(own_j - metered_j) <= _ACCOUNTS_APART * max(metered_j, own_j):

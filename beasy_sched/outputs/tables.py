@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray
-from beasy_sched.outputs.summary import job_share_pct
-from beasy_sched.plan.plan import Plan, PlanStore
 from beasy_sched.units import JOULES_PER_KWH, j_to_kwh
+
+if TYPE_CHECKING:
+    from beasy_sched.arrays import FloatArray
+    from beasy_sched.plan.plan import Plan, PlanStore
 
 Row = tuple[str, str]
 Summary = dict[str, Any]
 """A run's summary, as `summary.json` holds it."""
+
+
+def job_share_pct(jobs: Mapping[str, Any], outcome: str) -> float | None:
+    """Percent of the submitted jobs with an outcome; None where no job was submitted.
+
+    ``jobs`` is the summary's part of that name. ``finished`` counts the jobs that ended by themselves, with
+    an error code or without, wherever percentages are shown; ``failed`` those of them with one.
+    """
+    if not jobs["submitted"]:
+        return None
+    count = jobs[outcome] + (jobs["failed"] if outcome == "finished" else 0)
+    return float(100.0 * count / jobs["submitted"])
 
 
 def summary_rows(summary: Summary) -> list[Row]:

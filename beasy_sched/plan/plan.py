@@ -1,4 +1,4 @@
-"""The offline plan of a window (power, server states, forecasts, origin), and the store of consecutive ones."""
+"""The offline plan of a window (power, server states, forecasts, origin), and the store of several."""
 
 from __future__ import annotations
 

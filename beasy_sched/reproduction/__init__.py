@@ -1,1 +1,1 @@
-"""Reproductions of the papers' evaluations: their claims, tables and figures beside ours."""
+"""Reproductions of the papers' evaluations: their claims, tables and figures compared with ours."""

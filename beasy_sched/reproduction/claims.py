@@ -1,133 +1,252 @@
-"""Claims of a paper, as data, and whether they hold in a study.
+"""What a paper claims, as data, and whether our runs bear it out.
 
-A statement is true or false of our executions, and of every resample of them. A claim *holds* where it is
-true of ours and of 95 % of the resamples, *does not hold* where it is false of ours and of 95 % of them; all
-else is *undecided*.
+A `Sample` holds the measures of a study's executions. It is resampled: row 0 of its weights takes each
+execution once, every other row is one resample of the bootstrap. Whatever is computed from all rows has
+our value first and the resamples' after it. As all conditions of an execution share its weight, every
+comparison is paired.
+
+A `Statement` is true or false of our executions, and of each resample. A claim *holds* where its statement
+is true of ours and of 95 % of the resamples, *does not hold* where it is false of ours and of 95 % of them;
+otherwise it is *undecided*.
+
+A study of a further paper needs its claims, its quantities and its figures; all else is here, in
+`text_table` and in `figures`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import FloatArray
-from beasy_sched.reproduction.sample import MEASURES, Quantity, Study
-from beasy_sched.reproduction.statistics import CONFIDENCE, interval, ordinal
+from beasy_sched.arrays import FloatArray, IndexArray
+from beasy_sched.reproduction.text_table import TextTable
 
-Truth = npt.NDArray[np.bool_]
-_SLACK: Final = 1e-9
+RESAMPLES: Final = 4000
+CONFIDENCE: Final = 0.95
+SLACK: Final = 1e-9
+"""How far beyond a limit a number may lie."""
+TIE: Final = 1e-9
+"""Values nearer than this share of the larger one are equal."""
 _MOST_NAMED: Final = 3
 
+Truth = npt.NDArray[np.bool_]
+"""Of ours, then of each resample."""
+Statement = Callable[[Any], tuple[Truth, str]]
+"""Given a study: whether something is true of it, and what we found in a few words. Raises KeyError where a
+condition did not run."""
+Condition = TypeVar("Condition")
 
-class Statement(Protocol):
-    """Something that is true or false of a study."""
 
-    def truth(self, study: Study) -> Truth:
-        """Of ours, then of each resample. Raises KeyError where something did not run."""
+def bootstrap_weights(groups: npt.ArrayLike, *, resamples: int = RESAMPLES, seed: int = 1) -> FloatArray:
+    """Return weights of shape (resamples + 1, n) for n executions, the first row all ones.
 
-    def ours(self, study: Study) -> str:
-        """What we found, in a few words."""
+    ``groups`` says which plan each execution belongs to. Where there are several, plans are drawn first
+    and then executions within each (two stages: executions of one plan are alike). The same groups and
+    seed give the same weights.
+    """
+    labels = np.asarray(groups)
+    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    random = np.random.default_rng(seed)
+    weights = np.ones((resamples + 1, len(labels)))
+    for row in weights[1:]:
+        row[:] = 0.0
+        for group in random.integers(len(members), size=len(members)):
+            own = members[group]
+            np.add.at(row, own[random.integers(len(own), size=len(own))], 1.0)
+    return weights
+
+
+def weighted_mean(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Mean over executions in each resample; ``values`` of shape (n, ...)."""
+    total = weights @ values
+    result: FloatArray = total / weights.sum(axis=1).reshape(-1, *[1] * (total.ndim - 1))
+    return result
+
+
+def weighted_spread(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Standard deviation (n - 1) over executions in each resample; 0 for a single execution."""
+    count = weights.sum(axis=1)
+    centred = values - values.mean()
+    variance = weighted_mean(weights, centred**2) - weighted_mean(weights, centred) ** 2
+    result: FloatArray = np.sqrt(np.maximum(variance, 0.0) * count / np.maximum(count - 1.0, 1.0))
+    return result
+
+
+def interval(resampled: FloatArray, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Percentile interval of a value computed in all rows, row 0 left out."""
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(resampled[1:], [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
+def competition_ranks(
+    values: npt.ArrayLike, *, higher_is_better: bool, from_worst: bool = False
+) -> IndexArray:
+    """Rank along the last axis: the best is 1, equals share a rank, the next rank is skipped (1, 1, 3).
+
+    ``from_worst`` counts from the other end: 1 is the worst.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    signed = -given if higher_is_better != from_worst else given
+    others, own = signed[..., None, :], signed[..., :, None]
+    gap = TIE * np.maximum(np.maximum(np.abs(others), np.abs(own)), 1.0)
+    better: IndexArray = (others < own - gap).sum(axis=-1)
+    return better + 1
+
+
+def rank_agreement(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> float:
+    """Spearman's correlation of two rankings of the same things: 1 the same, -1 reversed, NaN if all tie."""
+    one, other = (_mid_ranks(np.asarray(ranks, dtype=np.float64)) for ranks in (ours, theirs))
+    if np.ptp(one) == 0 or np.ptp(other) == 0:
+        return float("nan")
+    return float(np.corrcoef(one, other)[0, 1])
+
+
+def _mid_ranks(values: FloatArray) -> FloatArray:
+    """Ranks in which equals get the mean of their places."""
+    below = (values[None, :] < values[:, None]).sum(axis=1)
+    same = (values[None, :] == values[:, None]).sum(axis=1)
+    return np.asarray(below + (same + 1) / 2.0)
+
+
+def ordinal(rank: int) -> str:
+    """Return ``1st``, ``2nd``, ``3rd``, ``4th`` and so on."""
+    ending = "th" if 10 <= rank % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank}{ending}"
+
+
+@dataclass(frozen=True)
+class Sample(Generic[Condition]):
+    """The executions of an experiment in which every condition (policy, setting) ran to its end."""
+
+    conditions: tuple[Condition, ...]
+    values: Mapping[str, FloatArray]
+    """Shape (executions, conditions), by measure."""
+    executions: tuple[Any, ...]
+    """What each is called."""
+    weights: FloatArray
+    left_out: int = 0
+    """Executions left out because a run failed or has not ended."""
+    _means: dict[str, FloatArray] = field(default_factory=dict, repr=False)
+
+    def column(self, condition: Condition) -> int:
+        """Index of a condition. Raises KeyError where it did not run."""
+        if condition not in self.conditions:
+            raise KeyError(condition)
+        return self.conditions.index(condition)
+
+    def of(self, measure: str, condition: Condition) -> FloatArray:
+        """One value per execution."""
+        return self.values[measure][:, self.column(condition)]
+
+    def means(self, measure: str) -> FloatArray:
+        """Means of all conditions, ours and in each resample, shape (resamples + 1, conditions)."""
+        if measure not in self._means:
+            self._means[measure] = weighted_mean(self.weights, self.values[measure])
+        return self._means[measure]
+
+    def mean(self, measure: str, condition: Condition) -> FloatArray:
+        """Mean of one condition: ours, then in each resample."""
+        return weighted_mean(self.weights, self.of(measure, condition))
+
+
+class Quantity(Protocol):
+    """A number of a study."""
+
+    @property
+    def unit(self) -> str:
+        """What it is counted in."""
+
+    def values(self, study: Any) -> FloatArray:
+        """Ours, then the resamples'. Raises KeyError where a condition did not run."""
+
+
+@dataclass(frozen=True)
+class Minus:
+    """One number less another."""
+
+    first: Quantity
+    second: Quantity
+
+    @property
+    def unit(self) -> str:
+        """The numbers': points for percentages."""
+        return "points" if self.first.unit.startswith("%") else self.first.unit
+
+    def values(self, study: Any) -> FloatArray:
+        """Ours, then the resamples'."""
+        return self.first.values(study) - self.second.values(study)
 
 
 @dataclass(frozen=True)
 class Within:
-    """A number lies between two limits, both included; or outside of them."""
+    """Statement: a number lies between two limits, both included; or outside of them."""
 
     quantity: Quantity
     low: float = -np.inf
     high: float = np.inf
     outside: bool = False
 
-    def truth(self, study: Study) -> Truth:
-        """Of ours, then of each resample."""
+    def __call__(self, study: Any) -> tuple[Truth, str]:
+        """Its truth, and our number with its interval."""
         values = self.quantity.values(study)
+        low, high = interval(values)
+        found = f"{values[0]:.2f} [{low:.2f}, {high:.2f}] {self.quantity.unit}"
         if self.outside:
-            return (values <= self.low + _SLACK) | (values >= self.high - _SLACK)
-        return (values >= self.low - _SLACK) & (values <= self.high + _SLACK)
-
-    def ours(self, study: Study) -> str:
-        """The number and its interval."""
-        return f"{number_text(self.quantity, study)} {self.quantity.unit}"
+            return (values <= self.low + SLACK) | (values >= self.high - SLACK), found
+        return (values >= self.low - SLACK) & (values <= self.high + SLACK), found
 
 
 def about(quantity: Quantity, value: float, tolerance: float) -> Within:
-    """A number is a printed one, give or take a tolerance."""
+    """Statement: a number is the printed one, give or take a tolerance."""
     return Within(quantity, value - tolerance, value + tolerance)
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """The rank of a policy's mean lies between two ranks; ``from_worst`` counts from the other end."""
-
-    scenario: str
-    measure: str
-    policy: str
-    best: int = 1
-    worst: int = 1
-    from_worst: bool = False
-    among: tuple[str, ...] | None = None
-    """Only these policies are compared."""
-
-    def _ranks(self, study: Study) -> FloatArray:
-        sample = study[self.scenario]
-        if self.among is None:
-            return sample.ranks(self.measure, from_worst=self.from_worst)[:, sample.column(self.policy)]
-        sign = -1.0 if MEASURES[self.measure].higher_is_better != self.from_worst else 1.0
-        means = sign * sample.means(self.measure)
-        own = means[:, [sample.column(self.policy)]]
-        others = means[:, [sample.column(name) for name in self.among]]
-        better: FloatArray = 1.0 + (others < own - _SLACK).sum(axis=1)
-        return better
-
-    def truth(self, study: Study) -> Truth:
-        """Of ours, then of each resample."""
-        ranks = self._ranks(study)
-        return (ranks >= self.best) & (ranks <= self.worst)
-
-    def ours(self, study: Study) -> str:
-        """The rank, and the mean that it is for."""
-        sample = study[self.scenario]
-        measure = MEASURES[self.measure]
-        rank = ordinal(int(self._ranks(study)[0])) + (" from the worst" if self.from_worst else "")
-        return f"{rank} ({sample.means(self.measure)[0, sample.column(self.policy)]:.2f} {measure.unit})"
-
-
-@dataclass(frozen=True)
 class Several:
-    """At least so many of some statements are true; all of them unless said otherwise."""
+    """Statement: at least so many of some statements are true; all of them unless said otherwise."""
 
     statements: tuple[Statement, ...]
     at_least: int | None = None
 
-    def truth(self, study: Study) -> Truth:
-        """Of ours, then of each resample."""
-        true = np.sum([statement.truth(study) for statement in self.statements], axis=0)
-        needed = len(self.statements) if self.at_least is None else self.at_least
-        return np.asarray(true >= needed)
-
-    def ours(self, study: Study) -> str:
-        """What each of a few found; of many, how many are true, and what those found that are not."""
-        if len(self.statements) <= _MOST_NAMED + 1:
-            return "; ".join(statement.ours(study) for statement in self.statements)
-        wrong = [statement for statement in self.statements if not statement.truth(study)[0]]
-        told = [_named(statement) + statement.ours(study) for statement in wrong[:_MOST_NAMED]]
+    def __call__(self, study: Any) -> tuple[Truth, str]:
+        """Its truth, and what each of a few found; of many, how many are true, and what the others found."""
+        found = [statement(study) for statement in self.statements]
+        needed = len(found) if self.at_least is None else self.at_least
+        truth = np.asarray(np.sum([true for true, _ in found], axis=0) >= needed)
+        if len(found) <= _MOST_NAMED + 1:
+            return truth, "; ".join(ours for _, ours in found)
+        wrong = [
+            _named(statement) + ours
+            for statement, (true, ours) in zip(self.statements, found, strict=True)
+            if not true[0]
+        ]
         rest = [f"{len(wrong) - _MOST_NAMED} more"] if len(wrong) > _MOST_NAMED else []
-        count = f"{len(self.statements) - len(wrong)} of {len(self.statements)}"
-        return count + (f"; not: {', '.join([*told, *rest])}" if wrong else "")
+        count = f"{len(found) - len(wrong)} of {len(found)}"
+        return truth, count + (f"; not: {', '.join([*wrong[:_MOST_NAMED], *rest])}" if wrong else "")
 
 
 def every(statements: Iterable[Statement]) -> Several:
-    """All of them are true."""
+    """Statement: all of them are true."""
     return Several(tuple(statements))
 
 
-class Verdict(Enum):
-    """What became of a claim."""
+def _named(statement: Statement) -> str:
+    """Where a statement is about one scenario, policy and measure: which."""
+    source = getattr(statement, "quantity", statement)
+    parts = [getattr(source, name, None) for name in ("scenario", "policy", "measure")]
+    words = [str(part) for part in parts if part]
+    return f"{' '.join(words)} " if words else ""
+
+
+class Ruling(Enum):
+    """What may become of a claim."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -140,8 +259,8 @@ class Claim:
     """One claim. ``paper`` is what the paper prints; ``number`` its figure, where it prints one."""
 
     name: str
-    scenario: str
-    """Whose part of the paper it stands in."""
+    part: str
+    """The part of the paper that it stands in, or the scenario that it is about."""
     text: str
     statement: Statement
     paper: str = ""
@@ -151,47 +270,54 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A claim, and what we found."""
+class Verdict:
+    """What became of a claim, and what we found."""
 
     claim: Claim
-    verdict: Verdict
+    ruling: Ruling
     ours: str
     support: float
     """Share of the resamples in which it is true."""
 
 
-def judge(claims: Sequence[Claim], study: Study) -> list[Finding]:
+def judge(claims: Iterable[Claim], study: Any) -> list[Verdict]:
     """Judge each claim."""
     return [_judged(claim, study) for claim in claims]
 
 
-def _judged(claim: Claim, study: Study) -> Finding:
+def _judged(claim: Claim, study: Any) -> Verdict:
     try:
-        truth, ours = claim.statement.truth(study), claim.statement.ours(study)
+        truth, ours = claim.statement(study)
     except KeyError as missing:
-        return Finding(claim, Verdict.NOT_RUN, f"{missing.args[0]} was not run", float("nan"))
+        return Verdict(claim, Ruling.NOT_RUN, f"{missing.args[0]} was not run", float("nan"))
     support = float(truth[1:].mean())
-    verdict = Verdict.UNDECIDED
-    if claim.universal:
-        verdict = Verdict.HOLDS if truth[0] else Verdict.FAILS
-    elif truth[0] and support >= CONFIDENCE:
-        verdict = Verdict.HOLDS
-    elif not truth[0] and support <= 1.0 - CONFIDENCE:
-        verdict = Verdict.FAILS
-    return Finding(claim, verdict, ours, support)
+    ruling = Ruling.UNDECIDED
+    if truth[0] and (claim.universal or support >= CONFIDENCE):
+        ruling = Ruling.HOLDS
+    elif not truth[0] and (claim.universal or support <= 1.0 - CONFIDENCE):
+        ruling = Ruling.FAILS
+    return Verdict(claim, ruling, ours, support)
 
 
-def number_text(quantity: Quantity, study: Study) -> str:
-    """Return our number with its interval."""
-    values = quantity.values(study)
-    low, high = interval(values)
-    return f"{values[0]:.2f} [{low:.2f}, {high:.2f}]"
+def claim_table(
+    verdicts: Iterable[Verdict],
+    columns: Mapping[str, Callable[[Verdict], str]],
+    *,
+    title: str = "Claims",
+    numbers: Sequence[str] = (),
+    note: str = "",
+) -> TextTable:
+    """One row per claim that could be judged; ``columns`` says what stands under which heading."""
+    rows = [
+        tuple(cell(verdict) for cell in columns.values())
+        for verdict in verdicts
+        if verdict.ruling is not Ruling.NOT_RUN
+    ]
+    return TextTable(title, tuple(columns), rows, tuple(numbers), note)
 
 
-def _named(statement: Statement) -> str:
-    """Where a statement is about one scenario, policy and measure: which."""
-    source = getattr(statement, "quantity", statement)
-    parts = [getattr(source, name, None) for name in ("scenario", "policy", "measure")]
-    words = [str(part) for part in parts if part]
-    return f"{' '.join(words)} " if words else ""
+def tally(verdicts: Iterable[Verdict]) -> str:
+    """How many claims hold, do not hold, and so on, of those that could be judged."""
+    counts = Counter(verdict.ruling for verdict in verdicts)
+    judged = (ruling for ruling in Ruling if ruling is not Ruling.NOT_RUN and counts[ruling])
+    return ", ".join(f"{counts[ruling]} {ruling.value}" for ruling in judged)

@@ -1,8 +1,7 @@
-"""What the figures for papers have in common: sizes, fonts, colours that the colour-blind can tell apart.
+"""Figures as the papers print them: one style in colours that the colour-blind can tell apart.
 
-Figures over time as in the BEASY paper: states of charge, predictions, demand and production.
-
-Figures of results as in the BEASY paper: outcomes, distance, waste; boxes over executions.
+Over time: states of charge, predictions, demand and production. Of results: what became of the jobs, how
+far the battery ends from its target, waste, and boxes over executions.
 """
 
 from __future__ import annotations
@@ -18,8 +17,10 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.plan.forecast import Forecast
 
 ONE_COLUMN_IN: Final = 3.5
 TWO_COLUMNS_IN: Final = 7.16
@@ -84,6 +85,15 @@ def save_figure(figure: Any, folder: Path, name: str) -> list[Path]:
     return paths
 
 
+def write_figures(figures: Figures, folder: Path) -> list[Path]:
+    """Draw figures in the papers' style and write them. Raises ConfigError without matplotlib, InputError."""
+    written: list[Path] = []
+    with paper_style():
+        for name, figure in figures:
+            written += save_figure(figure, folder, name)
+    return written
+
+
 def mark_days(panel: Any, days: float) -> None:
     """An axis of hours, marked at halves of days, of a day or two at quarters."""
     days = round(days, 1)  # the middle of the last step is not quite the end
@@ -92,15 +102,6 @@ def mark_days(panel: Any, days: float) -> None:
     panel.set_xticks([spacing * mark for mark in range(int(24 * days / spacing) + 1)])
     panel.set_xlabel("time [h]")
     panel.grid(axis="both")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Of the battery, %."""
-
-    soc_min_pct: float
-    soc_max_pct: float
-    soc_target_pct: float | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class SocCurve:
     """How many jobs were killed, by hour."""
 
 
-def soc_figure(curves: Sequence[SocCurve], limits: Limits) -> Any:
+def soc_figure(curves: Sequence[SocCurve], battery: BatterySpec) -> Any:
     """Compare states of charge; triangles show where jobs are killed for lack of energy."""
     figure = new_figure(ONE_COLUMN_IN, 2.5)
     panel = figure.subplots()
@@ -129,7 +130,7 @@ def soc_figure(curves: Sequence[SocCurve], limits: Limits) -> Any:
             panel.plot(
                 hours, below, mark, color=VERMILLION, markeredgecolor=color, markersize=4.5, label=name
             )
-    _draw_limits(panel, limits)
+    _draw_limits(panel, battery)
     last = max(curve.hours[-1] for curve in curves)
     mark_days(panel, last / 24.0)
     _level_axis(panel)
@@ -138,7 +139,11 @@ def soc_figure(curves: Sequence[SocCurve], limits: Limits) -> Any:
 
 
 def nine_curves_figure(
-    hours: FloatArray, soc_pct: FloatArray, names: Sequence[tuple[str, str]], dangerous: Any, limits: Limits
+    hours: FloatArray,
+    soc_pct: FloatArray,
+    names: Sequence[tuple[str, str]],
+    dangerous: Any,
+    battery: BatterySpec,
 ) -> Any:
     """Draw the nine predictions (9, T): colour by production, dashes by demand; dangerous steps shaded."""
     figure = new_figure(ONE_COLUMN_IN, 2.9)
@@ -149,7 +154,7 @@ def nine_curves_figure(
         panel.plot(hours, curve, color=colors[production], linestyle=styles[demand])
     if np.any(dangerous):
         panel.fill_between(hours, 0, 100, where=dangerous, step="pre", color=GREY, alpha=0.25, linewidth=0)
-    _draw_limits(panel, limits)
+    _draw_limits(panel, battery)
     mark_days(panel, hours[-1] / 24.0)
     _level_axis(panel)
     _nine_legend(figure, colors, styles, bool(np.any(dangerous)))
@@ -171,16 +176,7 @@ def _nine_legend(figure: Any, colors: Mapping[str, str], styles: Mapping[str, st
     figure.legend(handles=handles, loc="outside upper center", ncols=3, columnspacing=1.0, handlelength=1.6)
 
 
-@dataclass(frozen=True)
-class Band:
-    """A prediction, W a step."""
-
-    low_w: FloatArray
-    value_w: FloatArray
-    high_w: FloatArray
-
-
-def prediction_figure(hours: FloatArray, production: Band, demand: Band) -> Any:
+def prediction_figure(hours: FloatArray, production: Forecast, demand: Forecast) -> Any:
     """Draw production and demand as predicted, one above the other, with what they may be."""
     figure = new_figure(ONE_COLUMN_IN, 3.0)
     panels = figure.subplots(2, 1, sharex=True)
@@ -208,15 +204,15 @@ def prediction_figure(hours: FloatArray, production: Band, demand: Band) -> Any:
 
 
 @dataclass(frozen=True)
-class Powers:
-    """What was foreseen (W a step), and what came in some cases."""
+class PowerCurves:
+    """Powers as forecast (W per step), and as they really came in some cases."""
 
     title: str
     foreseen_w: FloatArray
     came_w: Mapping[str, FloatArray]
 
 
-def power_figure(hours: FloatArray, demands: Sequence[Powers], production: Powers) -> Any:
+def power_figure(hours: FloatArray, demands: Sequence[PowerCurves], production: PowerCurves) -> Any:
     """Draw demands and production without noise and with it, one above the other."""
     figure = new_figure(ONE_COLUMN_IN, 1.35 * (len(demands) + 1))
     panels = figure.subplots(len(demands) + 1, 1, sharex=True)
@@ -236,8 +232,8 @@ def power_figure(hours: FloatArray, demands: Sequence[Powers], production: Power
     return figure
 
 
-def tuple_figure(hours: FloatArray, tuples: Sequence[tuple[Powers, Powers]]) -> Any:
-    """Draw demand and production of several pairs: foreseen as lines, the range of what came as bands."""
+def tuple_figure(hours: FloatArray, tuples: Sequence[tuple[PowerCurves, PowerCurves]]) -> Any:
+    """Draw demand and production of several pairs: forecasts as lines, the range of real values as bands."""
     columns = 2
     rows = -(-len(tuples) // columns)
     figure = new_figure(TWO_COLUMNS_IN, 0.35 + 1.0 * rows)
@@ -266,11 +262,10 @@ def tuple_figure(hours: FloatArray, tuples: Sequence[tuple[Powers, Powers]]) -> 
     return figure
 
 
-def _draw_limits(panel: Any, limits: Limits) -> None:
-    for value in (limits.soc_min_pct, limits.soc_max_pct):
+def _draw_limits(panel: Any, battery: BatterySpec) -> None:
+    for value in (battery.soc_min_pct, battery.soc_max_pct):
         panel.axhline(value, color=VERMILLION, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1)
-    if limits.soc_target_pct is not None:
-        panel.axhline(limits.soc_target_pct, color=GREY, linestyle=(0, (1, 2)), linewidth=0.8, zorder=1)
+    panel.axhline(battery.soc_target_pct, color=GREY, linestyle=(0, (1, 2)), linewidth=0.8, zorder=1)
 
 
 def _level_axis(panel: Any) -> None:
@@ -291,7 +286,7 @@ _HEIGHT: Final = 0.72
 
 
 @dataclass(frozen=True)
-class Bars:
+class MeanBars:
     """A mean and its interval for each policy."""
 
     mean: FloatArray
@@ -300,7 +295,7 @@ class Bars:
 
 
 def outcome_figure(
-    policies: Sequence[str], outcomes: Mapping[str, FloatArray], distance: Bars, wasted: Bars
+    policies: Sequence[str], outcomes: Mapping[str, FloatArray], distance: MeanBars, wasted: MeanBars
 ) -> Any:
     """Draw what became of the jobs, how far the battery ends from its target, and the energy wasted."""
     figure = new_figure(TWO_COLUMNS_IN, 2.35)
@@ -341,7 +336,7 @@ def _draw_outcomes(panel: Any, places: Any, outcomes: Mapping[str, FloatArray]) 
     panel.set_xlabel("share of the jobs [%]")
 
 
-def _draw_bars(panel: Any, places: Any, bars: Bars, color: str, form: str) -> None:
+def _draw_bars(panel: Any, places: Any, bars: MeanBars, color: str, form: str) -> None:
     """Bars with intervals, each labelled with its mean, beside the end of the interval."""
     panel.barh(places, bars.mean, _HEIGHT, color=color, alpha=0.75)
     errors = np.maximum([bars.mean - bars.low, bars.high - bars.mean], 0.0)
@@ -375,7 +370,7 @@ class BoxPanel:
 
 
 def box_figure(policies: Sequence[str], panels: Sequence[BoxPanel]) -> Any:
-    """Draw boxes over executions, a panel a measure: quartiles, whiskers of 1.5 times their distance."""
+    """Draw boxes over executions, one panel per measure: quartiles, whiskers of 1.5 times their distance."""
     figure = new_figure(TWO_COLUMNS_IN, 2.5)
     all_axes = figure.subplots(1, len(panels), sharey=True)
     for axes, panel in zip(np.atleast_1d(all_axes), panels, strict=True):
@@ -406,7 +401,7 @@ def box_figure(policies: Sequence[str], panels: Sequence[BoxPanel]) -> Any:
 
 
 def _horizontal(boxplot: Any) -> dict[str, Any]:
-    """How this matplotlib is told to lay boxes flat: ``vert`` is on its way out from 3.10 on."""
+    """Options for horizontal boxes in this matplotlib: ``vert`` is deprecated from 3.10 on."""
     known = inspect.signature(boxplot).parameters
     return {"orientation": "horizontal"} if "orientation" in known else {"vert": False}
 

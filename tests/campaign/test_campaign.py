@@ -330,7 +330,7 @@ def test_a_policy_that_hangs_is_a_row_not_the_end_of_the_campaign(tmp_path, caps
     runs = read_campaign(tmp_path).runs
     failed = runs[runs["status"] == "failed"]
     assert list(failed["policy"]) == ["hangs"] * 2
-    assert set(failed["error"]) == {"it took longer than the time limit of 8 s, and was ended"}
+    assert set(failed["error"]) == {"it exceeded the time limit of 8 s and was stopped"}
     assert len(runs) == 6
 
 
@@ -389,7 +389,7 @@ def test_status_of_a_campaign_under_way(tmp_path, capsys):
         (["average", "-o", "x", "--executor", "dask"], "needs --scheduler"),
         (
             ["average", "-o", "x", "--executor", "dask", "--scheduler", "y"],
-            "expected such as tcp://host:8786",
+            "expected an address such as tcp://host:8786",
         ),
         (["average", "-o", "x", "--scheduler", "y"], "goes with --executor dask"),
     ],

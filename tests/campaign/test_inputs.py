@@ -13,10 +13,10 @@ from beasy_sched.campaign.inputs import (
     execution_seed,
     forecast_production_w,
     forecast_workload,
+    materialize,
     real_production_w,
     real_workload,
 )
-from beasy_sched.campaign.runs import materialize
 from beasy_sched.campaign.scenario_file import parse_scenario
 from beasy_sched.campaign.table import read_campaign
 from beasy_sched.formats.plan_file import read_plans

@@ -8,8 +8,7 @@ import pytest
 from small_campaign import SMALL, scenario
 
 from beasy_sched.campaign.folder import plain_values
-from beasy_sched.campaign.runs import expand, quick
-from beasy_sched.campaign.scenario import NAMES, PAPER_POLICIES
+from beasy_sched.campaign.scenario import NAMES, PAPER_POLICIES, expand, quick
 from beasy_sched.campaign.scenario_file import find_scenario, parse_scenario, read_scenario, scenario_of
 from beasy_sched.errors import InputError
 from beasy_sched.generate.noise import ProductionCase

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from project.shell import ROOT, run
-from reproduce_options import parse_arguments
+from reproduce import parse_arguments
 from small_campaign import SMALL
 
-from beasy_sched.reproduction.beasy.study import Size
+from beasy_sched.reproduction.beasy_study import Size
 
 CRITICAL = ROOT / "scripts" / "reproduce_critical"
 AVERAGE = ROOT / "scripts" / "reproduce_average"
@@ -69,7 +69,7 @@ def test_a_scenario_of_ones_own_and_once_more(tmp_path: Path, small: Path):
     assert "| small | Finished jobs |" in (tmp_path / "tables.md").read_text()
     assert (tmp_path / "out/figures/small.pdf").exists()
     again = run(*map(str, command), cwd=tmp_path)
-    assert "critical: 6 runs, all were there" in again.stderr
+    assert "critical: 6 runs, all done before" in again.stderr
     tables, _, origin = done.stdout.partition("6 runs: small; noise seeds 1 to 2")
     assert origin
     assert again.stdout.startswith(tables)
@@ -127,7 +127,7 @@ def test_stops_cleanly_and_goes_on(tmp_path: Path):
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert told.strip().endswith("the same command goes on")
+    assert told.strip().endswith("the same command continues")
     assert "Traceback" not in told
     done = run(*command, cwd=tmp_path, timeout_s=200)
     assert done.returncode == 0, done.stderr

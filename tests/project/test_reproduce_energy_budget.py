@@ -43,7 +43,7 @@ def test_a_week_interrupted_and_taken_up_again(tmp_path: Path, trace: Path) -> N
     first.send_signal(signal.SIGINT)
     _, told = first.communicate(timeout=60)
     assert first.returncode == 130
-    assert "the same command goes on" in told
+    assert "the same command continues" in told
     assert "Traceback" not in told
     before = {path: path.stat().st_mtime_ns for path in out.glob("rows/*.json")}
     assert 0 < len(before) < 49
@@ -68,8 +68,8 @@ def test_a_week_interrupted_and_taken_up_again(tmp_path: Path, trace: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("--quick --week a.swf", "--quick goes with synthetic weeks"),
-        ("--jobs 0", "expected 1 or more"),
+        ("--quick --week a.swf", "--quick uses synthetic weeks"),
+        ("--jobs 0", "expected a whole number of at least 1"),
         ("--week /no/such/week.swf --out {out}", "/no/such/week.swf: cannot be read"),
     ],
 )

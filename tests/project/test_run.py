@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from project.shell import ROOT, run
-from run_inputs import power_arguments, scenario, site_text, workload_arguments
-from run_options import POLICIES, parse_arguments
+from run_inputs import power_arguments, site_text, workload_arguments
+from run_options import POLICIES, days_in_words, parse_arguments
 
 from beasy_sched.formats.site_file import parse_site
 
@@ -149,7 +149,7 @@ def test_arrivals_go_to_the_workload_and_all_is_said():
     chosen = parse_arguments(["--arrivals", "end", "--production", "worst", "--sigma", "12.5", "--seed", "3"])
     asked = workload_arguments(chosen, 3.0)
     assert asked[asked.index("--arrivals") + 1] == "end"
-    assert scenario(chosen) == (
+    assert days_in_words(chosen) == (
         "arrivals: end; production at the lower bound of its forecast; "
         "12.5 % noise on arrivals and run times; seed 3"
     )
@@ -196,17 +196,17 @@ def test_own_site(tmp_path: Path):
     ("arguments", "message"),
     [
         (["--policy", "easy", "--policy", "nonsense"], "no policy is called 'nonsense'"),
-        (["--policy", "last", "--policy", "easy", "--policy", "last"], "--policy last: named twice"),
+        (["--policy", "last", "--policy", "easy", "--policy", "last"], "--policy last: given twice"),
         (["--policy", "easy", "--options", '{"colour": 1}'], "unknown field `colour`"),
         (["--policy", "easy", "--options", "@missing.json"], "missing.json"),
         (["--quick", "--no-plan", "--policy", "easy", "--options", "{"], "--options"),
         (["--options", "{}"], "--policy NAME"),
         (["--no-plan"], "--policy easy"),
-        (["--jobs", "0"], "expected a number from 1 on"),
+        (["--jobs", "0"], "expected a whole number of at least 1"),
         (["--sigma", "200"], "expected percent"),
         (["--production", "some"], "--production"),
-        (["--swf", "x.swf", "--arrivals", "end"], "--arrivals is for drawn jobs"),
-        (["--quick", "--arrivals", "end"], "--arrivals shape 3 days, but the window has 1"),
+        (["--swf", "x.swf", "--arrivals", "end"], "--arrivals is for generated jobs"),
+        (["--quick", "--arrivals", "end"], "--arrivals requires a window of 3 days, but it has 1"),
         (["--site", "missing.toml"], "missing.toml"),
         (["--swf", "missing.swf"], "missing.swf"),
         (["--ninja-pv", "missing.csv"], "missing.csv"),

@@ -41,7 +41,7 @@ def test_a_simulator_may_write_its_files_long_after_the_scheduler_has_ended(monk
         ("", "", "the scheduler ended with exit code 0 before it listened", 1),
         (LISTENS + "sys.exit(3)", "import time; time.sleep(60)", "the scheduler ended with exit code 3", 3),
         (LISTENS + "time.sleep(60)", "raise SystemExit(4)",
-         "the simulator ended with exit code 4; the scheduler goes on without a simulator", 4),
+         "the simulator ended with exit code 4; the scheduler kept running without a simulator", 4),
         (LISTENS + "time.sleep(0.2); sys.exit(1)", "import os; os.kill(os.getpid(), 9)",
          "the scheduler ended with exit code 1; the simulator was ended by SIGKILL", 1),
     ],
@@ -79,9 +79,9 @@ def test_a_signal_ends_both(number: signal.Signals, tmp_path: Path):
         "print(os.getpid(), flush=True); time.sleep(60)"
     )
     main = (
-        "import sys, two_processes as t; t.FAREWELL_S = 1.0\n"
-        f"try: t.run_both([sys.executable, '-c', {scheduler!r}], [sys.executable, '-c', {simulator!r}])\n"
-        "except t.Stopped as stop: sys.exit(stop.exit_code)"
+        "import sys, console, two_processes as t; t.FAREWELL_S = 1.0\n"
+        f"pair = [sys.executable, '-c', {scheduler!r}], [sys.executable, '-c', {simulator!r}]\n"
+        "sys.exit(console.exit_code_of('run', lambda: t.run_both(*pair)))"
     )
     process = subprocess.Popen(program(main), cwd=SCRIPTS, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

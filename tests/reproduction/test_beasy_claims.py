@@ -6,10 +6,9 @@ import pytest
 from hand_study import hand_sample
 
 from beasy_sched.campaign.scenario import PAPER_POLICIES
-from beasy_sched.reproduction.beasy.claims import ALL, CLAIMS
-from beasy_sched.reproduction.beasy.tables import PAPER_RANKS
-from beasy_sched.reproduction.claims import Ranked, Several, Verdict, judge
-from beasy_sched.reproduction.sample import MEASURES, LowPlaces
+from beasy_sched.reproduction.beasy_claims import ALL, CLAIMS, LowPlaces, Ranked
+from beasy_sched.reproduction.beasy_results import MEASURES, PAPER_RANKS
+from beasy_sched.reproduction.claims import Ruling, Several, judge
 
 
 def study_of_ranks(ranks=PAPER_RANKS):
@@ -41,13 +40,13 @@ def test_names_are_unique():
 
 
 def test_all_can_be_judged():
-    assert not [f for f in judge(CLAIMS, study_of_ranks()) if f.verdict is Verdict.NOT_RUN]
+    assert not [v for v in judge(CLAIMS, study_of_ranks()) if v.ruling is Ruling.NOT_RUN]
 
 
 @pytest.mark.parametrize("claim", OF_RANKS, ids=lambda claim: claim.name)
 def test_the_papers_table_makes_its_claims_true(claim):
-    (finding,) = judge([claim], study_of_ranks())
-    assert finding.verdict is Verdict.HOLDS, finding.ours
+    (verdict,) = judge([claim], study_of_ranks())
+    assert verdict.ruling is Ruling.HOLDS, verdict.ours
 
 
 @pytest.mark.parametrize("claim", OF_RANKS, ids=lambda claim: claim.name)
@@ -56,10 +55,10 @@ def test_a_reversed_table_makes_them_false(claim):
         scenario: {measure: [9 - rank for rank in row] for measure, row in rows.items()}
         for scenario, rows in PAPER_RANKS.items()
     }
-    (finding,) = judge([claim], study_of_ranks(reversed_ranks))
+    (verdict,) = judge([claim], study_of_ranks(reversed_ranks))
     if claim.name in ("T7", "T8", "T10"):  # said of the middle of the field, which stays there
         return
-    assert finding.verdict is Verdict.FAILS, finding.ours
+    assert verdict.ruling is Ruling.FAILS, verdict.ours
 
 
 def test_the_table_is_complete():

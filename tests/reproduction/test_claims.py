@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from hand_study import hand_sample
 
-from beasy_sched.reproduction.claims import Claim, Ranked, Several, Verdict, Within, about, every, judge
-from beasy_sched.reproduction.sample import (
+from beasy_sched.reproduction.beasy_claims import (
     LeadOfWorst,
     LowPlaces,
     Mean,
-    Minus,
-    Saving,
+    Ranked,
+    SavedShare,
     ShareAbove,
     ShareBest,
     Spread,
     WhereWorst,
 )
+from beasy_sched.reproduction.claims import Claim, Minus, Ruling, Several, Within, about, every, judge
 
 POLICIES = ("a", "b", "c", "d")
 STUDY = {
@@ -43,8 +43,8 @@ STUDY = {
         (ShareAbove("s", "killed", "b", 8.0), 25.0, "% of executions"),
         (ShareBest("s", "killed", "a"), 75.0, "% of executions"),
         (ShareBest("s", "finished", "a"), 100.0, "% of executions"),
-        (Saving("s", "wasted", "a", "b"), 50.0, "% saved"),
-        (Saving("s", "wasted", "a", "c"), -100.0, "% saved"),
+        (SavedShare("s", "wasted", "a", "b"), 50.0, "% saved"),
+        (SavedShare("s", "wasted", "a", "c"), -100.0, "% saved"),
         (Minus(Mean("s", "finished", "a"), Mean("s", "finished", "b")), 10.0, "points"),
         (Minus(Mean("s", "wasted", "a"), Mean("s", "wasted", "b")), -20.0, "kWh"),
         (WhereWorst("s", "lowest", "a", "b", "killed"), 30.0, "%"),
@@ -98,24 +98,26 @@ def test_lead_of_worst():
     ],
 )
 def test_statements(statement, true):
-    assert statement.truth(STUDY)[0] == true
-    assert statement.ours(STUDY)
+    truth, ours = statement(STUDY)
+    assert truth[0] == true
+    assert len(truth) == 201
+    assert ours
 
 
 @pytest.mark.parametrize(
-    ("values", "verdict"),
+    ("values", "ruling"),
     [
-        ([10.0, 11.0, 12.0, 13.0], Verdict.HOLDS),
-        ([1.0, 2.0, 3.0, 2.0], Verdict.FAILS),
-        ([0.0, 12.0, 3.0, 9.0], Verdict.UNDECIDED),
+        ([10.0, 11.0, 12.0, 13.0], Ruling.HOLDS),
+        ([1.0, 2.0, 3.0, 2.0], Ruling.FAILS),
+        ([0.0, 12.0, 3.0, 9.0], Ruling.UNDECIDED),
     ],
 )
-def test_verdicts(values, verdict):
+def test_verdicts(values, ruling):
     study = {"s": hand_sample(("a",), {"finished": [[value] for value in values]})}
     claim = Claim("X1", "s", "a finishes 5 % or more", Within(Mean("s", "finished", "a"), low=5.0))
-    (finding,) = judge([claim], study)
-    assert finding.verdict is verdict
-    assert 0.0 <= finding.support <= 1.0
+    (verdict,) = judge([claim], study)
+    assert verdict.ruling is ruling
+    assert 0.0 <= verdict.support <= 1.0
 
 
 def test_one_execution_refutes_what_is_said_of_all():
@@ -124,21 +126,21 @@ def test_one_execution_refutes_what_is_said_of_all():
     undecided, refuted = judge(
         [Claim("X1", "s", "", statement), Claim("X2", "s", "", statement, universal=True)], study
     )
-    assert (undecided.verdict, refuted.verdict) == (Verdict.UNDECIDED, Verdict.FAILS)
+    assert (undecided.ruling, refuted.ruling) == (Ruling.UNDECIDED, Ruling.FAILS)
 
 
 @pytest.mark.parametrize("missing", [Mean("t", "finished", "a"), Mean("s", "finished", "z")])
 def test_what_was_not_run_is_not_judged(missing):
-    (finding,) = judge([Claim("X1", "s", "", Within(missing))], STUDY)
-    assert finding.verdict is Verdict.NOT_RUN
-    assert finding.ours in ("t was not run", "z was not run")
+    (verdict,) = judge([Claim("X1", "s", "", Within(missing))], STUDY)
+    assert verdict.ruling is Ruling.NOT_RUN
+    assert verdict.ours in ("t was not run", "z was not run")
 
 
 def test_what_ours_says():
-    assert Ranked("s", "finished", "b").ours(STUDY) == "2nd (80.00 %)"
-    assert Ranked("s", "finished", "d", from_worst=True).ours(STUDY) == "1st from the worst (60.00 %)"
-    assert Within(Mean("s", "wasted", "a")).ours(STUDY) == "20.00 [20.00, 20.00] kWh"
+    assert Ranked("s", "finished", "b")(STUDY)[1] == "2nd (80.00 %)"
+    assert Ranked("s", "finished", "d", from_worst=True)(STUDY)[1] == "1st from the worst (60.00 %)"
+    assert Within(Mean("s", "wasted", "a"))(STUDY)[1] == "20.00 [20.00, 20.00] kWh"
     many = every(Ranked("s", "finished", policy) for policy in (*POLICIES, "a"))
-    assert many.ours(STUDY) == (
+    assert many(STUDY)[1] == (
         "2 of 5; not: s b finished 2nd (80.00 %), s c finished 3rd (70.00 %), s d finished 4th (60.00 %)"
     )

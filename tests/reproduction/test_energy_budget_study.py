@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beasy_sched.campaign.tasks import Failure
+from beasy_sched.campaign.workers import Failure
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.swf import FIELDS_A_ROW
-from beasy_sched.reproduction.energy_budget import study as study_module
-from beasy_sched.reproduction.energy_budget.claims import CLAIMS, EASY, Results, judge, results_of
-from beasy_sched.reproduction.energy_budget.figures import (
-    claim_table,
-    figure_tables,
-    table_2,
-    write_energy_figures,
+from beasy_sched.reproduction import energy_budget_study as study_module
+from beasy_sched.reproduction.claims import Ruling, bootstrap_weights, judge
+from beasy_sched.reproduction.energy_budget_claims import (
+    CLAIMS,
+    EASY,
+    MEASURES,
+    Results,
+    energy_claim_table,
+    results_of,
 )
-from beasy_sched.reproduction.energy_budget.study import (
+from beasy_sched.reproduction.energy_budget_figures import energy_figures, figure_tables, table_2
+from beasy_sched.reproduction.energy_budget_study import (
     ALGORITHMS,
     BUDGETS,
     EnergyStudy,
@@ -31,8 +34,8 @@ from beasy_sched.reproduction.energy_budget.study import (
     execute_week,
     prepare_weeks,
 )
+from beasy_sched.reproduction.figures import write_figures
 
-MEASURES = ("utilization", "ave_bsld", "energy_share", "jobs_started", "excess_j", "debts")
 DAY = 86_400
 
 
@@ -139,7 +142,7 @@ def test_a_run_that_dies_is_a_row_that_says_so(
     monkeypatch.setattr(study_module, "execute_week", lambda task: Failure("killed by SIGKILL"))
     assert study.go_on(Here()) == 13
     assert set(study.table()["error"]) == {"killed by SIGKILL"}
-    assert not results_of(study.table(), study.settings, MEASURES).weeks
+    assert not results_of(study.table(), study.settings).executions
     monkeypatch.undo()
     assert study.go_on(Here()) == 0
 
@@ -155,7 +158,7 @@ def test_two_weeks_of_one_name_are_refused(tmp_path: Path) -> None:
     for folder in folders:
         folder.mkdir()
     traces = [trace(folder / "same.swf", (0, 10, 1, 20)) for folder in folders]
-    with pytest.raises(ConfigError, match="two weeks are called 'same'"):
+    with pytest.raises(ConfigError, match="two weeks have the name 'same'"):
         prepare_weeks(tmp_path / "weeks", traces, quick=False)
 
 
@@ -167,10 +170,11 @@ def made_up(value: Callable[[str, Setting], float], weeks: int = 6) -> Results:
     settings = all_settings()
     offsets = np.linspace(-0.01, 0.01, weeks)
     values = {
-        name: np.array([value(name, setting) + offsets * (name in MEASURES[:3]) for setting in settings])
+        name: np.array([value(name, setting) + offsets * (name in MEASURES[:3]) for setting in settings]).T
         for name in MEASURES
     }
-    return Results(settings, [f"w{i}" for i in range(weeks)], values)
+    weights = bootstrap_weights([0] * weeks, resamples=2000)
+    return Results(tuple(settings), values, tuple(f"w{i}" for i in range(weeks)), weights)
 
 
 def as_the_paper_says(measure: str, setting: Setting) -> float:
@@ -202,9 +206,9 @@ def as_the_paper_says(measure: str, setting: Setting) -> float:
 
 def test_normalized_means_are_means(week: Week) -> None:
     results = made_up(as_the_paper_says)
-    for setting in results.settings:
+    for setting in results.conditions:
         assert results.interval("utilization", setting)[0] == pytest.approx(
-            results.raw("utilization", setting).mean()
+            results.of("utilization", setting).mean()
         )
     assert np.ptp(results.normalized("utilization", EASY)) == pytest.approx(0.0, abs=1e-12)
 
@@ -224,9 +228,9 @@ def test_changes_are_averaged_over_budgets_and_weeks() -> None:
 
 
 def test_claims_hold_where_the_paper_s_world_is_ours() -> None:
-    verdicts = {finding.claim: finding.verdict for finding in judge(made_up(as_the_paper_says))}
-    assert len(verdicts) == len(CLAIMS)
-    assert {claim for claim, verdict in verdicts.items() if verdict != "holds"} == set()
+    verdicts = judge(CLAIMS, made_up(as_the_paper_says))
+    assert len({verdict.claim.text for verdict in verdicts}) == len(CLAIMS)
+    assert {verdict.claim.text for verdict in verdicts if verdict.ruling is not Ruling.HOLDS} == set()
 
 
 def test_claims_do_not_hold_in_the_opposite_world() -> None:
@@ -240,16 +244,16 @@ def test_claims_do_not_hold_in_the_opposite_world() -> None:
             + sign * as_the_paper_says(measure, setting)
         )
 
-    verdicts = [finding.verdict for finding in judge(made_up(turned))]
-    assert verdicts.count("does not hold") >= 16, verdicts
+    rulings = [verdict.ruling for verdict in judge(CLAIMS, made_up(turned))]
+    assert rulings.count(Ruling.FAILS) >= 16, rulings
 
 
 def test_tables_and_figures(tmp_path: Path) -> None:
     results = made_up(as_the_paper_says)
-    tables = [*figure_tables(results), table_2(results), claim_table(judge(results))]
+    tables = [*figure_tables(results), table_2(results), energy_claim_table(judge(CLAIMS, results))]
     assert [len(table.rows) for table in tables] == [len(BUDGETS)] * 3 + [5, len(CLAIMS)]
     assert all(len(row) == len(table.head) for table in tables for row in table.rows)
-    written = write_energy_figures(results, tmp_path)
+    written = write_figures(energy_figures(results), tmp_path)
     assert sorted(path.name for path in written if path.suffix == ".png") == [
         f"figure-{n}.png" for n in (2, 3, 4, 5)
     ]

@@ -11,16 +11,15 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")
 
-from beasy_sched.plan.forecast import CURVES
+from beasy_sched.energy.storage import BatterySpec
+from beasy_sched.plan.forecast import CURVES, Forecast
 from beasy_sched.reproduction.figures import (
     ONE_COLUMN_IN,
     OUTCOMES,
     TWO_COLUMNS_IN,
-    Band,
-    Bars,
     BoxPanel,
-    Limits,
-    Powers,
+    MeanBars,
+    PowerCurves,
     SocCurve,
     box_figure,
     nine_curves_figure,
@@ -36,7 +35,7 @@ from beasy_sched.reproduction.figures import (
 POLICIES = ("follow-plan", "workload-reactive", "beasy")
 HOURS = np.arange(1.0, 73.0)
 WAVE_W = 3000.0 + 2000.0 * np.sin(HOURS / 4.0)
-LIMITS = Limits(20.0, 90.0, 50.0)
+BATTERY = BatterySpec(3.6e8)
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +44,9 @@ def style():
         yield
 
 
-def bars(*means: float) -> Bars:
+def bars(*means: float) -> MeanBars:
     mean = np.array(means)
-    return Bars(mean, mean - 1.0, mean + 2.0)
+    return MeanBars(mean, mean - 1.0, mean + 2.0)
 
 
 def outcomes():
@@ -67,21 +66,21 @@ def soc():
         SocCurve("workload-reactive", HOURS, wave, {30.0: 4, 31.0: 1}),
         SocCurve("beasy", HOURS, wave + 3.0),
     ]
-    return soc_figure(curves, LIMITS)
+    return soc_figure(curves, BATTERY)
 
 
 def nine(danger: bool = True):
     curves = np.linspace(10, 80, 9)[:, None] + np.zeros((9, len(HOURS)))
-    return nine_curves_figure(HOURS, curves, CURVES, (HOURS > 60) & danger, LIMITS)
+    return nine_curves_figure(HOURS, curves, CURVES, (HOURS > 60) & danger, BATTERY)
 
 
 def predictions():
-    band = Band(0.8 * WAVE_W, WAVE_W, 1.2 * WAVE_W)
-    return prediction_figure(HOURS, band, band)
+    forecast = Forecast(WAVE_W, np.full(len(HOURS), 0.2))
+    return prediction_figure(HOURS, forecast, forecast)
 
 
-def powers(title: str) -> Powers:
-    return Powers(title, WAVE_W, {"best case": 1.1 * WAVE_W, "worst case": 0.9 * WAVE_W})
+def powers(title: str) -> PowerCurves:
+    return PowerCurves(title, WAVE_W, {"best case": 1.1 * WAVE_W, "worst case": 0.9 * WAVE_W})
 
 
 def boxes():

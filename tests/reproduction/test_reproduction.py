@@ -1,4 +1,4 @@
-"""The parts of a reproduction, its tables and its ablation."""
+"""The experiments of a reproduction, its tables and its ablation."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from small_campaign import run_campaign, scenario
 from beasy_sched.campaign.scenario import PAPER_POLICIES
 from beasy_sched.campaign.scenario_file import find_scenario
 from beasy_sched.campaign.table import read_campaign
-from beasy_sched.reproduction.beasy.claims import CLAIMS
-from beasy_sched.reproduction.beasy.figures import make_closeups
-from beasy_sched.reproduction.beasy.study import (
+from beasy_sched.reproduction.beasy_claims import CLAIMS
+from beasy_sched.reproduction.beasy_figures import make_closeups
+from beasy_sched.reproduction.beasy_results import (
+    MEASURES,
+    PAPER_RANKS,
+    ablation_table,
+    guard_table,
+    left_out,
+    result_tables,
+    sample_of,
+    study_of,
+    verdict_tables,
+)
+from beasy_sched.reproduction.beasy_study import (
     OUR_GUARD,
     PAPERS_GUARD,
     VARIANTS,
     Size,
     ablation,
     campaign_in,
-    parts,
-)
-from beasy_sched.reproduction.beasy.tables import (
-    PAPER_RANKS,
-    ablation_table,
-    claim_table,
-    guard_table,
-    left_out,
-    number_table,
-    rank_rows,
-    result_tables,
+    experiments,
 )
 from beasy_sched.reproduction.claims import judge
-from beasy_sched.reproduction.sample import MEASURES, sample_of, study_of
 from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
 
 BEST_BEGIN = {
@@ -51,7 +51,7 @@ BEST_BEGIN = {
 
 
 def test_table_one_is_laid_out_as_the_papers():
-    ranks, means = result_tables(rank_rows(BEST_BEGIN))
+    ranks, means = result_tables(BEST_BEGIN)
     assert ranks.head == ("Scenario", "Measure", *PAPER_POLICIES, "rho")
     title = "Profile best-case and workload in beginning"
     assert [row[0] for row in ranks.rows] == [title, "", "", ""]
@@ -73,19 +73,18 @@ def test_table_one_is_laid_out_as_the_papers():
 
 
 def test_a_scenario_of_ones_own_has_no_ranks_beside():
-    ranks, _ = result_tables(rank_rows({"mine": hand_sample(("a", "b"), {"soc": [[1, 2]]})}))
+    ranks, _ = result_tables({"mine": hand_sample(("a", "b"), {"soc": [[1, 2]]})})
     assert ranks.rows[2] == ("", "SoC", "2", "1", "")
     assert ranks.rows[0][0] == "mine"
 
 
 def test_scenarios_with_other_policies_get_tables_of_their_own():
     study = {"one": hand_sample(("a",), {"soc": [[1]]}), "two": hand_sample(("b",), {"soc": [[1]]})}
-    assert [table.head[2] for table in result_tables(rank_rows(study))] == ["a", "b", "a", "b"]
+    assert [table.head[2] for table in result_tables(study)] == ["a", "b", "a", "b"]
 
 
 def test_claims_and_numbers():
-    findings = judge(CLAIMS, BEST_BEGIN)
-    claims, numbers = claim_table(findings), number_table(findings)
+    numbers, claims = verdict_tables(judge(CLAIMS, BEST_BEGIN))
     rows = {row[0]: row for row in claims.rows}
     assert rows["BB1"][1:] == ("holds", "BEASY finishes the most jobs", "1st", "1st (99.00 %)", "100 %")
     assert rows["BB6"][1:] == (
@@ -127,14 +126,14 @@ def test_an_execution_with_a_failed_run_is_left_out_for_all():
     assert left_out(frame(status="failed").iloc[:2]) == 1
 
 
-def test_parts():
+def test_experiments():
     size = Size(headline=4, shed=2, ablation=1)
-    found = {part.name: part.scenarios for part in parts("critical", [scenario()], size)}
+    found = {part.name: part.scenarios for part in experiments("critical", [scenario()], size)}
     assert list(found) == ["critical", "critical-shed", "ablation"]
     assert (found["critical"][0].seeds, found["critical"][0].guards) == ((1, 2, 3, 4), (PAPERS_GUARD,))
     assert (found["critical-shed"][0].seeds, found["critical-shed"][0].guards) == ((1, 2), (OUR_GUARD,))
     assert [each.name for each in found["ablation"]] == [f"small+{variant.name}" for variant in VARIANTS]
-    assert [part.name for part in parts("average", [scenario()], Size(1, 0, 0))] == ["average"]
+    assert [part.name for part in experiments("average", [scenario()], Size(1, 0, 0))] == ["average"]
 
 
 def test_each_variant_changes_what_it_says():

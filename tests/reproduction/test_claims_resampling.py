@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from beasy_sched.reproduction.statistics import bootstrap_weights, interval, weighted_mean, weighted_spread
+from beasy_sched.reproduction.claims import bootstrap_weights, interval, weighted_mean, weighted_spread
 
 
 def test_the_first_row_is_ours_and_all_rows_draw_as_many():

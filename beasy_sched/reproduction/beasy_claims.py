@@ -8,22 +8,170 @@ claim's text. A printed number counts as found within the tolerances below: our 
 # ruff: noqa: E501
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.scenario import PAPER_POLICIES
-from beasy_sched.reproduction.claims import Claim, Ranked, Several, Statement, Within, about, every
-from beasy_sched.reproduction.sample import (
-    TABLE_MEASURES,
-    LeadOfWorst,
-    LowPlaces,
-    Mean,
+from beasy_sched.reproduction.beasy_results import MEASURES, TABLE_MEASURES, PolicySample, Study, ranks
+from beasy_sched.reproduction.claims import (
+    SLACK,
+    Claim,
     Minus,
-    Saving,
-    ShareAbove,
-    ShareBest,
-    Spread,
-    WhereWorst,
+    Several,
+    Statement,
+    Truth,
+    Within,
+    about,
+    every,
+    ordinal,
+    weighted_mean,
+    weighted_spread,
 )
+
+
+@dataclass(frozen=True)
+class PolicyQuantity:
+    """A number of one policy in one scenario."""
+
+    scenario: str
+    measure: str
+    policy: str
+
+    @property
+    def unit(self) -> str:
+        """The measure's, unless said otherwise."""
+        return MEASURES[self.measure].unit
+
+    def values(self, study: Study) -> FloatArray:
+        """Ours, then the resamples'."""
+        return self._of(study[self.scenario])
+
+    def _of(self, sample: PolicySample) -> FloatArray:
+        raise NotImplementedError
+
+
+class Mean(PolicyQuantity):
+    """Mean of a measure over the executions."""
+
+    def _of(self, sample: PolicySample) -> FloatArray:
+        return sample.mean(self.measure, self.policy)
+
+
+class Spread(PolicyQuantity):
+    """Standard deviation of a measure over the executions."""
+
+    def _of(self, sample: PolicySample) -> FloatArray:
+        return weighted_spread(sample.weights, sample.of(self.measure, self.policy))
+
+
+@dataclass(frozen=True)
+class ShareAbove(PolicyQuantity):
+    """Share of the executions in which a measure is above a limit, %."""
+
+    limit: float
+    unit = "% of executions"
+
+    def _of(self, sample: PolicySample) -> FloatArray:
+        above = sample.of(self.measure, self.policy) > self.limit
+        return weighted_mean(sample.weights, np.where(above, 100.0, 0.0))
+
+
+class ShareBest(PolicyQuantity):
+    """Share of the executions in which no other policy is better in a measure, %."""
+
+    unit = "% of executions"
+
+    def _of(self, sample: PolicySample) -> FloatArray:
+        signed = sample.values[self.measure] * (1.0 if MEASURES[self.measure].higher_is_better else -1.0)
+        best = signed[:, sample.column(self.policy)] >= signed.max(axis=1) - SLACK
+        return weighted_mean(sample.weights, np.where(best, 100.0, 0.0))
+
+
+@dataclass(frozen=True)
+class WhereWorst(PolicyQuantity):
+    """A measure of a policy, in the execution in which another policy's ``by`` is largest."""
+
+    other: str
+    by: str
+
+    def _of(self, sample: PolicySample) -> FloatArray:
+        drawn = np.where(sample.weights > 0, sample.of(self.by, self.other), -np.inf)
+        worst: FloatArray = sample.of(self.measure, self.policy)[drawn.argmax(axis=1)]
+        return worst
+
+
+class LeadOfWorst(PolicyQuantity):
+    """How far the second largest value of a policy lies above the largest of all others."""
+
+    def _of(self, sample: PolicySample) -> FloatArray:
+        own = np.where(sample.weights > 0, sample.of(self.measure, self.policy), -np.inf)
+        others = np.delete(sample.values[self.measure], sample.column(self.policy), axis=1).max(axis=1)
+        second = np.sort(own, axis=1)[:, -min(2, own.shape[1])]
+        lead: FloatArray = second - np.where(sample.weights > 0, others, -np.inf).max(axis=1)
+        return np.where(np.isfinite(lead), lead, -100.0)
+
+
+@dataclass(frozen=True)
+class SavedShare(PolicyQuantity):
+    """By how many percent the mean of a policy is below another's."""
+
+    than: str
+    unit = "% saved"
+
+    def _of(self, sample: PolicySample) -> FloatArray:
+        own, other = (sample.mean(self.measure, policy) for policy in (self.policy, self.than))
+        return 100.0 * (1.0 - own / other)
+
+
+@dataclass(frozen=True)
+class LowPlaces:
+    """In how many results (Table I's measures in some scenarios) a policy is among the worst three."""
+
+    scenarios: tuple[str, ...]
+    policy: str
+    unit = "results"
+
+    def values(self, study: Study) -> FloatArray:
+        """Ours, then the resamples'."""
+        found = [
+            ranks(study[name], measure, from_worst=True)[:, study[name].column(self.policy)] <= 3
+            for name in self.scenarios
+            for measure in TABLE_MEASURES
+        ]
+        return np.asarray(np.sum(found, axis=0), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Statement: the rank of a policy's mean lies between two ranks; ``from_worst`` counts from the worst."""
+
+    scenario: str
+    measure: str
+    policy: str
+    best: int = 1
+    worst: int = 1
+    from_worst: bool = False
+    among: tuple[str, ...] | None = None
+    """Only these policies are compared."""
+
+    def __call__(self, study: Study) -> tuple[Truth, str]:
+        """Its truth, and our rank with the mean that it is for."""
+        sample = study[self.scenario]
+        measure, column = MEASURES[self.measure], sample.column(self.policy)
+        means = sample.means(self.measure)
+        if self.among is None:
+            places = ranks(sample, self.measure, from_worst=self.from_worst)[:, column]
+        else:
+            signed = (-1.0 if measure.higher_is_better != self.from_worst else 1.0) * means
+            others = signed[:, [sample.column(name) for name in self.among]]
+            places = 1.0 + (others < signed[:, [column]] - SLACK).sum(axis=1)
+        place = ordinal(int(places[0])) + (" from the worst" if self.from_worst else "")
+        truth = (places >= self.best) & (places <= self.worst)
+        return truth, f"{place} ({means[0, column]:.2f} {measure.unit})"
+
 
 JOBS_TOLERANCE: Final = 2.0
 """Of shares of jobs, points."""
@@ -69,7 +217,7 @@ def _distance(scenario: str, policy: str, value: float) -> Within:
 
 
 def _saving(scenario: str, than: str, value: float) -> Within:
-    return about(Saving(scenario, "wasted", _BEASY, than), value, SAVING_TOLERANCE)
+    return about(SavedShare(scenario, "wasted", _BEASY, than), value, SAVING_TOLERANCE)
 
 
 _UNIVERSAL: Final = ("C6", "AV9", "AV35")
@@ -108,7 +256,7 @@ _BEST_BEGIN = _claims(
     ("BB17", "BEASY's lowest SoC is above workload-reactive's", Within(Minus(Mean(_BB, "lowest", _BEASY), Mean(_BB, "lowest", _WR)), low=1e-6), "above"),
     ("BB18", "peak, next, last, workload finish many jobs (90 % or more)", every(Within(Mean(_BB, "finished", p), low=90.0) for p in _COMPENSATING), "good"),
     ("BB19", "peak, next, last, workload end near the target (5 points)", every(_near(_BB, p) for p in _COMPENSATING), "good"),
-    ("BB20", "peak, next, last, workload waste less than follow-plan", every(Within(Saving(_BB, "wasted", p, _FP), low=0.0) for p in _COMPENSATING), "not bad"),
+    ("BB20", "peak, next, last, workload waste less than follow-plan", every(Within(SavedShare(_BB, "wasted", p, _FP), low=0.0) for p in _COMPENSATING), "not bad"),
     ("BB21", "peak, next, last, workload each kill some jobs", every(Within(Mean(_BB, "shot", p), low=1e-6) for p in _COMPENSATING), "some"),
 )  # fmt: skip
 _BEST_END = _claims(
@@ -211,8 +359,8 @@ _AVERAGE_CASES = _claims(
     ("AV30", "with a standard deviation of 16.78", about(Spread(_AV, "soc", _PR), 16.78, SPREAD_TOLERANCE), "16.78", 16.78),
     ("AV31", "power-reactive ends with the emptiest battery", _worst(_AV, "soc", _PR), "8th"),
     ("AV32", "workload-reactive and BEASY waste the least", every(Ranked(_AV, "wasted", p, 1, 2) for p in (_WR, _BEASY)), "1st, 2nd"),
-    ("AV33", "all others waste well more than BEASY (which wastes 10 % less, or better)", every(Within(Saving(_AV, "wasted", _BEASY, p), low=10.0) for p in _RIVALS if p != _WR), "well below"),
-    ("AV34", "BEASY wastes about as much as workload-reactive (10 %)", about(Saving(_AV, "wasted", _BEASY, _WR), 0.0, 10.0), "close"),
+    ("AV33", "all others waste well more than BEASY (which wastes 10 % less, or better)", every(Within(SavedShare(_AV, "wasted", _BEASY, p), low=10.0) for p in _RIVALS if p != _WR), "well below"),
+    ("AV34", "BEASY wastes about as much as workload-reactive (10 %)", about(SavedShare(_AV, "wasted", _BEASY, _WR), 0.0, 10.0), "close"),
     ("AV35", "BEASY kills the fewest in every single execution", Within(ShareBest(_AV, "killed", _BEASY), low=100.0), "all"),
 )  # fmt: skip
 _TABLE = _claims(

@@ -1,16 +1,12 @@
-"""Figures 2 to 5 of the energy-budget paper, from our runs.
-
-The study as tables: Figures 2 to 4 in numbers, Table II beside the paper's, and the claims.
-"""
+"""Figures 2 to 5 of the energy-budget paper from our runs, Figures 2 to 4 as tables, and Table II."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
-from beasy_sched.reproduction.energy_budget.claims import ALGORITHMS, EASY, Finding, Results
-from beasy_sched.reproduction.energy_budget.study import Setting, Week, percent
+from beasy_sched.reproduction.energy_budget_claims import EASY, Results
+from beasy_sched.reproduction.energy_budget_study import ALGORITHMS, Setting, Week, percent
 from beasy_sched.reproduction.figures import (
     BLACK,
     BLUE,
@@ -20,8 +16,6 @@ from beasy_sched.reproduction.figures import (
     VERMILLION,
     Figures,
     new_figure,
-    paper_style,
-    save_figure,
 )
 from beasy_sched.reproduction.text_table import TextTable
 
@@ -65,7 +59,7 @@ def figure_tables(results: Results) -> Iterator[TextTable]:
             rows.append(tuple(row))
         if measure == "utilization":
             head.append("line f")
-        note = f"EASY (no budget): {easy:.{digits[measure]}f}; {len(results.weeks)} weeks"
+        note = f"EASY (no budget): {easy:.{digits[measure]}f}; {len(results.executions)} weeks"
         yield TextTable(title, tuple(head), rows, tuple(head[1:]), note)
 
 
@@ -88,13 +82,6 @@ def table_2(results: Results) -> TextTable:
     return TextTable("Table II: change by shutdown, % (ours, the paper's)", tuple(head), rows, numbers)
 
 
-def claim_table(findings: Iterable[Finding]) -> TextTable:
-    """The paper's claims."""
-    rows: list[tuple[str, ...]] = [(f.section, f.claim, f.ours, f.verdict) for f in findings]
-    note = "Means over the budgets below 100 % unless a budget is named."
-    return TextTable("Claims", ("section", "claim", "ours", "verdict"), rows, (), note)
-
-
 _COLOURS: Final = {"powercap": VERMILLION, "reducepc": GREEN, "energybud": BLUE}
 _WIDE: Final[dict[str, dict[str, Any]]] = {
     "reducepc": {"markersize": 6, "markerfacecolor": "none", "linewidth": 2.6, "alpha": 0.7}
@@ -107,16 +94,8 @@ _LABELS: Final = {
 }
 
 
-def write_energy_figures(results: Results, folder: Path) -> list[Path]:
-    """Draw all figures as PDF and PNG. Raises ConfigError without matplotlib, and InputError."""
-    written: list[Path] = []
-    with paper_style():
-        for name, figure in _figures(results):
-            written += save_figure(figure, folder, name)
-    return written
-
-
-def _figures(results: Results) -> Figures:
+def energy_figures(results: Results) -> Figures:
+    """Yield the figures."""
     for number, measure in ((2, "utilization"), (3, "ave_bsld"), (4, "energy_share")):
         yield f"figure-{number}", _by_budget(results, measure)
     yield "figure-5", _trade_offs(results)

@@ -13,8 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from beasy_sched.campaign.folder import must_be_empty
-from beasy_sched.campaign.runs import quick
-from beasy_sched.campaign.scenario import PAPER_GUARDS, GuardPart, PolicyPart, Scenario, SyntheticWorkload
+from beasy_sched.campaign.scenario import (
+    PAPER_GUARDS,
+    GuardPart,
+    PolicyPart,
+    Scenario,
+    SyntheticWorkload,
+    quick,
+)
 from beasy_sched.campaign.table import Campaign, read_campaign
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.errors import BeasyError
@@ -125,7 +131,7 @@ HEADLINES: Final = ("critical", "average")
 
 
 @dataclass(frozen=True)
-class Part:
+class Experiment:
     """One campaign of a reproduction."""
 
     name: str
@@ -144,16 +150,16 @@ class Size:
     """Take the scenarios' quick relatives."""
 
 
-def parts(headline: str, scenarios: Sequence[Scenario], size: Size) -> list[Part]:
+def experiments(headline: str, scenarios: Sequence[Scenario], size: Size) -> list[Experiment]:
     """Return the campaigns: under the papers' guard, under ours, and the ablation, as far as wanted."""
     if size.small:
         scenarios = [quick(scenario) for scenario in scenarios]
-    found = [Part(headline, _with(scenarios, PAPERS_GUARD, size.headline))]
+    found = [Experiment(headline, _with(scenarios, PAPERS_GUARD, size.headline))]
     if size.shed:
-        found.append(Part(headline + SHED, _with(scenarios, OUR_GUARD, size.shed)))
+        found.append(Experiment(headline + SHED, _with(scenarios, OUR_GUARD, size.shed)))
     if size.ablation:
         base = _with(scenarios, PAPERS_GUARD, size.ablation)
-        found.append(Part(ABLATION, tuple(ablation(base))))
+        found.append(Experiment(ABLATION, tuple(ablation(base))))
     return found
 
 

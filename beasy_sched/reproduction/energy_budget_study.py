@@ -1,21 +1,15 @@
-"""The energy-budget study: all its runs, each once, whatever interrupts them.
+"""The energy-budget study: weeks of jobs x algorithms x budgets, each run once, whatever interrupts it.
 
-The folder holds ``study.json`` (what the study is), ``weeks/`` (the workloads), ``rows/`` (one small file
-a run that has ended: the journal) and, once all have, ``runs.parquet``.
-
-The weeks of the energy-budget study: traces in SWF, or synthetic ones that take their place.
-
-One run of the energy-budget study: a week of jobs, an algorithm, a budget, with or without shutdown.
+Weeks are traces in SWF, or synthetic ones that take their place. The folder holds ``study.json`` (what the
+study is), ``weeks/`` (the workloads), ``rows/`` (one small file for each run that has ended: the journal)
+and, once all have, ``runs.parquet``.
 """
 
 from __future__ import annotations
 
-import gc
+import contextlib
 import hashlib
-import io
-import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,10 +19,13 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched._version import __version__
-from beasy_sched.campaign.folder import must_be_empty
-from beasy_sched.campaign.tasks import Executor, Failure, Task, work_through
+from beasy_sched.campaign.campaign import Progress
+from beasy_sched.campaign.folder import must_be_empty, read_ended
+from beasy_sched.campaign.table import RunColumn, parquet_of
+from beasy_sched.campaign.tasks import attempt
+from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.engine import Session
-from beasy_sched.errors import ConfigError, InputError, machine_error, why
+from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import read_workload
@@ -52,7 +49,7 @@ SERVER: Final = "taurus"
 """The machine of the paper's Table I; one processor of a trace is one server."""
 WEEK_DAYS: Final = 7
 PERIOD_DAYS: Final = (2, 5)
-"""The three middle days, for which the budget holds."""
+"""The three middle days, to which the budget applies."""
 _JOB_SIZES: Final = {1: 35, 2: 10, 4: 15, 8: 15, 16: 15, 32: 10}
 _RUN_MEDIAN_S, _RUN_LOG_SD, _RUN_CAP_S = 3600.0, 1.5, 24 * 3600.0
 _SYNTHETIC: Final = ((128, 1900, 1), (192, 2900, 2), (256, 3900, 3))
@@ -86,7 +83,7 @@ def prepare_weeks(folder: Path, traces: Sequence[Path], *, quick: bool) -> list[
     names = [name for name, _ in made]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"--week: two weeks are called {twice!r}: rename one of the files")
+        raise ConfigError(f"--week: two weeks have the name {twice!r}: rename one of the files")
     return [_written(folder, name, workload) for name, workload in made]
 
 
@@ -218,17 +215,11 @@ MEASURES: Final[Mapping[str, str]] = {
 
 
 def execute_week(task: WeekTask) -> WeekResult:
-    """Run it. Whatever goes wrong is told in the result, but for what the machine lacks: MachineError."""
-    gc.set_threshold(200_000, 20, 100)
-    wall_s, cpu_s = time.perf_counter(), time.process_time()
-    values, error, trace = dict.fromkeys(MEASURES), None, None
-    try:
+    """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
+    values: dict[str, float | int | None] = dict.fromkeys(MEASURES)
+    with attempt() as tried:
         values = _run(task)
-    except Exception as found:
-        if (lack := machine_error(found)) is not None:
-            raise lack from found
-        error, trace = why(found), traceback.format_exc()
-    return WeekResult(values, error, trace, time.perf_counter() - wall_s, time.process_time() - cpu_s)
+    return WeekResult(values, tried.error, tried.trace, tried.wall_s, tried.cpu_s)
 
 
 def _run(task: WeekTask) -> dict[str, float | int | None]:
@@ -250,7 +241,7 @@ def _run(task: WeekTask) -> dict[str, float | int | None]:
 
     result = simulation.run(decide)
     if result.ending is Ending.DEADLOCK:
-        raise RuntimeError("deadlock: jobs wait, and nothing is left that could happen")
+        raise RuntimeError("deadlock: jobs wait, and no event is left")
     return {
         **_of_jobs(session, task.hosts),
         "energy_share": energy_j[WEEK_S] / (kind.full_w[0] * task.hosts * WEEK_S),
@@ -295,9 +286,23 @@ def _of_budget(session: Session, period_j: float) -> dict[str, float | int | Non
     }
 
 
-Progress = Callable[[int, int], None]
-"""Told how many runs have ended, and how many there are."""
-_COUNTS = ("jobs", "jobs_started", "debts", "switches")
+_COUNTS: Final = ("jobs", "jobs_started", "debts", "switches")
+COLUMNS: Final = (
+    RunColumn("week", "text", "", "name of the week"),
+    RunColumn("hosts", "integer", "", "its processors"),
+    RunColumn("algorithm", "text", "", "`easy`, `powercap`, `reducepc` or `energybud`"),
+    RunColumn("budget", "number", "", "share of what all processors would use computing"),
+    RunColumn("shutdown", "flag", "", "whether idle processors are switched off"),
+    RunColumn("allocation", "text", "", "`any`, or `contiguous` processors for each job"),
+    RunColumn("error", "text", "", "why the run failed; empty otherwise"),
+    *(
+        RunColumn(name, "integer" if name in _COUNTS else "number", "", what)
+        for name, what in MEASURES.items()
+    ),
+    RunColumn("workload_sha256", "text", "", "hash of the week's workload"),
+    RunColumn("version", "text", "", "version of beasy-sched"),
+)
+"""The columns of ``runs.parquet``."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +319,7 @@ class EnergyStudy:
         path, content = self.folder / "study.json", msgspec.json.format(msgspec.json.encode(self._what()))
         if path.exists() and path.read_bytes() != content:
             raise ConfigError(
-                f"{path} is of another study (other options or program version): choose another folder"
+                f"{path} belongs to another study (other options or program version): choose another folder"
             )
         if not path.exists():
             must_be_empty(self.folder, "that of a study")
@@ -348,12 +353,10 @@ class EnergyStudy:
             if progress is not None:
                 progress(ended, len(self.runs))
 
-        try:
+        with contextlib.closing(executor):
             if progress is not None:
                 progress(ended, len(self.runs))
             work_through(executor, self._tasks(pending), done)
-        finally:
-            executor.close()
         return sum(bool(self._must(*run).error) for run in self.runs)
 
     def _tasks(self, pending: Sequence[tuple[Week, Setting]]) -> Iterator[Task]:
@@ -366,10 +369,7 @@ class EnergyStudy:
 
     def result(self, week: Week, setting: Setting) -> WeekResult | None:
         """Return what became of a run, None where it has not ended."""
-        try:
-            return msgspec.json.decode(self._row_path(week, setting).read_bytes(), type=WeekResult)
-        except (OSError, msgspec.MsgspecError):
-            return None
+        return read_ended(self._row_path(week, setting), WeekResult)
 
     def _must(self, week: Week, setting: Setting) -> WeekResult:
         found = self.result(week, setting)
@@ -379,22 +379,7 @@ class EnergyStudy:
 
     def write_table(self) -> Path:
         """Write ``runs.parquet``; the same study gives the same bytes. Raises ConfigError and InputError."""
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise ConfigError("the table needs pyarrow: pip install 'beasy-sched[data]'") from None
-        rows = list(self._rows())
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
-        arrays = {
-            name: pyarrow.array(
-                values, pyarrow.float64() if name in MEASURES and name not in _COUNTS else None
-            )
-            for name, values in columns.items()
-        }
-        content = io.BytesIO()
-        pyarrow.parquet.write_table(pyarrow.table(arrays), content)
-        write_atomic(self.folder / "runs.parquet", content.getvalue())
+        write_atomic(self.folder / "runs.parquet", parquet_of(list(self._rows()), COLUMNS))
         return self.folder / "runs.parquet"
 
     def _rows(self) -> Iterator[dict[str, Any]]:

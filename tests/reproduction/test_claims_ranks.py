@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from beasy_sched.reproduction.statistics import competition_ranks, ordinal, rank_agreement
+from beasy_sched.reproduction.claims import competition_ranks, ordinal, rank_agreement
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ Single runs of a campaign looked at closely: all their files, made again from th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.campaign.runs import Preparation, RunSpec, make_execution, make_forecast
-from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.campaign import Preparation
+from beasy_sched.campaign.inputs import make_forecast, make_real
+from beasy_sched.campaign.scenario import RunSpec, Scenario
 from beasy_sched.campaign.table import Campaign
-from beasy_sched.campaign.tasks import TRACE, Failure, execute, work_through
-from beasy_sched.campaign.workers import Processes
+from beasy_sched.campaign.tasks import TRACE, execute
+from beasy_sched.campaign.workers import Failure, Processes, work_through
+from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.plan_file import read_plans
@@ -26,27 +29,23 @@ from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.plan.forecast import CURVES
 from beasy_sched.plan.plan import Plan
+from beasy_sched.reproduction.beasy_results import PolicySample, Study
+from beasy_sched.reproduction.claims import interval
 from beasy_sched.reproduction.figures import (
     OUTCOMES,
-    Band,
-    Bars,
     BoxPanel,
     Figures,
-    Limits,
-    Powers,
+    MeanBars,
+    PowerCurves,
     SocCurve,
     box_figure,
     nine_curves_figure,
     outcome_figure,
-    paper_style,
     power_figure,
     prediction_figure,
-    save_figure,
     soc_figure,
     tuple_figure,
 )
-from beasy_sched.reproduction.sample import Sample, Study
-from beasy_sched.reproduction.statistics import interval, weighted_mean
 from beasy_sched.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -88,12 +87,9 @@ def make_closeups(campaign: Campaign, runs: Iterable[str], out: Path, *, jobs: i
     specs = {spec.key: spec for spec in campaign.specs}
     missing = [specs[name] for name, closeup in wanted.items() if not (closeup.folder / TRACE).exists()]
     prepared = Preparation(campaign.folder)
-    executor = Processes(jobs)
-    try:
-        tasks = ((spec, execute, prepared.task(spec, "everything")[0]) for spec in missing)
+    tasks = ((spec, execute, prepared.task(spec, "everything")[0]) for spec in missing)
+    with contextlib.closing(Processes(jobs)) as executor:
         work_through(executor, tasks, lambda spec, result: _write(wanted, spec, result))
-    finally:
-        executor.close()
     return {name: closeup for name, closeup in wanted.items() if (closeup.folder / TRACE).exists()}
 
 
@@ -111,15 +107,6 @@ OUTCOME_NUMBERS: Final = {"best-begin": 9, "best-end": 11, "worst-begin": 12, "w
 """The paper's figure of each critical scenario."""
 COMPARED: Final = ("workload-reactive", "beasy")
 """Whose states of charge Figures 10 and 15 compare."""
-
-
-def write_figures(figures: Callable[[], Figures], folder: Path) -> list[Path]:
-    """Draw figures in the papers' style and write them. Raises ConfigError without matplotlib."""
-    written: list[Path] = []
-    with paper_style():
-        for name, figure in figures():
-            written += save_figure(figure, folder, name)
-    return written
 
 
 def critical_figures(
@@ -151,7 +138,7 @@ def average_figures(
 def runs_to_compare(campaign: Campaign, study: Study, scenario: str) -> dict[str, str]:
     """Return the runs of the execution in which workload-reactive kills the most, by policy; {} without."""
     sample = study[scenario]
-    if not set(COMPARED) <= set(sample.policies):
+    if not set(COMPARED) <= set(sample.conditions):
         return {}
     number, seed = sample.executions[int(np.argmax(sample.of("shot", COMPARED[0])))]
     runs = campaign.runs
@@ -159,21 +146,21 @@ def runs_to_compare(campaign: Campaign, study: Study, scenario: str) -> dict[str
     return {policy: str(own.loc[own["policy"] == policy, "run"].iloc[0]) for policy in COMPARED}
 
 
-def _outcomes(campaign: Campaign, name: str, sample: Sample) -> Any:
+def _outcomes(campaign: Campaign, name: str, sample: PolicySample) -> Any:
     runs = campaign.runs
     own = runs[(runs["scenario"] == name) & (runs["status"] == "ok")]
-    means = own.groupby("policy")[[column for column, *_ in OUTCOMES]].mean().loc[list(sample.policies)]
+    means = own.groupby("policy")[[column for column, *_ in OUTCOMES]].mean().loc[list(sample.conditions)]
     outcomes = {column: means[column].to_numpy(np.float64) for column in means}
-    return outcome_figure(sample.policies, outcomes, _bars(sample, "distance"), _bars(sample, "wasted"))
+    return outcome_figure(sample.conditions, outcomes, _bars(sample, "distance"), _bars(sample, "wasted"))
 
 
-def _bars(sample: Sample, measure: str) -> Bars:
-    means = weighted_mean(sample.weights, sample.values[measure])
+def _bars(sample: PolicySample, measure: str) -> MeanBars:
+    means = sample.means(measure)
     ends = np.array([interval(column) for column in means.T])
-    return Bars(means[0], ends[:, 0], ends[:, 1])
+    return MeanBars(means[0], ends[:, 0], ends[:, 1])
 
 
-def _boxes(sample: Sample) -> Any:
+def _boxes(sample: PolicySample) -> Any:
     labels = {
         "finished": ("finished jobs [%]", None),
         "killed": ("killed jobs [%]", None),
@@ -181,7 +168,7 @@ def _boxes(sample: Sample) -> Any:
         "wasted": ("wasted energy [kWh]", None),
     }
     panels = [BoxPanel(sample.values[name], label, mark) for name, (label, mark) in labels.items()]
-    return box_figure(sample.policies, panels)
+    return box_figure(sample.conditions, panels)
 
 
 def _soc_figures(
@@ -194,12 +181,11 @@ def _soc_figures(
         trace = closeups[run].trace
         hours = (trace["start_s"] + trace["duration_s"]).to_numpy() / SECONDS_PER_HOUR
         curves.append(SocCurve(policy, hours, trace["soc_pct"].to_numpy(), closeups[run].kills()))
-    yield name, soc_figure(curves, _limits(scenario))
+    yield name, soc_figure(curves, _battery(scenario))
 
 
-def _limits(scenario: Scenario) -> Limits:
-    battery = scenario.parsed_site().storage.battery
-    return Limits(battery.soc_min_pct, battery.soc_max_pct, battery.soc_target_pct)
+def _battery(scenario: Scenario) -> BatterySpec:
+    return scenario.parsed_site().storage.battery
 
 
 def _prediction_figures(campaign: Campaign, scenario: Scenario, number: int) -> Figures:
@@ -209,11 +195,10 @@ def _prediction_figures(campaign: Campaign, scenario: Scenario, number: int) -> 
     task = Preparation(campaign.folder).forecast(scenario, number).plan
     plan: Plan = read_plans(campaign.folder.input_path("plan", task.recipe))[0]
     hours: FloatArray = plan.step_s * np.arange(1.0, plan.steps + 1.0) / SECONDS_PER_HOUR
-    bands = [Band(part.low_w, part.value_w, part.high_w) for part in (plan.production, plan.demand)]
-    yield "fig03_predictions", prediction_figure(hours, *bands)
+    yield "fig03_predictions", prediction_figure(hours, plan.production, plan.demand)
     found = plan.predictions()
     soc_pct = 100.0 * found.energy_j / plan.storage.battery.capacity_j
-    yield "fig04_nine_curves", nine_curves_figure(hours, soc_pct, CURVES, found.dangerous, _limits(scenario))
+    yield "fig04_nine_curves", nine_curves_figure(hours, soc_pct, CURVES, found.dangerous, _battery(scenario))
 
 
 def _critical_powers(scenarios: Mapping[str, Scenario]) -> Any:
@@ -228,8 +213,8 @@ def _critical_powers(scenarios: Mapping[str, Scenario]) -> Any:
     worst = _powers(scenarios["worst-begin"], 0, "production")[1]
     came = {"best case": _only(best.came_w), "worst case": _only(worst.came_w)}
     steps = len(best.foreseen_w)
-    production = Powers("production", best.foreseen_w, came)
-    named = [Powers(d.title, d.foreseen_w, {"with noise": _only(d.came_w)}) for d in demands]
+    production = PowerCurves("production", best.foreseen_w, came)
+    named = [PowerCurves(d.title, d.foreseen_w, {"with noise": _only(d.came_w)}) for d in demands]
     return power_figure(_hours(scenarios["best-begin"], steps), named, production)
 
 
@@ -243,18 +228,18 @@ def _tuple_powers(scenario: Scenario) -> Any:
 
 def _powers(
     scenario: Scenario, number: int, title: str, seeds: tuple[int, ...] | None = None
-) -> tuple[Powers, Powers]:
-    """Demand and production of a tuple, hourly means, as foreseen and as they come with each seed."""
+) -> tuple[PowerCurves, PowerCurves]:
+    """Demand and production of a tuple, hourly means, as forecast and as they really are with each seed."""
     forecast = make_forecast(scenario, number)
     with TemporaryDirectory(prefix="beasy-figures-") as place:
         reader = _Reader(scenario, Path(place), forecast.platform)
         demand_came, production_came = {}, {}
         for seed in seeds or scenario.seeds[:1]:
-            execution = make_execution(scenario, forecast, number, seed)
-            demand_came[f"seed {seed}"] = reader.demand(execution.workload)
-            production_came[f"seed {seed}"] = reader.production(execution.power)
+            real = make_real(scenario, forecast, number, seed)
+            demand_came[f"seed {seed}"] = reader.demand(real.workload)
+            production_came[f"seed {seed}"] = reader.production(real.power)
         foreseen = reader.demand(forecast.plan.workload), reader.production(forecast.plan.production)
-    return Powers(title, foreseen[0], demand_came), Powers(title, foreseen[1], production_came)
+    return PowerCurves(title, foreseen[0], demand_came), PowerCurves(title, foreseen[1], production_came)
 
 
 class _Reader:

@@ -1,1 +1,0 @@
-"""The evaluation of the BEASY paper (Section V)."""

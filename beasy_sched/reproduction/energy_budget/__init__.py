@@ -1,1 +1,0 @@
-"""The evaluation of the energy-budget paper (Section V)."""

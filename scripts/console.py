@@ -1,0 +1,86 @@
+"""Shared by the programs behind scripts/run and scripts/reproduce_*: options, output, errors."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from beasy_sched.errors import BeasyError, Interrupted
+
+ENVIRONMENT = (
+    "Variables: PYTHON names the Python for the environment; BEASY_VENV=DIR uses a ready environment and "
+    "installs nothing."
+)
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
+
+
+def count(least: int) -> Callable[[str], int]:
+    """Return a parser of whole numbers of at least ``least``."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number of at least {least}")
+        return int(text)
+
+    return read
+
+
+def writable(text: str) -> Path:
+    """Parse the name of an output file; refused before all runs if it cannot be written."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a file in a folder that exists")
+    return path
+
+
+def tell(text: str) -> None:
+    """Print on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def width(otherwise: int) -> int:
+    """Return the width of the terminal, in columns; ``otherwise`` if standard output is not a terminal."""
+    return shutil.get_terminal_size((otherwise, 24)).columns if sys.stdout.isatty() else otherwise
+
+
+def exit_code_of(name: str, work: Callable[[], int], *, stopped: str | None = None) -> int:
+    """Run a program; report what ends it early in one line on standard error, and return the exit code.
+
+    ``stopped`` is the message if a signal ends it: the signal's name by default, none if empty.
+    """
+
+    def stop(number: int, _: object) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):  # one is enough: processes are being stopped
+            signal.signal(each, signal.SIG_IGN)
+        raise Interrupted(signal.Signals(number).name, number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    try:
+        return work()
+    except Interrupted as error:
+        if stopped != "":
+            tell(f"{name}: {stopped or error}")
+        return 128 + error.number
+    except BeasyError as error:
+        tell(f"{name}: {error}")
+        return error.exit_code
+    except BrokenPipeError:  # the reader of our output is gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        tell(f"{name}: {where}{error.strerror}")
+        return 1

@@ -1,0 +1,74 @@
+"""Shared by the reproductions of the papers: options, progress, and the presentation of results."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from console import ENVIRONMENT, cores, count, exit_code_of, tell, width, writable
+
+from beasy_sched.campaign.campaign import Progress
+from beasy_sched.cli.options import progress_bar
+from beasy_sched.reproduction.figures import Figures, write_figures
+from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
+
+STOPPED = "stopped; completed runs are kept, and the same command continues"
+
+__all__ = ["STOPPED", "count", "counted", "exit_code_of", "parser_of", "present", "tell"]
+
+
+def parser_of(name: str, description: str, *, quick: str, out: str, markdown: str) -> argparse.ArgumentParser:
+    """Return a parser with the options of all reproductions."""
+    parser = argparse.ArgumentParser(
+        prog=f"scripts/reproduce_{name}", description=description, epilog=ENVIRONMENT
+    )
+    add = parser.add_argument
+    add("--quick", action="store_true", help=f"a trial run: {quick}")
+    add(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help=f"output folder; an interrupted study continues there (default: {out})",
+    )
+    add(
+        "--jobs",
+        type=count(1),
+        default=cores(),
+        metavar="N",
+        help="number of concurrent runs (default: one per core)",
+    )
+    add("--markdown", type=writable, metavar="FILE", help=f"write the tables to FILE, in Markdown{markdown}")
+    return parser
+
+
+@contextlib.contextmanager
+def counted(title: str) -> Iterator[Progress | None]:
+    """Show the number of completed runs in a progress bar, on a terminal only."""
+    with progress_bar(title) as report:
+        yield None if report is None else lambda done, total: report(done / total)
+
+
+def present(
+    chosen: argparse.Namespace,
+    name: str,
+    tables: Iterable[TextTable],
+    origin: str,
+    figures: Figures,
+    *,
+    columns: int,
+    notes: Iterable[str] = (),
+) -> None:
+    """Print the tables and the origin of the numbers, draw the figures, write the tables in Markdown."""
+    tables = [table for table in tables if table.rows]
+    for table in tables:
+        table.print(width(columns))
+    print(origin)
+    written = write_figures(figures, chosen.out / "figures")
+    tell(f"{len(written) // 2} figures (PDF and PNG) in {chosen.out / 'figures'}")
+    for note in notes:
+        tell(note)
+    if chosen.markdown:
+        write_markdown(chosen.markdown, name, f"{origin}\n\n{markdown_of(tables)}")
+        tell(f"tables in Markdown: {chosen.markdown}")
