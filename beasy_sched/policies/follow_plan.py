@@ -1,8 +1,7 @@
-"""Follow-plan: the servers exactly as the offline plan has them.
+"""Follow-plan: EASY on servers that are exactly as the offline plan has them.
 
-Giving servers the states that a plan has for them.
-
-EASY on planned servers: the reservation is by walltimes and by the plan.
+`PlanFollower` (giving servers their planned states) and `ready_s` (when servers can take a job) also serve
+BEASY, which changes the plan that it follows.
 """
 
 from __future__ import annotations
@@ -11,52 +10,76 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, StateArray
-from beasy_sched.engine.actions import Action, Facts, Kill, SetPState, Start
+from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.engine.actions import Action, FactDict, Kill, SetPState, Start
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.view import View
-from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.power import SWITCHING_ON
-from beasy_sched.policies.easy import EasyPass, FactDict, Reservation, largest_slowdown, smallest_size
+from beasy_sched.plan.store import PlanStore
+from beasy_sched.policies.easy import EasyPass, Reservation
 from beasy_sched.policies.working_plan import WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
 
 PLANNED = "planned"
 
 
-def planned_states(view: View, plan: WorkingPlan, step: int, hosts: HostIds) -> list[Action]:
-    """Wish ``hosts`` into the states that ``plan`` has for them in ``step``: one action a P-state.
+def offline_plans(view: View) -> PlanStore:
+    """The offline plans of the run's windows. Raises ConfigError without one."""
+    if view.plans is None:
+        raise ConfigError("the policy follows an offline plan: pass one with --plan")
+    return view.plans
 
-    The facts say for how many of them this is not the offline plan's state.
+
+class PlanFollower:
+    """Wishes servers into the states that a working plan has for them."""
+
+    def __init__(self, view: View, plan: WorkingPlan) -> None:
+        """Follow ``plan``, a copy of the offline one that others may change."""
+        self.plan = plan
+        self.asked = view.pstate.copy()
+        """The states last asked for, by host."""
+        servers = [one.servers for one in offline_plans(view)]
+        self._offline = [states for one in servers if one is not None for states in one.states]
+
+    def follow(self, view: View, step: int, may_change: BoolArray) -> list[Action]:
+        """Wish servers that ``may_change`` into their states in ``step``: one action a P-state.
+
+        The facts say for how many of them this is not the offline plan's state.
+        """
+        plan = self.plan
+        planned, on = plan.states[step], plan.on[step]
+        pending = np.where(on, view.sleep_wished(), view.waking_wished())
+        differs = (view.pstate != planned) | (self.asked != planned) | pending
+        hosts = np.flatnonzero(np.logical_and(differs, may_change))
+        states = planned[hosts]
+        self.asked[hosts] = states
+        replanned = states != self._offline[step][hosts]
+        planned_w = float(plan.energy_j[step]) / plan.step_s
+        actions: list[Action] = []
+        for pstate in np.unique(states).tolist():
+            mine = states == pstate
+            why: FactDict = {"planned_w": planned_w}
+            changed = int(np.count_nonzero(replanned & mine))
+            if changed:
+                why["hosts_replanned"] = changed
+            actions.append(SetPState(HostSet(hosts[mine]), pstate, PLANNED, why))
+        return actions
+
+
+def ready_s(view: View, plan: WorkingPlan, step: int, free: BoolArray, ends_s: FloatArray) -> FloatArray:
+    """When each server can take a job at the earliest, were it planned on, s.
+
+    ``free`` servers (N) can now, others when their jobs end (``ends_s``, minus infinity without one). One
+    that sleeps although it is planned on, for want of energy, wakes at the next step at the earliest.
     """
-    states = plan.states[step, hosts]
-    replanned = states != _offline(view, plan, step, hosts)
-    planned_w = float(plan.energy_j[step]) / plan.step_s
-    actions: list[Action] = []
-    for pstate in np.unique(states).tolist():
-        mine = states == pstate
-        why: FactDict = {"planned_w": planned_w}
-        changed = int(np.count_nonzero(replanned & mine))
-        if changed:
-            why["hosts_replanned"] = changed
-        actions.append(SetPState(HostSet(hosts[mine]), pstate, PLANNED, why))
-    return actions
-
-
-def _offline(view: View, plan: WorkingPlan, step: int, hosts: HostIds) -> StateArray:
-    """The offline plan's states of ``hosts`` in a step of the working plan."""
-    assert view.plans is not None
-    place = view.plans.place(plan.start_of(step))
-    assert place is not None
-    servers = view.plans[place.window].servers
-    assert servers is not None
-    states: StateArray = servers.states[place.step, hosts]
-    return states
-
-
-_LOOKS_AHEAD = 24
-"""A reservation is sought within so many steps, then within as many times as many, and so on."""
+    on_s = view.power_model.on_s[view.platform.kind_of]
+    waking = view.host_state == SWITCHING_ON
+    times_s = np.where(waking, view.state_since_s + on_s, plan.start_of(step + 1) + on_s)
+    times_s[free] = view.now
+    return np.where(ends_s > -np.inf, np.maximum(ends_s, view.now), times_s)
 
 
 class PlannedEasyPass(EasyPass):
@@ -75,67 +98,44 @@ class PlannedEasyPass(EasyPass):
         step = self.plan.step_at(self.view.now)
         if step is None:
             return super().reserve(job)
-        ready_s, end_step = self._ready_s(step), step
-        while end_step < self.plan.steps:
-            end_step = min(step + _LOOKS_AHEAD * max(end_step - step, 1), self.plan.steps)
-            found = self._earliest(job, step, end_step, ready_s)
-            if found is not None:
-                return found
-        return Reservation(job, np.inf, self.free)
-
-    def _earliest(self, job: Job, step: int, end_step: int, ready_s: FloatArray) -> Reservation | None:
-        """The reservation, if it lies before ``end_step``; all that follows is not looked at."""
-        opens_s, closes_s = self._openings(step, end_step, ready_s)
+        opens_s, closes_s = self._openings(step)
         times_s = np.concatenate([opens_s, closes_s])
         change = np.repeat([1, -1], [len(opens_s), len(closes_s)])
         order = np.argsort(times_s, kind="stable")
         times_s, count = times_s[order], np.cumsum(change[order])
         settled = np.diff(times_s, append=np.inf) > TIME_TOLERANCE_S  # the last change of each moment
-        if end_step < self.plan.steps:
-            settled &= times_s < self.plan.start_of(end_step) - 2 * TIME_TOLERANCE_S
         enough = np.flatnonzero(settled & (count >= job.res))
         if not len(enough):
-            return None
+            return Reservation(job, np.inf, self.free)
         return Reservation(job, float(times_s[enough[0]]), int(count[enough[0]]) - job.res)
 
-    def _openings(self, step: int, end_step: int, ready_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """From when and until when servers are free and planned on: one entry a run of steps, s.
+    def _openings(self, step: int) -> tuple[FloatArray, FloatArray]:
+        """From when and until when servers are free and planned on, s: one entry a run of steps.
 
-        Runs that reach ``end_step`` are not closed. ``ready_s`` (N): when those that are on now can take a
-        job.
+        Runs that reach the end of the plan are not closed.
         """
         plan, view = self.plan, self.view
-        on = plan.on[step:end_step]
-        asleep = np.zeros((1, view.platform.size), dtype=np.bool_)
-        edges = np.diff(np.concatenate([asleep, on, asleep]).astype(np.int8), axis=0).T
-        host, begin = np.nonzero(edges == 1)  # by host, then by step: begins and ends in the same order
-        end = np.nonzero(edges == -1)[1]
+        host, begin, end = plan.runs_on(step)
         on_s = view.power_model.on_s[view.platform.kind_of]
-        opens_s = plan.start_of(step) + begin * plan.step_s + on_s[host]
-        opens_s = np.where(begin == 0, ready_s[host], opens_s)
-        closes_s = np.where(end == len(on), np.inf, plan.start_of(step) + end * plan.step_s)
+        opens_s = plan.start_of(step) + (begin - step) * plan.step_s + on_s[host]
+        ready = ready_s(view, plan, step, self.free_mask(), self._ends_s())
+        opens_s = np.where(begin == step, ready[host], opens_s)
+        closes_s = np.where(end == plan.steps, np.inf, plan.start_of(step) + (end - step) * plan.step_s)
         counts = np.logical_and(view.available[host], opens_s < closes_s - TIME_TOLERANCE_S)
         opens_s, closes_s = opens_s[counts], closes_s[counts]
         return opens_s, closes_s[closes_s < np.inf]
 
-    def _ready_s(self, step: int) -> FloatArray:
-        """When each server that is planned on now can take a job, s.
-
-        One that sleeps all the same, for want of energy, wakes at the next step at the earliest.
-        """
-        view, kinds = self.view, self.view.platform.kind_of
-        power, state = view.power_model, view.host_state
-        wakes_s = self.plan.start_of(step + 1) + power.on_s[kinds]
-        ready_s = np.where(self.free_mask(), view.now, wakes_s)
-        switching_on = state == SWITCHING_ON
-        ready_s = np.where(switching_on, view.state_since_s + power.on_s[kinds], ready_s)
+    def _ends_s(self) -> FloatArray:
+        """When the job of each server ends at the latest, s; minus infinity without one."""
+        view = self.view
+        ends_s = np.full(view.platform.size, -np.inf)
         for end_s, _, job in view.ends:
-            assert job.hosts is not None
-            ready_s[job.hosts.ids] = max(end_s, view.now)
+            if job.hosts is not None:
+                ends_s[job.hosts.ids] = end_s
         for action in self.actions:
             if isinstance(action, Start):
-                ready_s[action.hosts.ids] = view.now + action.job.walltime_s
-        return ready_s
+                ends_s[action.hosts.ids] = view.now + action.job.walltime_s
+        return ends_s
 
 
 class FollowPlan(Policy):
@@ -151,45 +151,29 @@ class FollowPlan(Policy):
 
     def begin(self, view: View) -> None:
         """Copy the plan."""
-        assert view.plans is not None
-        self.plan = WorkingPlan(view.plans, view.platform, view.pstate)
-        self._asked = view.pstate.copy()
+        self.plan = WorkingPlan(offline_plans(view), view.platform, view.pstate)
+        self._follower = PlanFollower(view, self.plan)
 
     def power_actions(self, view: View) -> Sequence[Action]:
         """Kill the jobs on servers that are to sleep, and give every server its planned state."""
-        assert view.budget is not None
-        step = self.plan.step_at(view.budget.start_s)
+        step = None if view.budget is None else self.plan.step_at(view.budget.start_s)
         if step is None or not view.power_actions_allowed:
             return ()
         return self.follow(view, step)
 
     def follow(self, view: View, step: int) -> list[Action]:
         """Kills and P-states that bring every server in service to its planned state."""
-        planned, on = self.plan.states[step], self.plan.on[step]
-        to_sleep = np.logical_and(view.available, ~on)
-        actions: list[Action] = [
-            Kill(job, "its server is planned to sleep", _kill_facts(view, job, to_sleep))
-            for job in view.running.values()
-            if job.hosts is not None and to_sleep[job.hosts.ids].any()
-        ]
-        pending = np.where(on, view.sleep_wished(), view.waking_wished())
-        differs = (view.pstate != planned) | (self._asked != planned) | pending
-        hosts = np.flatnonzero(np.logical_and(differs, view.available))
-        self._asked[hosts] = planned[hosts]
-        return actions + planned_states(view, self.plan, step, hosts)
+        to_sleep = np.logical_and(view.available, ~self.plan.on[step])
+        actions: list[Action] = []
+        for job in view.running.values():
+            count = 0 if job.hosts is None else int(np.count_nonzero(to_sleep[job.hosts.ids]))
+            if count:
+                why: FactDict = {"hosts_to_sleep": count}
+                if np.isfinite(job.expected_end_s):
+                    why["walltime_left_s"] = job.expected_end_s - view.now
+                actions.append(Kill(job, "its server is planned to sleep", why))
+        return actions + self._follower.follow(view, step, view.available)
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Start what EASY starts on the servers that are on."""
-        easy = PlannedEasyPass(view, self.plan)
-        easy.run_heads(largest_slowdown)
-        easy.backfill(smallest_size)
-        return easy.actions
-
-
-def _kill_facts(view: View, job: Job, to_sleep: BoolArray) -> Facts:
-    """How many of a job's hosts are to sleep, and how long it might have run on."""
-    assert job.hosts is not None
-    facts: dict[str, float | int | str] = {"hosts_to_sleep": int(np.count_nonzero(to_sleep[job.hosts.ids]))}
-    if np.isfinite(job.expected_end_s):
-        facts["walltime_left_s"] = job.expected_end_s - view.now
-    return facts
+        return PlannedEasyPass(view, self.plan).run()

@@ -1,7 +1,4 @@
-"""Workload-reactive: servers follow the queue, whatever the power.
-
-Power-reactive: as many servers on as the arriving power feeds.
-"""
+"""The reactive baselines: EASY on servers that follow the queue, or the renewable power that arrives."""
 
 from __future__ import annotations
 
@@ -9,22 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, Facts
+from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.view import View
-from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.power import ASLEEP, BUSY, IDLE, SWITCHING_ON
-from beasy_sched.policies.easy import (
-    EasyPass,
-    FactDict,
-    break_even_s,
-    hosts_wanted,
-    largest_slowdown,
-    sleep,
-    smallest_size,
-    wake,
-    wake_for_queue,
-)
+from beasy_sched.policies.easy import EasyPass
+from beasy_sched.policies.switching import break_even_s, hosts_wanted, sleep, wake, wake_for_queue
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
@@ -42,20 +29,12 @@ class WorkloadReactive(Policy):
     def schedule(self, view: View) -> Sequence[Action]:
         """Start what EASY starts, wake for the rest, let the long idle sleep."""
         easy = EasyPass(view)
-        easy.run_heads(largest_slowdown)
-        easy.backfill(smallest_size)
+        actions = easy.run()
         wanted = hosts_wanted(view, sum(job.res for job in easy.started))
-        actions = [*easy.actions, *wake_for_queue(view, wanted, easy.free)]
+        actions += wake_for_queue(view, wanted, easy.free)
         if view.power_actions_allowed:
             actions += self._let_sleep(view, easy, spare=easy.free - wanted)
         return actions
-
-    def _idle_facts(self, view: View, hosts: HostIds) -> Facts:
-        """How long the ``hosts`` have been idle at least, and how long they had to be at most."""
-        if not len(hosts):
-            return NO_FACTS
-        idle_s = view.now - float(np.max(view.state_since_s[hosts]))
-        return {"idle_s": idle_s, "t_wait_s": float(self._wait_s[hosts].max())}
 
     def _let_sleep(self, view: View, easy: EasyPass, spare: int) -> list[Action]:
         """Put up to ``spare`` servers to sleep that were idle for T_wait; ask for a call for the next."""
@@ -65,7 +44,11 @@ class WorkloadReactive(Policy):
         due_s = view.state_since_s[idle] + self._wait_s[idle]
         ripe = idle[due_s <= view.now + TIME_TOLERANCE_S]
         chosen = ripe[::-1][:spare][::-1]
-        actions = sleep(view, chosen, "idle for T_wait", self._idle_facts(view, chosen))
+        why: Facts = NO_FACTS
+        if len(chosen):
+            idle_s = view.now - float(np.max(view.state_since_s[chosen]))
+            why = {"idle_s": idle_s, "t_wait_s": float(self._wait_s[chosen].max())}
+        actions = sleep(view, chosen, "idle for T_wait", why)
         later = due_s[due_s > view.now + TIME_TOLERANCE_S]
         if len(later) and np.isfinite(later.min()):
             actions.append(CallAt(float(later.min())))
@@ -84,8 +67,7 @@ class PowerReactive(Policy):
 
     def power_actions(self, view: View) -> Sequence[Action]:
         """Feed the busy servers, then as many others as the rest of the power carries at full load."""
-        assert view.budget is not None
-        if not view.power_actions_allowed:
+        if view.budget is None or not view.power_actions_allowed:
             return ()
         state, power = view.host_state, view.power_model
         kinds, hosts = view.platform.kind_of, np.arange(view.platform.size)
@@ -116,7 +98,4 @@ class PowerReactive(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Start what EASY starts on the servers that are on."""
-        easy = EasyPass(view)
-        easy.run_heads(largest_slowdown)
-        easy.backfill(smallest_size)
-        return easy.actions
+        return EasyPass(view).run()

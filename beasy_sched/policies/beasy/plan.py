@@ -1,11 +1,12 @@
-"""The plan as BEASY lives with it: what running jobs hold of it, and what their early ends give back.
+"""The plan as BEASY lives with it: what jobs hold of it, and whether it can pay for one more.
 
-BEASY's energy test: can a job be started and finished on these servers? (Section IV-B, 1 and 2a-2c).
+`EnergyTest` is BEASY's energy test: can a job be started and finished on these servers? (Section IV-B, 1 and
+2a-2c of the paper). Most jobs that must be paid for are paid for by the next hour or two, so the scan for
+idle servers goes forward in pieces, each longer than the last, and ends with the piece that is enough; what
+is certain to be too little is found by counting idle steps, without a scan. The test reads the plan where it
+stands: nothing is copied for a test that fails, and `EnergyTest.apply` writes only the cells that change.
 
-Most jobs that must be paid for are paid for by the next hour or two, so the scan for idle servers goes
-forward in pieces, each longer than the last, and ends with the piece that is enough; what is certain to
-be too little is found by counting idle steps, without a scan. The test reads the plan where it stands:
-nothing is copied for a test that fails, and `EnergyTest.apply` writes only the cells that change.
+`LivePlan` is the plan with what running jobs hold of it; their early ends give servers back.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.engine.view import View
+from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.beasy.cells import (
@@ -30,6 +32,7 @@ from beasy_sched.policies.beasy.cells import (
     worthwhile,
 )
 from beasy_sched.policies.beasy.compensation import Rest, RunningJob
+from beasy_sched.policies.follow_plan import offline_plans
 from beasy_sched.policies.working_plan import WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -38,15 +41,11 @@ _FIRST_ROWS: Final = 16
 """How far the first scan for idle servers looks; each further one looks four times as far."""
 
 
-@dataclass
-class Kept:
-    """Cells that may not be put to sleep: the head job's reservation."""
-
-    hosts: BoolArray
-    """Which servers, [N]."""
-    first: int
-    end: int
-    """In rows ``first`` to ``end`` - 1."""
+def battery_j(view: View) -> float:
+    """True level of the battery at the start of the present step, J. Raises ConfigError without a site."""
+    if view.storage_state is None:
+        raise ConfigError("the policy makes up for what a battery gains and loses: pass --site FILE")
+    return view.storage_state.battery_j
 
 
 @dataclass
@@ -69,12 +68,6 @@ class Outlook:
     """Counts the rows from one (by host) up to another, not included, that each server is asleep in."""
     write: Callable[[HostIds, StateArray], object]
     """Plans servers in these states from row 0 on."""
-    kept: Kept | None = None
-
-    @property
-    def everyone(self) -> HostIds:
-        """All servers."""
-        return np.arange(len(self.now_states))
 
     @property
     def rows_to_limit(self) -> int:
@@ -84,7 +77,7 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class Change:
+class Placement:
     """New states that let a job run: of its own servers, and of idle ones that pay for them."""
 
     hosts: HostIds
@@ -138,10 +131,11 @@ class EnergyTest:
         """Test against ``outlook``, which `apply` writes to."""
         self.cells = cells
         self.outlook = outlook
+        self._kept: tuple[BoolArray, slice] | None = None
         self._savings: _Savings | None = None
-        self._refused: Change | None = None
+        self._refused: Placement | None = None
 
-    def check(self, hosts: HostIds, end: int) -> Change | None:
+    def check(self, hosts: HostIds, end: int) -> Placement | None:
         """Return what must change for a job to hold ``hosts`` to row ``end``; None where it cannot.
 
         The plan stays as it is until `apply`.
@@ -151,37 +145,38 @@ class EnergyTest:
         asleep = self.cells.asleep(old, hosts)
         woken = int(np.count_nonzero(asleep))
         if not woken:
-            return Change(hosts, end, old)  # Verification 1
+            return Placement(hosts, end, old)  # Verification 1
         columns = kept_on(old, asleep, outlook.now_states[hosts])
-        change = Change(hosts, end, columns, self._needed_j(hosts, columns), woken=woken)
-        return change if change.needed_j <= ENERGY_TOLERANCE_J else self._pay(change)
+        placement = Placement(hosts, end, columns, self._needed_j(hosts, columns), woken=woken)
+        return placement if placement.needed_j <= ENERGY_TOLERANCE_J else self._pay(placement)
 
-    def apply(self, change: Change) -> None:
-        """Write a change into the plan (2c)."""
-        outlook, own = self.outlook, change.hosts
-        if change.asleep is not None:
-            rows, sleepers = change.asleep
+    def apply(self, placement: Placement) -> None:
+        """Write a placement into the plan (2c)."""
+        outlook, own = self.outlook, placement.hosts
+        if placement.asleep is not None:
+            rows, sleepers = placement.asleep
             hosts = np.union1d(own, sleepers)
-            states = outlook.states[: max(change.end, int(rows.max()) + 1), hosts]
+            states = outlook.states[: max(placement.end, int(rows.max()) + 1), hosts]
             states[rows, np.searchsorted(hosts, sleepers)] = self.cells.sleep_pstate[sleepers]
-            states[: change.end, np.searchsorted(hosts, own)] = change.columns
+            states[: placement.end, np.searchsorted(hosts, own)] = placement.columns
             outlook.write(hosts, states)
-        elif change.woken:
-            outlook.write(own, change.columns)
-        outlook.reserved_until[own] = change.end
-        self.forget()
+        elif placement.woken:
+            outlook.write(own, placement.columns)
+        outlook.reserved_until[own] = placement.end
+        self._savings = None
 
-    def forget(self) -> None:
-        """The outlook has changed: what idle servers would save must be worked out anew."""
+    def keep(self, hosts: BoolArray, first: int, end: int) -> None:
+        """Put no ``hosts`` (N) to sleep in rows ``first`` to ``end`` - 1 from now on: they are promised."""
+        self._kept = (hosts, slice(first, end))
         self._savings = None
 
     def short_j(self) -> tuple[float, float]:
         """What the job last refused needed, and all that idle servers could save for it, J."""
         if self._refused is None:
             return (0.0, 0.0)
-        limit, change = self.outlook.rows_to_limit, self._refused
-        found_j = float(self._savings_for(change, limit, limit).total_j.max()) if limit else 0.0
-        return (change.needed_j, found_j)
+        limit, placement = self.outlook.rows_to_limit, self._refused
+        found_j = float(self._savings_for(placement, limit, limit).total_j.max()) if limit else 0.0
+        return (placement.needed_j, found_j)
 
     def _needed_j(self, hosts: HostIds, columns: StateArray) -> float:
         """2a: sum of Ed' - Ed, the transitions in and just after the job's rows included."""
@@ -199,18 +194,18 @@ class EnergyTest:
 
     # --- 2b: what idle servers would save -------------------------------------------------------------
 
-    def _pay(self, change: Change) -> Change | None:
+    def _pay(self, placement: Placement) -> Placement | None:
         """Put idle servers to sleep, from the present step forward, until that pays for the job."""
-        limit, rows, least_j = self.outlook.rows_to_limit, 0, change.needed_j - ENERGY_TOLERANCE_J
+        limit, rows, least_j = self.outlook.rows_to_limit, 0, placement.needed_j - ENERGY_TOLERANCE_J
         if self._most_j(limit) >= least_j:
             while rows < limit:
                 rows = min(max(4 * rows, _FIRST_ROWS), limit)
-                savings = self._savings_for(change, rows, limit)
+                savings = self._savings_for(placement, rows, limit)
                 rows = savings.rows
                 enough = savings.total_j >= least_j
                 if enough.any():
-                    return _with_sleepers(change, savings, int(np.argmax(enough)))
-        self._refused = change
+                    return _with_sleepers(placement, savings, int(np.argmax(enough)))
+        self._refused = placement
         return None
 
     def _most_j(self, limit: int) -> float:
@@ -220,18 +215,20 @@ class EnergyTest:
         idle_rows = limit - first - outlook.asleep_rows(first, limit)
         return float((idle_rows * self.cells.most_saved_j(float(outlook.dt_s.max()))).sum())
 
-    def _savings_for(self, change: Change, rows: int, limit: int) -> _Savings:
+    def _savings_for(self, placement: Placement, rows: int, limit: int) -> _Savings:
         """E_poss in the first rows for a job: that of all other servers, and of its own after its end."""
-        outlook, hosts, end = self.outlook, change.hosts, change.end
+        outlook, hosts, end = self.outlook, placement.hosts, placement.end
         if self._savings is None or self._savings.rows < rows:
-            self._savings = self._savings_of(outlook.everyone, rows, limit)
+            self._savings = self._savings_of(np.arange(len(outlook.now_states)), rows, limit)
         rows, own = self._savings.rows, None
         if end < rows:
-            own = self._savings_of(hosts, rows, limit, change)
+            own = self._savings_of(hosts, rows, limit, placement)
         return self._savings.but(hosts, own)
 
-    def _savings_of(self, hosts: HostIds, rows: int, limit: int, change: Change | None = None) -> _Savings:
-        """E_poss of ``hosts`` in the first ``rows`` of the rows before ``limit``; of a job's own, its change.
+    def _savings_of(
+        self, hosts: HostIds, rows: int, limit: int, placement: Placement | None = None
+    ) -> _Savings:
+        """E_poss of ``hosts`` in the first ``rows`` of the rows before ``limit``; of a placement, its own.
 
         A run of idle steps that would save nothing on the whole is left alone. Some more rows are looked
         at than asked for, so that a run that goes on beyond them is not taken for a short one.
@@ -240,19 +237,20 @@ class EnergyTest:
         break_even = cells.rows_to_break_even(float(outlook.dt_s[-1]))
         seen = min(rows + break_even + 1, limit)
         first = outlook.reserved_until[hosts]
-        if change is not None:
-            first = np.maximum(first, change.end)
+        if placement is not None:
+            first = np.maximum(first, placement.end)
         else:
             hosts = hosts[first < rows]
             first = first[first < rows]
         states = outlook.states[: seen + 1, hosts]  # one more, for the transition after the last
-        if change is not None:
-            states[: change.end] = change.columns
+        if placement is not None:
+            states[: placement.end] = placement.columns
         row = np.arange(len(states))[:, None]
         idle = ~cells.asleep(states, hosts) & (row >= first) & (row < seen)
         idle &= cells.sleep_pstate[hosts] >= 0
-        if outlook.kept is not None:
-            idle[outlook.kept.first : outlook.kept.end] &= ~outlook.kept.hosts[hosts]
+        if self._kept is not None:
+            promised, kept_rows = self._kept
+            idle[kept_rows] &= ~promised[hosts]
         some = idle[:rows].any(axis=0)
         hosts, states, idle = hosts[some], states[:, some], idle[:, some]
         dt_s, before = outlook.dt_s[: seen + 1], cells.asleep(outlook.now_states[hosts], hosts)
@@ -263,7 +261,7 @@ class EnergyTest:
         return _Savings(rows, hosts, good[:rows], saved_j[:rows])
 
 
-def _with_sleepers(change: Change, savings: _Savings, last: int) -> Change:
+def _with_sleepers(placement: Placement, savings: _Savings, last: int) -> Placement:
     """Sleep in all rows before ``last``, and in row ``last`` as few servers as are needed."""
     idle, by_host_j = savings.idle, savings.by_host_j
     before_j = by_host_j[last - 1] if last else np.zeros(idle.shape[1])
@@ -271,13 +269,13 @@ def _with_sleepers(change: Change, savings: _Savings, last: int) -> Change:
     fixed_j = float(np.where(idle[last], before_j, by_host_j[last]).sum())
     order = np.argsort(-gain_j, kind="stable")
     reached_j = fixed_j + np.cumsum(gain_j[order])
-    count = int(np.argmax(reached_j >= change.needed_j - ENERGY_TOLERANCE_J)) + 1
+    count = int(np.argmax(reached_j >= placement.needed_j - ENERGY_TOLERANCE_J)) + 1
     chosen = idle[: last + 1].copy()
     chosen[last] = False
     chosen[last, order[:count]] = idle[last, order[:count]]
     saved_j = float(reached_j[count - 1])
     rows, places = np.nonzero(chosen)
-    return replace(change, asleep=(rows, savings.hosts[places]), saved_j=saved_j)
+    return replace(placement, asleep=(rows, savings.hosts[places]), saved_j=saved_j)
 
 
 @dataclass
@@ -300,8 +298,7 @@ class LivePlan:
 
     def __init__(self, view: View, *, idle_power: bool, user_error: float) -> None:
         """Copy the plans of ``view``; see `Beasy`'s options for the others."""
-        assert view.plans is not None
-        self.plan = WorkingPlan(view.plans, view.platform, view.pstate.astype(np.int16))
+        self.plan = WorkingPlan(offline_plans(view), view.platform, view.pstate.astype(np.int16))
         self.cells = CellPowers(view.platform, idle_power=idle_power)
         self.ladder = Ladder(view.platform)
         self.until: IndexArray = np.zeros(view.platform.size, dtype=np.intp)
@@ -344,11 +341,11 @@ class LivePlan:
 
         Projected again only where the plan or the true level has changed since.
         """
-        assert view.storage_state is not None
-        of = (self.plan.version, step, view.storage_state.battery_j)
+        level_j = battery_j(view)
+        of = (self.plan.version, step, level_j)
         if of != self._levels_of:
             self._levels_of = of
-            self._levels_j = self.plan.project_soc(step, view.storage_state.battery_j, self._gone_j(step))[1:]
+            self._levels_j = self.plan.project_soc(step, level_j, self._gone_j(step))[1:]
         return self._levels_j
 
     def _write(self, view: View, step: int, hosts: HostIds, states: StateArray) -> None:
@@ -378,11 +375,11 @@ class LivePlan:
         """What the servers draw in the present step beyond what the plan has for it by now, J."""
         return self._gone[1] if self._gone[0] == step else 0.0
 
-    def start(self, view: View, step: int, job: Job, test: EnergyTest, change: Change) -> None:
+    def start(self, view: View, step: int, job: Job, test: EnergyTest, placement: Placement) -> None:
         """Give a job its servers to its walltime, and make the changes that this takes."""
-        hosts, end = change.hosts, step + change.end
+        hosts, end = placement.hosts, step + placement.end
         before = self.plan.states[step:end, hosts]
-        test.apply(change)
+        test.apply(placement)
         self.until[hosts] = end
         self.ends_s[hosts] = view.now + job.walltime_s
         reference_flops = float(self.ladder.reference_flops[hosts].min())
@@ -442,7 +439,6 @@ class LivePlan:
 
     def rest(self, view: View, step: int, end: int) -> Rest:
         """What is left of a window that ends before step ``end``."""
-        assert view.storage_state is not None
         plan, rows = self.plan, slice(step, end)
         return Rest(
             states=plan.states[rows].copy(),
@@ -452,7 +448,7 @@ class LivePlan:
             supply_j=(plan.renew_w[rows] + plan.hydrogen_w[rows]) * plan.step_s,
             demand_j=plan.energy_j[rows].copy(),
             battery=plan.battery,
-            start_j=view.storage_state.battery_j,
+            start_j=battery_j(view),
         )
 
     def adopt(self, step: int, rest: Rest) -> None:

@@ -1,14 +1,10 @@
-"""Which hosts a job gets, and when the first waiting job will have its own: any, or consecutive ones.
-
-The hosts as the policies use them: which can take a job, which are promised, which may be switched off.
-"""
+"""Which hosts a job gets, and when the first waiting job will have its own: any, or consecutive ones."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
-from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.engine.view import View
@@ -19,21 +15,17 @@ from beasy_sched.policies.energy_budget.projection import Commitments
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
-class Claim(Struct, frozen=True):
-    """Hosts that were given to a job and of which some have to wake before it can start."""
-
-    job: Job
-    ids: HostIds
-
-
 class Fleet:
-    """What is known of hosts beyond the view: claims, hosts kept awake, latest ends of their jobs."""
+    """What is known of hosts beyond the view: whose they are, until when, and which are kept awake."""
 
     def __init__(self, view: View, switches: bool) -> None:
         """``switches``: whether hosts are switched off and woken, so that sleeping ones can be given jobs."""
         size = view.platform.size
         self.switches = switches
-        self.claims: dict[str, Claim] = {}
+        self.jobs = Commitments()
+        """The jobs that have hosts."""
+        self.claims: dict[Job, HostIds] = {}
+        """Jobs that have hosts of which some have to wake before they can start."""
         self.claimed: BoolArray = np.zeros(size, dtype=np.bool_)
         self.kept: BoolArray = np.zeros(size, dtype=np.bool_)
         """Hosts that stay on, or wake, for the first waiting job's reservation."""
@@ -66,20 +58,19 @@ class Fleet:
         idle: BoolArray = self._view.host_state[hosts] == IDLE
         return idle
 
-    def promise(self, hosts: HostIds, end_s: float) -> None:
-        """Note until when a job has ``hosts`` at the latest."""
+    def commit(self, job: Job, hosts: HostIds, end_s: float, extra_w: float) -> None:
+        """Note until when a job has ``hosts`` at the latest, and what it adds to their power."""
+        self.jobs.add(job.id, end_s, extra_w, len(hosts))
         self._end_s[hosts] = end_s
 
     def claim(self, job: Job, hosts: HostIds) -> None:
         """Give ``hosts`` to a job before all of them are on."""
-        self.claims[job.id] = Claim(job, hosts)
+        self.claims[job] = hosts
         self.claimed[hosts] = True
 
-    def unclaim(self, job_id: str) -> Claim:
+    def unclaim(self, job: Job) -> None:
         """Take a claim back: the job starts, or has to wait again."""
-        claim = self.claims.pop(job_id)
-        self.claimed[claim.ids] = False
-        return claim
+        self.claimed[self.claims.pop(job)] = False
 
     def free_at(self, usable: BoolArray) -> FloatArray:
         """Return when each host can be given to a job by walltimes, s; infinite where that is not known."""
@@ -90,40 +81,51 @@ class Fleet:
         return times
 
 
-class Choice(Protocol):
+class HostChoice(ABC):
     """The usable hosts of one scheduling pass."""
 
     free: int
     """How many hosts can still be given to a job."""
 
+    @abstractmethod
+    def __init__(self, view: View, fleet: Fleet) -> None:
+        """Look at the hosts as they are."""
+
+    @abstractmethod
     def fits(self, job: Job) -> bool:
         """Tell whether hosts suffice for ``job`` now."""
 
+    @abstractmethod
     def take(self, job: Job, late: bool) -> HostIds:
         """Give hosts to a job that fits; ``late``: not those that the reservation needs."""
 
+    @abstractmethod
     def give_back(self, hosts: HostIds, late: bool) -> None:
         """Undo `take`: the job does not start after all."""
 
+    @abstractmethod
     def earliest(self, job: Job) -> float:
         """Return when hosts will suffice for ``job`` by walltimes, s (infinite: never)."""
 
+    @abstractmethod
     def reserve(self, job: Job, at_s: float) -> None:
         """Promise hosts to ``job`` at a time, which is not before `earliest`."""
 
+    @abstractmethod
     def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
         """Tell which jobs fit now; ``late`` ones must leave the reservation its hosts."""
 
+    @abstractmethod
     def reserved(self) -> HostIds:
         """Return the usable hosts that the reservation needs of those that are usable now."""
 
 
-class AnyHosts:
+class AnyHosts(HostChoice):
     """Hosts are taken one by one: those that are on first, the faster, the lower ids."""
 
-    def __init__(self, view: View, fleet: Fleet, jobs: Commitments) -> None:
+    def __init__(self, view: View, fleet: Fleet) -> None:
         """Look at the hosts as they are."""
-        self._view, self._fleet, self._jobs = view, fleet, jobs
+        self._view, self._fleet = view, fleet
         self._usable: BoolArray | None = None
         self._idle: BoolArray | None = None
         """Those of the usable hosts that are on, where others are not."""
@@ -183,7 +185,7 @@ class AnyHosts:
 
     def _releases(self) -> tuple[FloatArray, FloatArray]:
         """Return when hosts come free, and how many have by then."""
-        times_s, hosts = self._jobs.end_s, self._jobs.hosts
+        times_s, hosts = self._fleet.jobs.end_s, self._fleet.jobs.hosts
         wakes = [] if self._fleet.switches else self._view.wakes
         if wakes:
             waking = np.array(wakes, dtype=np.float64)
@@ -213,12 +215,12 @@ class AnyHosts:
         return self._pick(self._mask(), min(self._needs, self.free))
 
 
-class ContiguousHosts:
+class ContiguousHosts(HostChoice):
     """A job runs on hosts with consecutive numbers: the first run of free ones that is long enough."""
 
-    def __init__(self, view: View, fleet: Fleet, jobs: Commitments) -> None:
+    def __init__(self, view: View, fleet: Fleet) -> None:
         """Look at the hosts as they are."""
-        self._view, self._fleet = view, fleet
+        self._fleet = fleet
         self._usable = fleet.usable()
         self.free = int(np.count_nonzero(self._usable))
         self._window: slice | None = None

@@ -1,6 +1,6 @@
-"""The options of the energy-budget policies, as people write them.
+"""The options of the energy-budget policies, as people write them, and what follows from them at once.
 
-The powers that the policies reckon with: the platform's, or what the user states, by kind and state.
+That is the budget's period, and the powers that the policies reckon with: the platform's, or those stated.
 """
 
 from __future__ import annotations
@@ -131,9 +131,9 @@ _OFF_STATES = (ASLEEP, SWITCHING_OFF)
 
 
 class EstimatedPowers:
-    """Estimated powers, [kind, state] in W, and what a host costs that is switched off when idle.
+    """Estimated powers by kind, and what a host costs that is switched off when idle.
 
-    ``switching_off``: whether hosts rest asleep (opportunistic shutdown), or idle.
+    Hosts at rest are asleep where idle ones are switched off, else idle.
     """
 
     def __init__(self, platform: Platform, model: PowerModel, options: EnergyBudgetOptions) -> None:
@@ -141,8 +141,6 @@ class EstimatedPowers:
         kinds = platform.kinds
         self._kind_of = platform.kind_of
         self._present = np.array([bool(n) for n in np.bincount(platform.kind_of, minlength=len(kinds))])
-        self._sleeps = model.can_sleep
-        self._off_s, self.on_s = model.off_s, model.on_s
         known = np.array([bool(kind.idle_w) for kind in kinds])
 
         def stated(name: str, of_platform: FloatArray) -> FloatArray:
@@ -151,54 +149,38 @@ class EstimatedPowers:
         idle_w = stated("idle_w", np.array([_highest(kind, kind.idle_w) for kind in kinds]))
         computing_w = stated("computing_w", np.array([_highest(kind, kind.full_w) for kind in kinds]))
         off = ("sleeping_w", model.sleep_w), ("switching_off_w", model.off_w), ("switching_on_w", model.on_w)
-        asleep = [np.where(self._sleeps, stated(name, watts), idle_w) for name, watts in off]
+        asleep = [np.where(model.can_sleep, stated(name, watts), idle_w) for name, watts in off]
         self.table_w: FloatArray = np.stack([idle_w, computing_w, *asleep], axis=1)
-        """Power by kind and present state."""
+        """Power in each state, [kind, state], W."""
         self.all_computing_w = float(computing_w[platform.kind_of].sum())
         """What all hosts would draw together, computing."""
+        switches = options.shutdown == "opportunistic"
+        self.rest_w: FloatArray = np.repeat(self.table_w[:, [IDLE]], len(HostState), axis=1)
+        """Power that a host comes to from each state when nothing is done with it, [kind, state], W."""
+        self.rest_w[:, list(HostState) if switches else list(_OFF_STATES)] = self.table_w[:, [ASLEEP]]
+        above_w = np.maximum(self.table_w - self.rest_w, 0.0)
+        self.settling_j: FloatArray = np.zeros_like(above_w)
+        """Energy above rest that a host needs to come to rest from each state, at most, [kind, state], J."""
+        self.settling_j[:, SWITCHING_OFF] = above_w[:, SWITCHING_OFF] * model.off_s
+        self.peak_w: FloatArray = np.maximum(self.rest_w, self.table_w)
+        """Highest power on the way to rest, but for a job's, [kind, state], W."""
+        self.peak_w[:, BUSY] = self.rest_w[:, BUSY]
+        most_w = computing_w
+        if switches:
+            self.settling_j[:, IDLE] = self.settling_j[:, SWITCHING_OFF]
+            self.peak_w[:, IDLE] = np.maximum(self.peak_w[:, IDLE], self.table_w[:, SWITCHING_OFF])
+            self.peak_w[:, SWITCHING_ON] = self.rest_w[:, SWITCHING_ON]
+            most_w = np.maximum(computing_w, self.table_w[:, SWITCHING_ON])
+        else:
+            self.settling_j[:, SWITCHING_ON] = above_w[:, SWITCHING_ON] * model.on_s
+        self.job_w: FloatArray = most_w - self.rest_w[:, BUSY]
+        """What a job adds to a resting host's power, where it may have to wake that, too, [kind], W."""
+        self.off_again_j: FloatArray = self.settling_j[:, IDLE]
+        """Energy above rest of switching off a host after its job, [kind], J."""
 
     def draw_w(self, counts: Counts) -> float:
         """Power of all hosts in their present states."""
         return float((self.table_w * counts).sum())
-
-    def rest_w(self, switching_off: bool) -> FloatArray:
-        """Power that a host of each kind comes to when nothing is done with it, by state."""
-        rest = np.repeat(self.table_w[:, [IDLE]], len(HostState), axis=1)
-        states = list(HostState) if switching_off else list(_OFF_STATES)
-        rest[:, states] = self.table_w[:, [ASLEEP]]
-        return rest
-
-    def settling_j(self, switching_off: bool) -> FloatArray:
-        """Energy above rest that a host needs to come to rest from each state, at most."""
-        above_w = np.maximum(self.table_w - self.rest_w(switching_off), 0.0)
-        energy_j = np.zeros_like(above_w)
-        energy_j[:, SWITCHING_OFF] = above_w[:, SWITCHING_OFF] * self._off_s
-        if switching_off:
-            energy_j[:, IDLE] = energy_j[:, SWITCHING_OFF]
-        else:
-            energy_j[:, SWITCHING_ON] = above_w[:, SWITCHING_ON] * self.on_s
-        return energy_j
-
-    def peak_w(self, switching_off: bool) -> FloatArray:
-        """Highest power on the way to rest, by state, but for a job's."""
-        peak = np.maximum(self.rest_w(switching_off), self.table_w)
-        peak[:, BUSY] = self.rest_w(switching_off)[:, BUSY]
-        if switching_off:
-            peak[:, IDLE] = np.maximum(peak[:, IDLE], self.table_w[:, SWITCHING_OFF])
-            peak[:, SWITCHING_ON] = self.rest_w(True)[:, SWITCHING_ON]
-        return peak
-
-    def job_w(self, switching_off: bool) -> FloatArray:
-        """What a job adds to a resting host's power, by kind; where it may have to wake, that, too."""
-        rest = self.rest_w(switching_off)[:, BUSY]
-        computing_w = self.table_w[:, BUSY]
-        if switching_off:
-            computing_w = np.maximum(computing_w, self.table_w[:, SWITCHING_ON])
-        return computing_w - rest
-
-    def off_again_j(self, switching_off: bool) -> FloatArray:
-        """Energy above rest of switching off a host after its job, by kind."""
-        return self.settling_j(switching_off)[:, IDLE]
 
     def most(self, by_kind: FloatArray) -> float:
         """The largest of a value by kind, over the kinds that there are."""

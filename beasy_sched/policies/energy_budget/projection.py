@@ -1,18 +1,20 @@
-"""Rule 2: the balance of available energy as it will be, and which jobs may start without a debt.
+"""The budget's energy (or power) as it will be, and which jobs may start without overdrawing it.
 
-The balance C(t) is what the counter would show at a future time t if every running job ran to its
-walltime and no other one started: a line between breakpoints, since powers change only when jobs end.
-
-Running jobs as the policies look ahead on them: until when, on how many hosts, at what power.
+What running jobs will draw is known by their walltimes (`Commitments`). Rule 2 of the paper asks for the
+balance C(t) of available energy (`Projection`): what the counter would show at a future time t if every
+running job ran to its walltime and no other one started. It is a line between breakpoints, since powers
+change only when jobs end. A limit on power (`Ceiling`) asks for the power instead.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.engine.actions import FactDict
+from beasy_sched.engine.budget import ENERGY_TOLERANCE
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
 
 _END, _KEY, _EXTRA_W, _HOSTS = range(4)
@@ -95,36 +97,84 @@ class Passing:
         self._hosts -= min(idle, self._hosts)
 
 
-class EnergyTest(Protocol):
-    """Whether jobs may start as far as energy is concerned. Powers in W, times in s.
+class BudgetTest(ABC):
+    """Whether jobs may start as far as the budget is concerned. Powers in W, times in s.
 
     A job is told by the power that it adds and by its latest end (or how long it lasts at most).
     """
 
+    _t: FloatArray
+    """Breakpoints from now, or the period's start, on."""
+    _y: FloatArray
+    """The balance (J), or the power (W), at each of them."""
+
+    def __init__(self, period: BudgetPeriod, now: float, jobs: Commitments, passing: Passing) -> None:
+        """Look ahead on the running ``jobs``; a subclass lays out the breakpoints."""
+        self._passing = passing
+        self._start_s, self._end_s = max(now, period.start_s), period.end_s
+        first = int(jobs.end_s.searchsorted(self._start_s, side="right"))
+        self._ends_s, self._extra_w = jobs.end_s[first:], jobs.extra_w[first:]
+        self._inside = int(self._ends_s.searchsorted(self._end_s))
+
+    def _ended_w(self) -> FloatArray:
+        """What jobs that end within the period no longer add, now and after each end."""
+        return np.concatenate(([0.0], np.cumsum(self._extra_w[: self._inside])))
+
     @property
     def present(self) -> float:
         """What there is now, or at the period's start: available energy (J), or power drawn (W)."""
+        return float(self._y[0])
 
+    @abstractmethod
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
         """Tell for each job whether it may start now on so many hosts, idle ones first.
 
         Hosts that stay idle are reckoned with roughly: what this refuses, `allows` does, too.
         """
 
+    @abstractmethod
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
         """Tell whether a job may start now that takes ``idle`` hosts of those that would be switched off."""
 
-    def start(self, extra_w: float, end_s: float, idle: int) -> None:
-        """Take in that such a job has started."""
-
+    @abstractmethod
     def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
-        """Return when a job may start, not before ``from_s``."""
+        """Return when a job may start, not before ``from_s``, and at the latest at the period's end."""
 
+    @abstractmethod
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
         """Keep free what a job will need that starts at a time; return that need (J, or W)."""
 
+    @abstractmethod
+    def facts(self, reserved: float) -> FactDict:
+        """Return the numbers behind a decision: what there is, and what is ``reserved``."""
 
-class Projection:
+    def start(self, extra_w: float, end_s: float, idle: int) -> None:
+        """Take in that a job has started."""
+        self._passing.take(idle)
+        self._add(self._start_s, extra_w, end_s)
+
+    def _add(self, from_s: float, extra_w: float, end_s: float) -> None:
+        """Take in a job's power from one time to another."""
+        from_s, until_s = max(from_s, self._start_s), min(end_s, self._end_s)
+        if until_s <= from_s:
+            return
+        for at_s in (from_s, until_s):
+            place = int(self._t.searchsorted(at_s))
+            if place == len(self._t) or self._t[place] != at_s:
+                self._y = np.insert(self._y, place, self._value(at_s, place))
+                self._t = np.insert(self._t, place, at_s)
+        self._draw(from_s, until_s, extra_w)
+
+    @abstractmethod
+    def _value(self, at_s: float, place: int) -> float:
+        """The value at a time before the breakpoint at ``place``."""
+
+    @abstractmethod
+    def _draw(self, from_s: float, until_s: float, extra_w: float) -> None:
+        """Change the values for a power drawn between two breakpoints."""
+
+
+class Projection(BudgetTest):
     """The balance within the period, from now (or the period's start) to its end."""
 
     def __init__(
@@ -142,25 +192,18 @@ class Projection:
 
         ``tolerance_j``: a balance that is below zero by no more is none.
         """
-        self._passing = passing
-        self._start_s = max(now, period.start_s)
-        self._end_s = period.end_s
+        super().__init__(period, now, jobs, passing)
         self._tolerance_j = tolerance_j
-        first = int(jobs.end_s.searchsorted(self._start_s, side="right"))
-        ends_s, extra_w = jobs.end_s[first:], jobs.extra_w[first:]
-        inside = int(ends_s.searchsorted(self._end_s))
-        times_s = np.concatenate(([self._start_s], ends_s[:inside], [self._end_s]))
-        running_w = extra_w.sum() - np.concatenate(([0.0], np.cumsum(extra_w[:inside])))
-        gains_j = (rate_w - rest_w - running_w) * np.diff(times_s)
-        self._t = times_s
-        self._c = available_j + np.concatenate(([0.0], np.cumsum(gains_j)))
-        self._last_s = min(float(ends_s[-1]), self._end_s) if len(ends_s) else self._start_s
+        self._t = np.concatenate(([self._start_s], self._ends_s[: self._inside], [self._end_s]))
+        running_w = self._extra_w.sum() - self._ended_w()
+        gains_j = (rate_w - rest_w - running_w) * np.diff(self._t)
+        self._y = available_j + np.concatenate(([0.0], np.cumsum(gains_j)))
+        self._last_s = min(float(self._ends_s[-1]), self._end_s) if len(self._ends_s) else self._start_s
         self._ready = False
 
-    @property
-    def present(self) -> float:
-        """The balance now, or at the period's start, J."""
-        return float(self._c[0])
+    def facts(self, reserved: float) -> FactDict:
+        """Return energies."""
+        return {"available_j": self.present, "reserved_j": reserved}
 
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
         """Tell for each job whether the balance stays positive with it, to the last job's end."""
@@ -171,9 +214,9 @@ class Projection:
         need_j = extra_w * span_s + switching_j - self._tolerance_j
         place = self._t.searchsorted(until_s)
         passed: BoolArray = (
-            (self._c[0] >= switching_j - self._tolerance_j)
+            (self._y[0] >= switching_j - self._tolerance_j)
             & (self._steepest_w[place] >= extra_w)
-            & (np.interp(until_s, self._t, self._c) >= need_j)
+            & (np.interp(until_s, self._t, self._y) >= need_j)
             & (self._lowest_j[place] >= need_j)
         )
         return passed | (span_s <= 0) | (extra_w <= 0)
@@ -183,10 +226,10 @@ class Projection:
         if self._ready:
             return
         with np.errstate(divide="ignore", invalid="ignore"):
-            slope_w = (self._c + self._tolerance_j) / (self._t - self._start_s)
+            slope_w = (self._y + self._tolerance_j) / (self._t - self._start_s)
         slope_w[self._t <= self._start_s] = np.inf
         self._steepest_w = np.concatenate(([np.inf], np.minimum.accumulate(slope_w)))
-        counted_j = np.where(self._t <= self._last_s, self._c, np.inf)
+        counted_j = np.where(self._t <= self._last_s, self._y, np.inf)
         self._lowest_j = np.append(np.minimum.accumulate(counted_j[::-1])[::-1], np.inf)
         self._ready = True
 
@@ -194,24 +237,6 @@ class Projection:
         """Tell whether one job may start now; the hosts that stay idle switch off."""
         left_j = float(self._passing.left(np.array([idle]))[0])
         return self._suffices(self._start_s, extra_w, end_s - self._start_s, left_j)
-
-    def start(self, extra_w: float, end_s: float, idle: int) -> None:
-        """A job starts now."""
-        self._passing.take(idle)
-        self._spend(self._start_s, extra_w, end_s)
-
-    def _spend(self, from_s: float, extra_w: float, end_s: float) -> None:
-        from_s, until_s = max(from_s, self._start_s), min(end_s, self._end_s)
-        if until_s <= from_s:
-            return
-        for at_s in (from_s, until_s):
-            place = int(self._t.searchsorted(at_s))
-            if self._t[place] != at_s:
-                self._c = np.insert(self._c, place, np.interp(at_s, self._t, self._c))
-                self._t = np.insert(self._t, place, at_s)
-        self._c = self._c - extra_w * np.clip(self._t - from_s, 0.0, until_s - from_s)
-        self._last_s = max(self._last_s, until_s)
-        self._ready = False
 
     def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
         """Find the earliest time from which the balance stays positive; at the latest the period's end."""
@@ -231,8 +256,8 @@ class Projection:
         if until_s <= from_s or extra_w <= 0:
             return True
         first, last = self._t.searchsorted((from_s, max(self._last_s, until_s)), side="right")
-        t, c = self._t[first:last], self._c[first:last]
-        ends_j = np.interp((from_s, until_s), self._t, self._c) - (0.0, extra_w * (until_s - from_s))
+        t, c = self._t[first:last], self._y[first:last]
+        ends_j = np.interp((from_s, until_s), self._t, self._y) - (0.0, extra_w * (until_s - from_s))
         balance_j = c - extra_w * np.minimum(t - from_s, until_s - from_s)
         return bool(min(ends_j.min(), balance_j.min(initial=np.inf)) - less_j >= -self._tolerance_j)
 
@@ -240,15 +265,85 @@ class Projection:
         """Set aside what a job will draw from ``at_s`` on; return what the counter must hold then, J."""
         if at_s >= self._end_s or at_s + lasts_s <= self._start_s:
             return 0.0
-        before_j = float(np.interp(at_s, self._t, self._c))
-        self._spend(at_s, extra_w, at_s + lasts_s)
+        before_j = float(np.interp(at_s, self._t, self._y))
+        self._add(at_s, extra_w, at_s + lasts_s)
         later = (self._t >= at_s) & (self._t <= self._last_s)
-        return max(0.0, before_j - float(self._c[later].min(initial=before_j)))
+        return max(0.0, before_j - float(self._y[later].min(initial=before_j)))
 
-    def lower_rate(self, until_s: float, saved_j: float) -> None:
-        """Make less energy available from now to ``until_s``: ``saved_j`` less by then, evenly."""
-        if saved_j <= 0 or until_s <= self._start_s:
-            return
-        earlier = self._t <= until_s
-        self._c[earlier] -= saved_j * (self._t[earlier] - self._start_s) / (until_s - self._start_s)
+    def _value(self, at_s: float, place: int) -> float:
+        return float(np.interp(at_s, self._t, self._y))
+
+    def _draw(self, from_s: float, until_s: float, extra_w: float) -> None:
+        self._y = self._y - extra_w * np.clip(self._t - from_s, 0.0, until_s - from_s)
+        self._last_s = max(self._last_s, until_s)
         self._ready = False
+
+
+class EvenProjection(Projection):
+    """As `Projection`, but what is promised is set aside evenly from now until it is needed."""
+
+    def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
+        """Make less energy available from now to ``at_s``: by then as much less as the job will need."""
+        reserved_j = super().promise(at_s, extra_w, lasts_s)
+        if reserved_j > 0 and at_s > self._start_s:
+            earlier = self._t <= at_s
+            self._y[earlier] -= reserved_j * (self._t[earlier] - self._start_s) / (at_s - self._start_s)
+            self._ready = False
+        return reserved_j
+
+
+class Ceiling(BudgetTest):
+    """The estimated power as it will be within the period, and the limit that it must not exceed."""
+
+    def __init__(
+        self,
+        period: BudgetPeriod,
+        limit_w: float,
+        now: float,
+        rest_w: float,
+        jobs: Commitments,
+        passing: Passing,
+    ) -> None:
+        """``rest_w``: power of all hosts without their jobs."""
+        super().__init__(period, now, jobs, passing)
+        self.limit_w = limit_w
+        self._most_w = limit_w * (1 + ENERGY_TOLERANCE)
+        self._t = np.concatenate(([self._start_s], self._ends_s[: self._inside]))
+        self._y = rest_w + self._extra_w.sum() - self._ended_w()
+
+    def facts(self, reserved: float) -> FactDict:
+        """Return powers."""
+        return {"drawn_w": self.present, "limit_w": self.limit_w, "reserved_w": reserved}
+
+    def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
+        """Tell for each job whether it stays below the limit to its end."""
+        until_s = np.minimum(end_s, self._end_s)
+        highest_w = np.maximum.accumulate(self._y)
+        place = np.maximum(self._t.searchsorted(until_s) - 1, 0)
+        highest_w = np.maximum(highest_w[place], self._y[0] + self._passing.left(hosts))
+        fits: BoolArray = highest_w + extra_w <= self._most_w
+        return fits | (until_s <= self._start_s) | (extra_w <= 0)
+
+    def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
+        """Tell whether one job may start now; the hosts that stay idle switch off."""
+        return bool(self.admits(np.array([extra_w]), np.array([end_s]), np.array([float(idle)]))[0])
+
+    def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
+        """Find when enough running jobs have ended; at the latest the period's end."""
+        if extra_w <= 0 or from_s >= self._end_s or from_s + lasts_s <= self._start_s:
+            return from_s
+        low = np.flatnonzero(self._y + extra_w <= self._most_w)
+        return max(from_s, float(self._t[low[0]])) if len(low) else self._end_s
+
+    def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
+        """Set aside the power that a job will add; return it, W."""
+        if at_s >= self._end_s:
+            return 0.0
+        self._add(at_s, extra_w, at_s + lasts_s)
+        return extra_w
+
+    def _value(self, at_s: float, place: int) -> float:
+        return float(self._y[place - 1])
+
+    def _draw(self, from_s: float, until_s: float, extra_w: float) -> None:
+        self._y = self._y + np.where((self._t >= from_s) & (self._t < until_s), extra_w, 0.0)
