@@ -91,7 +91,7 @@ def _load(target: str) -> type[Policy]:
     if found is None:
         raise ConfigError(f"policy {target!r}: module {module_name!r} has no {class_name!r}")
     if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise ConfigError(f"policy {target!r} is not a subclass of beasy_sched.engine.policy.Policy")
+        raise ConfigError(f"policy {target!r} is not a subclass of beasy_sched.policies.Policy")
     if found.schedule is Policy.schedule or not callable(found.schedule):
         raise ConfigError(f"policy {target!r} has no method 'schedule', which decides what to start")
     return found

@@ -88,7 +88,7 @@ def test_a_run_that_does_not_reach_its_end_is_no_success(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "idle.py").write_text(
-        "from beasy_sched.engine.policy import Policy\n"
+        "from beasy_sched.policies import Policy\n"
         "class Idle(Policy):\n"
         "    def schedule(self, view):\n"
         "        return ()\n"

@@ -17,7 +17,7 @@ from beasy_sched.policies.registry import (
 )
 
 MODULE = """
-from beasy_sched.engine.policy import Options, Policy
+from beasy_sched.policies import Options, Policy
 
 class Mine(Policy):
     name = "mine"
