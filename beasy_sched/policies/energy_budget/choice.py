@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 
@@ -126,20 +127,18 @@ class AnyHosts(HostChoice):
     def __init__(self, view: View, fleet: Fleet) -> None:
         """Look at the hosts as they are."""
         self._view, self._fleet = view, fleet
-        self._usable: BoolArray | None = None
         self._idle: BoolArray | None = None
         """Those of the usable hosts that are on, where others are not."""
+        self.free = view.free_count
         if fleet.switches:
-            self._usable = fleet.usable()
             self._idle = self._usable & (view.host_state == IDLE)
-        self.free = view.free_count if self._usable is None else int(np.count_nonzero(self._usable))
+            self.free = int(np.count_nonzero(self._usable))
         self._extra = 0
         self._needs = 0
 
-    def _mask(self) -> BoolArray:
-        if self._usable is None:
-            self._usable = self._fleet.usable()
-        return self._usable
+    @cached_property
+    def _usable(self) -> BoolArray:
+        return self._fleet.usable()
 
     def fits(self, job: Job) -> bool:
         """Tell whether so many hosts are free."""
@@ -147,9 +146,8 @@ class AnyHosts(HostChoice):
 
     def take(self, job: Job, late: bool) -> HostIds:
         """Give the hosts that need no waking first."""
-        mask = self._mask()
-        ids = self._pick(mask, job.res)
-        mask[ids] = False
+        ids = self._pick(job.res)
+        self._usable[ids] = False
         if self._idle is not None:
             self._idle[ids] = False
         self.free -= job.res
@@ -159,20 +157,21 @@ class AnyHosts(HostChoice):
 
     def give_back(self, hosts: HostIds, late: bool) -> None:
         """Put hosts back."""
-        self._mask()[hosts] = True
+        self._usable[hosts] = True
         if self._idle is not None:
             self._idle[hosts] = self._fleet.idle_now(hosts)
         self.free += len(hosts)
         if late:
             self._extra += len(hosts)
 
-    def _pick(self, mask: BoolArray, count: int) -> HostIds:
+    def _pick(self, count: int) -> HostIds:
+        """Choose those that need no waking first."""
         if self._idle is None:
-            return self._view.fastest(mask, count).ids
+            return self._view.fastest(self._usable, count).ids
         first = self._view.fastest(self._idle, count).ids
         if len(first) == count:
             return first
-        return np.union1d(first, self._view.fastest(mask & ~self._idle, count - len(first)).ids)
+        return np.union1d(first, self._view.fastest(self._usable & ~self._idle, count - len(first)).ids)
 
     def earliest(self, job: Job) -> float:
         """Count the hosts that come free, job after job."""
@@ -212,7 +211,7 @@ class AnyHosts(HostChoice):
 
     def reserved(self) -> HostIds:
         """Choose those that need no waking first."""
-        return self._pick(self._mask(), min(self._needs, self.free))
+        return self._pick(min(self._needs, self.free))
 
 
 class ContiguousHosts(HostChoice):

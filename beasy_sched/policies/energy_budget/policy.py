@@ -137,8 +137,7 @@ class BudgetPass(EasyPass):
         if view.wants_facts:
             why = self.facts(job)
             if test is not None:
-                reserved = self.reservation.reserved if self.reservation else 0.0
-                why = {**why, **test.facts(reserved), "job_w": extra_w}
+                why = {**why, **self._test_facts(test), "job_w": extra_w}
         if test is not None and not test.allows(extra_w, end_s, idle):
             return False
         if ready and not self.granted(job, hosts):
@@ -207,9 +206,10 @@ class BudgetPass(EasyPass):
         why = reservation_facts(promise, self.free)
         if self.refused_by == NO_STEP_ENERGY:
             why |= self.unaffordable(self.view.fastest(self.view.free_mask(), promise.job.res).ids)
-        if self.test is not None and isinstance(promise, BudgetReservation):
-            why |= self.test.facts(promise.reserved)
-        return why
+        return why if self.test is None else why | self._test_facts(self.test)
+
+    def _test_facts(self, test: BudgetTest) -> FactDict:
+        return test.facts(self.reservation.reserved if self.reservation else 0.0)
 
     # --- hosts that sleep -----------------------------------------------------------------------------------
 
