@@ -82,6 +82,10 @@ def ready_s(view: View, plan: WorkingPlan, step: int, free: BoolArray, ends_s: F
     return np.where(ends_s > -np.inf, np.maximum(ends_s, view.now), times_s)
 
 
+_LOOKS_AHEAD = 24
+"""A reservation is sought within so many steps first, as most are that near."""
+
+
 class PlannedEasyPass(EasyPass):
     """An EASY pass that knows when servers are planned to wake and to sleep."""
 
@@ -98,27 +102,40 @@ class PlannedEasyPass(EasyPass):
         step = self.plan.step_at(self.view.now)
         if step is None:
             return super().reserve(job)
-        opens_s, closes_s = self._openings(step)
+        ready = ready_s(self.view, self.plan, step, self.free_mask(), self._ends_s())
+        near = self._earliest(job, step, min(step + _LOOKS_AHEAD, self.plan.steps), ready)
+        return (
+            near or self._earliest(job, step, self.plan.steps, ready) or Reservation(job, np.inf, self.free)
+        )
+
+    def _earliest(self, job: Job, step: int, end_step: int, ready: FloatArray) -> Reservation | None:
+        """The reservation, if it is before ``end_step``."""
+        opens_s, closes_s = self._openings(step, end_step, ready)
         times_s = np.concatenate([opens_s, closes_s])
         change = np.repeat([1, -1], [len(opens_s), len(closes_s)])
         order = np.argsort(times_s, kind="stable")
         times_s, count = times_s[order], np.cumsum(change[order])
         settled = np.diff(times_s, append=np.inf) > TIME_TOLERANCE_S  # the last change of each moment
+        if end_step < self.plan.steps:
+            settled &= times_s < self.plan.start_of(end_step) - 2 * TIME_TOLERANCE_S
         enough = np.flatnonzero(settled & (count >= job.res))
         if not len(enough):
-            return Reservation(job, np.inf, self.free)
+            return None
         return Reservation(job, float(times_s[enough[0]]), int(count[enough[0]]) - job.res)
 
-    def _openings(self, step: int) -> tuple[FloatArray, FloatArray]:
+    def _openings(self, step: int, end_step: int, ready: FloatArray) -> tuple[FloatArray, FloatArray]:
         """From when and until when servers are free and planned on, s: one entry a run of steps.
 
-        Runs that reach the end of the plan are not closed.
+        Runs that begin at ``end_step`` or later are left out, and those that reach the end of the plan are
+        not closed.
         """
         plan, view = self.plan, self.view
         host, begin, end = plan.runs_on(step)
+        if end_step < plan.steps:
+            near = begin < end_step
+            host, begin, end = host[near], begin[near], end[near]
         on_s = view.power_model.on_s[view.platform.kind_of]
         opens_s = plan.start_of(step) + (begin - step) * plan.step_s + on_s[host]
-        ready = ready_s(view, plan, step, self.free_mask(), self._ends_s())
         opens_s = np.where(begin == step, ready[host], opens_s)
         closes_s = np.where(end == plan.steps, np.inf, plan.start_of(step) + (end - step) * plan.step_s)
         counts = np.logical_and(view.available[host], opens_s < closes_s - TIME_TOLERANCE_S)
