@@ -103,10 +103,11 @@ class PlannedEasyPass(EasyPass):
         if step is None:
             return super().reserve(job)
         ready = ready_s(self.view, self.plan, step, self.free_mask(), self._ends_s())
-        near = self._earliest(job, step, min(step + _LOOKS_AHEAD, self.plan.steps), ready)
-        return (
-            near or self._earliest(job, step, self.plan.steps, ready) or Reservation(job, np.inf, self.free)
-        )
+        for end_step in (min(step + _LOOKS_AHEAD, self.plan.steps), self.plan.steps):
+            found = self._earliest(job, step, end_step, ready)
+            if found is not None:
+                return found
+        return Reservation(job, np.inf, self.free)
 
     def _earliest(self, job: Job, step: int, end_step: int, ready: FloatArray) -> Reservation | None:
         """The reservation, if it is before ``end_step``."""
