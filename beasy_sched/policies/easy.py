@@ -1,6 +1,6 @@
-"""EASY backfilling: one scheduling pass, which all policies with a queue share, and the plain policies on it.
+"""EASY backfilling: the scheduling pass that all policies share, and the plain policies `easy` and `fcfs`.
 
-A pass starts jobs in order P_R until one cannot start, promises that one its hosts (the reservation), and
+A pass starts jobs in order P_R until one cannot start, promises hosts to that one (the reservation), and
 tries every other job once, in order P_B. Policies differ in the two orders and in the hooks of `EasyPass`:
 which hosts a job gets and whether it may start, when the first waiting job will have its hosts, and what is
 kept for it.
@@ -31,7 +31,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 Places = npt.NDArray[np.intp]
 
 Order = Callable[[JobQueue, Places, float], Places]
-"""Sorts places of the queue (given in order of arrival) at a time (s); ties stay by arrival."""
+"""Sorts places of the queue, given in order of arrival, at a time (s); ties keep the order of arrival."""
 
 
 def by_arrival(queue: JobQueue, places: Places, now: float) -> Places:
@@ -55,7 +55,7 @@ def _sizes_host_s(queue: JobQueue, places: Places, now: float) -> FloatArray:
 
 
 def _minus_slowdowns(queue: JobQueue, places: Places, now: float) -> FloatArray:
-    """Bounded slowdown of each job by its walltime, negative; 1 without one."""
+    """Negative bounded slowdown of each job, by its walltime; -1 for jobs without one."""
     walltime_s = queue.walltime_s[places]
     endless = np.isinf(walltime_s)
     duration_s = np.where(endless, 1.0, walltime_s)
@@ -76,7 +76,7 @@ _SEARCHED: Final = 4
 
 
 def one_by_one(order: Order, queue: JobQueue, places: Places, now: float) -> Iterator[int]:
-    """Places in ``order``; the first ones are searched for, as most passes ask for no more than two."""
+    """Yield places in ``order``, the first few without sorting: most passes ask for no more than two."""
     known = 0
     if order in _KEYS and len(places) > _SEARCHED:
         key = _KEYS[order](queue, places, now)
@@ -92,15 +92,15 @@ def one_by_one(order: Order, queue: JobQueue, places: Places, now: float) -> Ite
 HEAD: Final = "head of the queue"
 BACKFILLED: Final = "backfilled"
 SLEEPERS_PAY: Final = "; idle servers sleep for it"
-"""Added to the two above where BEASY lets idle servers sleep, so that the job can be paid for."""
+"""Added to the two rules above if BEASY puts idle servers to sleep to pay for the job."""
 RESERVED: Final = "reserved"
-"""Not enough hosts are free; enough will be at a time that is known."""
+"""Not enough hosts are free, but it is known when enough will be."""
 NOT_RESERVED: Final = "no reservation"
-"""Not enough hosts are free, and when enough will be is not known."""
+"""Not enough hosts are free, and it is not known when enough will be."""
 NO_STEP_ENERGY: Final = "no energy in this step"
-"""The guard's veto: what is left of the step's energy does not suffice."""
+"""The guard's veto: the energy left in the step does not suffice."""
 PLAN_CANNOT_PAY: Final = "plan cannot pay"
-"""The energy test of BEASY fails."""
+"""BEASY's energy test failed."""
 SET_ASIDE: Final = "ends after the last window"
 
 
@@ -112,40 +112,40 @@ class Reservation(Struct):
 
     job: Job
     start_s: float
-    """When it will have what it lacks, by walltimes; infinite where that is not known."""
+    """When it will have what it lacks, by walltimes; infinite if unknown."""
     extra: int = 0
-    """How many hosts jobs may take that end after its start."""
+    """Number of hosts that other jobs may hold beyond ``start_s``."""
     certain: bool = False
-    """Whether it is promised certain hosts, which those jobs leave alone."""
+    """Whether certain hosts are promised, which jobs that end after ``start_s`` do not get."""
 
 
 class EasyPass:
-    """One scheduling pass. Policies with rules of their own override `start`, `reserve` and `fitting`."""
+    """One scheduling pass; policies with rules of their own override `start`, `reserve` and `fitting`."""
 
     def __init__(
         self, view: View, priority: Order = largest_slowdown, backfill: Order | None = smallest_size
     ) -> None:
-        """Begin a pass at the view's present time, with P_R and P_B; without the latter no job overtakes."""
+        """Begin a pass with orders P_R and P_B; without P_B, no job overtakes another."""
         self.view = view
         self.priority, self.backfill = priority, backfill
         self.actions: list[Action] = []
         self.started: list[Job] = []
         """Jobs started in this pass."""
         self.free = view.free_count
-        """How many hosts can still be given to a job."""
+        """Number of hosts that jobs can still be given."""
         self.reservation: Reservation | None = None
         self.refused_by = ""
-        """The rule by which the last job could not start; empty where it lacked hosts."""
+        """The rule by which the last job was refused; empty if it lacked hosts."""
         self.refused_hosts = _NO_HOSTS
-        """Hosts on which the last job could not start for want of energy in the step."""
+        """Hosts on which the last job could not start because the step lacks energy."""
         self.begin_s = view.now
-        """When a job starts, at the latest, that gets its hosts now."""
+        """When a job that gets its hosts now starts at the latest."""
         self._mask: BoolArray | None = None
         self._dear_from: float = np.inf
-        """So many of the free hosts, or more, need more energy than the step has left."""
+        """Jobs on this many free hosts, or more, need more energy than the step has left."""
 
     def run(self) -> list[Action]:
-        """Start heads while they can start; reserve for the next; backfill once."""
+        """Start jobs in order P_R while possible, reserve for the next one, and backfill once."""
         for job in self.heads():
             if not self.start(job):
                 promise = self.reservation = self.reserve(job)
@@ -155,7 +155,7 @@ class EasyPass:
         return self.actions
 
     def free_mask(self) -> BoolArray:
-        """Return the mask of the hosts that are still free in this pass."""
+        """Return the mask of hosts that are still free in this pass."""
         if self._mask is None:
             self._mask = self.view.free_mask()
         return self._mask
@@ -170,17 +170,17 @@ class EasyPass:
         return map(queue.at, one_by_one(self.priority, queue, self.candidates(), self.view.now))
 
     def candidates(self) -> Places:
-        """Return the places of the jobs that may be heads."""
+        """Return the places of the jobs that `heads` may yield."""
         return self.view.queue.places()
 
     def placed(self) -> set[Job]:
-        """Jobs that have their hosts, though they are still in the queue."""
+        """Return the jobs that have their hosts but are still in the queue."""
         return set(self.started)
 
     def start(self, job: Job, late: bool = False) -> bool:
-        """Start ``job`` if it fits on the free hosts and into the step's energy.
+        """Start ``job`` if there are enough free hosts and enough energy in the step.
 
-        Beside a reservation, ``late`` says that it ends after the reservation's start.
+        ``late``: the job would run past the reservation's start.
         """
         if job.res > self.free or (job.computes and job.res >= self._dear_from):
             return False
@@ -190,7 +190,7 @@ class EasyPass:
         if not self.granted(job, hosts.ids):
             self._dear_from = min(self._dear_from, job.res)
             return False
-        self._dear_from = np.inf  # what is left are other hosts: slower ones may be enough
+        self._dear_from = np.inf  # other hosts are left now, which may draw less
         mask[hosts.ids] = False
         wanted = self.view.wants_facts
         why = self.facts(job) | spent_facts(self.view, before_j) if wanted else NO_FACTS
@@ -201,7 +201,7 @@ class EasyPass:
         return True
 
     def reserve(self, job: Job) -> Reservation:
-        """Promise the first job that cannot start the earliest time at which it has its hosts."""
+        """Reserve for the first job that cannot start, from when enough hosts are free, by walltimes."""
         need = job.res - self.free
         start_s = self.view.now if need <= 0 else np.inf
         for when, count in self._releases():
@@ -213,7 +213,7 @@ class EasyPass:
         return Reservation(job, start_s, -need) if need <= 0 else Reservation(job, np.inf, self.free)
 
     def _releases(self) -> Iterable[tuple[float, int]]:
-        """When hosts come free by walltimes, s, and how many."""
+        """When hosts become free by walltimes, s, and how many."""
         view = self.view
         ends = ((end_s, view.usable_hosts(job)) for end_s, _, job in view.ends)
         if not self.started and not view.wakes:
@@ -222,12 +222,12 @@ class EasyPass:
         return heapq.merge(ends, new, view.wakes)
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
-        """Return those places whose job fits now and does not delay the reservation."""
+        """Return the places of jobs that fit now without delaying the reservation."""
         res = self.view.queue.res[places]
         return places[(res <= self.free) & (~self.late(places, promise) | (res <= promise.extra))]
 
     def lacks(self, promise: Reservation) -> FactDict:
-        """What the first job that cannot start lacks, and when it will have it."""
+        """Return what the first job that cannot start lacks, and when it will have it."""
         if self.refused_by != NO_STEP_ENERGY:
             return reservation_facts(promise, self.free)
         why = reservation_facts(Reservation(promise.job, np.inf), self.free)
@@ -236,7 +236,7 @@ class EasyPass:
     # --- what the hooks share -------------------------------------------------------------------------------
 
     def granted(self, job: Job, hosts: HostIds) -> bool:
-        """Take the energy that ``job`` adds to the step on ``hosts``, if it is there."""
+        """Claim the energy that ``job`` on ``hosts`` adds to the step, if there is enough."""
         budget = self.view.budget
         if budget is None or budget.grant_start(hosts, computes=job.computes):
             return True
@@ -245,7 +245,7 @@ class EasyPass:
 
     @property
     def rule(self) -> str:
-        """The rule by which jobs start at this point of the pass."""
+        """The rule by which jobs start now: as heads, or backfilled."""
         return HEAD if self.reservation is None else BACKFILLED
 
     def give(self, job: Job, hosts: HostSet, rule: str, facts: Facts) -> None:
@@ -254,18 +254,18 @@ class EasyPass:
         self.started.append(job)
 
     def late(self, places: Places, promise: Reservation) -> BoolArray:
-        """Tell which jobs would run past the reservation's start."""
+        """Whether each job would run past the reservation's start."""
         ends_s = self.begin_s + self.view.queue.walltime_s[places]
         return np.asarray(ends_s > promise.start_s + TIME_TOLERANCE_S)
 
     def tell(self, promise: Reservation) -> None:
-        """Say why the first job that cannot start waits."""
+        """Report why the first job that cannot start waits."""
         rule = self.refused_by or (RESERVED if math.isfinite(promise.start_s) else NOT_RESERVED)
         if self.view.wants_reason(promise.job, rule):
             self.actions.append(Postpone(promise.job, rule, self.lacks(promise)))
 
     def fill(self, promise: Reservation) -> None:
-        """Start every other job that fits without delaying the reservation, in order P_B."""
+        """Start all other jobs that fit without delaying the reservation, in order P_B."""
         if self.backfill is None or not self.free:
             return
         queue = self.view.queue
@@ -280,11 +280,11 @@ class EasyPass:
                 places, tried = self.fitting(places[tried:], promise), 0
 
     def is_late(self, job: Job, promise: Reservation) -> bool:
-        """Tell whether ``job`` would run past the reservation's start."""
+        """Whether ``job`` would run past the reservation's start."""
         return self.begin_s + job.walltime_s > promise.start_s + TIME_TOLERANCE_S
 
     def resume(self, promise: Reservation, jobs: Iterable[Job]) -> None:
-        """Start those of ``jobs`` that do not delay the reservation of an earlier pass."""
+        """Start those of ``jobs`` that fit without delaying the reservation of an earlier pass."""
         self.reservation = promise
         for job in jobs:
             late = self.is_late(job, promise)
@@ -292,7 +292,7 @@ class EasyPass:
                 self.start(job, late)
 
     def facts(self, job: Job, free: int | None = None) -> FactDict:
-        """Why ``job`` may start now, as one of the jobs that have ``free`` hosts to choose from."""
+        """Return why ``job`` may start now; it had ``free`` hosts to choose from (default: all free ones)."""
         view, promise = self.view, self.reservation
         wait_s = view.now - job.subtime_s
         facts: FactDict = {"hosts_free": self.free if free is None else free, "waited_s": wait_s}
@@ -318,7 +318,7 @@ class EasyPass:
         return facts
 
     def unaffordable(self, hosts: HostIds) -> FactDict:
-        """What a job on ``hosts`` would add to the step, and what the step has left."""
+        """Return the energy that a job on ``hosts`` would add to the step, and what the step has left."""
         budget = self.view.budget
         if budget is None:
             return {}
@@ -326,7 +326,7 @@ class EasyPass:
 
 
 def reservation_facts(promise: Reservation, free: int) -> FactDict:
-    """What the first job that cannot start asks for, and when it is promised that: nothing if never."""
+    """Return how many hosts the first job that cannot start asks for, and when it will have them if known."""
     facts: FactDict = {"hosts_asked": promise.job.res, "hosts_free": free}
     if math.isfinite(promise.start_s):
         facts["reserved_at_s"] = promise.start_s
@@ -348,7 +348,7 @@ class EasyOptions(Options, frozen=True):
 class Easy(Policy):
     """EASY backfilling on all servers (Section IV-B of the BEASY paper without its energy test).
 
-    With a site, servers that the guard put to sleep wake again when waiting jobs want them.
+    With a site, servers that the guard put to sleep are woken when waiting jobs need them.
     """
 
     name = "easy"
@@ -357,7 +357,7 @@ class Easy(Policy):
     options: EasyOptions
 
     def begin(self, view: View) -> None:
-        """Choose the orders: FCFS where power is no concern, the BEASY paper's where it is."""
+        """Choose the orders: by arrival without a site, those of the BEASY paper with one."""
         paper = view.has_site
         self._priority = ORDERS[self.options.priority or ("slowdown" if paper else "arrival")]
         self._backfill = ORDERS[self.options.backfill or ("smallest" if paper else "arrival")]
@@ -379,9 +379,9 @@ class Easy(Policy):
         return easy.actions
 
     def _nothing_but_arrivals(self, view: View) -> bool:
-        """Tell whether the last pass's reservation still stands and only new jobs can be started.
+        """Whether the last pass's reservation still holds, so that only new jobs can start.
 
-        As time goes by, fewer jobs end before the reservation: what did not start then does not now.
+        Jobs that could not be backfilled then cannot be now: as time passes, fewer jobs end in time.
         """
         return (
             (self._backfill is by_arrival or len(view.arrived) < 2)
@@ -398,7 +398,7 @@ class Fcfs(Policy):
     summary = "first come, first served: no job overtakes another"
 
     def begin(self, view: View) -> None:
-        """Start with nothing known."""
+        """Start without a blocked job."""
         self._seen_openings = -1
         self._blocked = False
 

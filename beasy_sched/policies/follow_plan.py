@@ -1,7 +1,6 @@
-"""Follow-plan: EASY on servers that are exactly as the offline plan has them.
+"""Follow-plan: EASY on servers that are kept in the states of the offline plan.
 
-`PlanFollower` (giving servers their planned states) and `ready_s` (when servers can take a job) also serve
-BEASY, which changes the plan that it follows.
+BEASY, which changes the plan that it follows, also uses `PlanFollower` and `ready_s`.
 """
 
 from __future__ import annotations
@@ -27,27 +26,27 @@ PLANNED = "planned"
 
 
 def offline_plans(view: View) -> PlanStore:
-    """The offline plans of the run's windows. Raises ConfigError without one."""
+    """Return the offline plans of the run's windows. Raises ConfigError if there are none."""
     if view.plans is None:
-        raise ConfigError("the policy follows an offline plan: pass one with --plan")
+        raise ConfigError("the policy requires an offline plan: pass --plan FILE")
     return view.plans
 
 
 class PlanFollower:
-    """Wishes servers into the states that a working plan has for them."""
+    """Brings servers into the states of a working plan."""
 
     def __init__(self, view: View, plan: WorkingPlan) -> None:
-        """Follow ``plan``, a copy of the offline one that others may change."""
+        """Follow ``plan``, a copy of the offline plan that others may change."""
         self.plan = plan
         self.asked = view.pstate.copy()
-        """The states last asked for, by host."""
+        """The state last asked for, by host."""
         servers = [one.servers for one in offline_plans(view)]
         self._offline = [states for one in servers if one is not None for states in one.states]
 
     def follow(self, view: View, step: int, may_change: BoolArray) -> list[Action]:
-        """Wish servers that ``may_change`` into their states in ``step``: one action a P-state.
+        """Return actions, one per P-state, that bring servers that ``may_change`` to their states in ``step``.
 
-        The facts say for how many of them this is not the offline plan's state.
+        Its facts tell for how many of them this differs from the offline plan.
         """
         plan = self.plan
         planned, on = plan.states[step], plan.on[step]
@@ -70,10 +69,10 @@ class PlanFollower:
 
 
 def ready_s(view: View, plan: WorkingPlan, step: int, free: BoolArray, ends_s: FloatArray) -> FloatArray:
-    """When each server can take a job at the earliest, were it planned on, s.
+    """When each server could take a job at the earliest if it is planned on, s.
 
-    ``free`` servers (N) can now, others when their jobs end (``ends_s``, minus infinity without one). One
-    that sleeps although it is planned on, for want of energy, wakes at the next step at the earliest.
+    ``free`` servers (N) can now, others when their jobs end (``ends_s``, minus infinity without a job). A
+    server that is asleep because energy was short wakes at the next step at the earliest.
     """
     on_s = view.power_model.on_s[view.platform.kind_of]
     waking = view.host_state == SWITCHING_ON
@@ -83,11 +82,11 @@ def ready_s(view: View, plan: WorkingPlan, step: int, free: BoolArray, ends_s: F
 
 
 _LOOKS_AHEAD = 24
-"""A reservation is sought within so many steps first, as most are that near."""
+"""Number of steps that are searched for a reservation first, as most reservations are near."""
 
 
 class PlannedEasyPass(EasyPass):
-    """An EASY pass that knows when servers are planned to wake and to sleep."""
+    """An EASY pass that considers when servers are planned to wake and to sleep."""
 
     def __init__(self, view: View, plan: WorkingPlan) -> None:
         """Begin a pass at the view's present time."""
@@ -95,9 +94,9 @@ class PlannedEasyPass(EasyPass):
         self.plan = plan
 
     def reserve(self, job: Job) -> Reservation:
-        """Promise ``job`` the earliest time at which enough servers are free and planned on.
+        """Reserve for ``job`` from the earliest time at which enough servers are free and planned on.
 
-        Whether they stay on for the job's whole walltime is not looked at.
+        They need not stay on for the job's whole walltime.
         """
         step = self.plan.step_at(self.view.now)
         if step is None:
@@ -110,7 +109,7 @@ class PlannedEasyPass(EasyPass):
         return Reservation(job, np.inf, self.free)
 
     def _earliest(self, job: Job, step: int, end_step: int, ready: FloatArray) -> Reservation | None:
-        """The reservation, if it is before ``end_step``."""
+        """Return the reservation if it starts before ``end_step``."""
         opens_s, closes_s = self._openings(step, end_step, ready)
         times_s = np.concatenate([opens_s, closes_s])
         change = np.repeat([1, -1], [len(opens_s), len(closes_s)])
@@ -125,10 +124,9 @@ class PlannedEasyPass(EasyPass):
         return Reservation(job, float(times_s[enough[0]]), int(count[enough[0]]) - job.res)
 
     def _openings(self, step: int, end_step: int, ready: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """From when and until when servers are free and planned on, s: one entry a run of steps.
+        """From when and until when servers are free and planned on, s: one entry per run of steps.
 
-        Runs that begin at ``end_step`` or later are left out, and those that reach the end of the plan are
-        not closed.
+        Leaves out runs that begin at ``end_step`` or later. Runs that reach the end of the plan do not close.
         """
         plan, view = self.plan, self.view
         host, begin, end = plan.runs_on(step)
@@ -144,7 +142,7 @@ class PlannedEasyPass(EasyPass):
         return opens_s, closes_s[closes_s < np.inf]
 
     def _ends_s(self) -> FloatArray:
-        """When the job of each server ends at the latest, s; minus infinity without one."""
+        """When the job of each server ends at the latest, s; minus infinity without a job."""
         view = self.view
         ends_s = np.full(view.platform.size, -np.inf)
         for end_s, _, job in view.ends:
@@ -157,13 +155,13 @@ class PlannedEasyPass(EasyPass):
 
 
 class FollowPlan(Policy):
-    """EASY on the planned servers; a job on a server that the plan puts to sleep is killed.
+    """EASY on the planned servers; jobs on servers that the plan puts to sleep are killed.
 
-    After the last planned window the servers stay as they are. Subclasses change ``plan`` and follow it.
+    Servers keep their states after the last planned window. Subclasses change ``plan`` and follow it.
     """
 
     name = "follow-plan"
-    summary = "EASY on the servers of the offline plan, which is followed to the letter"
+    summary = "EASY on exactly the servers that the offline plan has on"
     needs_power = True
     needs_plan = True
 
@@ -173,14 +171,14 @@ class FollowPlan(Policy):
         self._follower = PlanFollower(view, self.plan)
 
     def power_actions(self, view: View) -> Sequence[Action]:
-        """Kill the jobs on servers that are to sleep, and give every server its planned state."""
+        """Kill jobs on servers that are to sleep, and bring every server to its planned state."""
         step = None if view.budget is None else self.plan.step_at(view.budget.start_s)
         if step is None or not view.power_actions_allowed:
             return ()
         return self.follow(view, step)
 
     def follow(self, view: View, step: int) -> list[Action]:
-        """Kills and P-states that bring every server in service to its planned state."""
+        """Return the kills and P-states that bring every server in service to its planned state."""
         to_sleep = np.logical_and(view.available, ~self.plan.on[step])
         actions: list[Action] = []
         for job in view.running.values():
@@ -193,5 +191,5 @@ class FollowPlan(Policy):
         return actions + self._follower.follow(view, step, view.available)
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Start what EASY starts on the servers that are on."""
+        """Run EASY on the servers that are on."""
         return PlannedEasyPass(view, self.plan).run()

@@ -1,4 +1,4 @@
-"""The reactive baselines: EASY on servers that follow the queue, or the renewable power that arrives."""
+"""The reactive baselines: EASY on servers that follow the queue or the renewable power."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class WorkloadReactive(Policy):
-    """Wakes servers for queued jobs at once, at full speed; lets idle ones sleep after T_wait (Eq. 2.9)."""
+    """Wakes servers for queued jobs at once, at full speed; puts idle ones to sleep after T_wait."""
 
     name = "workload-reactive"
-    summary = "EASY; wakes servers for waiting jobs at once, lets them sleep after an idle time"
+    summary = "EASY; wakes servers for waiting jobs at once, puts them to sleep after an idle time"
 
     def begin(self, view: View) -> None:
-        """Work out each server's T_wait."""
+        """Compute each server's T_wait."""
         wait_s = np.array([break_even_s(kind) for kind in view.platform.kinds])
         self._wait_s = wait_s[view.platform.kind_of]
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Start what EASY starts, wake for the rest, let the long idle sleep."""
+        """Run EASY, wake servers for the remaining jobs, put servers to sleep that were idle for long."""
         easy = EasyPass(view)
         actions = easy.run()
         wanted = hosts_wanted(view, sum(job.res for job in easy.started))
@@ -37,7 +37,7 @@ class WorkloadReactive(Policy):
         return actions
 
     def _let_sleep(self, view: View, easy: EasyPass, spare: int) -> list[Action]:
-        """Put up to ``spare`` servers to sleep that were idle for T_wait; ask for a call for the next."""
+        """Put up to ``spare`` servers to sleep that were idle for T_wait; ask to be called for the next."""
         idle = np.flatnonzero(easy.free_mask() & (view.host_state == IDLE))
         if spare <= 0 or not len(idle):
             return []
@@ -56,17 +56,17 @@ class WorkloadReactive(Policy):
 
 
 class PowerReactive(Policy):
-    """At each step turns on as many servers as the renewable power feeds, running ones first.
+    """Keeps as many servers on in each step as the renewable power can feed, those with jobs first.
 
-    The battery serves running jobs when production falls short, and never turns on more.
+    The battery only serves running jobs when production falls short.
     """
 
     name = "power-reactive"
-    summary = "EASY on as many servers as the arriving renewable power feeds"
+    summary = "EASY on as many servers as the renewable power can feed"
     needs_power = True
 
     def power_actions(self, view: View) -> Sequence[Action]:
-        """Feed the busy servers, then as many others as the rest of the power carries at full load."""
+        """Feed the busy servers, then as many others as the remaining power can feed at full load."""
         if view.budget is None or not view.power_actions_allowed:
             return ()
         state, power = view.host_state, view.power_model
@@ -97,5 +97,5 @@ class PowerReactive(Policy):
         return actions + wake(view, np.sort(to_wake), "fed by the arriving power", why)
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Start what EASY starts on the servers that are on."""
+        """Run EASY on the servers that are on."""
         return EasyPass(view).run()

@@ -1,4 +1,4 @@
-"""Putting servers to sleep and waking them: what several policies do in the same way."""
+"""Putting servers to sleep and waking them, as several policies do it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from beasy_sched.model.power import ASLEEP
 
 
 def sleep(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
-    """Put idle ``hosts`` to sleep; those that cannot sleep stay on."""
+    """Put idle ``hosts`` to sleep, except those that cannot sleep."""
     targets = [kind.sleep.pstate if kind.sleep else -1 for kind in view.platform.kinds]
     groups = _by_target(view, hosts, targets)
     return [SetPState(HostSet(group), pstate, rule, facts) for group, pstate in groups if pstate >= 0]
 
 
 def wake(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
-    """Wake ``hosts`` at their full speed, as many as the step's energy allows."""
+    """Wake ``hosts`` at full speed, as many as the step's energy allows."""
     actions: list[Action] = []
     budget = view.budget
     for group, pstate in _by_target(view, hosts, [kind.fastest for kind in view.platform.kinds]):
@@ -36,22 +36,22 @@ def wake(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list
 
 
 def _by_target(view: View, hosts: HostIds, targets: list[int]) -> list[tuple[HostIds, int]]:
-    """Group ``hosts`` by the P-state that ``targets`` gives for their kind."""
+    """Group ``hosts`` by the P-state that ``targets`` lists for their kind."""
     wanted: IndexArray = np.array(targets, dtype=np.intp)[view.platform.kind_of[hosts]]
     return [(hosts[wanted == pstate], pstate) for pstate in np.unique(wanted).tolist()]
 
 
 def hosts_wanted(view: View, started: int) -> int:
-    """Hosts that the waiting jobs ask for in all, less those that have just been ``started``."""
+    """Number of hosts that waiting jobs ask for, without the ``started`` ones of jobs that start now."""
     queue = view.queue
     wanted = int(queue.res[queue.places()].sum()) if len(queue) else 0
     return min(wanted - started, view.platform.size)
 
 
 def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
-    """Wake sleeping servers, at full speed, until the waiting jobs have the hosts they ask for.
+    """Wake sleeping servers until ``wanted`` hosts are on or waking, as far as the step's energy allows.
 
-    ``free`` hosts are idle and untaken. As many are woken as the step's energy allows.
+    ``free`` hosts are idle and have no job.
     """
     awaited = free + sum(count for _, count in view.wakes)
     asleep = np.flatnonzero((view.host_state == ASLEEP) & view.available)
@@ -63,9 +63,9 @@ def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
 
 
 def break_even_s(kind: ServerKind) -> float:
-    """T_wait (Eq. 2.9 of the thesis): idle longer than this, and sleeping would have used less, s.
+    """T_wait (Eq. 2.9 of the thesis): the idle time beyond which sleeping would have used less energy, s.
 
-    Infinite for servers that cannot sleep or use no less asleep than idle.
+    Infinite for servers that cannot sleep, or that use no less asleep than idle.
     """
     if kind.sleep is None or not kind.idle_w or not kind.speeds_flops:
         return np.inf
@@ -78,12 +78,12 @@ def break_even_s(kind: ServerKind) -> float:
 
 
 def headroom_j(view: View) -> float:
-    """What is left of the step's energy, J; 0 where it is not limited."""
+    """Energy left in the step, J; 0 without a site."""
     return 0.0 if view.budget is None else view.budget.headroom_j
 
 
 def spent_facts(view: View, before_j: float) -> FactDict:
-    """What a decision took of the step's energy, of which ``before_j`` was left; nothing without a site."""
+    """Facts on what a decision took of the step's energy, ``before_j`` until then; empty without a site."""
     if view.budget is None:
         return {}
     return {"headroom_j": before_j, "cost_j": before_j - view.budget.headroom_j}

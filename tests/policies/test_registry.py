@@ -87,7 +87,7 @@ def test_nobody_can_take_the_name_of_ours() -> None:
 def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
     with pytest.raises(ConfigError) as found:
         policy_class(name)
-    assert f"no policy is called {name!r}" in str(found.value)
+    assert f"unknown policy {name!r}" in str(found.value)
     assert all(known in str(found.value) for known in (*OURS, "theirs", "package.module:Class"))
 
 

@@ -1,4 +1,4 @@
-"""BEASY, the battery-aware EASY of the paper: energy-tested starts, and compensation at every step."""
+"""BEASY, the battery-aware EASY of the paper: energy tests before starts, and compensation at every step."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from beasy_sched.policies.switching import sleep
 
 
 class BeasyOptions(Options, frozen=True):
-    """Options of `beasy`, for ablation."""
+    """Options of `beasy`, for ablation studies."""
 
     idle_power: bool = False
-    """In the energy test, count servers without a job at idle power, not at the plan's worst case."""
+    """Whether the energy test counts idle servers at idle power instead of the plan's worst case."""
     release: Literal["offer", "at-once"] = "offer"
-    """When a job ends early, offer the rest of its servers' steps to the queue before they go back to
-    what the plan had, or give them back at once."""
+    """Whether servers of a job that ends early are offered to the queue first, or go back to their planned
+    states at once."""
     compensate: bool = True
     """Whether to compensate at every step."""
     user_error: float = 1.0
-    """How much of its walltime a job is taken to need at the reference speed (epsilon_u, Eq. 3.29)."""
+    """Share of its walltime that a job is assumed to need at the reference speed (epsilon_u, Eq. 3.29)."""
 
 
 class CurrentWindow(NamedTuple):
-    """The window under way, with its nine curves."""
+    """The present window, with its nine curves."""
 
     number: int
     start_step: int
     predictions: Predictions
 
     def place(self, step: int) -> int:
-        """Number a step of the plan within the window."""
+        """Return the number of a step of the plan within the window."""
         return step - self.start_step
 
     def dangerous(self, step: int) -> bool:
-        """Tell whether ``step`` of the plan is dangerous, so that small jobs go first."""
+        """Whether ``step`` of the plan is dangerous, so that small jobs go first."""
         return bool(self.predictions.dangerous[self.place(step)])
 
 
@@ -55,7 +55,7 @@ class Beasy(Policy):
     """BEASY (Section IV of the paper)."""
 
     name = "beasy"
-    summary = "EASY whose starts the plan must be able to pay for; compensates at every step"
+    summary = "EASY that starts only jobs for which the plan has energy; compensates at every step"
     needs_power = True
     needs_plan = True
     needs_speeds = True
@@ -73,7 +73,7 @@ class Beasy(Policy):
     # --- every step ---------------------------------------------------------------------------------------
 
     def power_actions(self, view: View) -> Sequence[Action]:
-        """Compensate, then bring the servers to the states that the changed plan has for this step."""
+        """Compensate, then bring the servers to their states in the changed plan."""
         step = None if view.budget is None else self.live.plan.step_at(view.budget.start_s)
         if view.budget is None or step is None:
             return ()
@@ -88,10 +88,10 @@ class Beasy(Policy):
         if self.options.compensate and window is not None:
             told.append(self._compensate(view, step, window))
         may_change = np.logical_and(view.available, self.live.plan.on[step] | (self.live.until <= step))
-        return [*told, *self._follower.follow(view, step, may_change)]  # one with a job never sleeps
+        return [*told, *self._follower.follow(view, step, may_change)]  # busy servers never sleep
 
     def _enter_window(self, view: View, step: int) -> CurrentWindow | None:
-        """Make the nine curves once a window, at its start."""
+        """Compute the nine curves at the start of each window."""
         plans = offline_plans(view)
         place = plans.place(self.live.plan.start_of(step))
         if place is not None and (self._window is None or place.window != self._window.number):
@@ -100,7 +100,7 @@ class Beasy(Policy):
         return self._window
 
     def _compensate(self, view: View, step: int, window: CurrentWindow) -> Compensate:
-        """Spend a surplus or make up for a shortage, and say so."""
+        """Spend a surplus or make up for a shortage, and report it."""
         live, predictions = self.live, window.predictions
         window_end = window.start_step + len(predictions.below)
         rest = live.rest(view, step, window_end)
@@ -134,7 +134,7 @@ class Beasy(Policy):
         return Compensate("surplus" if diff_j > 0.0 else "shortage", why)
 
     def _wishes(self, view: View, dangerous: bool) -> Iterable[Wish]:
-        """The waiting jobs in order P_R, with the steps that they take, the waking included."""
+        """Return the waiting jobs in order P_R, with the steps that they take, including waking."""
         queue = view.queue
         if not len(queue):
             return []
@@ -149,7 +149,7 @@ class Beasy(Policy):
     # --- every event --------------------------------------------------------------------------------------
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Run Algorithm 1 where something has changed, and let idle servers sleep that pay for it."""
+        """Run Algorithm 1 if something has changed, and put idle servers to sleep that pay for starts."""
         step = self.live.plan.step_at(view.now)
         if step is None or self._window is None:
             return ()
@@ -166,7 +166,7 @@ class Beasy(Policy):
         return [*actions, *self._let_sleep(view, step)]
 
     def _let_sleep(self, view: View, step: int) -> list[Action]:
-        """Put idle servers to sleep that the changed plan has asleep in the present step."""
+        """Put idle servers to sleep that are asleep in the changed plan in the present step."""
         if not view.power_actions_allowed:
             return []
         plan = self.live.plan

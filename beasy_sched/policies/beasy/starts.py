@@ -1,9 +1,9 @@
 """One scheduling pass of BEASY: Algorithm 1, which is EASY with an energy test before each start.
 
-The reservation for the first job that cannot start (line 9) is for certain servers. A server can take a job
-from the moment at which it is free, awake and planned on, until so long before the end of that run of steps
-that the job's walltime still fits. Each run is one such interval; in the order of their ends the first moment
-at which enough of them are open is found by counting, without a look at single steps.
+The reservation for the first job that cannot start (line 9) names certain servers. Each run of steps in which
+a server is planned on is an interval in which it can take the job: from when it is free and awake, until the
+job's walltime no longer fits before the end of the run. The first moment at which enough intervals are open
+is found by counting their openings and closings, without looking at single steps.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class BeasyPass(EasyPass):
-    """Starts jobs on servers that the plan keeps on, or can keep on, to their walltimes."""
+    """Starts jobs on servers that the plan has on, or can have on, up to their walltimes."""
 
     def __init__(self, view: View, live: LivePlan, step: int, dangerous: bool, last_pass_s: float) -> None:
-        """Begin a pass in the present ``step``; ``dangerous`` says which P_R holds in it.
+        """Begin a pass in the present ``step``, whose P_R depends on whether it is ``dangerous``.
 
-        ``last_pass_s`` is when the last one was.
+        ``last_pass_s``: time of the last pass.
         """
         super().__init__(view, smallest_size if dangerous else largest_slowdown)
         self.live = live
@@ -50,13 +50,13 @@ class BeasyPass(EasyPass):
         self._test = live.test(view, step)
 
     def run(self) -> list[Action]:
-        """Run the pass; the reasons why jobs wait come first."""
+        """Run the pass and return its actions, the reasons why jobs wait first."""
         return sorted(super().run(), key=lambda action: isinstance(action, Start))
 
     # --- which jobs ---------------------------------------------------------------------------------------
 
     def candidates(self) -> Places:
-        """Leave out jobs that cannot end inside the last known window: they are postponed."""
+        """Leave out and postpone jobs that cannot end before the last known window does."""
         places = super().candidates()
         in_time = self._in_time(places)
         if self.view.wants_facts and not in_time.all():
@@ -64,7 +64,7 @@ class BeasyPass(EasyPass):
         return places[in_time]
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
-        """Leave out those jobs among the others, too."""
+        """Leave out jobs that cannot end before the last known window does."""
         return super().fitting(places[self._in_time(places)], promise)
 
     def _in_time(self, places: Places) -> BoolArray:
@@ -72,7 +72,7 @@ class BeasyPass(EasyPass):
         return np.asarray(ends_s <= self.live.plan.end_s + TIME_TOLERANCE_S)
 
     def _set_aside(self, late: Places) -> None:
-        """Say of those jobs that are late since the last pass that they are."""
+        """Report jobs that have become late since the last pass."""
         queue, end_s, since_s = self.view.queue, self.live.plan.end_s, self._last_pass_s
         was_in_time = since_s + queue.walltime_s[late] <= end_s + TIME_TOLERANCE_S
         for place in late[was_in_time | (queue.subtime_s[late] >= since_s)].tolist():
@@ -83,7 +83,7 @@ class BeasyPass(EasyPass):
     # --- starts -------------------------------------------------------------------------------------------
 
     def start(self, job: Job, late: bool = False) -> bool:
-        """Start ``job`` if it can be started and finished; a ``late`` one leaves reserved servers alone."""
+        """Start ``job`` if it can be started and finished; a ``late`` one gets no reserved servers."""
         free = self.free_mask()
         ids = np.flatnonzero(free & ~self._reserved if late else free)
         if len(ids) < job.res:
@@ -106,7 +106,7 @@ class BeasyPass(EasyPass):
         return True
 
     def _select_servers(self, ids: HostIds, count: int, end: int) -> HostIds:
-        """Fewest changes to the plan over the walltime first, then the faster, then the lower id."""
+        """Choose servers by fewest changes to the plan over the walltime, then speed, then lower id."""
         if len(ids) > count:
             speeds = self.live.ladder.speed_flops(ids, self.view.pstate[ids].astype(np.int8))
             changes = self.live.plan.asleep_steps(ids, self.step, self.step + end)
@@ -115,13 +115,13 @@ class BeasyPass(EasyPass):
         return ids
 
     def _count(self, promise: Reservation | None) -> None:
-        """Count the servers that are free, and those of them that are not reserved."""
+        """Update the numbers of free servers, and of free servers that are not reserved."""
         self.free = int(np.count_nonzero(self.free_mask()))
         if promise is not None:
             promise.extra = int(np.count_nonzero(self.free_mask() & ~self._reserved))
 
     def _start_facts(self, job: Job, free: int, placement: Placement, before_j: float) -> FactDict:
-        """Why ``job`` could be started: its place in the queue, the plan, and the energy that it takes."""
+        """Return why ``job`` can start: its place in the queue, the plan, and the energy that it takes."""
         why = self.facts(job, free)
         why["planned_on_until_s"] = self.live.plan.start_of(self.step + placement.end)
         why |= spent_facts(self.view, before_j)
@@ -138,9 +138,9 @@ class BeasyPass(EasyPass):
     # --- the reservation ----------------------------------------------------------------------------------
 
     def reserve(self, job: Job) -> Reservation:
-        """Find when enough servers are free, and planned on for the job's whole walltime.
+        """Reserve for ``job`` from when enough servers are free and planned on for its whole walltime.
 
-        Servers that are busy now are promised first. One that lacks the step's energy waits for the next.
+        Servers that are busy now are preferred. A job that lacks energy in this step waits for the next one.
         """
         view, live, plan, free = self.view, self.live, self.live.plan, self.free_mask()
         host, begin, end = plan.runs_on(self.step)
@@ -169,7 +169,7 @@ class BeasyPass(EasyPass):
         return promise
 
     def lacks(self, promise: Reservation) -> FactDict:
-        """What the first job that cannot start lacks: hosts, the plan's energy or the step's."""
+        """Return what the first job that cannot start lacks: hosts, or energy in the plan or the step."""
         why = reservation_facts(promise, self.free)
         if self.refused_by == PLAN_CANNOT_PAY:
             why["needed_j"], why["found_j"] = self._test.short_j()
@@ -178,7 +178,7 @@ class BeasyPass(EasyPass):
         return why
 
     def fill(self, promise: Reservation) -> None:
-        """Backfill; the promised servers are not put to sleep for others while they are promised."""
+        """Backfill without putting promised servers to sleep while they are promised."""
         if np.isfinite(promise.start_s):
             plan = self.live.plan
             first = int((promise.start_s - plan.start_s + TIME_TOLERANCE_S) / plan.step_s)

@@ -1,4 +1,4 @@
-"""Which hosts a job gets, and when the first waiting job will have its own: any, or consecutive ones."""
+"""Which hosts a job gets, and when enough hosts will be free for the first waiting job."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class Fleet:
-    """What is known of hosts beyond the view: whose they are, until when, and which are kept awake."""
+    """What the policy knows of hosts beyond the view: who has them, until when, and which are kept awake."""
 
     def __init__(self, view: View, switches: bool) -> None:
-        """``switches``: whether hosts are switched off and woken, so that sleeping ones can be given jobs."""
+        """``switches``: whether idle hosts are switched off, so that jobs can be given sleeping ones."""
         size = view.platform.size
         self.switches = switches
         self.jobs = Commitments()
         """The jobs that have hosts."""
         self.claims: dict[Job, HostIds] = {}
-        """Jobs that have hosts of which some have to wake before they can start."""
+        """The hosts of jobs that wait for some of them to wake."""
         self.claimed: BoolArray = np.zeros(size, dtype=np.bool_)
         self.kept: BoolArray = np.zeros(size, dtype=np.bool_)
-        """Hosts that stay on, or wake, for the first waiting job's reservation."""
+        """Hosts that stay on or wake for the first waiting job."""
         self.taken: BoolArray = np.zeros(size, dtype=np.bool_)
-        """Hosts whose job starts in the decision under way."""
+        """Hosts of the jobs that start in the current decision."""
         self._end_s: FloatArray = np.zeros(size)
         self._view = view
         model = view.power_model
@@ -39,14 +39,14 @@ class Fleet:
 
     @property
     def lead_s(self) -> float:
-        """The longest time that it takes until a host is on, s."""
+        """The longest time until a host is on, s."""
         if not self.switches:
             return 0.0
         falling = int(self._view.state_counts[:, SWITCHING_OFF].sum())
         return self._on_s + (self._off_s if falling else 0.0)
 
     def usable(self) -> BoolArray:
-        """Return the mask of the hosts that can be given to a job, some of which may have to wake."""
+        """Return the mask of hosts that a job can be given, including sleeping ones that it may wake."""
         free = self._view.free_mask()
         if not self.switches:
             return free
@@ -55,26 +55,26 @@ class Fleet:
         return usable
 
     def idle_now(self, hosts: HostIds) -> BoolArray:
-        """Tell which of some usable hosts are on."""
+        """Which of some usable hosts are on."""
         idle: BoolArray = self._view.host_state[hosts] == IDLE
         return idle
 
     def commit(self, job: Job, hosts: HostIds, end_s: float, extra_w: float) -> None:
-        """Note until when a job has ``hosts`` at the latest, and what it adds to their power."""
+        """Note that a job has ``hosts`` until ``end_s`` at the latest and adds ``extra_w`` to their power."""
         self.jobs.add(job.id, end_s, extra_w, len(hosts))
         self._end_s[hosts] = end_s
 
     def claim(self, job: Job, hosts: HostIds) -> None:
-        """Give ``hosts`` to a job before all of them are on."""
+        """Give ``hosts`` to a job while some of them are still asleep."""
         self.claims[job] = hosts
         self.claimed[hosts] = True
 
     def unclaim(self, job: Job) -> None:
-        """Take a claim back: the job starts, or has to wait again."""
+        """End a claim: the job starts, or has to wait again."""
         self.claimed[self.claims.pop(job)] = False
 
     def free_at(self, usable: BoolArray) -> FloatArray:
-        """Return when each host can be given to a job by walltimes, s; infinite where that is not known."""
+        """Return when each host can be given to a job, by walltimes, s; infinite if unknown."""
         view = self._view
         busy = (view.host_state == BUSY) | self.claimed | self.taken
         times = np.where(busy & view.available, self._end_s, np.inf)
@@ -94,41 +94,41 @@ class HostChoice(ABC):
 
     @abstractmethod
     def fits(self, job: Job) -> bool:
-        """Tell whether hosts suffice for ``job`` now."""
+        """Whether there are enough hosts for ``job`` now."""
 
     @abstractmethod
     def take(self, job: Job, late: bool) -> HostIds:
-        """Give hosts to a job that fits; ``late``: not those that the reservation needs."""
+        """Give hosts to a job that fits; a ``late`` job gets none that the reservation needs."""
 
     @abstractmethod
     def give_back(self, hosts: HostIds, late: bool) -> None:
-        """Undo `take`: the job does not start after all."""
+        """Undo `take`, as the job does not start after all."""
 
     @abstractmethod
     def earliest(self, job: Job) -> float:
-        """Return when hosts will suffice for ``job`` by walltimes, s (infinite: never)."""
+        """Return when there will be enough hosts for ``job``, by walltimes, s; infinite for never."""
 
     @abstractmethod
     def reserve(self, job: Job, at_s: float) -> None:
-        """Promise hosts to ``job`` at a time, which is not before `earliest`."""
+        """Promise hosts to ``job`` from ``at_s`` on, which is not before `earliest`."""
 
     @abstractmethod
     def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
-        """Tell which jobs fit now; ``late`` ones must leave the reservation its hosts."""
+        """Whether each job fits now; ``late`` ones must leave the reservation its hosts."""
 
     @abstractmethod
     def reserved(self) -> HostIds:
-        """Return the usable hosts that the reservation needs of those that are usable now."""
+        """Return the hosts that the reservation needs and that are usable now."""
 
 
 class AnyHosts(HostChoice):
-    """Hosts are taken one by one: those that are on first, the faster, the lower ids."""
+    """Any hosts: those that are on first, then the faster ones, then the lower ids."""
 
     def __init__(self, view: View, fleet: Fleet) -> None:
         """Look at the hosts as they are."""
         self._view, self._fleet = view, fleet
         self._idle: BoolArray | None = None
-        """Those of the usable hosts that are on, where others are not."""
+        """The usable hosts that are on; None if all of them are."""
         self.free = view.free_count
         if fleet.switches:
             self._idle = self._usable & (view.host_state == IDLE)
@@ -141,11 +141,11 @@ class AnyHosts(HostChoice):
         return self._fleet.usable()
 
     def fits(self, job: Job) -> bool:
-        """Tell whether so many hosts are free."""
+        """Whether enough hosts are free."""
         return job.res <= self.free
 
     def take(self, job: Job, late: bool) -> HostIds:
-        """Give the hosts that need no waking first."""
+        """Give hosts, preferably those that need not wake."""
         ids = self._pick(job.res)
         self._usable[ids] = False
         if self._idle is not None:
@@ -165,7 +165,7 @@ class AnyHosts(HostChoice):
             self._extra += len(hosts)
 
     def _pick(self, count: int) -> HostIds:
-        """Choose those that need no waking first."""
+        """Choose hosts, preferably those that need not wake."""
         if self._idle is None:
             return self._view.fastest(self._usable, count).ids
         first = self._view.fastest(self._idle, count).ids
@@ -174,7 +174,7 @@ class AnyHosts(HostChoice):
         return np.union1d(first, self._view.fastest(self._usable & ~self._idle, count - len(first)).ids)
 
     def earliest(self, job: Job) -> float:
-        """Count the hosts that come free, job after job."""
+        """Count the hosts that become free, job by job."""
         need = job.res - self.free
         if need <= 0:
             return self._view.now
@@ -183,7 +183,7 @@ class AnyHosts(HostChoice):
         return float(times_s[place]) if place < len(freed) else np.inf
 
     def _releases(self) -> tuple[FloatArray, FloatArray]:
-        """Return when hosts come free, and how many have by then."""
+        """Return when hosts become free, and how many have by then."""
         times_s, hosts = self._fleet.jobs.end_s, self._fleet.jobs.hosts
         wakes = [] if self._fleet.switches else self._view.wakes
         if wakes:
@@ -194,7 +194,7 @@ class AnyHosts(HostChoice):
         return times_s, np.cumsum(hosts)
 
     def reserve(self, job: Job, at_s: float) -> None:
-        """Count the hosts that will be free at the time and that the job does not need."""
+        """Count the hosts that will be free at ``at_s`` and that the job does not need."""
         if np.isinf(at_s):
             self._extra = self._needs = self.free
             return
@@ -205,17 +205,17 @@ class AnyHosts(HostChoice):
         self._needs = max(0, job.res - released)
 
     def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
-        """Late jobs may only take the hosts that the reservation leaves."""
+        """Whether each job fits; late ones may only take hosts that the reservation does not need."""
         fits: BoolArray = (res <= self.free) & (~late | (res <= self._extra))
         return fits
 
     def reserved(self) -> HostIds:
-        """Choose those that need no waking first."""
+        """Choose hosts, preferably those that need not wake."""
         return self._pick(min(self._needs, self.free))
 
 
 class ContiguousHosts(HostChoice):
-    """A job runs on hosts with consecutive numbers: the first run of free ones that is long enough."""
+    """Hosts with consecutive numbers: the first run of free ones that is long enough."""
 
     def __init__(self, view: View, fleet: Fleet) -> None:
         """Look at the hosts as they are."""
@@ -227,11 +227,11 @@ class ContiguousHosts(HostChoice):
         self._outside: _Runs | None = None
 
     def fits(self, job: Job) -> bool:
-        """Tell whether a run of free hosts is long enough."""
+        """Whether a run of free hosts is long enough."""
         return job.res <= self._runs.longest
 
     def take(self, job: Job, late: bool) -> HostIds:
-        """Give the beginning of the first run that is long enough."""
+        """Give the first hosts of the first run that is long enough."""
         first = (self._outside_runs() if late else self._runs).cut(job.res)
         ids = np.arange(first, first + job.res)
         self._usable[ids] = False
@@ -249,7 +249,7 @@ class ContiguousHosts(HostChoice):
         self._runs, self._outside = _Runs(self._usable), None
 
     def earliest(self, job: Job) -> float:
-        """Find the consecutive hosts of which the last comes free first."""
+        """Find the consecutive hosts that will all be free first."""
         self._best, at_s = earliest_window(self._fleet.free_at(self._usable), job.res)
         return at_s
 
@@ -268,7 +268,7 @@ class ContiguousHosts(HostChoice):
         return self._outside
 
     def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
-        """Late jobs must stay outside the reserved hosts."""
+        """Whether each job fits; late ones must stay outside the reserved hosts."""
         longest = self._runs.longest
         if not late.any():
             return np.asarray(res <= longest)
@@ -276,7 +276,7 @@ class ContiguousHosts(HostChoice):
         return fits
 
     def reserved(self) -> HostIds:
-        """Return the usable ones of the reserved hosts."""
+        """Return the reserved hosts that are usable."""
         if self._window is None:
             return np.empty(0, dtype=np.intp)
         window = np.arange(self._window.start, self._window.stop)
@@ -298,11 +298,11 @@ class _Runs:
 
     @property
     def longest(self) -> int:
-        """How many hosts the longest run has."""
+        """Length of the longest run."""
         return int(self._lengths.max(initial=0))
 
     def cut(self, count: int) -> int:
-        """Take ``count`` hosts from the first run that is long enough; return where it begins."""
+        """Take ``count`` hosts from the first run that is long enough; return the first of them."""
         place = int(np.argmax(self._lengths >= count))
         first = int(self._starts[place])
         self._starts[place] += count
@@ -311,9 +311,9 @@ class _Runs:
 
 
 def earliest_window(free_at_s: FloatArray, width: int) -> tuple[int, float]:
-    """Find ``width`` consecutive hosts that are free together first: (the first of them, when in s).
+    """Find the ``width`` consecutive hosts that are all free first: the first host, and when, s.
 
-    The highest of every window, by doubling: width 2, 4, 8 ... and two overlapping ones at last.
+    Takes the maximum of every window by doubling the width, and combines two overlapping windows at the end.
     """
     size = len(free_at_s)
     if width > size:

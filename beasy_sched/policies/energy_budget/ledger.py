@@ -1,7 +1,7 @@
-"""The books of a budget: C_ea, the counter of available energy (Section IV-C-1 of the paper), and the tests.
+"""The books of a budget: the counter of available energy, and the tests that are based on it.
 
-`Ledger` knows the estimated power of each moment, counts what is drawn, corrects that by measurements, and
-makes the tests that say which jobs may start.
+`EnergyCounter` is C_ea (Section IV-C-1 of the paper). `Ledger` feeds it with estimated powers and
+measurements, and creates the tests of which jobs may start.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class EnergyCounter:
-    """Energy made available since the period's start (rule 1) less what was used since, J.
+    """Energy made available since the period's start (rule 1) minus the energy used since, J.
 
-    Between two measurements the use is estimated; a measurement replaces the estimate. Outside the
-    period nothing is counted.
+    Use is estimated between measurements; each measurement replaces the estimate. Nothing is counted outside
+    the period.
     """
 
     def __init__(self, period: BudgetPeriod, budget_j: float) -> None:
-        """Nothing is available before the period."""
+        """Start with nothing available."""
         self.period = period
         self.budget_j = budget_j
         self.rate_w = budget_j / period.length_s
         """Energy made available each second, W."""
         self.available_j = 0.0
         self.used_j: float | None = None
-        """Energy used in the period, up to the last measurement; None before the first."""
+        """Energy used in the period up to the last measurement; None before the first."""
         self.stages = 0
-        """Measurements taken within the period, its start and end included."""
+        """Number of measurements in the period, including those at its start and end."""
         self.stages_in_debt = 0
         self.largest_debt_j = 0.0
         """Largest debt found by a measurement."""
         self.overestimated_j = 0.0
-        """How much more was estimated to be used than measurements found, in all."""
+        """Total by which estimates exceeded measurements."""
         self.due_s = period.start_s
         """When the next measurement is due; infinite after the last."""
         self._now_s = 0.0
@@ -61,11 +61,11 @@ class EnergyCounter:
 
     @property
     def tolerance_j(self) -> float:
-        """How far from zero a balance is still zero, by the budget and by all the energy measured, J."""
+        """Largest balance that counts as zero, given the budget and the energy measured so far, J."""
         return energy_tolerance_j(self.budget_j, self._last_j)
 
     def advance(self, now: float, draw_w: float) -> None:
-        """Let time pass to ``now`` (s) at an estimated power."""
+        """Advance to ``now`` (s) at an estimated power."""
         period = self.period
         since_s, until_s = max(self._now_s, period.start_s), min(now, period.end_s)
         if until_s > since_s:
@@ -73,11 +73,11 @@ class EnergyCounter:
         self._now_s = now
 
     def is_due(self, now: float) -> bool:
-        """Whether a measurement should be taken by now."""
+        """Whether a measurement is due."""
         return now >= self.due_s - TIME_TOLERANCE_S
 
     def measured(self, at_s: float, energy_j: float) -> None:
-        """Take in a measurement: energy used since time 0, at a time."""
+        """Account for a measurement of the energy used since time 0."""
         period = self.period
         if at_s < period.start_s - TIME_TOLERANCE_S or math.isinf(self.due_s):
             return
@@ -106,32 +106,32 @@ class EnergyCounter:
 
 
 class JobCost(Struct, frozen=True):
-    """What one more host costs a job, at most, whichever host that is."""
+    """Upper bounds of what each host costs a job."""
 
     power_w: float
-    """What a job adds to a resting host's power."""
+    """Power that a job adds to a host at rest, W."""
     switching_j: float
-    """Energy of switching the host off again."""
+    """Energy of switching the host off again, J."""
     lead_s: float
-    """How long a host may need to wake."""
+    """How long a host may take to wake, s."""
 
     def extra_w(self, res: FloatArray, lasts_s: FloatArray) -> FloatArray:
-        """Power that jobs add; the switching is spread over their time."""
+        """Power that jobs add, with the energy of switching spread over their duration."""
         extra: FloatArray = res * (self.power_w + self.switching_j / np.maximum(lasts_s, TIME_TOLERANCE_S))
         return extra
 
     def admitted(self, test: BudgetTest, now: float, res: IntArray, walltime_s: FloatArray) -> BoolArray:
-        """Tell for which jobs the energy suffices now, whatever hosts are free."""
+        """Whether the energy suffices for each job now, whichever hosts are free."""
         lasts_s, hosts = walltime_s + self.lead_s, res.astype(np.float64)
         return test.admits(self.extra_w(hosts, lasts_s), now + lasts_s, hosts)
 
 
 FREE = JobCost(0.0, 0.0, 0.0)
-"""Where there is no budget."""
+"""The cost without a budget."""
 
 
 class Ledger:
-    """Keeps the counter up to date and makes the tests of a moment."""
+    """Keeps the counter up to date and creates the tests."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Ledger:
         *,
         energies: bool = True,
     ) -> None:
-        """``energies``: whether jobs are charged with switching off their hosts."""
+        """``energies``: whether jobs are charged for switching off their hosts."""
         self.period = period
         self.counter = EnergyCounter(period, period.budget_j(powers.all_computing_w))
         self._powers, self._jobs = powers, jobs
@@ -158,7 +158,7 @@ class Ledger:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit at all."""
+        """Whether the budget is finite."""
         return math.isfinite(self.counter.budget_j)
 
     def is_over(self, now: float) -> bool:
@@ -170,7 +170,7 @@ class Ledger:
         return now >= self.period.start_s - TIME_TOLERANCE_S and not self.is_over(now)
 
     def catch_up(self, view: View) -> None:
-        """Bring the counter up to the present, by a measurement where there is a new one."""
+        """Bring the counter up to the present, with the latest measurement if it is new."""
         self.counter.advance(view.now, self._draw_w)
         measured = view.measured
         if measured is not None and measured.at_s > self._measured_s:
@@ -179,18 +179,18 @@ class Ledger:
         self._counts = view.state_counts.copy()
 
     def moved(self, hosts: HostIds, before: int, after: int) -> None:
-        """Take in that hosts will change their state by a decision of this moment."""
+        """Account for hosts that this decision takes from one state to another."""
         counts = self._counts
         by_kind = np.bincount(self._kind_of[hosts], minlength=len(counts)) if len(counts) > 1 else len(hosts)
         counts[:, before] -= by_kind
         counts[:, after] += by_kind
 
     def settle(self) -> None:
-        """Reckon what will be drawn from now on."""
+        """Estimate the power from now on."""
         self._draw_w = self._powers.draw_w(self._counts)
 
     def wants_measurement(self, now: float) -> bool:
-        """Tell whether to measure now; told once for a moment."""
+        """Whether to measure now; true only once for each moment."""
         wanted = self.counter.is_due(now) and now > self._asked_s
         if wanted:
             self._asked_s = now
@@ -199,7 +199,7 @@ class Ledger:
     # --- tests --------------------------------------------------------------------------------------
 
     def projection(self, now: float, kind: type[Projection] = Projection) -> Projection:
-        """Return the balance of available energy to come."""
+        """Return the future balance of available energy."""
         settling_j = self._powers.settling_j * self._counts
         rest_w = float((self._powers.rest_w * self._counts).sum())
         idle_j, available_j = float(settling_j[:, IDLE].sum()), self.counter.available_j
@@ -210,7 +210,7 @@ class Ledger:
         return kind(self.period, rate_w, now, available_j, rest_w, self._jobs, passing, tolerance_j)
 
     def ceiling(self, now: float) -> Ceiling:
-        """Return the power to come, under the limit."""
+        """Return the future power and its limit."""
         peak_w = self._powers.peak_w * self._counts
         rest_w = self._powers.rest_w[:, IDLE] * self._counts[:, IDLE]
         idle_w = float((peak_w[:, IDLE] - rest_w).sum())
@@ -221,11 +221,11 @@ class Ledger:
         return Passing(total, int(self._counts[:, IDLE].sum()))
 
     def cost(self, lead_s: float) -> JobCost:
-        """Return what one host costs a job at most."""
+        """Return the upper bounds of what a host costs a job."""
         return JobCost(*self._most, lead_s)
 
     def extra_w(self, hosts: HostIds, lasts_s: float) -> float:
-        """Return what a job adds to the power of ``hosts`` at rest, switching them off again included."""
+        """Return the power that a job adds to ``hosts`` at rest, including switching them off again."""
         total = self._powers.total
         lasts_s = max(lasts_s, TIME_TOLERANCE_S)
         return total(self._powers.job_w, hosts) + total(self._off_again_j, hosts) / lasts_s
@@ -233,7 +233,7 @@ class Ledger:
     # --- results ------------------------------------------------------------------------------------
 
     def results(self) -> dict[str, Any]:
-        """Return the budget and what was used of it; energies in J, times in s."""
+        """Return the budget and how much of it was used; energies in J, times in s."""
         counter, period = self.counter, self.period
         limited, used_j = self.is_limited, counter.used_j
         known = limited and used_j is not None

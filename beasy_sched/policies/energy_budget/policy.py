@@ -1,4 +1,4 @@
-"""The energy-budget policies, and the scheduling pass that they share: when they look, start and switch."""
+"""The energy-budget policies and the scheduling pass that they share."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ NO_BUDGET: Final = "no energy in the budget"
 
 
 class BudgetReservation(Reservation):
-    """The promise of hosts and of energy to the first job that cannot start."""
+    """A reservation of hosts and of energy."""
 
     ready_s: float = np.inf
-    """When it will have its hosts, by walltimes."""
+    """When the job will have its hosts, by walltimes."""
     begin_s: float = np.inf
-    """When it will have its energy, too: from then on hosts wake for it."""
+    """When there will be energy for it, too: hosts wake for it from then on."""
     reserved: float = 0.0
-    """What is set aside for it, J (or W under a power limit)."""
+    """What is set aside for the job, J (W under a power limit)."""
 
 
 class BudgetPass(EasyPass):
-    """One decision: Algorithm 2 of the paper, which is EASY that also asks whether the energy suffices.
+    """One decision: Algorithm 2 of the paper, which is EASY with a test of whether the energy suffices.
 
-    Where hosts are switched off, jobs can be given hosts that sleep: these wake, and the job starts later.
+    If hosts are switched off when idle, a job can be given sleeping hosts: they wake, and it starts later.
     """
 
     reservation: BudgetReservation | None
@@ -72,17 +72,17 @@ class BudgetPass(EasyPass):
         test: BudgetTest | None,
         options: EnergyBudgetOptions,
     ) -> None:
-        """Begin a decision; without a ``ledger`` there is no budget, without a ``test`` no limit now."""
+        """Begin a decision. No ``ledger`` means no budget; no ``test`` means no limit at this moment."""
         super().__init__(view, by_arrival, by_arrival)
         self.fleet, self.ledger, self.test, self.options = fleet, ledger, test, options
         self.cost = FREE if ledger is None else ledger.cost(fleet.lead_s)
         self.begin_s = view.now + self.cost.lead_s
         self.again_s = np.inf
-        """When to look again, for what the first waiting job lacks now."""
+        """When the first waiting job will have what it lacks now."""
 
     @cached_property
     def choice(self) -> HostChoice:
-        """The hosts that can be given to jobs."""
+        """The hosts that jobs can be given."""
         kind = ContiguousHosts if self.options.allocation == "contiguous" else AnyHosts
         return kind(self.view, self.fleet)
 
@@ -95,16 +95,16 @@ class BudgetPass(EasyPass):
     # --- hooks of the pass --------------------------------------------------------------------------------
 
     def heads(self) -> Iterable[Job]:
-        """Waiting jobs by arrival, but for those that have their hosts."""
+        """Waiting jobs by arrival, except those that have their hosts."""
         placed = self.placed()
         return (job for job in self.view.queue if job not in placed)
 
     def placed(self) -> set[Job]:
-        """Jobs that have their hosts, though some of these have to wake."""
+        """Jobs that have their hosts, including those whose hosts are still waking."""
         return super().placed() | self.fleet.claims.keys()
 
     def start(self, job: Job, late: bool = False) -> bool:
-        """Start a job on its hosts, or wake those of them that sleep, if budget and guard allow."""
+        """Start ``job``, or wake its hosts first, if the budget and the guard allow it."""
         if self.reservation is None:
             self.refused_by = ""
             if not self.choice.fits(job):
@@ -121,7 +121,7 @@ class BudgetPass(EasyPass):
         return True
 
     def affords(self, job: Job) -> bool:
-        """Tell whether the energy suffices for one job, whatever hosts are free."""
+        """Whether the energy suffices for ``job``, whichever hosts are free."""
         if self.test is None:
             return True
         res, walltime_s = np.array([job.res]), np.array([job.walltime_s])
@@ -160,7 +160,7 @@ class BudgetPass(EasyPass):
             self.ledger.moved(hosts.ids, IDLE, BUSY)
 
     def reserve(self, job: Job) -> BudgetReservation:
-        """Promise hosts and energy to the first job that cannot start; nothing while no host is free."""
+        """Promise hosts and energy to the first job that cannot start, if any host is free."""
         promise = BudgetReservation(job, np.inf, certain=True)
         if not self.choice.free:
             return promise
@@ -180,7 +180,7 @@ class BudgetPass(EasyPass):
         return promise
 
     def _prepare(self, promise: BudgetReservation) -> None:
-        """Ask to be called when hosts must wake or energy will suffice; keep and wake hosts in time."""
+        """Plan to look again when hosts must wake or the energy suffices; keep and wake hosts in time."""
         if not np.isfinite(promise.begin_s):
             return
         if promise.begin_s > self.view.now + TIME_TOLERANCE_S:
@@ -193,7 +193,7 @@ class BudgetPass(EasyPass):
             self._wake(kept, WOKEN_TO_COME)
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
-        """Return those places whose job fits now: its hosts, its energy, the reservation."""
+        """Places of the jobs for which hosts and energy suffice now, without delaying the reservation."""
         queue = self.view.queue
         places = places[self.choice.fitting(queue.res[places], self.late(places, promise))]
         if self.test is None or not len(places):
@@ -214,7 +214,7 @@ class BudgetPass(EasyPass):
     # --- hosts that sleep -----------------------------------------------------------------------------------
 
     def start_woken(self) -> None:
-        """Start the jobs whose hosts have all come on; give up those with a host out of service."""
+        """Start the jobs whose hosts are all on; give up those with a host out of service."""
         view, fleet, free = self.view, self.fleet, self.view.free_mask()
         for job, hosts in [*fleet.claims.items()]:
             if not view.available[hosts].all():
@@ -238,7 +238,7 @@ class BudgetPass(EasyPass):
             self.ledger.moved(sleeping[view.host_state[sleeping] == ASLEEP], ASLEEP, SWITCHING_ON)
 
     def switch_off(self) -> None:
-        """Switch off at once what is idle within the period and needed by none."""
+        """Switch off idle hosts that nobody needs, within the period."""
         view, fleet = self.view, self.fleet
         if self.ledger is None or not self.ledger.is_on(view.now):
             return
@@ -249,13 +249,13 @@ class BudgetPass(EasyPass):
 
 
 class BudgetedEasy(Policy):
-    """EASY backfilling, first come first served, within an energy budget; a subclass says what is tested."""
+    """EASY backfilling, first come first served, within an energy budget; subclasses choose the test."""
 
     options_type = EnergyBudgetOptions
     options: EnergyBudgetOptions
 
     counts_energy: ClassVar[bool] = True
-    """Whether the test is of energies, not of powers."""
+    """Whether the test is about energy, not power."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError."""
@@ -264,15 +264,15 @@ class BudgetedEasy(Policy):
         self.ledger: Ledger | None = None
 
     def test_at(self, ledger: Ledger, now: float) -> BudgetTest:
-        """Return the test of this moment, before the period's end."""
+        """Return the test for a moment before the period's end."""
         raise NotImplementedError
 
     def begin(self, view: View) -> None:
-        """Lay out what is kept from one decision to the next. Raises ConfigError."""
+        """Set up the books. Raises ConfigError."""
         if self.period is not None and not view.power_actions_allowed:
             raise ConfigError(
-                f"policy {self.name!r} measures the energy used, which Batsim allows with its -E only:"
-                " leave out --no-power-actions and --no-metering"
+                f"policy {self.name!r} measures the energy used, which requires Batsim's option -E:"
+                " remove --no-power-actions and --no-metering"
             )
         self._fleet = Fleet(view, self.options.shutdown == "opportunistic")
         self._seen_openings = -1
@@ -288,7 +288,7 @@ class BudgetedEasy(Policy):
         return {} if self.ledger is None else {"budget": self.ledger.results()}
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Count, start what may start, switch hosts, ask for the next measurement."""
+        """Update the books, start jobs, switch hosts, ask for the next measurement."""
         fleet, ledger, test = self._fleet, self.ledger, None
         self._forget_ended(view)
         fleet.taken[:] = False
@@ -323,9 +323,9 @@ class BudgetedEasy(Policy):
                 jobs.recount(job.id, view.usable_hosts(job))
 
     def _remember_openings(self, view: View, actions: Sequence[Action]) -> None:
-        """Take note of what has been looked at: not of what this decision changes, which is news later.
+        """Remember what has been looked at, but not the openings that this decision itself causes.
 
-        An instant can come in several messages: only one that lies ahead is later.
+        One instant can arrive in several messages; only a later instant counts as news.
         """
         acts = any(not isinstance(action, Postpone) for action in actions)
         if acts or view.now > self._acted_s + TIME_TOLERANCE_S:
@@ -334,7 +334,7 @@ class BudgetedEasy(Policy):
             self._acted_s = view.now
 
     def _is_quiet(self, view: View, test: BudgetTest | None) -> bool:
-        """Tell whether nothing has come but time, and perhaps energy."""
+        """Whether nothing has changed but the time, and perhaps the energy."""
         return (
             not view.arrived
             and self._seen_openings == view.openings
@@ -343,12 +343,12 @@ class BudgetedEasy(Policy):
         )
 
     def _energy_for_first(self, turn: BudgetPass) -> bool:
-        """Tell whether the energy suffices for the first waiting job (Section IV-C-4 of the paper)."""
+        """Whether the energy suffices for the first waiting job (Section IV-C-4 of the paper)."""
         first = None if turn.test is None else next(iter(turn.heads()), None)
         return first is not None and turn.affords(first)
 
     def _look_again(self, view: View, ledger: Ledger) -> list[Action]:
-        """Ask for a measurement that is due, or to be called when one is or a job may start."""
+        """Ask for a measurement, or to be called when one is due or a job may start."""
         ledger.settle()
         actions: list[Action] = []
         if ledger.wants_measurement(view.now):
@@ -363,8 +363,8 @@ class BudgetedEasy(Policy):
 class EnergyBud(BudgetedEasy):
     """Section IV of the energy-budget paper: jobs start while the balance of available energy allows it.
 
-    The first waiting job's energy is set aside where it will be needed: what is saved until then is
-    everyone's.
+    Energy for the first waiting job is set aside only from when it will start: other jobs may use what is
+    saved until then.
     """
 
     name = "energybud"
@@ -385,12 +385,12 @@ class ReducePC(BudgetedEasy):
     summary = "as energybud, but a reservation lowers the rate of energy for all others until it is due"
 
     def test_at(self, ledger: Ledger, now: float) -> BudgetTest:
-        """Test the balance to come, from which promises take evenly from now on."""
+        """Test the balance to come, with promised energy set aside evenly from now on."""
         return ledger.projection(now, EvenProjection)
 
 
 class PowerCap(BudgetedEasy):
-    """Section V-C of the energy-budget paper: no job starts that takes the power above B/(te - ts)."""
+    """Section V-C of the energy-budget paper: no job starts that would take the power above B/(te - ts)."""
 
     name = "powercap"
     summary = "EASY under a constant limit on power, the energy budget over its period"

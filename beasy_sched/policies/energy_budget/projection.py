@@ -1,9 +1,9 @@
-"""The budget's energy (or power) as it will be, and which jobs may start without overdrawing it.
+"""The future energy (or power) of the budget, and which jobs may start without overdrawing it.
 
-What running jobs will draw is known by their walltimes (`Commitments`). Rule 2 of the paper asks for the
-balance C(t) of available energy (`Projection`): what the counter would show at a future time t if every
-running job ran to its walltime and no other one started. It is a line between breakpoints, since powers
-change only when jobs end. A limit on power (`Ceiling`) asks for the power instead.
+Walltimes tell how long running jobs draw power at most (`Commitments`). Rule 2 of the paper tests the balance
+C(t) of available energy (`Projection`): what the counter would show at a future time t if every running job
+ran to its walltime and no other job started. It is piecewise linear, since the power changes only when jobs
+end. A power limit (`Ceiling`) tests the power instead.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _KEY, _HOSTS = 1, 3
 
 
 class Commitments:
-    """Jobs that have hosts, as the policies look ahead on them: sorted by their latest ends."""
+    """The jobs that have hosts, sorted by their latest ends."""
 
     end_s: FloatArray
-    """Latest ends, rising, s."""
+    """Latest ends in ascending order, s."""
     extra_w: FloatArray
-    """What each job adds to its hosts' power at rest, W."""
+    """Power that each job adds to its hosts at rest, W."""
     hosts: FloatArray
     """How many hosts each job has."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without jobs."""
         self._set_rows(np.empty((4, 0)))
         self._at: dict[str, tuple[float, float]] = {}
         self._keys = 0.0
@@ -41,7 +41,7 @@ class Commitments:
         self.end_s, _, self.extra_w, self.hosts = rows
 
     def add(self, job_id: str, end_s: float, extra_w: float, hosts: int) -> None:
-        """Add a job that runs until ``end_s`` at the latest; it replaces what was known of it."""
+        """Add a job that runs until ``end_s`` at the latest, or replace it if it is known."""
         self.remove(job_id)
         self._keys += 1
         self._at[job_id] = (end_s, self._keys)
@@ -55,7 +55,7 @@ class Commitments:
             del self._at[job_id]
 
     def recount(self, job_id: str, hosts: int) -> None:
-        """Correct how many hosts a job will leave to others."""
+        """Correct the number of hosts that become free when a job ends."""
         self._rows[_HOSTS, self._place(job_id)] = hosts
 
     def _place(self, job_id: str) -> int:
@@ -65,40 +65,40 @@ class Commitments:
 
 
 _PROMISE_S = 0.1
-"""To this are reservations found that wait for energy."""
+"""Precision of the start of reservations that wait for energy."""
 
 
 class Passing:
-    """What hosts that are idle now take until they are off: energy (J), or power for a moment (W)."""
+    """What switching off the idle hosts takes: energy (J), or power for a short time (W)."""
 
     def __init__(self, total: float, hosts: int) -> None:
-        """``total`` of so many ``hosts``."""
+        """Note the ``total`` of all idle ``hosts``."""
         self._total, self._hosts = total, hosts
 
     def left(self, idle: FloatArray) -> FloatArray:
-        """What is left of it when ``idle`` of the hosts get a job instead; one value for each number."""
+        """What remains if ``idle`` of the hosts get a job instead, elementwise."""
         left: FloatArray = self._total * (1 - np.minimum(idle, self._hosts) / max(self._hosts, 1))
         return left
 
     def take(self, idle: int) -> None:
-        """Give hosts a job instead."""
+        """Give ``idle`` of the hosts a job instead."""
         self._total = float(self.left(np.array([idle]))[0])
         self._hosts -= min(idle, self._hosts)
 
 
 class BudgetTest(ABC):
-    """Whether jobs may start as far as the budget is concerned. Powers in W, times in s.
+    """Whether the budget allows jobs to start. Powers in W, times in s.
 
-    A job is told by the power that it adds and by its latest end (or how long it lasts at most).
+    A job is described by the power that it adds and its latest end (or its maximum duration).
     """
 
     _t: FloatArray
-    """Breakpoints from now, or the period's start, on."""
+    """Breakpoints, from now or the period's start."""
     _y: FloatArray
-    """The balance (J), or the power (W), at each of them."""
+    """The balance (J) or power (W) at each breakpoint."""
 
     def __init__(self, period: BudgetPeriod, now: float, jobs: Commitments, passing: Passing) -> None:
-        """Look ahead on the running ``jobs``; a subclass lays out the breakpoints."""
+        """Look ahead at the running ``jobs``; subclasses set up the breakpoints."""
         self._passing = passing
         self._start_s, self._end_s = max(now, period.start_s), period.end_s
         first = int(jobs.end_s.searchsorted(self._start_s, side="right"))
@@ -106,44 +106,44 @@ class BudgetTest(ABC):
         self._inside = int(self._ends_s.searchsorted(self._end_s))
 
     def _ended_w(self) -> FloatArray:
-        """What jobs that end within the period no longer add, now and after each end."""
+        """Power of the running jobs that have ended, now and after each end within the period."""
         return np.concatenate(([0.0], np.cumsum(self._extra_w[: self._inside])))
 
     @property
     def present(self) -> float:
-        """What there is now, or at the period's start: available energy (J), or power drawn (W)."""
+        """The value now, or at the period's start: available energy (J) or power drawn (W)."""
         return float(self._y[0])
 
     @abstractmethod
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
-        """Tell for each job whether it may start now on so many hosts, idle ones first.
+        """Whether each job may start now on ``hosts`` hosts, idle ones first.
 
-        Hosts that stay idle are reckoned with roughly: what this refuses, `allows` does, too.
+        This estimates the hosts that stay idle: every job that it refuses, `allows` would refuse, too.
         """
 
     @abstractmethod
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Tell whether a job may start now that takes ``idle`` hosts of those that would be switched off."""
+        """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
 
     @abstractmethod
     def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
-        """Return when a job may start, not before ``from_s``, and at the latest at the period's end."""
+        """Return when a job may start: ``from_s`` at the earliest, the period's end at the latest."""
 
     @abstractmethod
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Keep free what a job will need that starts at a time; return that need (J, or W)."""
+        """Set aside what a job that starts at ``at_s`` will need; return that need (J or W)."""
 
     @abstractmethod
     def facts(self, reserved: float) -> FactDict:
-        """Return the numbers behind a decision: what there is, and what is ``reserved``."""
+        """Return the numbers behind a decision: what is available and what is ``reserved``."""
 
     def start(self, extra_w: float, end_s: float, idle: int) -> None:
-        """Take in that a job has started."""
+        """Account for a job that has started."""
         self._passing.take(idle)
         self._add(self._start_s, extra_w, end_s)
 
     def _add(self, from_s: float, extra_w: float, end_s: float) -> None:
-        """Take in a job's power from one time to another."""
+        """Account for a job's power from ``from_s`` to ``end_s``."""
         from_s, until_s = max(from_s, self._start_s), min(end_s, self._end_s)
         if until_s <= from_s:
             return
@@ -156,11 +156,11 @@ class BudgetTest(ABC):
 
     @abstractmethod
     def _value(self, at_s: float, place: int) -> float:
-        """The value at a time before the breakpoint at ``place``."""
+        """The value at ``at_s``, which is just before breakpoint ``place``."""
 
     @abstractmethod
     def _draw(self, from_s: float, until_s: float, extra_w: float) -> None:
-        """Change the values for a power drawn between two breakpoints."""
+        """Adjust the values for power drawn between two breakpoints."""
 
 
 class Projection(BudgetTest):
@@ -179,7 +179,7 @@ class Projection(BudgetTest):
     ) -> None:
         """``available_j``: the counter; ``rest_w``: power of all hosts without their jobs.
 
-        ``tolerance_j``: a balance that is below zero by no more is none.
+        ``tolerance_j``: how far the balance may fall below zero.
         """
         super().__init__(period, now, jobs, passing)
         self._tolerance_j = tolerance_j
@@ -195,7 +195,7 @@ class Projection(BudgetTest):
         return {"available_j": self.present, "reserved_j": reserved}
 
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
-        """Tell for each job whether the balance stays positive with it, to the last job's end."""
+        """Whether the balance stays positive with each job, up to the last job's end."""
         self._prepare()
         switching_j = self._passing.left(hosts)
         until_s = np.minimum(end_s, self._end_s)
@@ -211,7 +211,7 @@ class Projection(BudgetTest):
         return passed | (span_s <= 0) | (extra_w <= 0)
 
     def _prepare(self) -> None:
-        """Lay out the largest extra power up to each breakpoint, and the least balance from there on."""
+        """Compute the largest extra power up to each breakpoint, and the smallest balance from there on."""
         if self._ready:
             return
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -223,12 +223,12 @@ class Projection(BudgetTest):
         self._ready = True
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Tell whether one job may start now; the hosts that stay idle switch off."""
+        """Whether one job may start now, with the hosts that stay idle switching off."""
         left_j = float(self._passing.left(np.array([idle]))[0])
         return self._suffices(self._start_s, extra_w, end_s - self._start_s, left_j)
 
     def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
-        """Find the earliest time from which the balance stays positive; at the latest the period's end."""
+        """Find the earliest time from which the balance stays positive, or else the period's end."""
         if from_s >= self._end_s or self._suffices(from_s, extra_w, lasts_s):
             return from_s
         low_s, high_s = from_s, self._end_s
@@ -251,7 +251,7 @@ class Projection(BudgetTest):
         return bool(min(ends_j.min(), balance_j.min(initial=np.inf)) - less_j >= -self._tolerance_j)
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Set aside what a job will draw from ``at_s`` on; return what the counter must hold then, J."""
+        """Set aside what a job will draw from ``at_s`` on; return what the counter must show then, J."""
         if at_s >= self._end_s or at_s + lasts_s <= self._start_s:
             return 0.0
         before_j = float(np.interp(at_s, self._t, self._y))
@@ -269,10 +269,10 @@ class Projection(BudgetTest):
 
 
 class EvenProjection(Projection):
-    """As `Projection`, but what is promised is set aside evenly from now until it is needed."""
+    """A `Projection` that sets promised energy aside evenly from now until it is needed."""
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Make less energy available from now to ``at_s``: by then as much less as the job will need."""
+        """Lower the rate of available energy until ``at_s``, so that the job's need is saved by then."""
         reserved_j = super().promise(at_s, extra_w, lasts_s)
         if reserved_j > 0 and at_s > self._start_s:
             earlier = self._t <= at_s
@@ -282,7 +282,7 @@ class EvenProjection(Projection):
 
 
 class Ceiling(BudgetTest):
-    """The estimated power as it will be within the period, and the limit that it must not exceed."""
+    """The estimated power within the period, and the limit that it must not exceed."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class Ceiling(BudgetTest):
         return {"drawn_w": self.present, "limit_w": self.limit_w, "reserved_w": reserved}
 
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
-        """Tell for each job whether it stays below the limit to its end."""
+        """Whether the power stays below the limit with each job, up to its end."""
         until_s = np.minimum(end_s, self._end_s)
         highest_w = np.maximum.accumulate(self._y)
         place = np.maximum(self._t.searchsorted(until_s) - 1, 0)
@@ -314,18 +314,18 @@ class Ceiling(BudgetTest):
         return fits | (until_s <= self._start_s) | (extra_w <= 0)
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Tell whether one job may start now; the hosts that stay idle switch off."""
+        """Whether one job may start now, with the hosts that stay idle switching off."""
         return bool(self.admits(np.array([extra_w]), np.array([end_s]), np.array([float(idle)]))[0])
 
     def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
-        """Find when enough running jobs have ended; at the latest the period's end."""
+        """Find when enough running jobs have ended, or else the period's end."""
         if extra_w <= 0 or from_s >= self._end_s or from_s + lasts_s <= self._start_s:
             return from_s
         low = np.flatnonzero(self._y + extra_w <= self._most_w)
         return max(from_s, float(self._t[low[0]])) if len(low) else self._end_s
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Set aside the power that a job will add; return it, W."""
+        """Set aside the power that a job will add, and return it, W."""
         if at_s >= self._end_s:
             return 0.0
         self._add(at_s, extra_w, at_s + lasts_s)
