@@ -44,7 +44,7 @@ class PlanFollower:
         self._offline = [states for one in servers if one is not None for states in one.states]
 
     def follow(self, view: View, step: int, may_change: BoolArray) -> list[Action]:
-        """Return actions, one per P-state, that bring servers that ``may_change`` to their states in ``step``.
+        """Bring servers that ``may_change`` to their states in ``step``: one action per P-state.
 
         Its facts tell for how many of them this differs from the offline plan.
         """

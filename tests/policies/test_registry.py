@@ -144,7 +144,7 @@ def test_one_that_fails_while_it_is_made() -> None:
 
 @pytest.mark.parametrize("name", ["their_package.policies:Mine", "a:b"])
 def test_a_file_alone_names_no_code(name: str) -> None:
-    with pytest.raises(ConfigError, match="not imported because a file names it: if you trust it, say so"):
+    with pytest.raises(ConfigError, match="which may not import code: if you trust it, say so"):
         check_named_in_data(name, ("c:d",), "say so")
     check_named_in_data(name, (name,), "say so")
 
