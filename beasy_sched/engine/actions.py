@@ -17,6 +17,9 @@ from beasy_sched.model.jobs import Job
 Facts: TypeAlias = Mapping[str, float | int | str]
 """The numbers behind an action, with the unit in the name: ``{"headroom_j": 4.2e6}``."""
 
+FactDict: TypeAlias = dict[str, float | int | str]
+"""Facts while they are put together."""
+
 NO_FACTS: Facts = MappingProxyType({})
 
 DecisionLog: TypeAlias = Callable[[float, str, str, str, str, Facts], None]

@@ -1,1 +1,40 @@
-"""Scheduling policies, one a file."""
+"""Scheduling policies, and what is needed to write one."""
+
+from beasy_sched.engine.actions import (
+    NO_FACTS,
+    Action,
+    CallAt,
+    Compensate,
+    FactDict,
+    Facts,
+    Kill,
+    MeasureEnergy,
+    Postpone,
+    Reject,
+    SetPState,
+    Start,
+)
+from beasy_sched.engine.policy import Measurement, Options, Policy, View
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.jobs import Job
+
+__all__ = [
+    "NO_FACTS",
+    "Action",
+    "CallAt",
+    "Compensate",
+    "FactDict",
+    "Facts",
+    "HostSet",
+    "Job",
+    "Kill",
+    "MeasureEnergy",
+    "Measurement",
+    "Options",
+    "Policy",
+    "Postpone",
+    "Reject",
+    "SetPState",
+    "Start",
+    "View",
+]

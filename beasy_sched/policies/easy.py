@@ -1,12 +1,9 @@
-"""EASY backfilling and plain FCFS: the core that other policies share.
+"""EASY backfilling: the scheduling pass that all policies share, and the plain policies `easy` and `fcfs`.
 
-Orders of the queue: P_R (who gets the reservation) and P_B (who is tried next).
-
-The numbers behind starts and postponements, gathered the same way for every policy.
-
-All of them are at hand where they are asked for: none takes more than constant time.
-
-Putting servers to sleep and waking them: the parts that policies share.
+A pass starts jobs in order P_R until one cannot start, promises hosts to that one (the reservation), and
+tries every other job once, in order P_B. Policies differ in the two orders and in the hooks of `EasyPass`:
+which hosts a job gets and whether it may start, when the first waiting job will have its hosts, and what is
+kept for it.
 """
 
 from __future__ import annotations
@@ -20,21 +17,20 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.arrays import BoolArray, FloatArray, StateArray
-from beasy_sched.engine.actions import NO_FACTS, Action, Facts, Postpone, SetPState, Start
+from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, Start
 from beasy_sched.engine.policy import Options, Policy, View
-from beasy_sched.model.cluster import ASLEEP
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, bounded_slowdown
-from beasy_sched.model.platform import ServerKind
+from beasy_sched.policies.switching import headroom_j, hosts_wanted, spent_facts, wake_for_queue
 from beasy_sched.units import TIME_TOLERANCE_S
+
+# --- orders of the queue: P_R (who gets the reservation) and P_B (who is tried next) ------------------------
 
 Places = npt.NDArray[np.intp]
 
-_SEARCHED: Final = 4
-
 Order = Callable[[JobQueue, Places, float], Places]
-"""Sorts places of the queue (given in order of arrival) at a time (s); ties stay by arrival."""
+"""Sorts places of the queue, given in order of arrival, at a time (s); ties keep the order of arrival."""
 
 
 def by_arrival(queue: JobQueue, places: Places, now: float) -> Places:
@@ -44,41 +40,26 @@ def by_arrival(queue: JobQueue, places: Places, now: float) -> Places:
 
 def smallest_size(queue: JobQueue, places: Places, now: float) -> Places:
     """Smallest walltime x hosts first."""
-    return places[np.argsort(size_host_s(queue, places, now), kind="stable")]
+    return places[np.argsort(_sizes_host_s(queue, places, now), kind="stable")]
 
 
 def largest_slowdown(queue: JobQueue, places: Places, now: float) -> Places:
     """Largest bounded slowdown first, by walltimes (Eq. 4 of the BEASY paper)."""
-    return places[np.argsort(-slowdown(queue, places, now), kind="stable")]
+    return places[np.argsort(_minus_slowdowns(queue, places, now), kind="stable")]
 
 
-def size_host_s(queue: JobQueue, places: Places, now: float) -> FloatArray:
-    """Walltime x hosts of each job, s."""
+def _sizes_host_s(queue: JobQueue, places: Places, now: float) -> FloatArray:
     sizes: FloatArray = queue.walltime_s[places] * queue.res[places]
     return sizes
 
 
-def slowdown(queue: JobQueue, places: Places, now: float) -> FloatArray:
-    """Bounded slowdown of each job, by its walltime; 1 without one."""
+def _minus_slowdowns(queue: JobQueue, places: Places, now: float) -> FloatArray:
+    """Negative bounded slowdown of each job, by its walltime; -1 for jobs without one."""
     walltime_s = queue.walltime_s[places]
     endless = np.isinf(walltime_s)
     duration_s = np.where(endless, 1.0, walltime_s)
     wait_s = now - queue.subtime_s[places]
-    return np.where(endless, 1.0, bounded_slowdown(wait_s, duration_s))
-
-
-def one_by_one(order: Order, queue: JobQueue, places: Places, now: float) -> Iterator[int]:
-    """Places in ``order``; the first ones are searched for, as most passes ask for no more than two."""
-    if order is by_arrival or len(places) <= _SEARCHED:
-        yield from order(queue, places, now).tolist()
-        return
-    by_size = order is smallest_size
-    key = size_host_s(queue, places, now) if by_size else -slowdown(queue, places, now)
-    for _ in range(_SEARCHED):
-        first = int(key.argmin())
-        yield int(places[first])
-        key[first] = np.inf
-    yield from order(queue, places, now).tolist()[_SEARCHED:]
+    return -np.where(endless, 1.0, bounded_slowdown(wait_s, duration_s))
 
 
 ORDERS: Final[dict[str, Order]] = {
@@ -86,298 +67,271 @@ ORDERS: Final[dict[str, Order]] = {
     "smallest": smallest_size,
     "slowdown": largest_slowdown,
 }
+OrderName = Literal["arrival", "smallest", "slowdown"]
+
+_KEYS: Final = {smallest_size: _sizes_host_s, largest_slowdown: _minus_slowdowns}
+_SEARCHED: Final = 4
 
 
-FactDict = dict[str, float | int | str]
+def one_by_one(order: Order, queue: JobQueue, places: Places, now: float) -> Iterator[int]:
+    """Yield places in ``order``, the first few without sorting: most passes ask for no more than two."""
+    known = 0
+    if order in _KEYS and len(places) > _SEARCHED:
+        key = _KEYS[order](queue, places, now)
+        while known < _SEARCHED and math.isfinite(key[first := int(key.argmin())]):
+            yield int(places[first])
+            key[first] = np.inf
+            known += 1
+    yield from order(queue, places, now).tolist()[known:]
+
+
+# --- the rules by which jobs start and wait -----------------------------------------------------------------
 
 HEAD: Final = "head of the queue"
 BACKFILLED: Final = "backfilled"
 SLEEPERS_PAY: Final = "; idle servers sleep for it"
-"""Added to the two above where BEASY lets idle servers sleep, so that the job can be paid for."""
+"""Added to the two rules above if BEASY puts idle servers to sleep to pay for the job."""
 RESERVED: Final = "reserved"
-"""Not enough hosts are free; enough will be at a time that is known."""
+"""Not enough hosts are free, but it is known when enough will be."""
 NOT_RESERVED: Final = "no reservation"
-"""Not enough hosts are free, and when enough will be is not known."""
+"""Not enough hosts are free, and it is not known when enough will be."""
 NO_STEP_ENERGY: Final = "no energy in this step"
-"""The guard's veto: what is left of the step's energy does not suffice."""
+"""The guard's veto: the energy left in the step does not suffice."""
 PLAN_CANNOT_PAY: Final = "plan cannot pay"
-"""The energy test of BEASY fails."""
+"""BEASY's energy test failed."""
 SET_ASIDE: Final = "ends after the last window"
 
 
-def head_facts(view: View, job: Job, free: int, order: Order) -> FactDict:
-    """Why a job was the first of the queue: how long it waited, and by what it was ranked.
-
-    ``free`` hosts were free before it started.
-    """
-    wait_s = view.now - job.subtime_s
-    facts: FactDict = {"hosts_free": free, "waited_s": wait_s}
-    finite = math.isfinite(job.walltime_s)
-    if order is largest_slowdown:
-        facts["slowdown"] = float(bounded_slowdown(wait_s, job.walltime_s)) if finite else 1.0
-    elif order is smallest_size and finite:
-        facts["size_host_s"] = job.size
-    return facts
+_NO_HOSTS: Final = np.empty(0, dtype=np.intp)
 
 
-def filler_facts(
-    view: View, job: Job, free: int, reserved: Job, reserved_s: float, extra: int | None = None
-) -> FactDict:
-    """Why a job may go before the ``reserved`` one: it ends in time, or leaves it the hosts that it needs.
-
-    ``free`` hosts were free before it started; the reservation is for ``reserved_s``, infinite where
-    there is none. Beside the reserved job, ``extra`` hosts will be free then; without ``extra`` the
-    reservation is for certain hosts, which the job leaves alone.
-    """
-    facts: FactDict = {"hosts_free": free, "waited_s": view.now - job.subtime_s, "reserved_for": reserved.id}
-    if math.isfinite(reserved_s):
-        if reserved_s > view.now:
-            facts["reserved_at_s"] = reserved_s
-        else:
-            facts["reserved_lacks"] = "energy"
-        if view.now + job.walltime_s <= reserved_s + TIME_TOLERANCE_S:
-            facts["ends_by_s"] = view.now + job.walltime_s
-        elif extra is None:
-            facts["hosts_left_alone"] = reserved.res
-        else:
-            facts["hosts_extra"] = extra
-    return facts
-
-
-def reservation_rule(reserved_s: float) -> str:
-    """The rule by which the first job that lacks hosts waits, with a reservation or without one."""
-    return RESERVED if math.isfinite(reserved_s) else NOT_RESERVED
-
-
-def reservation_facts(job: Job, free: int, reserved_s: float) -> FactDict:
-    """What a job lacks, and when it is promised that: nothing of the latter if never."""
-    facts: FactDict = {"hosts_asked": job.res, "hosts_free": free}
-    if math.isfinite(reserved_s):
-        facts["reserved_at_s"] = reserved_s
-    return facts
-
-
-def break_even_s(kind: ServerKind) -> float:
-    """T_wait (Eq. 2.9 of the thesis): idle longer than this, and sleeping would have used less, s.
-
-    Infinite for servers that cannot sleep or use no less asleep than idle.
-    """
-    if kind.sleep is None or not kind.idle_w or not kind.speeds_flops:
-        return np.inf
-    off_s, on_s = kind.off_duration_s(), kind.on_duration_s()
-    sleep_w, idle_w = kind.idle_w[kind.sleep.pstate], kind.idle_w[kind.fastest]
-    if idle_w <= sleep_w:
-        return np.inf
-    switching_j = kind.full_w[kind.sleep.off_pstate] * off_s + kind.full_w[kind.sleep.on_pstate] * on_s
-    return max((switching_j - sleep_w * (off_s + on_s)) / (idle_w - sleep_w), off_s + on_s)
-
-
-def hosts_wanted(view: View, started: int) -> int:
-    """Hosts that the waiting jobs ask for in all, less those that have just been ``started``."""
-    queue = view.queue
-    wanted = int(queue.res[queue.places()].sum()) if len(queue) else 0
-    return min(wanted - started, view.platform.size)
-
-
-def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
-    """Wake sleeping servers, at full speed, until the waiting jobs have the hosts they ask for.
-
-    ``free`` hosts are idle and untaken. As many are woken as the step's energy allows.
-    """
-    awaited = free + sum(count for _, count in view.wakes)
-    asleep = np.flatnonzero((view.host_state == ASLEEP) & view.available)
-    missing = wanted - awaited
-    if missing <= 0 or not len(asleep) or not view.power_actions_allowed:
-        return []
-    facts: FactDict = {"hosts_wanted": wanted, "hosts_awaited": awaited}
-    return wake(view, asleep[:missing], "waiting jobs want it", facts)
-
-
-def wake(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
-    """Wake ``hosts`` at their full speed, as many as the step's energy allows."""
-    actions: list[Action] = []
-    budget = view.budget
-    for group, pstate in by_target(view, hosts, view.platform.fastest_of_kind):
-        headroom_j = 0.0 if budget is None else budget.headroom_j
-        granted = len(group) if budget is None else budget.grant_wakes(group, pstate)
-        if granted:
-            why = {**facts, "hosts_to_wake": granted}
-            if granted < len(group):
-                why["hosts_left_asleep"] = len(group) - granted
-            if budget is not None:
-                why |= {"headroom_j": headroom_j, "cost_j": headroom_j - budget.headroom_j}
-            actions.append(SetPState(HostSet(group[:granted]), pstate, rule, why))
-    return actions
-
-
-def sleep(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
-    """Put idle ``hosts`` to sleep; those that cannot sleep stay on."""
-    groups = by_target(view, hosts, view.platform.sleep_of_kind)
-    return [SetPState(HostSet(group), pstate, rule, facts) for group, pstate in groups if pstate >= 0]
-
-
-def by_target(view: View, hosts: HostIds, targets: StateArray) -> list[tuple[HostIds, int]]:
-    """Group ``hosts`` by the P-state that ``targets`` gives for their kind."""
-    wanted = targets[view.platform.kind_of[hosts]]
-    return [(hosts[wanted == pstate], pstate) for pstate in np.unique(wanted).tolist()]
-
-
-OrderName = Literal["arrival", "smallest", "slowdown"]
-
-
-class Reservation(Struct, frozen=True):
+class Reservation(Struct):
     """The promise to the first job that cannot start."""
 
     job: Job
     start_s: float
-    """When enough hosts come free, by walltimes; infinite if they never do."""
-    extra: int
-    """Hosts that will be free then and that the job does not need."""
-
-    def less(self, hosts: int) -> Reservation:
-        """Return the promise after ``hosts`` of the extra ones went to a job that ends later."""
-        return Reservation(self.job, self.start_s, self.extra - hosts)
-
-
-def reserve(view: View, job: Job, free: int, started: Sequence[Job] = ()) -> Reservation:
-    """Find the earliest time at which ``job`` has its hosts, by walltimes.
-
-    ``free`` hosts are left now, after the jobs ``started`` in this pass took theirs.
-    """
-    need = job.res - free
-    start_s = view.now if need <= 0 else np.inf
-    for when, count in _releases(view, started):
-        if need <= 0 and when > start_s + TIME_TOLERANCE_S:
-            break
-        if need > 0:
-            start_s = when
-        need -= count
-    return Reservation(job, start_s, -need) if need <= 0 else Reservation(job, np.inf, free)
-
-
-def _releases(view: View, started: Sequence[Job]) -> Iterable[tuple[float, int]]:
-    ends = ((end_s, view.usable_hosts(job)) for end_s, _, job in view.ends)
-    if not started and not view.wakes:
-        return ends
-    new = sorted((view.now + job.walltime_s, job.res) for job in started)
-    return heapq.merge(ends, new, view.wakes)
+    """When it will have what it lacks, by walltimes; infinite if unknown."""
+    extra: int = 0
+    """Number of hosts that other jobs may hold beyond ``start_s``."""
+    certain: bool = False
+    """Whether certain hosts are promised, which jobs that end after ``start_s`` do not get."""
 
 
 class EasyPass:
-    """One scheduling pass: start heads while they fit, reserve for the next, backfill once."""
+    """One scheduling pass; policies with rules of their own override `start`, `reserve` and `fitting`."""
 
-    def __init__(self, view: View) -> None:
-        """Begin a pass at the view's present time."""
+    def __init__(
+        self, view: View, priority: Order = largest_slowdown, backfill: Order | None = smallest_size
+    ) -> None:
+        """Begin a pass with orders P_R and P_B; without P_B, no job overtakes another."""
         self.view = view
+        self.priority, self.backfill = priority, backfill
         self.actions: list[Action] = []
         self.started: list[Job] = []
+        """Jobs started in this pass."""
         self.free = view.free_count
+        """Number of hosts that jobs can still be given."""
         self.reservation: Reservation | None = None
-        self._order: Order = by_arrival
+        self.refused_by = ""
+        """The rule by which the last job was refused; empty if it lacked hosts."""
+        self.refused_hosts = _NO_HOSTS
+        """Hosts on which the last job could not start because the step lacks energy."""
+        self.begin_s = view.now
+        """When a job that gets its hosts now starts at the latest."""
         self._mask: BoolArray | None = None
         self._dear_from: float = np.inf
-        """So many of the free hosts, or more, need more energy than the step has left."""
+        """Jobs on this many free hosts, or more, need more energy than the step has left."""
 
-    def start(self, job: Job, rule: str) -> bool:
-        """Start ``job`` if it fits on the free hosts and into the step's energy."""
-        if job.res > self.free or (job.computes and job.res >= self._dear_from):
-            return False
-        mask = self.free_mask()
-        hosts = self.view.fastest(mask, job.res)
-        budget = self.view.budget
-        headroom_j = 0.0 if budget is None else budget.headroom_j
-        if budget is not None and not budget.grant_start(hosts.ids, computes=job.computes):
-            self._dear_from = min(self._dear_from, job.res)
-            return False
-        self._dear_from = np.inf  # what is left are other hosts: slower ones may be enough
-        mask[hosts.ids] = False
-        why = self._facts(job, headroom_j) if self.view.wants_facts else NO_FACTS
-        self.free -= job.res
-        self.started.append(job)
-        self.actions.append(Start(job, hosts, rule, why))
-        return True
-
-    def _facts(self, job: Job, headroom_j: float) -> FactDict:
-        """Why ``job`` may start now; the step had ``headroom_j`` before."""
-        view, promise = self.view, self.reservation
-        if promise is None:
-            why = head_facts(view, job, self.free, self._order)
-        else:
-            why = filler_facts(view, job, self.free, promise.job, promise.start_s, promise.extra)
-        if view.budget is not None:
-            why |= {"headroom_j": headroom_j, "cost_j": headroom_j - view.budget.headroom_j}
-        return why
+    def run(self) -> list[Action]:
+        """Start jobs in order P_R while possible, reserve for the next one, and backfill once."""
+        for job in self.heads():
+            if not self.start(job):
+                promise = self.reservation = self.reserve(job)
+                self.tell(promise)
+                self.fill(promise)
+                break
+        return self.actions
 
     def free_mask(self) -> BoolArray:
-        """Return the mask of the hosts that are still free in this pass."""
+        """Return the mask of hosts that are still free in this pass."""
         if self._mask is None:
             self._mask = self.view.free_mask()
         return self._mask
 
-    def run_heads(self, priority: Order) -> None:
-        """Start jobs in order P_R until one does not fit; reserve for that one."""
-        queue = self.view.queue
-        self._order = priority
-        if not queue:
-            return
-        heads = (
-            iter(queue)
-            if priority is by_arrival
-            else map(queue.at, priority(queue, queue.places(), self.view.now).tolist())
-        )
-        for job in heads:
-            if not self.start(job, HEAD):
-                self.reservation = self.reserve(job)
-                self._tell(self.reservation)
-                return
+    # --- hooks ----------------------------------------------------------------------------------------------
 
-    def _tell(self, promise: Reservation) -> None:
-        """Say why the first job that cannot start waits."""
-        job, budget = promise.job, self.view.budget
-        vetoed = job.res <= self.free
-        rule = NO_STEP_ENERGY if vetoed else reservation_rule(promise.start_s)
-        if not self.view.wants_reason(job, rule):
-            return
-        why = reservation_facts(job, self.free, np.inf if vetoed else promise.start_s)
-        if vetoed and budget is not None:
-            hosts = self.view.fastest(self.free_mask(), job.res)
-            why |= {"cost_j": budget.start_cost_j(hosts.ids), "headroom_j": budget.headroom_j}
-        self.actions.append(Postpone(job, rule, why))
+    def heads(self) -> Iterable[Job]:
+        """Waiting jobs in order P_R."""
+        queue = self.view.queue
+        if self.priority is by_arrival:
+            return queue
+        return map(queue.at, one_by_one(self.priority, queue, self.candidates(), self.view.now))
+
+    def candidates(self) -> Places:
+        """Return the places of the jobs that `heads` may yield."""
+        return self.view.queue.places()
+
+    def placed(self) -> set[Job]:
+        """Return the jobs that have their hosts but are still in the queue."""
+        return set(self.started)
+
+    def start(self, job: Job, late: bool = False) -> bool:
+        """Start ``job`` if there are enough free hosts and enough energy in the step.
+
+        ``late``: the job would run past the reservation's start.
+        """
+        if job.res > self.free or (job.computes and job.res >= self._dear_from):
+            return False
+        mask = self.free_mask()
+        hosts = self.view.fastest(mask, job.res)
+        before_j = headroom_j(self.view)
+        if not self.granted(job, hosts.ids):
+            self._dear_from = min(self._dear_from, job.res)
+            return False
+        self._dear_from = np.inf  # other hosts are left now, which may draw less
+        mask[hosts.ids] = False
+        wanted = self.view.wants_facts
+        why = self.facts(job) | spent_facts(self.view, before_j) if wanted else NO_FACTS
+        self.give(job, hosts, self.rule, why)
+        self.free -= job.res
+        if late and self.reservation is not None:
+            self.reservation.extra -= job.res
+        return True
 
     def reserve(self, job: Job) -> Reservation:
-        """Promise hosts to the first job that does not start, by walltimes."""
-        return reserve(self.view, job, self.free, self.started)
+        """Reserve for the first job that cannot start, from when enough hosts are free, by walltimes."""
+        need = job.res - self.free
+        start_s = self.view.now if need <= 0 else np.inf
+        for when, count in self._releases():
+            if need <= 0 and when > start_s + TIME_TOLERANCE_S:
+                break
+            if need > 0:
+                start_s = when
+            need -= count
+        return Reservation(job, start_s, -need) if need <= 0 else Reservation(job, np.inf, self.free)
 
-    def backfill(self, order: Order) -> None:
-        """Start every other job that fits without delaying the reservation, in order P_B."""
-        if self.reservation is None or not self.free:
+    def _releases(self) -> Iterable[tuple[float, int]]:
+        """When hosts become free by walltimes, s, and how many."""
+        view = self.view
+        ends = ((end_s, view.usable_hosts(job)) for end_s, _, job in view.ends)
+        if not self.started and not view.wakes:
+            return ends
+        new = sorted((view.now + job.walltime_s, job.res) for job in self.started)
+        return heapq.merge(ends, new, view.wakes)
+
+    def fitting(self, places: Places, promise: Reservation) -> Places:
+        """Return the places of jobs that fit now without delaying the reservation."""
+        res = self.view.queue.res[places]
+        return places[(res <= self.free) & (~self.late(places, promise) | (res <= promise.extra))]
+
+    def lacks(self, promise: Reservation) -> FactDict:
+        """Return what the first job that cannot start lacks, and when it will have it."""
+        if self.refused_by != NO_STEP_ENERGY:
+            return reservation_facts(promise, self.free)
+        why = reservation_facts(Reservation(promise.job, np.inf), self.free)
+        return why | self.unaffordable(self.refused_hosts)
+
+    # --- what the hooks share -------------------------------------------------------------------------------
+
+    def granted(self, job: Job, hosts: HostIds) -> bool:
+        """Claim the energy that ``job`` on ``hosts`` adds to the step, if there is enough."""
+        budget = self.view.budget
+        if budget is None or budget.grant_start(hosts, computes=job.computes):
+            return True
+        self.refused_by, self.refused_hosts = NO_STEP_ENERGY, hosts
+        return False
+
+    @property
+    def rule(self) -> str:
+        """The rule by which jobs start now: as heads, or backfilled."""
+        return HEAD if self.reservation is None else BACKFILLED
+
+    def give(self, job: Job, hosts: HostSet, rule: str, facts: Facts) -> None:
+        """Start ``job`` on its hosts."""
+        self.actions.append(Start(job, hosts, rule, facts))
+        self.started.append(job)
+
+    def late(self, places: Places, promise: Reservation) -> BoolArray:
+        """Whether each job would run past the reservation's start."""
+        ends_s = self.begin_s + self.view.queue.walltime_s[places]
+        return np.asarray(ends_s > promise.start_s + TIME_TOLERANCE_S)
+
+    def tell(self, promise: Reservation) -> None:
+        """Report why the first job that cannot start waits."""
+        rule = self.refused_by or (RESERVED if math.isfinite(promise.start_s) else NOT_RESERVED)
+        if self.view.wants_reason(promise.job, rule):
+            self.actions.append(Postpone(promise.job, rule, self.lacks(promise)))
+
+    def fill(self, promise: Reservation) -> None:
+        """Start all other jobs that fit without delaying the reservation, in order P_B."""
+        if self.backfill is None or not self.free:
             return
         queue = self.view.queue
-        places = order(queue, self._fitting(np.flatnonzero(queue.res <= self.free)), self.view.now)
-        barred = {self.reservation.job, *self.started}
+        places = self.fitting(np.flatnonzero(queue.res <= self.free), promise)
+        places = self.backfill(queue, places, self.view.now)
+        barred = self.placed() | {promise.job}
         tried = 0
         while tried < len(places):
             job = queue.at(int(places[tried]))
             tried += 1
-            if job not in barred and self.try_backfilling(job):
-                places, tried = self._fitting(places[tried:]), 0
+            if job not in barred and self.start(job, self.is_late(job, promise)):
+                places, tried = self.fitting(places[tried:], promise), 0
 
-    def try_backfilling(self, job: Job) -> bool:
-        """Start ``job`` if it fits without delaying the reservation."""
-        assert self.reservation is not None
-        late = self.view.now + job.walltime_s > self.reservation.start_s + TIME_TOLERANCE_S
-        if (late and job.res > self.reservation.extra) or not self.start(job, BACKFILLED):
-            return False
-        if late:
-            self.reservation = self.reservation.less(job.res)
-        return True
+    def is_late(self, job: Job, promise: Reservation) -> bool:
+        """Whether ``job`` would run past the reservation's start."""
+        return self.begin_s + job.walltime_s > promise.start_s + TIME_TOLERANCE_S
 
-    def _fitting(self, places: Places) -> Places:
-        """Return those places whose job fits now and does not delay the reservation."""
-        assert self.reservation is not None
-        res, walltime_s = self.view.queue.res[places], self.view.queue.walltime_s[places]
-        in_time = self.view.now + walltime_s <= self.reservation.start_s + TIME_TOLERANCE_S
-        return places[(res <= self.free) & (in_time | (res <= self.reservation.extra))]
+    def resume(self, promise: Reservation, jobs: Iterable[Job]) -> None:
+        """Start those of ``jobs`` that fit without delaying the reservation of an earlier pass."""
+        self.reservation = promise
+        for job in jobs:
+            late = self.is_late(job, promise)
+            if not (late and job.res > promise.extra):
+                self.start(job, late)
+
+    def facts(self, job: Job, free: int | None = None) -> FactDict:
+        """Return why ``job`` may start now; it had ``free`` hosts to choose from (default: all free ones)."""
+        view, promise = self.view, self.reservation
+        wait_s = view.now - job.subtime_s
+        facts: FactDict = {"hosts_free": self.free if free is None else free, "waited_s": wait_s}
+        if promise is None:
+            if self.priority is largest_slowdown:
+                finite = math.isfinite(job.walltime_s)
+                facts["slowdown"] = float(bounded_slowdown(wait_s, job.walltime_s)) if finite else 1.0
+            elif self.priority is smallest_size and math.isfinite(job.walltime_s):
+                facts["size_host_s"] = job.size
+            return facts
+        facts["reserved_for"] = promise.job.id
+        if math.isfinite(promise.start_s):
+            if promise.start_s > view.now:
+                facts["reserved_at_s"] = promise.start_s
+            else:
+                facts["reserved_lacks"] = "energy"
+            if view.now + job.walltime_s <= promise.start_s + TIME_TOLERANCE_S:
+                facts["ends_by_s"] = view.now + job.walltime_s
+            elif promise.certain:
+                facts["hosts_left_alone"] = promise.job.res
+            else:
+                facts["hosts_extra"] = promise.extra
+        return facts
+
+    def unaffordable(self, hosts: HostIds) -> FactDict:
+        """Return the energy that a job on ``hosts`` would add to the step, and what the step has left."""
+        budget = self.view.budget
+        if budget is None:
+            return {}
+        return {"cost_j": budget.start_cost_j(hosts), "headroom_j": budget.headroom_j}
+
+
+def reservation_facts(promise: Reservation, free: int) -> FactDict:
+    """Return how many hosts the first job that cannot start asks for, and when it will have them if known."""
+    facts: FactDict = {"hosts_asked": promise.job.res, "hosts_free": free}
+    if math.isfinite(promise.start_s):
+        facts["reserved_at_s"] = promise.start_s
+    return facts
+
+
+# --- the policies -------------------------------------------------------------------------------------------
 
 
 class EasyOptions(Options, frozen=True):
@@ -392,7 +346,7 @@ class EasyOptions(Options, frozen=True):
 class Easy(Policy):
     """EASY backfilling on all servers (Section IV-B of the BEASY paper without its energy test).
 
-    With a site, servers that the guard put to sleep wake again when waiting jobs want them.
+    With a site, servers that the guard put to sleep are woken when waiting jobs need them.
     """
 
     name = "easy"
@@ -401,7 +355,7 @@ class Easy(Policy):
     options: EasyOptions
 
     def begin(self, view: View) -> None:
-        """Choose the orders: FCFS where power is no concern, the BEASY paper's where it is."""
+        """Choose the orders: by arrival without a site, those of the BEASY paper with one."""
         paper = view.has_site
         self._priority = ORDERS[self.options.priority or ("slowdown" if paper else "arrival")]
         self._backfill = ORDERS[self.options.backfill or ("smallest" if paper else "arrival")]
@@ -410,14 +364,11 @@ class Easy(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Start what EASY starts now."""
-        easy = EasyPass(view)
-        if self._nothing_but_arrivals(view):
-            easy.reservation = self._blocked
-            for job in view.arrived:
-                easy.try_backfilling(job)
+        easy = EasyPass(view, self._priority, self._backfill)
+        if self._blocked is not None and self._nothing_but_arrivals(view):
+            easy.resume(self._blocked, view.arrived)
         else:
-            easy.run_heads(self._priority)
-            easy.backfill(self._backfill)
+            easy.run()
         self._blocked = easy.reservation
         self._seen_openings = view.openings
         if view.has_site and view.queue:
@@ -426,13 +377,12 @@ class Easy(Policy):
         return easy.actions
 
     def _nothing_but_arrivals(self, view: View) -> bool:
-        """Tell whether the last pass's reservation still stands and only new jobs can be started.
+        """Whether the last pass's reservation still holds, so that only new jobs can start.
 
-        As time goes by, fewer jobs end before the reservation: what did not start then does not now.
+        Jobs that could not be backfilled then cannot be now: as time passes, fewer jobs end in time.
         """
         return (
-            self._blocked is not None
-            and (self._backfill is by_arrival or len(view.arrived) < 2)
+            (self._backfill is by_arrival or len(view.arrived) < 2)
             and self._seen_openings == view.openings
             and view.budget is None
             and self._priority is by_arrival
@@ -446,7 +396,7 @@ class Fcfs(Policy):
     summary = "first come, first served: no job overtakes another"
 
     def begin(self, view: View) -> None:
-        """Start with nothing known."""
+        """Start without a blocked job."""
         self._seen_openings = -1
         self._blocked = False
 
@@ -454,8 +404,8 @@ class Fcfs(Policy):
         """Start jobs in order of arrival until one does not fit."""
         if self._blocked and self._seen_openings == view.openings and view.budget is None:
             return ()
-        easy = EasyPass(view)
-        easy.run_heads(by_arrival)
+        easy = EasyPass(view, by_arrival, backfill=None)
+        easy.run()
         self._blocked = easy.reservation is not None
         self._seen_openings = view.openings
         return easy.actions

@@ -1,7 +1,4 @@
-"""Workload-reactive: servers follow the queue, whatever the power.
-
-Power-reactive: as many servers on as the arriving power feeds.
-"""
+"""The reactive baselines: EASY on servers that follow the queue or the renewable power."""
 
 from __future__ import annotations
 
@@ -9,62 +6,48 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, Facts
+from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_ON
-from beasy_sched.model.hosts import HostIds
-from beasy_sched.policies.easy import (
-    EasyPass,
-    FactDict,
-    break_even_s,
-    hosts_wanted,
-    largest_slowdown,
-    sleep,
-    smallest_size,
-    wake,
-    wake_for_queue,
-)
+from beasy_sched.policies.easy import EasyPass
+from beasy_sched.policies.switching import break_even_s, hosts_wanted, sleep, wake, wake_for_queue
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class WorkloadReactive(Policy):
-    """Wakes servers for queued jobs at once, at full speed; lets idle ones sleep after T_wait (Eq. 2.9)."""
+    """Wakes servers for queued jobs at once, at full speed; puts idle ones to sleep after T_wait."""
 
     name = "workload-reactive"
-    summary = "EASY; wakes servers for waiting jobs at once, lets them sleep after an idle time"
+    summary = "EASY; wakes servers for waiting jobs at once, puts them to sleep after an idle time"
 
     def begin(self, view: View) -> None:
-        """Work out each server's T_wait."""
+        """Compute each server's T_wait."""
         wait_s = np.array([break_even_s(kind) for kind in view.platform.kinds])
         self._wait_s = wait_s[view.platform.kind_of]
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Start what EASY starts, wake for the rest, let the long idle sleep."""
+        """Run EASY, wake servers for the remaining jobs, put servers to sleep that were idle for long."""
         easy = EasyPass(view)
-        easy.run_heads(largest_slowdown)
-        easy.backfill(smallest_size)
+        actions = easy.run()
         wanted = hosts_wanted(view, sum(job.res for job in easy.started))
-        actions = [*easy.actions, *wake_for_queue(view, wanted, easy.free)]
+        actions += wake_for_queue(view, wanted, easy.free)
         if view.power_actions_allowed:
             actions += self._let_sleep(view, easy, spare=easy.free - wanted)
         return actions
 
-    def _idle_facts(self, view: View, hosts: HostIds) -> Facts:
-        """How long the ``hosts`` have been idle at least, and how long they had to be at most."""
-        if not len(hosts):
-            return NO_FACTS
-        idle_s = view.now - float(np.max(view.state_since_s[hosts]))
-        return {"idle_s": idle_s, "t_wait_s": float(self._wait_s[hosts].max())}
-
     def _let_sleep(self, view: View, easy: EasyPass, spare: int) -> list[Action]:
-        """Put up to ``spare`` servers to sleep that were idle for T_wait; ask for a call for the next."""
+        """Put up to ``spare`` servers to sleep that were idle for T_wait; ask to be called for the next."""
         idle = np.flatnonzero(easy.free_mask() & (view.host_state == IDLE))
         if spare <= 0 or not len(idle):
             return []
         due_s = view.state_since_s[idle] + self._wait_s[idle]
         ripe = idle[due_s <= view.now + TIME_TOLERANCE_S]
         chosen = ripe[::-1][:spare][::-1]
-        actions = sleep(view, chosen, "idle for T_wait", self._idle_facts(view, chosen))
+        why: Facts = NO_FACTS
+        if len(chosen):
+            idle_s = view.now - float(np.max(view.state_since_s[chosen]))
+            why = {"idle_s": idle_s, "t_wait_s": float(self._wait_s[chosen].max())}
+        actions = sleep(view, chosen, "idle for T_wait", why)
         later = due_s[due_s > view.now + TIME_TOLERANCE_S]
         if len(later) and np.isfinite(later.min()):
             actions.append(CallAt(float(later.min())))
@@ -72,19 +55,18 @@ class WorkloadReactive(Policy):
 
 
 class PowerReactive(Policy):
-    """At each step turns on as many servers as the renewable power feeds, running ones first.
+    """Keeps as many servers on in each step as the renewable power can feed, those with jobs first.
 
-    The battery serves running jobs when production falls short, and never turns on more.
+    The battery only serves running jobs when production falls short.
     """
 
     name = "power-reactive"
-    summary = "EASY on as many servers as the arriving renewable power feeds"
+    summary = "EASY on as many servers as the renewable power can feed"
     needs_power = True
 
     def power_actions(self, view: View) -> Sequence[Action]:
-        """Feed the busy servers, then as many others as the rest of the power carries at full load."""
-        assert view.budget is not None
-        if not view.power_actions_allowed:
+        """Feed the busy servers, then as many others as the remaining power can feed at full load."""
+        if view.budget is None or not view.power_actions_allowed:
             return ()
         state, power = view.host_state, view.power_model
         kinds, hosts = view.platform.kind_of, np.arange(view.platform.size)
@@ -114,8 +96,5 @@ class PowerReactive(Policy):
         return actions + wake(view, np.sort(to_wake), "fed by the arriving power", why)
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Start what EASY starts on the servers that are on."""
-        easy = EasyPass(view)
-        easy.run_heads(largest_slowdown)
-        easy.backfill(smallest_size)
-        return easy.actions
+        """Run EASY on the servers that are on."""
+        return EasyPass(view).run()

@@ -1,4 +1,4 @@
-"""Every policy by name: the one place that lists them."""
+"""The policies by name."""
 
 from __future__ import annotations
 
@@ -34,46 +34,46 @@ OURS: dict[str, str] = {
 
 
 def policy_names() -> list[str]:
-    """Name our policies and those that installed packages add."""
+    """List the names of our policies and of those that installed packages add."""
     return [*OURS, *(name for name in _entry_points() if name not in OURS)]
 
 
 def policy_class(name: str) -> type[Policy]:
-    """Find a policy by name, or by ``package.module:Class``. Raises ConfigError."""
+    """Find a policy class by name, or by ``package.module:Class``. Raises ConfigError."""
     target = OURS.get(name)
     if target is None and ":" in name:
         if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())  # a policy beside the user, as `python -m` would find it
+            sys.path.insert(0, os.getcwd())  # find modules in the working directory, as `python -m` does
         target = name
     if target is None:
         target = _entry_points().get(name)
     if target is None:
         known = ", ".join(policy_names())
         raise ConfigError(
-            f"no policy is called {name!r}: there are {known}; a policy of your own is package.module:Class"
+            f"unknown policy {name!r}: choose one of {known}, or name a class as package.module:Class"
         )
     return _load(target)
 
 
 def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
-    """Make a policy with its options. Raises ConfigError, and PolicyError where the policy itself fails."""
+    """Create a policy with its options. Raises ConfigError, or PolicyError if the policy itself fails."""
     kind = policy_class(name)
-    with own_mistakes(f"policy {name!r} failed while it was made"):
+    with own_mistakes(f"policy {name!r} failed while it was created"):
         policy = kind(options)
         if not isinstance(policy, Policy):
-            raise TypeError(f"its class makes a {type(policy).__name__}, which is no policy")
+            raise TypeError(f"its class returned a {type(policy).__name__}, which is not a policy")
     return policy
 
 
 def check_named_in_data(name: str, allowed: Collection[str], how: str) -> None:
-    """Refuse ``package.module:Class`` in a file unless ``allowed`` has it: a data file imports no code.
+    """Refuse ``package.module:Class`` in a data file unless it is ``allowed``. Raises ConfigError.
 
-    ``how`` tells the user how to allow it. Raises ConfigError.
+    ``how`` tells the user how to allow it.
     """
     if name not in OURS and ":" in name and name not in allowed:
         raise ConfigError(
-            f"policy {shortened(name)!r} is code of someone's own, which is not imported because a file names"
-            f" it: if you trust it, {how}"
+            f"policy {shortened(name)!r} is named in a data file, which may not import code:"
+            f" if you trust it, {how}"
         )
 
 
@@ -83,17 +83,17 @@ def _load(target: str) -> type[Policy]:
         module = importlib.import_module(module_name)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever a module of someone else's raises while it is imported
+    except BaseException as error:  # other people's modules may raise anything on import
         what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise ConfigError(f"policy {target!r}: cannot import {module_name!r}: {what}") from error
-    with own_mistakes(f"policy {target!r} cannot be taken from its module"):
+    with own_mistakes(f"policy {target!r} cannot be read from its module"):
         found = getattr(module, class_name, None)
     if found is None:
         raise ConfigError(f"policy {target!r}: module {module_name!r} has no {class_name!r}")
     if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise ConfigError(f"policy {target!r} is not a subclass of beasy_sched.engine.policy.Policy")
+        raise ConfigError(f"policy {target!r} is not a subclass of beasy_sched.policies.Policy")
     if found.schedule is Policy.schedule or not callable(found.schedule):
-        raise ConfigError(f"policy {target!r} has no method 'schedule', which decides what to start")
+        raise ConfigError(f"policy {target!r} has no method 'schedule'")
     return found
 
 

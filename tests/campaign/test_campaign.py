@@ -126,7 +126,7 @@ def test_a_file_alone_has_no_code_imported(tmp_path, capsys):
     (tmp_path / "s.toml").write_text(text)
     assert exit_code("campaign", "run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out"), "-q") == 2
     told = capsys.readouterr().err
-    assert "s.toml: policies[0]: policy 'never_imported:Policy' is code of someone's own" in told
+    assert "s.toml: policies[0]: policy 'never_imported:Policy' is named in a data file" in told
     assert "--allow-policy never_imported:Policy" in told
     assert not (tmp_path / "out").exists()
 
@@ -134,7 +134,7 @@ def test_a_file_alone_has_no_code_imported(tmp_path, capsys):
 def test_nor_does_the_folder_of_a_campaign(tmp_path, capsys):
     begin([bad("raises", "Raises")], tmp_path)
     assert exit_code("campaign", "resume", str(tmp_path), "-q") == 2
-    assert "policies[0]: policy 'bad_policies:Raises' is code" in capsys.readouterr().err
+    assert "policies[0]: policy 'bad_policies:Raises' is named in a data file" in capsys.readouterr().err
     assert exit_code("campaign", "status", str(tmp_path)) == 0
 
 

@@ -79,7 +79,7 @@ WRONG = [
         "guards[0].mode: found 'x', expected one of shed, kill-all",
     ),
     (added('guards = [{ mode = "shed" }]'), "guards[0].veto: is missing"),
-    (SMALL.replace('"easy"', '"esay"'), "policies[0]: no policy is called 'esay'"),
+    (SMALL.replace('"easy"', '"esay"'), "policies[0]: unknown policy 'esay'"),
     (SMALL.replace('"easy"', '"easy", "easy"'), "policies[1]: found 'easy', expected each only once"),
     (
         SMALL.replace('"easy"', '{ name = "easy", options = { x = 1 } }'),

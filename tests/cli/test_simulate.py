@@ -41,7 +41,7 @@ def test_a_site_needs_the_daemons_own_account(place: Path, capsys: pytest.Captur
 
 def test_a_budget_is_measured(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate(place, "--policy", "energybud", "--budget", "60%", "--period", "0:1d") == 2
-    assert "leave out --no-power-actions and --no-metering" in capsys.readouterr().err
+    assert "remove --no-power-actions and --no-metering" in capsys.readouterr().err
 
 
 def changed(place: Path, name: str, old: str, new: str) -> Path:
@@ -88,7 +88,7 @@ def test_a_run_that_does_not_reach_its_end_is_no_success(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "idle.py").write_text(
-        "from beasy_sched.engine.policy import Policy\n"
+        "from beasy_sched.policies import Policy\n"
         "class Idle(Policy):\n"
         "    def schedule(self, view):\n"
         "        return ()\n"

@@ -35,9 +35,8 @@ class Chaotic(Policy):
         return self.whims(view)
 
     def schedule(self, view: View) -> Sequence[Action]:
-        easy = EasyPass(view)
-        easy.run_heads(by_arrival)
-        easy.backfill(by_arrival)
+        easy = EasyPass(view, by_arrival, by_arrival)
+        easy.run()
         whims = [x for x in self.whims(view) if not (isinstance(x, Reject) and x.job in easy.started)]
         return [*easy.actions, *whims, *self.wake_for_the_rest(view)]
 

@@ -155,7 +155,7 @@ def test_a_recording_alone_has_no_code_imported(
     assert exit_code("replay", str(tmp_path / "a.rec")) == 2
     said = capsys.readouterr()
     assert "imported" not in said.out
-    assert "a.rec: policy 'recorded:Easy' is code" in said.err
+    assert "a.rec: policy 'recorded:Easy' is named in a data file" in said.err
     assert "name it with --policy recorded:Easy" in said.err
     assert exit_code("replay", str(tmp_path / "a.rec"), "--policy", "recorded:Easy") == 0
     assert "imported" in capsys.readouterr().out

@@ -118,8 +118,9 @@ def test_in_a_dangerous_step_the_smallest_goes_first(below, first):
     talk = talk_of(*[[ON]] * 8)
     policy = talk.policy
     assert isinstance(policy, Beasy)
-    assert policy._predictions is not None
-    policy._predictions = dataclasses.replace(policy._predictions, below=np.full(8, below))
+    assert policy._window is not None
+    curves = dataclasses.replace(policy._window.predictions, below=np.full(8, below))
+    policy._window = policy._window._replace(predictions=curves)
     talk.at(1.0, submitted(1.0, "running", 1, 100.0))
     talk.at(2.0, submitted(2.0, "long", 1, 100.0))
     talk.at(45.0, submitted(45.0, "short", 1, 40.0))

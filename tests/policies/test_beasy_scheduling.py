@@ -21,7 +21,7 @@ from beasy_sched.policies.beasy.cells import (
     sleep_savings_j,
     worthwhile,
 )
-from beasy_sched.policies.beasy.plan import EnergyTest, Kept, Outlook
+from beasy_sched.policies.beasy.plan import EnergyTest, Outlook
 from beasy_sched.policies.working_plan import Runs
 
 ON, SLOWER, ASLEEP = 0, 1, 2
@@ -132,10 +132,10 @@ def test_2b_leaves_servers_with_a_job_alone(reserved):
 
 
 def test_2b_leaves_the_head_jobs_reservation_alone():
-    kept = Kept(np.array([False, True]), 0, 5)
-    assert energy_test("11..1", "11111", kept=kept).check(np.array([0]), 4) is None
-    kept = Kept(np.array([False, True]), 3, 5)
-    assert energy_test("11..1", "11111", kept=kept).check(np.array([0]), 4) is not None
+    for first, possible in ((0, False), (3, True)):
+        test = energy_test("11..1", "11111")
+        test.keep(np.array([False, True]), first, 5)
+        assert (test.check(np.array([0]), 4) is not None) is possible
 
 
 def test_2b_counts_the_jobs_own_servers_after_its_end():

@@ -55,9 +55,7 @@ def test_its_options_are_checked(folder: Path) -> None:
 
 def test_a_policy_that_errs_is_told_so(folder: Path) -> None:
     (folder / "greedy.py").write_text(
-        "from beasy_sched.engine.actions import Start\n"
-        "from beasy_sched.engine.policy import Policy\n"
-        "from beasy_sched.model.hosts import HostSet\n"
+        "from beasy_sched.policies import HostSet, Policy, Start\n"
         "class Greedy(Policy):\n"
         "    def schedule(self, view):\n"
         "        return [Start(job, HostSet.of([0]), 'mine') for job in view.queue]\n"
@@ -73,7 +71,7 @@ def test_a_policy_that_errs_is_told_so(folder: Path) -> None:
 
 def test_a_policy_that_crashes_is_named(folder: Path) -> None:
     (folder / "broken.py").write_text(
-        "from beasy_sched.engine.policy import Policy\n"
+        "from beasy_sched.policies import Policy\n"
         "class Broken(Policy):\n"
         "    def schedule(self, view):\n"
         "        return view.no_such_thing\n"

@@ -17,7 +17,7 @@ from beasy_sched.policies.registry import (
 )
 
 MODULE = """
-from beasy_sched.engine.policy import Options, Policy
+from beasy_sched.policies import Options, Policy
 
 class Mine(Policy):
     name = "mine"
@@ -87,7 +87,7 @@ def test_nobody_can_take_the_name_of_ours() -> None:
 def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
     with pytest.raises(ConfigError) as found:
         policy_class(name)
-    assert f"no policy is called {name!r}" in str(found.value)
+    assert f"unknown policy {name!r}" in str(found.value)
     assert all(known in str(found.value) for known in (*OURS, "theirs", "package.module:Class"))
 
 
@@ -144,7 +144,7 @@ def test_one_that_fails_while_it_is_made() -> None:
 
 @pytest.mark.parametrize("name", ["their_package.policies:Mine", "a:b"])
 def test_a_file_alone_names_no_code(name: str) -> None:
-    with pytest.raises(ConfigError, match="not imported because a file names it: if you trust it, say so"):
+    with pytest.raises(ConfigError, match="which may not import code: if you trust it, say so"):
         check_named_in_data(name, ("c:d",), "say so")
     check_named_in_data(name, (name,), "say so")
 

@@ -195,7 +195,7 @@ def test_own_site(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--policy", "easy", "--policy", "nonsense"], "no policy is called 'nonsense'"),
+        (["--policy", "easy", "--policy", "nonsense"], "unknown policy 'nonsense'"),
         (["--policy", "last", "--policy", "easy", "--policy", "last"], "--policy last: given twice"),
         (["--policy", "easy", "--options", '{"colour": 1}'], "unknown field `colour`"),
         (["--policy", "easy", "--options", "@missing.json"], "missing.json"),
@@ -230,7 +230,7 @@ def test_a_policy_of_ones_own_that_cannot_be_made_is_told_before_anything_is(tmp
     )
     done = run(RUN, "--policy", "own:Own", cwd=tmp_path)
     assert done.returncode == 1
-    told = "run: policy 'own:Own' failed while it was made: ZeroDivisionError: division by zero"
+    told = "run: policy 'own:Own' failed while it was created: ZeroDivisionError: division by zero"
     assert done.stderr == f"{told} ({tmp_path / 'own.py'}:3)\n"
     assert not (tmp_path / "out").exists()
 

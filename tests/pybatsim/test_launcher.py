@@ -72,7 +72,7 @@ def test_the_documented_commands(site: SmallSite, tmp_path: Path) -> None:
     ("options", "told"),
     [
         ({"polcy": "easy"}, "unknown field `polcy`"),
-        ({"policy": "easi"}, "no policy is called 'easi'"),
+        ({"policy": "easi"}, "unknown policy 'easi'"),
         ({"options": {"priority": "fast"}}, "priority"),
         ({"site": "nowhere.toml"}, "nowhere.toml: cannot be read"),
         ({"platform": "nowhere.xml"}, "nowhere.xml"),

@@ -1,11 +1,11 @@
-"""The plan as BEASY lives with it: what running jobs hold of it, and what their early ends give back.
+"""BEASY's changing plan: the servers that jobs hold in it, and the test whether it can pay for another job.
 
-BEASY's energy test: can a job be started and finished on these servers? (Section IV-B, 1 and 2a-2c).
+`EnergyTest` answers whether a job can be started and finished on given servers (Section IV-B, 1 and 2a-2c of
+the paper). Energy for a job is usually found within the next hour or two, so the scan for idle servers
+proceeds in growing pieces and stops as soon as it is enough; a count of idle steps rules out hopeless cases
+without a scan. A test that fails copies nothing, and `EnergyTest.apply` writes only the cells that change.
 
-Most jobs that must be paid for are paid for by the next hour or two, so the scan for idle servers goes
-forward in pieces, each longer than the last, and ends with the piece that is enough; what is certain to
-be too little is found by counting idle steps, without a scan. The test reads the plan where it stands:
-nothing is copied for a test that fails, and `EnergyTest.apply` writes only the cells that change.
+`LivePlan` is the plan together with what running jobs hold of it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.engine.policy import View
+from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.beasy.cells import (
@@ -30,62 +31,53 @@ from beasy_sched.policies.beasy.cells import (
     sleep_savings_j,
     worthwhile,
 )
+from beasy_sched.policies.follow_plan import offline_plans
 from beasy_sched.policies.working_plan import WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
 
 ENERGY_TOLERANCE_J = 1e-6
 _FIRST_ROWS: Final = 16
-"""How far the first scan for idle servers looks; each further one looks four times as far."""
+"""Length of the first scan for idle servers; each further scan is four times as long."""
 
 
-@dataclass
-class Kept:
-    """Cells that may not be put to sleep: the head job's reservation."""
-
-    hosts: BoolArray
-    """Which servers, [N]."""
-    first: int
-    end: int
-    """In rows ``first`` to ``end`` - 1."""
+def battery_j(view: View) -> float:
+    """True level of the battery at the start of the present step, J. Raises ConfigError without a site."""
+    if view.storage_state is None:
+        raise ConfigError("the policy requires a site: pass --site FILE")
+    return view.storage_state.battery_j
 
 
 @dataclass
 class Outlook:
-    """The plan from the present step on: L rows, row 0 the present step, N servers."""
+    """The plan from the present step (row 0) on: L rows, N servers."""
 
     states: StateArray
     """Planned P-states, [L, N]: the plan itself, not a copy."""
     now_states: StateArray
-    """What the servers are in now: a computing P-state or that of sleep, [N]."""
+    """Present P-states: computing or sleep, [N]."""
     reserved_until: IndexArray
-    """Rows before this one are taken by a running or verified job, [N]; 0 for a server without one."""
+    """Rows before this one belong to a running or verified job, [N]; 0 without a job."""
     level_j: Callable[[], FloatArray]
     """Planned battery energy at the end of each row, [L] (Eq. 1)."""
     min_j: float
     """Battery energy at SoC_min."""
     dt_s: FloatArray
-    """Length of each row, [L]: what is left of the present step, then whole steps."""
+    """Length of each row, [L]: the rest of the present step, then whole steps."""
     asleep_rows: Callable[[IndexArray, int], IndexArray]
-    """Counts the rows from one (by host) up to another, not included, that each server is asleep in."""
+    """Counts the rows in which each server is asleep, from one row (by host) up to another (exclusive)."""
     write: Callable[[HostIds, StateArray], object]
     """Plans servers in these states from row 0 on."""
-    kept: Kept | None = None
-
-    @property
-    def everyone(self) -> HostIds:
-        """All servers."""
-        return np.arange(len(self.now_states))
 
     @property
     def rows_to_limit(self) -> int:
-        """Rows before the first whose planned SoC is at SoC_min or below: energy may be moved in these."""
+        """Number of rows before the planned SoC first reaches SoC_min: energy may be moved within these."""
         low = self.level_j() <= self.min_j * (1.0 + 1e-9)
         return int(np.argmax(low)) if low.any() else len(low)
 
 
 @dataclass(frozen=True)
-class Change:
-    """New states that let a job run: of its own servers, and of idle ones that pay for them."""
+class Placement:
+    """Changes to the plan that let a job run: states of its own servers, and idle ones that pay for them."""
 
     hosts: HostIds
     end: int
@@ -94,15 +86,15 @@ class Change:
     """States of ``hosts`` in these rows."""
     needed_j: float = 0.0
     asleep: tuple[IndexArray, IndexArray] | None = None
-    """(rows, hosts) of the idle cells that go to sleep."""
+    """Rows and hosts of the idle cells that go to sleep."""
     saved_j: float = 0.0
     woken: int = 0
-    """Steps of its servers, counted over all of them, that were planned asleep."""
+    """Number of cells of its servers that were planned asleep."""
 
 
 @dataclass
 class _Savings:
-    """E_poss in the first rows, as long as the plan stays as it is: of servers that are idle in any."""
+    """E_poss in the first rows, of servers that are idle in any of them, while the plan is unchanged."""
 
     rows: int
     hosts: HostIds
@@ -113,12 +105,12 @@ class _Savings:
 
     @property
     def total_j(self) -> FloatArray:
-        """What sleeping in rows 0 to k would save in all, for every k."""
+        """What sleeping in rows 0 to k would save in total, for every k."""
         total_j: FloatArray = self.by_host_j.sum(axis=1)
         return total_j
 
     def but(self, hosts: HostIds, own: _Savings | None) -> _Savings:
-        """These savings without ``hosts``, and their ``own`` ones instead."""
+        """Return these savings with those of ``hosts`` replaced by their ``own``."""
         others = np.isin(self.hosts, hosts, invert=True)
         if others.all() and own is None:
             return self
@@ -138,50 +130,52 @@ class EnergyTest:
         """Test against ``outlook``, which `apply` writes to."""
         self.cells = cells
         self.outlook = outlook
+        self._kept: tuple[BoolArray, slice] | None = None
         self._savings: _Savings | None = None
-        self._refused: Change | None = None
+        self._refused: Placement | None = None
 
-    def check(self, hosts: HostIds, end: int) -> Change | None:
-        """Return what must change for a job to hold ``hosts`` to row ``end``; None where it cannot.
+    def check(self, hosts: HostIds, end: int) -> Placement | None:
+        """Return what must change for a job to hold ``hosts`` up to row ``end``; None if it cannot.
 
-        The plan stays as it is until `apply`.
+        The plan does not change before `apply`.
         """
         outlook = self.outlook
         old = outlook.states[:end, hosts]
         asleep = self.cells.asleep(old, hosts)
         woken = int(np.count_nonzero(asleep))
         if not woken:
-            return Change(hosts, end, old)  # Verification 1
+            return Placement(hosts, end, old)  # Verification 1
         columns = kept_on(old, asleep, outlook.now_states[hosts])
-        change = Change(hosts, end, columns, self._needed_j(hosts, columns), woken=woken)
-        return change if change.needed_j <= ENERGY_TOLERANCE_J else self._pay(change)
+        placement = Placement(hosts, end, columns, self._needed_j(hosts, columns), woken=woken)
+        return placement if placement.needed_j <= ENERGY_TOLERANCE_J else self._pay(placement)
 
-    def apply(self, change: Change) -> None:
-        """Write a change into the plan (2c)."""
-        outlook, own = self.outlook, change.hosts
-        if change.asleep is not None:
-            rows, sleepers = change.asleep
+    def apply(self, placement: Placement) -> None:
+        """Write a placement into the plan (2c)."""
+        outlook, own = self.outlook, placement.hosts
+        if placement.asleep is not None:
+            rows, sleepers = placement.asleep
             hosts = np.union1d(own, sleepers)
-            states = outlook.states[: max(change.end, int(rows.max()) + 1), hosts]
+            states = outlook.states[: max(placement.end, int(rows.max()) + 1), hosts]
             states[rows, np.searchsorted(hosts, sleepers)] = self.cells.sleep_pstate[sleepers]
-            states[: change.end, np.searchsorted(hosts, own)] = change.columns
+            states[: placement.end, np.searchsorted(hosts, own)] = placement.columns
             outlook.write(hosts, states)
-        elif change.woken:
-            outlook.write(own, change.columns)
-        outlook.reserved_until[own] = change.end
-        self.forget()
+        elif placement.woken:
+            outlook.write(own, placement.columns)
+        outlook.reserved_until[own] = placement.end
+        self._savings = None
 
-    def forget(self) -> None:
-        """The outlook has changed: what idle servers would save must be worked out anew."""
+    def keep(self, hosts: BoolArray, first: int, end: int) -> None:
+        """Never put promised ``hosts`` (N) to sleep in rows ``first`` to ``end`` - 1."""
+        self._kept = (hosts, slice(first, end))
         self._savings = None
 
     def short_j(self) -> tuple[float, float]:
-        """What the job last refused needed, and all that idle servers could save for it, J."""
+        """Return what the last refused job needed, and the most that idle servers could save for it, J."""
         if self._refused is None:
             return (0.0, 0.0)
-        limit, change = self.outlook.rows_to_limit, self._refused
-        found_j = float(self._savings_for(change, limit, limit).total_j.max()) if limit else 0.0
-        return (change.needed_j, found_j)
+        limit, placement = self.outlook.rows_to_limit, self._refused
+        found_j = float(self._savings_for(placement, limit, limit).total_j.max()) if limit else 0.0
+        return (placement.needed_j, found_j)
 
     def _needed_j(self, hosts: HostIds, columns: StateArray) -> float:
         """2a: sum of Ed' - Ed, the transitions in and just after the job's rows included."""
@@ -191,60 +185,63 @@ class EnergyTest:
 
     # --- 2b: what idle servers would save -------------------------------------------------------------
 
-    def _pay(self, change: Change) -> Change | None:
-        """Put idle servers to sleep, from the present step forward, until that pays for the job."""
-        limit, rows, least_j = self.outlook.rows_to_limit, 0, change.needed_j - ENERGY_TOLERANCE_J
+    def _pay(self, placement: Placement) -> Placement | None:
+        """Put idle servers to sleep, from the present step on, until that pays for the job."""
+        limit, rows, least_j = self.outlook.rows_to_limit, 0, placement.needed_j - ENERGY_TOLERANCE_J
         if self._most_j(limit) >= least_j:
             while rows < limit:
                 rows = min(max(4 * rows, _FIRST_ROWS), limit)
-                savings = self._savings_for(change, rows, limit)
+                savings = self._savings_for(placement, rows, limit)
                 rows = savings.rows
                 enough = savings.total_j >= least_j
                 if enough.any():
-                    return _with_sleepers(change, savings, int(np.argmax(enough)))
-        self._refused = change
+                    return _with_sleepers(placement, savings, int(np.argmax(enough)))
+        self._refused = placement
         return None
 
     def _most_j(self, limit: int) -> float:
-        """No less than what idle servers could save before row ``limit``, by counting their steps."""
+        """Upper bound of what idle servers could save before row ``limit``, from their idle steps."""
         outlook = self.outlook
         first = np.minimum(outlook.reserved_until, limit)
         idle_rows = limit - first - outlook.asleep_rows(first, limit)
         return float((idle_rows * self.cells.most_saved_j(float(outlook.dt_s.max()))).sum())
 
-    def _savings_for(self, change: Change, rows: int, limit: int) -> _Savings:
-        """E_poss in the first rows for a job: that of all other servers, and of its own after its end."""
-        outlook, hosts, end = self.outlook, change.hosts, change.end
+    def _savings_for(self, placement: Placement, rows: int, limit: int) -> _Savings:
+        """E_poss in the first rows for a job: of all other servers, and of its own after its end."""
+        outlook, hosts, end = self.outlook, placement.hosts, placement.end
         if self._savings is None or self._savings.rows < rows:
-            self._savings = self._savings_of(outlook.everyone, rows, limit)
+            self._savings = self._savings_of(np.arange(len(outlook.now_states)), rows, limit)
         rows, own = self._savings.rows, None
         if end < rows:
-            own = self._savings_of(hosts, rows, limit, change)
+            own = self._savings_of(hosts, rows, limit, placement)
         return self._savings.but(hosts, own)
 
-    def _savings_of(self, hosts: HostIds, rows: int, limit: int, change: Change | None = None) -> _Savings:
-        """E_poss of ``hosts`` in the first ``rows`` of the rows before ``limit``; of a job's own, its change.
+    def _savings_of(
+        self, hosts: HostIds, rows: int, limit: int, placement: Placement | None = None
+    ) -> _Savings:
+        """E_poss of ``hosts`` in the first ``rows`` of the rows before ``limit``; of a placement, its own.
 
-        A run of idle steps that would save nothing on the whole is left alone. Some more rows are looked
-        at than asked for, so that a run that goes on beyond them is not taken for a short one.
+        Runs of idle steps that would save nothing in total are skipped. A few more rows are examined than
+        asked for, so that a run that continues beyond them does not look short.
         """
         outlook, cells = self.outlook, self.cells
         break_even = cells.rows_to_break_even(float(outlook.dt_s[-1]))
         seen = min(rows + break_even + 1, limit)
         first = outlook.reserved_until[hosts]
-        if change is not None:
-            first = np.maximum(first, change.end)
+        if placement is not None:
+            first = np.maximum(first, placement.end)
         else:
             hosts = hosts[first < rows]
             first = first[first < rows]
         states = outlook.states[: seen + 1, hosts]  # one more, for the transition after the last
-        if change is not None:
-            states[: change.end] = change.columns
+        if placement is not None:
+            states[: placement.end] = placement.columns
         row = np.arange(len(states))[:, None]
         idle = ~cells.asleep(states, hosts) & (row >= first) & (row < seen)
         idle &= cells.sleep_pstate[hosts] >= 0
-        if outlook.kept is not None:
-            idle[outlook.kept.first : outlook.kept.end] &= ~outlook.kept.hosts[hosts]
+        if self._kept is not None:
+            promised, kept_rows = self._kept
+            idle[kept_rows] &= ~promised[hosts]
         some = idle[:rows].any(axis=0)
         hosts, states, idle = hosts[some], states[:, some], idle[:, some]
         dt_s, before = outlook.dt_s[: seen + 1], cells.asleep(outlook.now_states[hosts], hosts)
@@ -255,26 +252,26 @@ class EnergyTest:
         return _Savings(rows, hosts, good[:rows], saved_j[:rows])
 
 
-def _with_sleepers(change: Change, savings: _Savings, last: int) -> Change:
-    """Sleep in all rows before ``last``, and in row ``last`` as few servers as are needed."""
+def _with_sleepers(placement: Placement, savings: _Savings, last: int) -> Placement:
+    """Put servers to sleep in all rows before ``last``, and as few as necessary in row ``last``."""
     idle, by_host_j = savings.idle, savings.by_host_j
     before_j = by_host_j[last - 1] if last else np.zeros(idle.shape[1])
     gain_j = np.where(idle[last], by_host_j[last] - before_j, 0.0)
     fixed_j = float(np.where(idle[last], before_j, by_host_j[last]).sum())
     order = np.argsort(-gain_j, kind="stable")
     reached_j = fixed_j + np.cumsum(gain_j[order])
-    count = int(np.argmax(reached_j >= change.needed_j - ENERGY_TOLERANCE_J)) + 1
+    count = int(np.argmax(reached_j >= placement.needed_j - ENERGY_TOLERANCE_J)) + 1
     chosen = idle[: last + 1].copy()
     chosen[last] = False
     chosen[last, order[:count]] = idle[last, order[:count]]
     saved_j = float(reached_j[count - 1])
     rows, places = np.nonzero(chosen)
-    return replace(change, asleep=(rows, savings.hosts[places]), saved_j=saved_j)
+    return replace(placement, asleep=(rows, savings.hosts[places]), saved_j=saved_j)
 
 
 @dataclass
 class _Held:
-    """What a running job holds: its servers' steps from ``first`` on, and their states before it came."""
+    """What a running job holds: its servers from step ``first`` on, and their states before it started."""
 
     job: Job
     hosts: HostIds
@@ -283,23 +280,22 @@ class _Held:
     since_s: float
     """Its work is counted up to this moment."""
     total_flops: float
-    """What it is taken to need on each host (Eq. 3.29)."""
+    """Work that it is assumed to need on each host (Eq. 3.29)."""
     done_flops: float = 0.0
 
 
 class LivePlan:
-    """The working plan with its reservations."""
+    """The working plan, with what running jobs hold of it."""
 
     def __init__(self, view: View, *, idle_power: bool, user_error: float) -> None:
         """Copy the plans of ``view``; see `Beasy`'s options for the others."""
-        assert view.plans is not None
-        self.plan = WorkingPlan(view.plans, view.platform, view.pstate.astype(np.int16))
+        self.plan = WorkingPlan(offline_plans(view), view.platform, view.pstate.astype(np.int16))
         self.cells = CellPowers(view.platform, idle_power=idle_power)
         self.ladder = Ladder(view.platform)
         self.until: IndexArray = np.zeros(view.platform.size, dtype=np.intp)
         """Steps before this one belong to a running job, by host."""
         self.ends_s: FloatArray = np.full(view.platform.size, -np.inf)
-        """When the running job of each host ends at the latest, s; minus infinity without one."""
+        """When the job of each host ends at the latest, s; minus infinity without a job."""
         self._hosts = np.arange(view.platform.size)
         self._gone = (-1, 0.0)
         self._levels_of: tuple[int, int, float] | None = None
@@ -311,11 +307,11 @@ class LivePlan:
     # --- scheduling -----------------------------------------------------------------------------------
 
     def end_step(self, time_s: float) -> int:
-        """The first step that lies wholly after a moment."""
+        """Return the first step that starts at ``time_s`` or later."""
         return math.ceil((time_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
 
     def test(self, view: View, step: int) -> EnergyTest:
-        """An energy test on the plan from the present step on."""
+        """Return an energy test on the plan from the present step on."""
         plan = self.plan
         dt_s = np.full(plan.steps - step, plan.step_s)
         dt_s[0] = max(plan.start_of(step + 1) - view.now, TIME_TOLERANCE_S)
@@ -334,20 +330,20 @@ class LivePlan:
     def levels_j(self, view: View, step: int) -> FloatArray:
         """Planned battery energy at the end of the present step and of each later one, J.
 
-        Projected again only where the plan or the true level has changed since.
+        Recomputed only if the plan or the true level has changed.
         """
-        assert view.storage_state is not None
-        of = (self.plan.version, step, view.storage_state.battery_j)
+        level_j = battery_j(view)
+        of = (self.plan.version, step, level_j)
         if of != self._levels_of:
             self._levels_of = of
-            self._levels_j = self.plan.project_soc(step, view.storage_state.battery_j, self._gone_j(step))[1:]
+            self._levels_j = self.plan.project_soc(step, level_j, self._gone_j(step))[1:]
         return self._levels_j
 
     def _write(self, view: View, step: int, hosts: HostIds, states: StateArray) -> None:
-        """Plan ``hosts`` in ``states`` from the present step on.
+        """Plan ``states`` for ``hosts`` from the present step on.
 
-        The plan counts whole steps: a server that sleeps now is planned as if it had slept from the
-        step's start. What it has drawn by now is kept beside the plan to the end of the step.
+        The plan counts whole steps: it has a server that falls asleep now asleep from the step's start. The
+        energy that it has drawn by now is kept separately until the end of the step.
         """
         plan = self.plan
         changed = hosts[plan.states[step, hosts] != states[0]]
@@ -367,14 +363,14 @@ class LivePlan:
         )
 
     def _gone_j(self, step: int) -> float:
-        """What the servers draw in the present step beyond what the plan has for it by now, J."""
+        """Energy that the servers draw in the present step beyond the plan, J."""
         return self._gone[1] if self._gone[0] == step else 0.0
 
-    def start(self, view: View, step: int, job: Job, test: EnergyTest, change: Change) -> None:
-        """Give a job its servers to its walltime, and make the changes that this takes."""
-        hosts, end = change.hosts, step + change.end
+    def start(self, view: View, step: int, job: Job, test: EnergyTest, placement: Placement) -> None:
+        """Give a job its servers up to its walltime, with the changes that this requires."""
+        hosts, end = placement.hosts, step + placement.end
         before = self.plan.states[step:end, hosts]
-        test.apply(change)
+        test.apply(placement)
         self.until[hosts] = end
         self.ends_s[hosts] = view.now + job.walltime_s
         reference_flops = float(self.ladder.reference_flops[hosts].min())
@@ -382,7 +378,7 @@ class LivePlan:
         self._held[job.id] = _Held(job, hosts, step, before, view.now, total_flops)
 
     def settle_ends(self, view: View, step: int) -> None:
-        """Free what jobs held that run no more; `give_back` decides on what nobody takes."""
+        """Free the servers of jobs that have ended; `give_back` handles those that no other job takes."""
         running = view.running
         if len(running) == len(self._held):
             return
@@ -395,7 +391,7 @@ class LivePlan:
                 self._released.append(held)
 
     def give_back(self, view: View, step: int) -> None:
-        """Put released servers that no job has taken back to sleep where they slept before the extension."""
+        """Plan released servers that no job has taken asleep again where they slept before."""
         plan, released, self._released = self.plan, self._released, []
         for held in released:
             end = held.first + len(held.before)
@@ -410,7 +406,7 @@ class LivePlan:
     # --- compensation ---------------------------------------------------------------------------------
 
     def count_work(self, view: View) -> None:
-        """Add up what running jobs have computed; call it before any speed changes."""
+        """Add up the work that running jobs have done; call this before speeds change."""
         if not self._held:
             return
         jobs = self._held.values()
@@ -422,7 +418,7 @@ class LivePlan:
             held.since_s = view.now
 
     def running_jobs(self, view: View) -> list[RunningJob]:
-        """The running jobs with their estimated remaining work (Eq. 3.28, 3.29)."""
+        """Return the running jobs with their estimated remaining work (Eq. 3.28, 3.29)."""
         return [
             RunningJob(
                 held.hosts,
@@ -433,8 +429,7 @@ class LivePlan:
         ]
 
     def rest(self, view: View, step: int, end: int) -> Rest:
-        """What is left of a window that ends before step ``end``."""
-        assert view.storage_state is not None
+        """Return the rest of a window, from ``step`` up to ``end`` (exclusive)."""
         plan, rows = self.plan, slice(step, end)
         return Rest(
             states=plan.states[rows].copy(),
@@ -444,11 +439,11 @@ class LivePlan:
             supply_j=(plan.renew_w[rows] + plan.hydrogen_w[rows]) * plan.step_s,
             demand_j=plan.energy_j[rows].copy(),
             battery=plan.battery,
-            start_j=view.storage_state.battery_j,
+            start_j=battery_j(view),
         )
 
     def adopt(self, step: int, rest: Rest) -> None:
-        """Make the states of ``rest`` the plan's."""
+        """Copy the states of ``rest`` to the plan."""
         differs = rest.states != self.plan.states[step : step + len(rest.states)]
         hosts = np.flatnonzero(differs.any(axis=0))
         if len(hosts):

@@ -1,212 +1,112 @@
-"""One scheduling pass of BEASY: Algorithm 1, with its orders, its reservation and its one backfilling.
+"""One scheduling pass of BEASY: Algorithm 1, which is EASY with an energy test before each start.
 
-BEASY's reservation for the first job that cannot start: when, and on which servers (Algorithm 1, line 9).
-
-A server can take a job from the moment at which it is free, awake and planned on, until so long before
-the end of that run of steps that the job's walltime still fits. Each run is one such interval; in the
-order of their ends the first moment at which enough of them are open is found by counting, without a look
-at single steps.
+The reservation for the first job that cannot start (line 9) names certain servers. Each run of steps in which
+a server is planned on is an interval in which it can take the job: from when it is free and awake, until the
+job's walltime no longer fits before the end of the run. The first moment at which enough intervals are open
+is found by counting their openings and closings, without looking at single steps.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray
-from beasy_sched.engine.actions import NO_FACTS, Action, Facts, Postpone, Start
+from beasy_sched.arrays import BoolArray
+from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Postpone, Start
 from beasy_sched.engine.policy import View
-from beasy_sched.model.cluster import HostState
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies import easy
-from beasy_sched.policies.beasy.plan import Change, Kept, LivePlan
-from beasy_sched.policies.easy import Order, Places, largest_slowdown, one_by_one, smallest_size
+from beasy_sched.policies.beasy.plan import LivePlan, Placement
+from beasy_sched.policies.easy import (
+    NO_STEP_ENERGY,
+    PLAN_CANNOT_PAY,
+    SET_ASIDE,
+    SLEEPERS_PAY,
+    EasyPass,
+    Places,
+    Reservation,
+    largest_slowdown,
+    reservation_facts,
+    smallest_size,
+)
+from beasy_sched.policies.follow_plan import ready_s
+from beasy_sched.policies.switching import headroom_j, spent_facts
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
-@dataclass(frozen=True)
-class Promise:
-    """The reservation of the first job that cannot start: when, and on which servers."""
+class BeasyPass(EasyPass):
+    """Starts jobs on servers that the plan has on, or can have on, up to their walltimes."""
 
-    job: Job
-    start_s: float
-    """Infinite where the plan never has its servers on for its whole walltime."""
-    hosts: HostIds
+    def __init__(self, view: View, live: LivePlan, step: int, dangerous: bool, last_pass_s: float) -> None:
+        """Begin a pass in the present ``step``, whose P_R depends on whether it is ``dangerous``.
 
-
-def reserve(
-    view: View, live: LivePlan, step: int, job: Job, free: BoolArray, earliest_s: float = -np.inf
-) -> Promise:
-    """Find when enough servers are free, and planned on for the job's whole walltime.
-
-    ``free`` servers (N) are free in the present ``step``. Servers that are busy now are promised first.
-    """
-    opens_s, closes_s, hosts = _openings(view, live, step, job.walltime_s, _ready_s(view, live, step, free))
-    opens_s = np.maximum(opens_s, earliest_s)
-    fits = opens_s <= closes_s
-    opens_s, closes_s, hosts = opens_s[fits], closes_s[fits], hosts[fits]
-    times_s = np.sort(opens_s)
-    count = np.searchsorted(times_s, times_s + TIME_TOLERANCE_S, side="right")
-    count -= np.searchsorted(np.sort(closes_s), times_s)
-    enough = np.flatnonzero(count >= job.res)
-    if not len(enough):
-        return Promise(job, np.inf, np.empty(0, dtype=np.intp))
-    start_s = float(times_s[enough[0]])
-    ids = hosts[(opens_s <= start_s + TIME_TOLERANCE_S) & (closes_s >= start_s)]
-    speeds = live.ladder.speed_flops(ids, view.pstate[ids].astype(np.int8))
-    order = np.lexsort((ids, -speeds, free[ids]))
-    return Promise(job, start_s, np.sort(ids[order[: job.res]]))
-
-
-def _openings(
-    view: View, live: LivePlan, step: int, walltime_s: float, ready_s: FloatArray
-) -> tuple[FloatArray, FloatArray, HostIds]:
-    """From when and until when servers can take a job of this length, s: one entry a run of steps."""
-    plan = live.plan
-    host, begin, end = plan.runs_on(step)
-    on_s: FloatArray = np.where(begin > step, view.power_model.on_s[view.platform.kind_of[host]], 0.0)
-    opens_s = np.maximum(plan.start_s + begin * plan.step_s + on_s, ready_s[host])
-    closes_s = plan.start_s + end * plan.step_s - walltime_s + TIME_TOLERANCE_S
-    able = np.asarray(view.available[host])
-    return np.asarray(opens_s[able]), np.asarray(closes_s[able]), host[able]
-
-
-def _ready_s(view: View, live: LivePlan, step: int, free: BoolArray) -> FloatArray:
-    """When each server can take a job at the earliest, were it planned on, s."""
-    on_s = view.power_model.on_s[view.platform.kind_of]
-    waking = view.host_state == HostState.SWITCHING_ON
-    ready_s = np.where(waking, view.state_since_s + on_s, live.plan.start_of(step + 1) + on_s)
-    ready_s[free] = view.now
-    return np.where(np.isfinite(live.ends_s), np.maximum(live.ends_s, view.now), ready_s)
-
-
-class BeasyPass:
-    """Starts jobs on servers that the plan keeps on, or can keep on, to their walltimes."""
-
-    def __init__(
-        self, view: View, live: LivePlan, step: int, *, dangerous: bool, last_pass_s: float = 0.0
-    ) -> None:
-        """Begin a pass in the present ``step``; ``dangerous`` says which P_R holds in it.
-
-        ``last_pass_s`` is when the last one was.
+        ``last_pass_s``: time of the last pass.
         """
-        self.view = view
+        super().__init__(view, smallest_size if dangerous else largest_slowdown)
         self.live = live
         self.step = step
-        self.actions: list[Action] = []
-        self.promise: Promise | None = None
-        self._postponed: list[Postpone] = []
-        self._last_pass_s = last_pass_s
         self._dangerous = dangerous
-        self._priority: Order = smallest_size if dangerous else largest_slowdown
-        self._free = view.free_mask()
-        self._started: set[Job] = set()
-        self._vetoed = False
-        self._refused_by = ""
-        """The rule that the last job that did not start failed."""
-        self._cost_j = 0.0
-        """What the first job that was vetoed would have added to the step, J."""
+        self._last_pass_s = last_pass_s
+        self._reserved: BoolArray = np.zeros(view.platform.size, dtype=np.bool_)
         self._test = live.test(view, step)
 
     def run(self) -> list[Action]:
-        """Start heads while they can be started and finished; reserve for the next; backfill once."""
-        queue, now = self.view.queue, self.view.now
-        places = self._in_time(queue.places())
-        for place in one_by_one(self._priority, queue, places, now):
-            job = queue.at(place)
-            if not self._start(job, easy.HEAD):
-                earliest_s = now
-                if self._vetoed and self.view.budget is not None:
-                    earliest_s = self.view.budget.end_s
-                self.promise = reserve(self.view, self.live, self.step, job, self._free, earliest_s)
-                self._tell(self.promise)
-                self._backfill(places)
-                break
-        return [*self._postponed, *self.actions]
+        """Run the pass and return its actions, the reasons why jobs wait first."""
+        return sorted(super().run(), key=lambda action: isinstance(action, Start))
 
-    def _in_time(self, places: Places) -> Places:
-        """Leave out jobs that cannot end inside the last known window: they are postponed."""
-        ends_s = self.view.now + self.view.queue.walltime_s[places]
-        in_time = ends_s <= self.live.plan.end_s + TIME_TOLERANCE_S
+    # --- which jobs ---------------------------------------------------------------------------------------
+
+    def candidates(self) -> Places:
+        """Leave out and postpone jobs that cannot end before the last known window does."""
+        places = super().candidates()
+        in_time = self._in_time(places)
         if self.view.wants_facts and not in_time.all():
             self._set_aside(places[~in_time])
         return places[in_time]
 
+    def fitting(self, places: Places, promise: Reservation) -> Places:
+        """Leave out jobs that cannot end before the last known window does."""
+        return super().fitting(places[self._in_time(places)], promise)
+
+    def _in_time(self, places: Places) -> BoolArray:
+        ends_s = self.view.now + self.view.queue.walltime_s[places]
+        return np.asarray(ends_s <= self.live.plan.end_s + TIME_TOLERANCE_S)
+
     def _set_aside(self, late: Places) -> None:
-        """Say of those jobs that are late since the last pass that they are."""
+        """Report jobs that have become late since the last pass."""
         queue, end_s, since_s = self.view.queue, self.live.plan.end_s, self._last_pass_s
         was_in_time = since_s + queue.walltime_s[late] <= end_s + TIME_TOLERANCE_S
         for place in late[was_in_time | (queue.subtime_s[late] >= since_s)].tolist():
-            why = {"window_end_s": end_s, "waited_s": self.view.now - queue.at(place).subtime_s}
-            self._postponed.append(Postpone(queue.at(place), easy.SET_ASIDE, why))
+            job = queue.at(place)
+            why = {"window_end_s": end_s, "waited_s": self.view.now - job.subtime_s}
+            self.actions.append(Postpone(job, SET_ASIDE, why))
 
-    def _start(self, job: Job, rule: str, barred: BoolArray | None = None) -> bool:
-        """Start ``job`` if it can be started and finished on servers that are not ``barred``."""
-        free = self._free if barred is None else self._free & ~barred
-        ids = np.flatnonzero(free)
+    # --- starts -------------------------------------------------------------------------------------------
+
+    def start(self, job: Job, late: bool = False) -> bool:
+        """Start ``job`` if it can be started and finished; a ``late`` one gets no reserved servers."""
+        free = self.free_mask()
+        ids = np.flatnonzero(free & ~self._reserved if late else free)
         if len(ids) < job.res:
-            self._refused_by = easy.RESERVED
             return False
         end = self.live.end_step(self.view.now + job.walltime_s) - self.step
         hosts = self._select_servers(ids, job.res, end)
-        change = self._test.check(hosts, end)
-        if change is None:
-            self._refused_by = easy.PLAN_CANNOT_PAY
+        placement = self._test.check(hosts, end)
+        if placement is None:
+            self.refused_by = PLAN_CANNOT_PAY
             return False
-        budget = self.view.budget
-        headroom_j = 0.0 if budget is None else budget.headroom_j
-        if budget is not None and not budget.grant_start(hosts, computes=job.computes):
-            self._vetoed = True
-            self._refused_by = easy.NO_STEP_ENERGY
-            if self.promise is None:
-                self._cost_j = budget.start_cost_j(hosts)
+        before_j = headroom_j(self.view)
+        if not self.granted(job, hosts):
             return False
-        self.live.start(self.view, self.step, job, self._test, change)
-        paid = rule if change.asleep is None else rule + easy.SLEEPERS_PAY
-        why = self._facts(job, len(ids), change, headroom_j) if self.view.wants_facts else NO_FACTS
-        self._free[hosts] = False
-        self._started.add(job)
-        self.actions.append(Start(job, HostSet(hosts), paid, why))
+        self.live.start(self.view, self.step, job, self._test, placement)
+        why = self._start_facts(job, len(ids), placement, before_j) if self.view.wants_facts else NO_FACTS
+        rule = self.rule if placement.asleep is None else self.rule + SLEEPERS_PAY
+        self.give(job, HostSet(hosts), rule, why)
+        free[hosts] = False
+        self._count(self.reservation)
         return True
 
-    def _facts(self, job: Job, free: int, change: Change, headroom_j: float) -> Facts:
-        """Why ``job`` could be started: its place in the queue, the plan, and the energy that it takes."""
-        view, promise = self.view, self.promise
-        if promise is None:
-            why = easy.head_facts(view, job, free, self._priority)
-        else:
-            why = easy.filler_facts(view, job, free, promise.job, promise.start_s)
-        why["planned_on_until_s"] = self.live.plan.start_of(self.step + change.end)
-        if view.budget is not None:
-            why |= {"headroom_j": headroom_j, "cost_j": headroom_j - view.budget.headroom_j}
-        if self._dangerous:
-            why["dangerous"] = 1
-        if change.woken:
-            why |= {"server_steps_changed": change.woken, "needed_j": change.needed_j}
-        if change.asleep is not None:
-            rows, hosts = change.asleep
-            sleepers = {"server_steps_to_sleep": len(rows), "hosts_to_sleep": len(np.unique(hosts))}
-            why |= {"found_j": change.saved_j, **sleepers}
-        return why
-
-    def _tell(self, promise: Promise) -> None:
-        """Say why the first job that cannot start waits, and for when it has its reservation."""
-        job, rule, budget = promise.job, self._refused_by, self.view.budget
-        if rule == easy.RESERVED:
-            rule = easy.reservation_rule(promise.start_s)
-        if not self.view.wants_reason(job, rule):
-            return
-        why = easy.reservation_facts(job, int(self._free.sum()), promise.start_s)
-        if rule == easy.PLAN_CANNOT_PAY:
-            why["needed_j"], why["found_j"] = self._test.short_j()
-        elif rule == easy.NO_STEP_ENERGY and budget is not None:
-            why["cost_j"], why["headroom_j"] = self._cost_j, budget.headroom_j
-        self._postponed.append(Postpone(job, rule, why))
-
     def _select_servers(self, ids: HostIds, count: int, end: int) -> HostIds:
-        """Fewest changes to the plan over the walltime first, then the faster, then the lower id."""
+        """Choose servers by fewest changes to the plan over the walltime, then speed, then lower id."""
         if len(ids) > count:
             speeds = self.live.ladder.speed_flops(ids, self.view.pstate[ids].astype(np.int8))
             changes = self.live.plan.asleep_steps(ids, self.step, self.step + end)
@@ -214,39 +114,74 @@ class BeasyPass:
             ids = np.sort(ids[order[:count]])
         return ids
 
-    # --- reservation and backfilling ----------------------------------------------------------------------
+    def _count(self, promise: Reservation | None) -> None:
+        """Update the numbers of free servers, and of free servers that are not reserved."""
+        self.free = int(np.count_nonzero(self.free_mask()))
+        if promise is not None:
+            promise.extra = int(np.count_nonzero(self.free_mask() & ~self._reserved))
 
-    def _backfill(self, places: Places) -> None:
-        """Start every other job that fits without delaying the promise, in order P_B."""
-        assert self.promise is not None
-        queue, promise = self.view.queue, self.promise
-        self._keep(promise)
-        reserved = np.zeros(len(self._free), dtype=np.bool_)
-        reserved[promise.hosts] = True
-        free, open_to_all = self._counts(reserved)
-        places = smallest_size(queue, places[queue.res[places] <= free], self.view.now)
-        late = self.view.now + queue.walltime_s[places] > promise.start_s + TIME_TOLERANCE_S
-        fillers = zip(places.tolist(), queue.res[places].tolist(), late.tolist(), strict=True)
-        for place, res, is_late in fillers:
-            if res > (open_to_all if is_late else free):
-                continue
-            job = queue.at(place)
-            if job is promise.job or job in self._started:
-                continue
-            if self._start(job, easy.BACKFILLED, reserved if is_late else None):
-                free, open_to_all = self._counts(reserved)
+    def _start_facts(self, job: Job, free: int, placement: Placement, before_j: float) -> FactDict:
+        """Return why ``job`` can start: its place in the queue, the plan, and the energy that it takes."""
+        why = self.facts(job, free)
+        why["planned_on_until_s"] = self.live.plan.start_of(self.step + placement.end)
+        why |= spent_facts(self.view, before_j)
+        if self._dangerous:
+            why["dangerous"] = 1
+        if placement.woken:
+            why |= {"server_steps_changed": placement.woken, "needed_j": placement.needed_j}
+        if placement.asleep is not None:
+            rows, hosts = placement.asleep
+            sleepers = {"server_steps_to_sleep": len(rows), "hosts_to_sleep": len(np.unique(hosts))}
+            why |= {"found_j": placement.saved_j, **sleepers}
+        return why
 
-    def _counts(self, reserved: BoolArray) -> tuple[int, int]:
-        """How many servers are free, and how many of them are not reserved."""
-        return int(np.count_nonzero(self._free)), int(np.count_nonzero(self._free & ~reserved))
+    # --- the reservation ----------------------------------------------------------------------------------
 
-    def _keep(self, promise: Promise) -> None:
-        """The promised servers are not put to sleep for others while they are promised."""
-        if not len(promise.hosts):
-            return
-        hosts = np.zeros(len(self._free), dtype=np.bool_)
-        hosts[promise.hosts] = True
-        first = int((promise.start_s - self.live.plan.start_s + TIME_TOLERANCE_S) / self.live.plan.step_s)
-        end = self.live.end_step(promise.start_s + promise.job.walltime_s)
-        self._test.outlook.kept = Kept(hosts, max(first - self.step, 0), end - self.step)
-        self._test.forget()
+    def reserve(self, job: Job) -> Reservation:
+        """Reserve for ``job`` from when enough servers are free and planned on for its whole walltime.
+
+        Servers that are busy now are preferred. A job that lacks energy in this step waits for the next one.
+        """
+        view, live, plan, free = self.view, self.live, self.live.plan, self.free_mask()
+        host, begin, end = plan.runs_on(self.step)
+        on_s = np.where(begin > self.step, view.power_model.on_s[view.platform.kind_of[host]], 0.0)
+        opens_s = plan.start_s + begin * plan.step_s + on_s
+        opens_s = np.maximum(opens_s, ready_s(view, plan, self.step, free, live.ends_s)[host])
+        earliest_s = view.now
+        if self.refused_by == NO_STEP_ENERGY and view.budget is not None:
+            earliest_s = view.budget.end_s
+        opens_s = np.maximum(opens_s, earliest_s)
+        closes_s = plan.start_s + end * plan.step_s - job.walltime_s + TIME_TOLERANCE_S
+        fits = np.logical_and(view.available[host], opens_s <= closes_s)
+        opens_s, closes_s, hosts = opens_s[fits], closes_s[fits], host[fits]
+        times_s = np.sort(opens_s)
+        count = np.searchsorted(times_s, times_s + TIME_TOLERANCE_S, side="right")
+        count -= np.searchsorted(np.sort(closes_s), times_s)
+        enough = np.flatnonzero(count >= job.res)
+        promise = Reservation(job, np.inf, certain=True)
+        if len(enough):
+            promise.start_s = start_s = float(times_s[enough[0]])
+            ids = hosts[(opens_s <= start_s + TIME_TOLERANCE_S) & (closes_s >= start_s)]
+            speeds = live.ladder.speed_flops(ids, view.pstate[ids].astype(np.int8))
+            order = np.lexsort((ids, -speeds, free[ids]))
+            self._reserved[ids[order[: job.res]]] = True
+        self._count(promise)
+        return promise
+
+    def lacks(self, promise: Reservation) -> FactDict:
+        """Return what the first job that cannot start lacks: hosts, or energy in the plan or the step."""
+        why = reservation_facts(promise, self.free)
+        if self.refused_by == PLAN_CANNOT_PAY:
+            why["needed_j"], why["found_j"] = self._test.short_j()
+        elif self.refused_by == NO_STEP_ENERGY:
+            why |= self.unaffordable(self.refused_hosts)
+        return why
+
+    def fill(self, promise: Reservation) -> None:
+        """Backfill without putting promised servers to sleep while they are promised."""
+        if np.isfinite(promise.start_s):
+            plan = self.live.plan
+            first = int((promise.start_s - plan.start_s + TIME_TOLERANCE_S) / plan.step_s)
+            end = self.live.end_step(promise.start_s + promise.job.walltime_s)
+            self._test.keep(self._reserved, max(first - self.step, 0), end - self.step)
+        super().fill(promise)

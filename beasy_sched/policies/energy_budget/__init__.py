@@ -1,4 +1,5 @@
 """Scheduling within an energy budget: what `energybud`, `reducepc` and `powercap` share.
 
-"The paper" is the energy-budget paper, Section IV; where it is silent: docs/decisions/energy-budgets.md.
+"The paper" is the energy-budget paper, Section IV. See
+docs/decisions/energy-budgets.md for what it leaves open.
 """

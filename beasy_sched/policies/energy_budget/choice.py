@@ -1,14 +1,11 @@
-"""Which hosts a job gets, and when the first waiting job will have its own: any, or consecutive ones.
-
-The hosts as the policies use them: which can take a job, which are promised, which may be switched off.
-"""
+"""Which hosts a job gets, and when enough hosts will be free for the first waiting job."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
-from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.engine.policy import View
@@ -19,26 +16,22 @@ from beasy_sched.policies.energy_budget.projection import Commitments
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
-class Claim(Struct, frozen=True):
-    """Hosts that were given to a job and of which some have to wake before it can start."""
-
-    job: Job
-    ids: HostIds
-
-
 class Fleet:
-    """What is known of hosts beyond the view: claims, hosts kept awake, latest ends of their jobs."""
+    """What the policy knows of hosts beyond the view: who has them, until when, and which are kept awake."""
 
     def __init__(self, view: View, switches: bool) -> None:
-        """``switches``: whether hosts are switched off and woken, so that sleeping ones can be given jobs."""
+        """``switches``: whether idle hosts are switched off, so that jobs can be given sleeping ones."""
         size = view.platform.size
         self.switches = switches
-        self.claims: dict[str, Claim] = {}
+        self.jobs = Commitments()
+        """The jobs that have hosts."""
+        self.claims: dict[Job, HostIds] = {}
+        """The hosts of jobs that wait for some of them to wake."""
         self.claimed: BoolArray = np.zeros(size, dtype=np.bool_)
         self.kept: BoolArray = np.zeros(size, dtype=np.bool_)
-        """Hosts that stay on, or wake, for the first waiting job's reservation."""
+        """Hosts that stay on or wake for the first waiting job."""
         self.taken: BoolArray = np.zeros(size, dtype=np.bool_)
-        """Hosts whose job starts in the decision under way."""
+        """Hosts of the jobs that start in the current decision."""
         self._end_s: FloatArray = np.zeros(size)
         self._view = view
         model = view.power_model
@@ -46,14 +39,14 @@ class Fleet:
 
     @property
     def lead_s(self) -> float:
-        """The longest time that it takes until a host is on, s."""
+        """The longest time until a host is on, s."""
         if not self.switches:
             return 0.0
         falling = int(self._view.state_counts[:, SWITCHING_OFF].sum())
         return self._on_s + (self._off_s if falling else 0.0)
 
     def usable(self) -> BoolArray:
-        """Return the mask of the hosts that can be given to a job, some of which may have to wake."""
+        """Return the mask of hosts that a job can be given, including sleeping ones that it may wake."""
         free = self._view.free_mask()
         if not self.switches:
             return free
@@ -62,27 +55,26 @@ class Fleet:
         return usable
 
     def idle_now(self, hosts: HostIds) -> BoolArray:
-        """Tell which of some usable hosts are on."""
+        """Which of some usable hosts are on."""
         idle: BoolArray = self._view.host_state[hosts] == IDLE
         return idle
 
-    def promise(self, hosts: HostIds, end_s: float) -> None:
-        """Note until when a job has ``hosts`` at the latest."""
+    def commit(self, job: Job, hosts: HostIds, end_s: float, extra_w: float) -> None:
+        """Note that a job has ``hosts`` until ``end_s`` at the latest and adds ``extra_w`` to their power."""
+        self.jobs.add(job.id, end_s, extra_w, len(hosts))
         self._end_s[hosts] = end_s
 
     def claim(self, job: Job, hosts: HostIds) -> None:
-        """Give ``hosts`` to a job before all of them are on."""
-        self.claims[job.id] = Claim(job, hosts)
+        """Give ``hosts`` to a job while some of them are still asleep."""
+        self.claims[job] = hosts
         self.claimed[hosts] = True
 
-    def unclaim(self, job_id: str) -> Claim:
-        """Take a claim back: the job starts, or has to wait again."""
-        claim = self.claims.pop(job_id)
-        self.claimed[claim.ids] = False
-        return claim
+    def unclaim(self, job: Job) -> None:
+        """End a claim: the job starts, or has to wait again."""
+        self.claimed[self.claims.pop(job)] = False
 
     def free_at(self, usable: BoolArray) -> FloatArray:
-        """Return when each host can be given to a job by walltimes, s; infinite where that is not known."""
+        """Return when each host can be given to a job, by walltimes, s; infinite if unknown."""
         view = self._view
         busy = (view.host_state == BUSY) | self.claimed | self.taken
         times = np.where(busy & view.available, self._end_s, np.inf)
@@ -90,64 +82,72 @@ class Fleet:
         return times
 
 
-class Choice(Protocol):
+class HostChoice(ABC):
     """The usable hosts of one scheduling pass."""
 
     free: int
     """How many hosts can still be given to a job."""
 
-    def fits(self, job: Job) -> bool:
-        """Tell whether hosts suffice for ``job`` now."""
-
-    def take(self, job: Job, late: bool) -> HostIds:
-        """Give hosts to a job that fits; ``late``: not those that the reservation needs."""
-
-    def give_back(self, hosts: HostIds, late: bool) -> None:
-        """Undo `take`: the job does not start after all."""
-
-    def earliest(self, job: Job) -> float:
-        """Return when hosts will suffice for ``job`` by walltimes, s (infinite: never)."""
-
-    def reserve(self, job: Job, at_s: float) -> None:
-        """Promise hosts to ``job`` at a time, which is not before `earliest`."""
-
-    def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
-        """Tell which jobs fit now; ``late`` ones must leave the reservation its hosts."""
-
-    def reserved(self) -> HostIds:
-        """Return the usable hosts that the reservation needs of those that are usable now."""
-
-
-class AnyHosts:
-    """Hosts are taken one by one: those that are on first, the faster, the lower ids."""
-
-    def __init__(self, view: View, fleet: Fleet, jobs: Commitments) -> None:
+    @abstractmethod
+    def __init__(self, view: View, fleet: Fleet) -> None:
         """Look at the hosts as they are."""
-        self._view, self._fleet, self._jobs = view, fleet, jobs
-        self._usable: BoolArray | None = None
+
+    @abstractmethod
+    def fits(self, job: Job) -> bool:
+        """Whether there are enough hosts for ``job`` now."""
+
+    @abstractmethod
+    def take(self, job: Job, late: bool) -> HostIds:
+        """Give hosts to a job that fits; a ``late`` job gets none that the reservation needs."""
+
+    @abstractmethod
+    def give_back(self, hosts: HostIds, late: bool) -> None:
+        """Undo `take`, as the job does not start after all."""
+
+    @abstractmethod
+    def earliest(self, job: Job) -> float:
+        """Return when there will be enough hosts for ``job``, by walltimes, s; infinite for never."""
+
+    @abstractmethod
+    def reserve(self, job: Job, at_s: float) -> None:
+        """Promise hosts to ``job`` from ``at_s`` on, which is not before `earliest`."""
+
+    @abstractmethod
+    def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
+        """Whether each job fits now; ``late`` ones must leave the reservation its hosts."""
+
+    @abstractmethod
+    def reserved(self) -> HostIds:
+        """Return the hosts that the reservation needs and that are usable now."""
+
+
+class AnyHosts(HostChoice):
+    """Any hosts: those that are on first, then the faster ones, then the lower ids."""
+
+    def __init__(self, view: View, fleet: Fleet) -> None:
+        """Look at the hosts as they are."""
+        self._view, self._fleet = view, fleet
         self._idle: BoolArray | None = None
-        """Those of the usable hosts that are on, where others are not."""
+        """The usable hosts that are on; None if all of them are."""
+        self.free = view.free_count
         if fleet.switches:
-            self._usable = fleet.usable()
             self._idle = self._usable & (view.host_state == IDLE)
-        self.free = view.free_count if self._usable is None else int(np.count_nonzero(self._usable))
+            self.free = int(np.count_nonzero(self._usable))
         self._extra = 0
         self._needs = 0
 
-    def _mask(self) -> BoolArray:
-        if self._usable is None:
-            self._usable = self._fleet.usable()
-        return self._usable
+    @cached_property
+    def _usable(self) -> BoolArray:
+        return self._fleet.usable()
 
     def fits(self, job: Job) -> bool:
-        """Tell whether so many hosts are free."""
+        """Whether enough hosts are free."""
         return job.res <= self.free
 
     def take(self, job: Job, late: bool) -> HostIds:
-        """Give the hosts that need no waking first."""
-        mask = self._mask()
-        ids = self._pick(mask, job.res)
-        mask[ids] = False
+        """Give hosts, preferably those that need not wake."""
+        ids = self._pick(job.res)
+        self._usable[ids] = False
         if self._idle is not None:
             self._idle[ids] = False
         self.free -= job.res
@@ -157,23 +157,24 @@ class AnyHosts:
 
     def give_back(self, hosts: HostIds, late: bool) -> None:
         """Put hosts back."""
-        self._mask()[hosts] = True
+        self._usable[hosts] = True
         if self._idle is not None:
             self._idle[hosts] = self._fleet.idle_now(hosts)
         self.free += len(hosts)
         if late:
             self._extra += len(hosts)
 
-    def _pick(self, mask: BoolArray, count: int) -> HostIds:
+    def _pick(self, count: int) -> HostIds:
+        """Choose hosts, preferably those that need not wake."""
         if self._idle is None:
-            return self._view.fastest(mask, count).ids
+            return self._view.fastest(self._usable, count).ids
         first = self._view.fastest(self._idle, count).ids
         if len(first) == count:
             return first
-        return np.union1d(first, self._view.fastest(mask & ~self._idle, count - len(first)).ids)
+        return np.union1d(first, self._view.fastest(self._usable & ~self._idle, count - len(first)).ids)
 
     def earliest(self, job: Job) -> float:
-        """Count the hosts that come free, job after job."""
+        """Count the hosts that become free, job by job."""
         need = job.res - self.free
         if need <= 0:
             return self._view.now
@@ -182,8 +183,8 @@ class AnyHosts:
         return float(times_s[place]) if place < len(freed) else np.inf
 
     def _releases(self) -> tuple[FloatArray, FloatArray]:
-        """Return when hosts come free, and how many have by then."""
-        times_s, hosts = self._jobs.end_s, self._jobs.hosts
+        """Return when hosts become free, and how many have by then."""
+        times_s, hosts = self._fleet.jobs.end_s, self._fleet.jobs.hosts
         wakes = [] if self._fleet.switches else self._view.wakes
         if wakes:
             waking = np.array(wakes, dtype=np.float64)
@@ -193,7 +194,7 @@ class AnyHosts:
         return times_s, np.cumsum(hosts)
 
     def reserve(self, job: Job, at_s: float) -> None:
-        """Count the hosts that will be free at the time and that the job does not need."""
+        """Count the hosts that will be free at ``at_s`` and that the job does not need."""
         if np.isinf(at_s):
             self._extra = self._needs = self.free
             return
@@ -204,21 +205,21 @@ class AnyHosts:
         self._needs = max(0, job.res - released)
 
     def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
-        """Late jobs may only take the hosts that the reservation leaves."""
+        """Whether each job fits; late ones may only take hosts that the reservation does not need."""
         fits: BoolArray = (res <= self.free) & (~late | (res <= self._extra))
         return fits
 
     def reserved(self) -> HostIds:
-        """Choose those that need no waking first."""
-        return self._pick(self._mask(), min(self._needs, self.free))
+        """Choose hosts, preferably those that need not wake."""
+        return self._pick(min(self._needs, self.free))
 
 
-class ContiguousHosts:
-    """A job runs on hosts with consecutive numbers: the first run of free ones that is long enough."""
+class ContiguousHosts(HostChoice):
+    """Hosts with consecutive numbers: the first run of free ones that is long enough."""
 
-    def __init__(self, view: View, fleet: Fleet, jobs: Commitments) -> None:
+    def __init__(self, view: View, fleet: Fleet) -> None:
         """Look at the hosts as they are."""
-        self._view, self._fleet = view, fleet
+        self._fleet = fleet
         self._usable = fleet.usable()
         self.free = int(np.count_nonzero(self._usable))
         self._window: slice | None = None
@@ -226,11 +227,11 @@ class ContiguousHosts:
         self._outside: _Runs | None = None
 
     def fits(self, job: Job) -> bool:
-        """Tell whether a run of free hosts is long enough."""
+        """Whether a run of free hosts is long enough."""
         return job.res <= self._runs.longest
 
     def take(self, job: Job, late: bool) -> HostIds:
-        """Give the beginning of the first run that is long enough."""
+        """Give the first hosts of the first run that is long enough."""
         first = (self._outside_runs() if late else self._runs).cut(job.res)
         ids = np.arange(first, first + job.res)
         self._usable[ids] = False
@@ -248,7 +249,7 @@ class ContiguousHosts:
         self._runs, self._outside = _Runs(self._usable), None
 
     def earliest(self, job: Job) -> float:
-        """Find the consecutive hosts of which the last comes free first."""
+        """Find the consecutive hosts that will all be free first."""
         self._best, at_s = earliest_window(self._fleet.free_at(self._usable), job.res)
         return at_s
 
@@ -267,7 +268,7 @@ class ContiguousHosts:
         return self._outside
 
     def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
-        """Late jobs must stay outside the reserved hosts."""
+        """Whether each job fits; late ones must stay outside the reserved hosts."""
         longest = self._runs.longest
         if not late.any():
             return np.asarray(res <= longest)
@@ -275,7 +276,7 @@ class ContiguousHosts:
         return fits
 
     def reserved(self) -> HostIds:
-        """Return the usable ones of the reserved hosts."""
+        """Return the reserved hosts that are usable."""
         if self._window is None:
             return np.empty(0, dtype=np.intp)
         window = np.arange(self._window.start, self._window.stop)
@@ -297,11 +298,11 @@ class _Runs:
 
     @property
     def longest(self) -> int:
-        """How many hosts the longest run has."""
+        """Length of the longest run."""
         return int(self._lengths.max(initial=0))
 
     def cut(self, count: int) -> int:
-        """Take ``count`` hosts from the first run that is long enough; return where it begins."""
+        """Take ``count`` hosts from the first run that is long enough; return the first of them."""
         place = int(np.argmax(self._lengths >= count))
         first = int(self._starts[place])
         self._starts[place] += count
@@ -310,9 +311,9 @@ class _Runs:
 
 
 def earliest_window(free_at_s: FloatArray, width: int) -> tuple[int, float]:
-    """Find ``width`` consecutive hosts that are free together first: (the first of them, when in s).
+    """Find the ``width`` consecutive hosts that are all free first: the first host, and when, s.
 
-    The highest of every window, by doubling: width 2, 4, 8 ... and two overlapping ones at last.
+    Takes the maximum of every window by doubling the width, and combines two overlapping windows at the end.
     """
     size = len(free_at_s)
     if width > size:

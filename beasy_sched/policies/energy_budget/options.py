@@ -1,6 +1,6 @@
-"""The options of the energy-budget policies, as people write them.
+"""The options of the energy-budget policies, and what they define: the budget's period and the powers.
 
-The powers that the policies reckon with: the platform's, or what the user states, by kind and state.
+Powers are those that the user states, or the platform's.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ class EnergyBudgetOptions(Options, frozen=True):
     """Options of `energybud`, `reducepc` and `powercap`."""
 
     budget: float | str | None = None
-    """Energy for the period: a share of what all hosts would use computing (``0.6``, ``"60%"``), or an
-    energy (``"500 kWh"``, ``"1.2e12 J"``); ``"inf"`` is unlimited. None: no budget, and no period."""
+    """Energy for the period: a share of what all hosts would use when computing (``0.6``, ``"60%"``), an
+    amount (``"500 kWh"``, ``"1.2e12 J"``), or ``"inf"`` for no limit. None: no budget and no period."""
     period_start: float | str = 0.0
-    """When the period begins, after time 0: seconds, or such as ``"2d"``."""
+    """When the period starts, counted from time 0: seconds, or a duration such as ``"2d"``."""
     period_end: float | str | None = None
-    """When it ends; needed with a budget."""
+    """When the period ends; required with a budget."""
     monitoring: float | str = 600.0
-    """How often the energy used is measured."""
+    """Interval between measurements of the energy used."""
     shutdown: Literal["none", "opportunistic"] = "none"
-    """Whether hosts that are idle during the period are switched off at once."""
+    """Whether idle hosts are switched off at once during the period."""
     allocation: Literal["any", "contiguous"] = "any"
     """Whether a job's hosts must have consecutive numbers."""
     reserve_energy: bool = True
-    """Whether energy is set aside for the first waiting job, not only hosts; if not, others may delay it."""
+    """Whether energy, not only hosts, is set aside for the first waiting job; if not, others may delay it."""
     idle_w: float | Mapping[str, float] | None = None
-    """Estimated power of an idle host, W: one value, or by kind of server; None: the platform's."""
+    """Estimated power of an idle host, W: one value, or values by kind of server; None: the platform's."""
     computing_w: float | Mapping[str, float] | None = None
     """Estimated power of a host with a job, W."""
     sleeping_w: float | Mapping[str, float] | None = None
@@ -57,13 +57,13 @@ class EnergyBudgetOptions(Options, frozen=True):
 
 
 class BudgetPeriod(Struct, frozen=True):
-    """An energy budget of a period [start, end]."""
+    """An energy budget for a period [start, end]."""
 
     start_s: float
     end_s: float
     monitoring_s: float
     amount: float
-    """J, or where ``is_share`` a share of all hosts' computing energy."""
+    """Energy in J or, if ``is_share``, a share of what all hosts would use when computing."""
     is_share: bool
 
     @property
@@ -72,12 +72,12 @@ class BudgetPeriod(Struct, frozen=True):
         return self.end_s - self.start_s
 
     def budget_j(self, all_computing_w: float) -> float:
-        """The budget in joules, where all hosts together draw ``all_computing_w`` when they compute."""
+        """The budget in joules; all hosts together draw ``all_computing_w`` when they compute."""
         return self.amount * all_computing_w * self.length_s if self.is_share else self.amount
 
 
 def read_period(options: EnergyBudgetOptions) -> BudgetPeriod | None:
-    """Read the budget and its period; None where there is none. Raises ConfigError."""
+    """Read the budget and its period; None if there is no budget. Raises ConfigError."""
     monitoring_s = _duration("monitoring", options.monitoring)
     if not monitoring_s > 0:
         raise ConfigError(f"monitoring: found {options.monitoring!r}, expected more than 0 s")
@@ -85,14 +85,14 @@ def read_period(options: EnergyBudgetOptions) -> BudgetPeriod | None:
     if options.budget is None:
         if options.period_end is not None or options.shutdown != "none":
             what = "shutdown" if options.period_end is None else "period_end"
-            raise ConfigError(f'{what}: it goes with a budget, such as "60%" or "500 kWh" ("inf": unlimited)')
+            raise ConfigError(f'{what}: requires a budget, such as "60%" or "500 kWh" ("inf" for no limit)')
         return None
     amount, is_share = _amount(options.budget)
     if options.period_end is None:
-        raise ConfigError('period_end: a budget needs the end of its period, such as "5d"')
+        raise ConfigError('period_end: a budget requires the end of its period, such as "5d"')
     end_s = _duration("period_end", options.period_end)
     if end_s <= start_s:
-        raise ConfigError(f"the budget's period ends ({end_s:g} s) where it starts ({start_s:g} s) or before")
+        raise ConfigError(f"the budget's period must end ({end_s:g} s) after it starts ({start_s:g} s)")
     return BudgetPeriod(start_s, end_s, monitoring_s, amount, is_share)
 
 
@@ -131,18 +131,16 @@ _OFF_STATES = (ASLEEP, SWITCHING_OFF)
 
 
 class EstimatedPowers:
-    """Estimated powers, [kind, state] in W, and what a host costs that is switched off when idle.
+    """Estimated powers by kind of server, and the energy that switching costs.
 
-    ``switching_off``: whether hosts rest asleep (opportunistic shutdown), or idle.
+    A host at rest is asleep if idle hosts are switched off, and idle otherwise.
     """
 
     def __init__(self, platform: Platform, model: PowerModel, options: EnergyBudgetOptions) -> None:
-        """Take the stated powers, the platform's where none is stated. Raises ConfigError for gaps."""
+        """Use the stated powers, or else the platform's. Raises ConfigError if any is missing."""
         kinds = platform.kinds
         self._kind_of = platform.kind_of
         self._present = np.array([bool(n) for n in np.bincount(platform.kind_of, minlength=len(kinds))])
-        self._sleeps = model.can_sleep
-        self._off_s, self.on_s = model.off_s, model.on_s
         known = np.array([bool(kind.idle_w) for kind in kinds])
 
         def stated(name: str, of_platform: FloatArray) -> FloatArray:
@@ -151,61 +149,45 @@ class EstimatedPowers:
         idle_w = stated("idle_w", np.array([_highest(kind, kind.idle_w) for kind in kinds]))
         computing_w = stated("computing_w", np.array([_highest(kind, kind.full_w) for kind in kinds]))
         off = ("sleeping_w", model.sleep_w), ("switching_off_w", model.off_w), ("switching_on_w", model.on_w)
-        asleep = [np.where(self._sleeps, stated(name, watts), idle_w) for name, watts in off]
+        asleep = [np.where(model.can_sleep, stated(name, watts), idle_w) for name, watts in off]
         self.table_w: FloatArray = np.stack([idle_w, computing_w, *asleep], axis=1)
-        """Power by kind and present state."""
+        """Power in each state, W: [kind, state]."""
         self.all_computing_w = float(computing_w[platform.kind_of].sum())
-        """What all hosts would draw together, computing."""
+        """Power of all hosts together when they compute, W."""
+        switches = options.shutdown == "opportunistic"
+        self.rest_w: FloatArray = np.repeat(self.table_w[:, [IDLE]], len(HostState), axis=1)
+        """Power at rest of a host that is in each state now, W: [kind, state]."""
+        self.rest_w[:, list(HostState) if switches else list(_OFF_STATES)] = self.table_w[:, [ASLEEP]]
+        above_w = np.maximum(self.table_w - self.rest_w, 0.0)
+        self.settling_j: FloatArray = np.zeros_like(above_w)
+        """Upper bound of the energy above rest that a host uses on its way to rest, J: [kind, state]."""
+        self.settling_j[:, SWITCHING_OFF] = above_w[:, SWITCHING_OFF] * model.off_s
+        self.peak_w: FloatArray = np.maximum(self.rest_w, self.table_w)
+        """Highest power on the way to rest, without that of a job, W: [kind, state]."""
+        self.peak_w[:, BUSY] = self.rest_w[:, BUSY]
+        most_w = computing_w
+        if switches:
+            self.settling_j[:, IDLE] = self.settling_j[:, SWITCHING_OFF]
+            self.peak_w[:, IDLE] = np.maximum(self.peak_w[:, IDLE], self.table_w[:, SWITCHING_OFF])
+            self.peak_w[:, SWITCHING_ON] = self.rest_w[:, SWITCHING_ON]
+            most_w = np.maximum(computing_w, self.table_w[:, SWITCHING_ON])
+        else:
+            self.settling_j[:, SWITCHING_ON] = above_w[:, SWITCHING_ON] * model.on_s
+        self.job_w: FloatArray = most_w - self.rest_w[:, BUSY]
+        """Power that a job adds to a host at rest, which it may have to wake, W: [kind]."""
+        self.off_again_j: FloatArray = self.settling_j[:, IDLE]
+        """Energy above rest of switching off a host after its job, J: [kind]."""
 
     def draw_w(self, counts: Counts) -> float:
         """Power of all hosts in their present states."""
         return float((self.table_w * counts).sum())
 
-    def rest_w(self, switching_off: bool) -> FloatArray:
-        """Power that a host of each kind comes to when nothing is done with it, by state."""
-        rest = np.repeat(self.table_w[:, [IDLE]], len(HostState), axis=1)
-        states = list(HostState) if switching_off else list(_OFF_STATES)
-        rest[:, states] = self.table_w[:, [ASLEEP]]
-        return rest
-
-    def settling_j(self, switching_off: bool) -> FloatArray:
-        """Energy above rest that a host needs to come to rest from each state, at most."""
-        above_w = np.maximum(self.table_w - self.rest_w(switching_off), 0.0)
-        energy_j = np.zeros_like(above_w)
-        energy_j[:, SWITCHING_OFF] = above_w[:, SWITCHING_OFF] * self._off_s
-        if switching_off:
-            energy_j[:, IDLE] = energy_j[:, SWITCHING_OFF]
-        else:
-            energy_j[:, SWITCHING_ON] = above_w[:, SWITCHING_ON] * self.on_s
-        return energy_j
-
-    def peak_w(self, switching_off: bool) -> FloatArray:
-        """Highest power on the way to rest, by state, but for a job's."""
-        peak = np.maximum(self.rest_w(switching_off), self.table_w)
-        peak[:, BUSY] = self.rest_w(switching_off)[:, BUSY]
-        if switching_off:
-            peak[:, IDLE] = np.maximum(peak[:, IDLE], self.table_w[:, SWITCHING_OFF])
-            peak[:, SWITCHING_ON] = self.rest_w(True)[:, SWITCHING_ON]
-        return peak
-
-    def job_w(self, switching_off: bool) -> FloatArray:
-        """What a job adds to a resting host's power, by kind; where it may have to wake, that, too."""
-        rest = self.rest_w(switching_off)[:, BUSY]
-        computing_w = self.table_w[:, BUSY]
-        if switching_off:
-            computing_w = np.maximum(computing_w, self.table_w[:, SWITCHING_ON])
-        return computing_w - rest
-
-    def off_again_j(self, switching_off: bool) -> FloatArray:
-        """Energy above rest of switching off a host after its job, by kind."""
-        return self.settling_j(switching_off)[:, IDLE]
-
     def most(self, by_kind: FloatArray) -> float:
-        """The largest of a value by kind, over the kinds that there are."""
+        """The largest value over the kinds that the platform has."""
         return float(by_kind[self._present].max(initial=0.0))
 
     def total(self, by_kind: FloatArray, hosts: HostIds) -> float:
-        """Sum of a value by kind over some hosts."""
+        """The sum of a value by kind over ``hosts``."""
         if len(by_kind) == 1:
             return float(by_kind[0]) * len(hosts)
         return float(by_kind[self._kind_of[hosts]].sum())
@@ -218,20 +200,22 @@ def _highest(kind: ServerKind, watts: Sequence[float]) -> float:
 def _stated(
     name: str, value: float | Mapping[str, float] | None, kinds: Sequence[ServerKind], default: FloatArray
 ) -> FloatArray:
-    """Return the power by kind, from what was stated of it."""
+    """Return the power by kind, with the stated values in place of the defaults."""
     if isinstance(value, Mapping):
         watts = default.copy()
         for key, stated in value.items():
             rows = [i for i, kind in enumerate(kinds) if kind.name == key or kind.name.startswith(f"{key}-")]
             if not rows:
                 names = ", ".join(kind.name for kind in kinds)
-                raise ConfigError(f"{name}: no kind of server is called {key!r} (there are: {names})")
+                raise ConfigError(f"{name}: unknown kind of server {key!r} (available: {names})")
             watts[rows] = stated
     else:
         watts = default if value is None else np.full(len(kinds), float(value))
     if np.isnan(watts).any():
         kind = kinds[int(np.flatnonzero(np.isnan(watts))[0])].name
-        raise ConfigError(f"an energy budget needs powers, and host {kind!r} tells none: state {name}")
+        raise ConfigError(
+            f"an energy budget requires powers, but servers of kind {kind!r} have none: set {name}"
+        )
     if not ((watts >= 0) & np.isfinite(watts)).all():
         raise ConfigError(f"{name}: found {value!r}, expected watts, 0 or more")
     return watts

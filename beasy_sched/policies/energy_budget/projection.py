@@ -1,130 +1,169 @@
-"""Rule 2: the balance of available energy as it will be, and which jobs may start without a debt.
+"""The future energy (or power) of the budget, and which jobs may start without overdrawing it.
 
-The balance C(t) is what the counter would show at a future time t if every running job ran to its
-walltime and no other one started: a line between breakpoints, since powers change only when jobs end.
-
-Running jobs as the policies look ahead on them: until when, on how many hosts, at what power.
+Walltimes tell how long running jobs draw power at most (`Commitments`). Rule 2 of the paper tests the balance
+C(t) of available energy (`Projection`): what the counter would show at a future time t if every running job
+ran to its walltime and no other job started. It is piecewise linear, since the power changes only when jobs
+end. A power limit (`Ceiling`) tests the power instead.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.engine.actions import FactDict
+from beasy_sched.engine.guard import ENERGY_TOLERANCE
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
 
-_END, _KEY, _EXTRA_W, _HOSTS = range(4)
+_KEY, _HOSTS = 1, 3
 
 
 class Commitments:
-    """Rows (latest end, extra power, hosts), sorted by end."""
+    """The jobs that have hosts, sorted by their latest ends."""
+
+    end_s: FloatArray
+    """Latest ends in ascending order, s."""
+    extra_w: FloatArray
+    """Power that each job adds to its hosts at rest, W."""
+    hosts: FloatArray
+    """How many hosts each job has."""
 
     def __init__(self) -> None:
-        """None yet."""
-        self._rows: FloatArray = np.empty((4, 0))
+        """Start without jobs."""
+        self._set_rows(np.empty((4, 0)))
         self._at: dict[str, tuple[float, float]] = {}
         self._keys = 0.0
 
-    def __contains__(self, job_id: str) -> bool:
-        return job_id in self._at
+    def _set_rows(self, rows: FloatArray) -> None:
+        self._rows = rows
+        self.end_s, _, self.extra_w, self.hosts = rows
 
     def add(self, job_id: str, end_s: float, extra_w: float, hosts: int) -> None:
-        """Add a job that runs until ``end_s`` at the latest; it replaces what was known of it."""
-        if job_id in self._at:
-            self.remove(job_id)
+        """Add a job that runs until ``end_s`` at the latest, or replace it if it is known."""
+        self.remove(job_id)
         self._keys += 1
         self._at[job_id] = (end_s, self._keys)
         place = int(self.end_s.searchsorted(end_s, side="right"))
-        self._rows = np.insert(self._rows, place, (end_s, self._keys, extra_w, hosts), axis=1)
+        self._set_rows(np.insert(self._rows, place, (end_s, self._keys, extra_w, hosts), axis=1))
 
     def remove(self, job_id: str) -> None:
         """Forget a job, if it is known."""
-        end_s, key = self._at.pop(job_id, (0.0, 0.0))
-        if not key:
-            return
-        first = int(self.end_s.searchsorted(end_s))
-        place = first + int(np.flatnonzero(self._rows[_KEY, first:] == key)[0])
-        self._rows = np.delete(self._rows, place, axis=1)
+        if job_id in self._at:
+            self._set_rows(np.delete(self._rows, self._place(job_id), axis=1))
+            del self._at[job_id]
 
     def recount(self, job_id: str, hosts: int) -> None:
-        """Correct how many hosts a job will leave to others."""
+        """Correct the number of hosts that become free when a job ends."""
+        self._rows[_HOSTS, self._place(job_id)] = hosts
+
+    def _place(self, job_id: str) -> int:
         end_s, key = self._at[job_id]
         first = int(self.end_s.searchsorted(end_s))
-        self._rows[_HOSTS, first + int(np.flatnonzero(self._rows[_KEY, first:] == key)[0])] = hosts
-
-    @property
-    def end_s(self) -> FloatArray:
-        """Latest ends, rising, s."""
-        ends: FloatArray = self._rows[_END]
-        return ends
-
-    @property
-    def extra_w(self) -> FloatArray:
-        """What each job adds to its hosts' power at rest, W."""
-        powers: FloatArray = self._rows[_EXTRA_W]
-        return powers
-
-    @property
-    def hosts(self) -> FloatArray:
-        """How many hosts each job has."""
-        hosts: FloatArray = self._rows[_HOSTS]
-        return hosts
+        return first + int(np.flatnonzero(self._rows[_KEY, first:] == key)[0])
 
 
 _PROMISE_S = 0.1
-"""To this are reservations found that wait for energy."""
+"""Precision of the start of reservations that wait for energy."""
 
 
 class Passing:
-    """What hosts that are idle now take until they are off: energy (J), or power for a moment (W)."""
+    """What switching off the idle hosts takes: energy (J), or power for a short time (W)."""
 
     def __init__(self, total: float, hosts: int) -> None:
-        """``total`` of so many ``hosts``."""
+        """Note the ``total`` of all idle ``hosts``."""
         self._total, self._hosts = total, hosts
 
     def left(self, idle: FloatArray) -> FloatArray:
-        """What is left of it when ``idle`` of the hosts get a job instead; one value for each number."""
+        """What remains if ``idle`` of the hosts get a job instead, elementwise."""
         left: FloatArray = self._total * (1 - np.minimum(idle, self._hosts) / max(self._hosts, 1))
         return left
 
     def take(self, idle: int) -> None:
-        """Give hosts a job instead."""
+        """Give ``idle`` of the hosts a job instead."""
         self._total = float(self.left(np.array([idle]))[0])
         self._hosts -= min(idle, self._hosts)
 
 
-class EnergyTest(Protocol):
-    """Whether jobs may start as far as energy is concerned. Powers in W, times in s.
+class BudgetTest(ABC):
+    """Whether the budget allows jobs to start. Powers in W, times in s.
 
-    A job is told by the power that it adds and by its latest end (or how long it lasts at most).
+    A job is described by the power that it adds and its latest end (or its maximum duration).
     """
+
+    _t: FloatArray
+    """Breakpoints, from now or the period's start."""
+    _y: FloatArray
+    """The balance (J) or power (W) at each breakpoint."""
+
+    def __init__(self, period: BudgetPeriod, now: float, jobs: Commitments, passing: Passing) -> None:
+        """Look ahead at the running ``jobs``; subclasses set up the breakpoints."""
+        self._passing = passing
+        self._start_s, self._end_s = max(now, period.start_s), period.end_s
+        first = int(jobs.end_s.searchsorted(self._start_s, side="right"))
+        self._ends_s, self._extra_w = jobs.end_s[first:], jobs.extra_w[first:]
+        self._inside = int(self._ends_s.searchsorted(self._end_s))
+
+    def _ended_w(self) -> FloatArray:
+        """Power of the running jobs that have ended, now and after each end within the period."""
+        return np.concatenate(([0.0], np.cumsum(self._extra_w[: self._inside])))
 
     @property
     def present(self) -> float:
-        """What there is now, or at the period's start: available energy (J), or power drawn (W)."""
+        """The value now, or at the period's start: available energy (J) or power drawn (W)."""
+        return float(self._y[0])
 
+    @abstractmethod
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
-        """Tell for each job whether it may start now on so many hosts, idle ones first.
+        """Whether each job may start now on ``hosts`` hosts, idle ones first.
 
-        Hosts that stay idle are reckoned with roughly: what this refuses, `allows` does, too.
+        This estimates the hosts that stay idle: every job that it refuses, `allows` would refuse, too.
         """
 
+    @abstractmethod
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Tell whether a job may start now that takes ``idle`` hosts of those that would be switched off."""
+        """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
+
+    @abstractmethod
+    def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
+        """Return when a job may start: ``from_s`` at the earliest, the period's end at the latest."""
+
+    @abstractmethod
+    def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
+        """Set aside what a job that starts at ``at_s`` will need; return that need (J or W)."""
+
+    @abstractmethod
+    def facts(self, reserved: float) -> FactDict:
+        """Return the numbers behind a decision: what is available and what is ``reserved``."""
 
     def start(self, extra_w: float, end_s: float, idle: int) -> None:
-        """Take in that such a job has started."""
+        """Account for a job that has started."""
+        self._passing.take(idle)
+        self._add(self._start_s, extra_w, end_s)
 
-    def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
-        """Return when a job may start, not before ``from_s``."""
+    def _add(self, from_s: float, extra_w: float, end_s: float) -> None:
+        """Account for a job's power from ``from_s`` to ``end_s``."""
+        from_s, until_s = max(from_s, self._start_s), min(end_s, self._end_s)
+        if until_s <= from_s:
+            return
+        for at_s in (from_s, until_s):
+            place = int(self._t.searchsorted(at_s))
+            if place == len(self._t) or self._t[place] != at_s:
+                self._y = np.insert(self._y, place, self._value(at_s, place))
+                self._t = np.insert(self._t, place, at_s)
+        self._draw(from_s, until_s, extra_w)
 
-    def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Keep free what a job will need that starts at a time; return that need (J, or W)."""
+    @abstractmethod
+    def _value(self, at_s: float, place: int) -> float:
+        """The value at ``at_s``, which is just before breakpoint ``place``."""
+
+    @abstractmethod
+    def _draw(self, from_s: float, until_s: float, extra_w: float) -> None:
+        """Adjust the values for power drawn between two breakpoints."""
 
 
-class Projection:
+class Projection(BudgetTest):
     """The balance within the period, from now (or the period's start) to its end."""
 
     def __init__(
@@ -140,30 +179,23 @@ class Projection:
     ) -> None:
         """``available_j``: the counter; ``rest_w``: power of all hosts without their jobs.
 
-        ``tolerance_j``: a balance that is below zero by no more is none.
+        ``tolerance_j``: how far the balance may fall below zero.
         """
-        self._passing = passing
-        self._start_s = max(now, period.start_s)
-        self._end_s = period.end_s
+        super().__init__(period, now, jobs, passing)
         self._tolerance_j = tolerance_j
-        first = int(jobs.end_s.searchsorted(self._start_s, side="right"))
-        ends_s, extra_w = jobs.end_s[first:], jobs.extra_w[first:]
-        inside = int(ends_s.searchsorted(self._end_s))
-        times_s = np.concatenate(([self._start_s], ends_s[:inside], [self._end_s]))
-        running_w = extra_w.sum() - np.concatenate(([0.0], np.cumsum(extra_w[:inside])))
-        gains_j = (rate_w - rest_w - running_w) * np.diff(times_s)
-        self._t = times_s
-        self._c = available_j + np.concatenate(([0.0], np.cumsum(gains_j)))
-        self._last_s = min(float(ends_s[-1]), self._end_s) if len(ends_s) else self._start_s
+        self._t = np.concatenate(([self._start_s], self._ends_s[: self._inside], [self._end_s]))
+        running_w = self._extra_w.sum() - self._ended_w()
+        gains_j = (rate_w - rest_w - running_w) * np.diff(self._t)
+        self._y = available_j + np.concatenate(([0.0], np.cumsum(gains_j)))
+        self._last_s = min(float(self._ends_s[-1]), self._end_s) if len(self._ends_s) else self._start_s
         self._ready = False
 
-    @property
-    def present(self) -> float:
-        """The balance now, or at the period's start, J."""
-        return float(self._c[0])
+    def facts(self, reserved: float) -> FactDict:
+        """Return energies."""
+        return {"available_j": self.present, "reserved_j": reserved}
 
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
-        """Tell for each job whether the balance stays positive with it, to the last job's end."""
+        """Whether the balance stays positive with each job, up to the last job's end."""
         self._prepare()
         switching_j = self._passing.left(hosts)
         until_s = np.minimum(end_s, self._end_s)
@@ -171,50 +203,32 @@ class Projection:
         need_j = extra_w * span_s + switching_j - self._tolerance_j
         place = self._t.searchsorted(until_s)
         passed: BoolArray = (
-            (self._c[0] >= switching_j - self._tolerance_j)
+            (self._y[0] >= switching_j - self._tolerance_j)
             & (self._steepest_w[place] >= extra_w)
-            & (np.interp(until_s, self._t, self._c) >= need_j)
+            & (np.interp(until_s, self._t, self._y) >= need_j)
             & (self._lowest_j[place] >= need_j)
         )
         return passed | (span_s <= 0) | (extra_w <= 0)
 
     def _prepare(self) -> None:
-        """Lay out the largest extra power up to each breakpoint, and the least balance from there on."""
+        """Compute the largest extra power up to each breakpoint, and the smallest balance from there on."""
         if self._ready:
             return
         with np.errstate(divide="ignore", invalid="ignore"):
-            slope_w = (self._c + self._tolerance_j) / (self._t - self._start_s)
+            slope_w = (self._y + self._tolerance_j) / (self._t - self._start_s)
         slope_w[self._t <= self._start_s] = np.inf
         self._steepest_w = np.concatenate(([np.inf], np.minimum.accumulate(slope_w)))
-        counted_j = np.where(self._t <= self._last_s, self._c, np.inf)
+        counted_j = np.where(self._t <= self._last_s, self._y, np.inf)
         self._lowest_j = np.append(np.minimum.accumulate(counted_j[::-1])[::-1], np.inf)
         self._ready = True
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Tell whether one job may start now; the hosts that stay idle switch off."""
+        """Whether one job may start now, with the hosts that stay idle switching off."""
         left_j = float(self._passing.left(np.array([idle]))[0])
         return self._suffices(self._start_s, extra_w, end_s - self._start_s, left_j)
 
-    def start(self, extra_w: float, end_s: float, idle: int) -> None:
-        """A job starts now."""
-        self._passing.take(idle)
-        self._spend(self._start_s, extra_w, end_s)
-
-    def _spend(self, from_s: float, extra_w: float, end_s: float) -> None:
-        from_s, until_s = max(from_s, self._start_s), min(end_s, self._end_s)
-        if until_s <= from_s:
-            return
-        for at_s in (from_s, until_s):
-            place = int(self._t.searchsorted(at_s))
-            if self._t[place] != at_s:
-                self._c = np.insert(self._c, place, np.interp(at_s, self._t, self._c))
-                self._t = np.insert(self._t, place, at_s)
-        self._c = self._c - extra_w * np.clip(self._t - from_s, 0.0, until_s - from_s)
-        self._last_s = max(self._last_s, until_s)
-        self._ready = False
-
     def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
-        """Find the earliest time from which the balance stays positive; at the latest the period's end."""
+        """Find the earliest time from which the balance stays positive, or else the period's end."""
         if from_s >= self._end_s or self._suffices(from_s, extra_w, lasts_s):
             return from_s
         low_s, high_s = from_s, self._end_s
@@ -231,24 +245,94 @@ class Projection:
         if until_s <= from_s or extra_w <= 0:
             return True
         first, last = self._t.searchsorted((from_s, max(self._last_s, until_s)), side="right")
-        t, c = self._t[first:last], self._c[first:last]
-        ends_j = np.interp((from_s, until_s), self._t, self._c) - (0.0, extra_w * (until_s - from_s))
+        t, c = self._t[first:last], self._y[first:last]
+        ends_j = np.interp((from_s, until_s), self._t, self._y) - (0.0, extra_w * (until_s - from_s))
         balance_j = c - extra_w * np.minimum(t - from_s, until_s - from_s)
         return bool(min(ends_j.min(), balance_j.min(initial=np.inf)) - less_j >= -self._tolerance_j)
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Set aside what a job will draw from ``at_s`` on; return what the counter must hold then, J."""
+        """Set aside what a job will draw from ``at_s`` on; return what the counter must show then, J."""
         if at_s >= self._end_s or at_s + lasts_s <= self._start_s:
             return 0.0
-        before_j = float(np.interp(at_s, self._t, self._c))
-        self._spend(at_s, extra_w, at_s + lasts_s)
+        before_j = float(np.interp(at_s, self._t, self._y))
+        self._add(at_s, extra_w, at_s + lasts_s)
         later = (self._t >= at_s) & (self._t <= self._last_s)
-        return max(0.0, before_j - float(self._c[later].min(initial=before_j)))
+        return max(0.0, before_j - float(self._y[later].min(initial=before_j)))
 
-    def lower_rate(self, until_s: float, saved_j: float) -> None:
-        """Make less energy available from now to ``until_s``: ``saved_j`` less by then, evenly."""
-        if saved_j <= 0 or until_s <= self._start_s:
-            return
-        earlier = self._t <= until_s
-        self._c[earlier] -= saved_j * (self._t[earlier] - self._start_s) / (until_s - self._start_s)
+    def _value(self, at_s: float, place: int) -> float:
+        return float(np.interp(at_s, self._t, self._y))
+
+    def _draw(self, from_s: float, until_s: float, extra_w: float) -> None:
+        self._y = self._y - extra_w * np.clip(self._t - from_s, 0.0, until_s - from_s)
+        self._last_s = max(self._last_s, until_s)
         self._ready = False
+
+
+class EvenProjection(Projection):
+    """A `Projection` that sets promised energy aside evenly from now until it is needed."""
+
+    def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
+        """Lower the rate of available energy until ``at_s``, so that the job's need is saved by then."""
+        reserved_j = super().promise(at_s, extra_w, lasts_s)
+        if reserved_j > 0 and at_s > self._start_s:
+            earlier = self._t <= at_s
+            self._y[earlier] -= reserved_j * (self._t[earlier] - self._start_s) / (at_s - self._start_s)
+            self._ready = False
+        return reserved_j
+
+
+class Ceiling(BudgetTest):
+    """The estimated power within the period, and the limit that it must not exceed."""
+
+    def __init__(
+        self,
+        period: BudgetPeriod,
+        limit_w: float,
+        now: float,
+        rest_w: float,
+        jobs: Commitments,
+        passing: Passing,
+    ) -> None:
+        """``rest_w``: power of all hosts without their jobs."""
+        super().__init__(period, now, jobs, passing)
+        self.limit_w = limit_w
+        self._most_w = limit_w * (1 + ENERGY_TOLERANCE)
+        self._t = np.concatenate(([self._start_s], self._ends_s[: self._inside]))
+        self._y = rest_w + self._extra_w.sum() - self._ended_w()
+
+    def facts(self, reserved: float) -> FactDict:
+        """Return powers."""
+        return {"drawn_w": self.present, "limit_w": self.limit_w, "reserved_w": reserved}
+
+    def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
+        """Whether the power stays below the limit with each job, up to its end."""
+        until_s = np.minimum(end_s, self._end_s)
+        highest_w = np.maximum.accumulate(self._y)
+        place = np.maximum(self._t.searchsorted(until_s) - 1, 0)
+        highest_w = np.maximum(highest_w[place], self._y[0] + self._passing.left(hosts))
+        fits: BoolArray = highest_w + extra_w <= self._most_w
+        return fits | (until_s <= self._start_s) | (extra_w <= 0)
+
+    def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
+        """Whether one job may start now, with the hosts that stay idle switching off."""
+        return bool(self.admits(np.array([extra_w]), np.array([end_s]), np.array([float(idle)]))[0])
+
+    def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
+        """Find when enough running jobs have ended, or else the period's end."""
+        if extra_w <= 0 or from_s >= self._end_s or from_s + lasts_s <= self._start_s:
+            return from_s
+        low = np.flatnonzero(self._y + extra_w <= self._most_w)
+        return max(from_s, float(self._t[low[0]])) if len(low) else self._end_s
+
+    def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
+        """Set aside the power that a job will add, and return it, W."""
+        if at_s >= self._end_s:
+            return 0.0
+        self._add(at_s, extra_w, at_s + lasts_s)
+        return extra_w
+
+    def _value(self, at_s: float, place: int) -> float:
+        return float(self._y[place - 1])
+
+    def _draw(self, from_s: float, until_s: float, extra_w: float) -> None:
+        self._y = self._y + np.where((self._t >= from_s) & (self._t < until_s), extra_w, 0.0)

@@ -13,7 +13,6 @@ from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.energy_budget.choice import AnyHosts, Fleet, earliest_window
-from beasy_sched.policies.energy_budget.projection import Commitments
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 42))
@@ -46,12 +45,13 @@ def test_runs_of_free_hosts(free: list[bool], wanted: list[int]) -> None:
 def promised() -> tuple[AnyHosts, Cluster]:
     """Of four hosts two are busy until 100 s, when the first waiting job is promised three."""
     platform = Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4)))
-    cluster, jobs = Cluster(platform), Commitments()
+    cluster = Cluster(platform)
     running = cluster.submit(JobRequest("w0!a", 0.0, 2, "p", 100.0))
     cluster.start(running, HostSet.of([0, 2]), 0.0)
-    jobs.add(running.id, 100.0, 50.0, 2)
     view = View(cluster)
-    choice = AnyHosts(view, Fleet(view, switches=False), jobs)
+    fleet = Fleet(view, switches=False)
+    fleet.commit(running, np.array([0, 2]), 100.0, 50.0)
+    choice = AnyHosts(view, fleet)
     head = cluster.submit(JobRequest("w0!head", 0.0, 3, "p", 10.0))
     assert choice.earliest(head) == 100.0
     choice.reserve(head, 100.0)

@@ -33,7 +33,9 @@ def test_hosts_that_come_free_before_the_period_are_switched_off_at_its_cost(
         cluster.start(cluster.submit(JobRequest("w0!a", 0.0, 1, "p", 90.0)), HostSet.of([0]), 0.0)
         jobs.add("w0!a", 90.0, 95.0, 1)
     view = View(cluster)
-    powers = EstimatedPowers(cluster.platform, view.power_model, EnergyBudgetOptions())
-    ledger = Ledger(PERIOD, powers, jobs, view, switches=True)
+    powers = EstimatedPowers(
+        cluster.platform, view.power_model, EnergyBudgetOptions(shutdown="opportunistic")
+    )
+    ledger = Ledger(PERIOD, powers, jobs, view)
     assert ledger.projection(0.0).allows(1.0, 150.0, 0) == admitted
     assert ledger.projection(0.0).allows(1.0, 100.0, 0)  # it has ended when the period begins

@@ -8,9 +8,8 @@ from budget_runs import lowest_balance_j
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beasy_sched.policies.energy_budget.ledger import Ceiling
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
-from beasy_sched.policies.energy_budget.projection import Commitments, Passing, Projection
+from beasy_sched.policies.energy_budget.projection import Ceiling, Commitments, Passing, Projection
 
 START, END = 100.0, 200.0
 PERIOD = BudgetPeriod(START, END, 10.0, 1.0, True)

@@ -10,7 +10,10 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.energy_budget.ledger import Blocked, JobCost, Round
+from beasy_sched.policies.energy_budget.choice import Fleet
+from beasy_sched.policies.energy_budget.ledger import JobCost
+from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions
+from beasy_sched.policies.energy_budget.policy import BudgetPass, BudgetReservation
 
 
 class Promises:
@@ -21,20 +24,17 @@ class Promises:
         self.hosts_reserved: list[float] = []
         self.energy_kept: list[tuple[float, float, float]] = []
 
-    def keep(self, *energy: float) -> float:
-        self.energy_kept.append(energy)  # type: ignore[arg-type]
-        return 7.0
-
-    def round(self, walltime_s: float) -> Round:
+    def reservation(self, walltime_s: float) -> BudgetReservation:
         cluster = Cluster(Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4))))
-        job = cluster.submit(JobRequest("w0!a", 0.0, 2, "p", walltime_s))
-        cost = JobCost(power_w=10.0, switching_j=0.0, lead_s=20.0)
-        made = Round(View(cluster), self.Choice(self), self.Energy(self), cost, lambda *_: True, set())
-        made.blocked = Blocked(job, lacks_energy=True)
-        made.reserve(self.keep)
-        return made
+        job, view = cluster.submit(JobRequest("w0!a", 0.0, 2, "p", walltime_s)), View(cluster)
+        made = BudgetPass(view, Fleet(view, switches=False), None, self.Energy(self), EnergyBudgetOptions())
+        made.choice = self.Choice(self)
+        made.cost = JobCost(power_w=10.0, switching_j=0.0, lead_s=20.0)
+        return made.reserve(job)
 
     class Choice:
+        free = 1
+
         def __init__(self, promises: Promises) -> None:
             self.promises = promises
 
@@ -52,6 +52,10 @@ class Promises:
             assert (extra_w, lasts_s) == (2 * 10.0, 300.0 + 20.0)
             return max(from_s, self.promises.energy_s)
 
+        def promise(self, *energy: float) -> float:
+            self.promises.energy_kept.append(energy)  # type: ignore[arg-type]
+            return 7.0
+
 
 @pytest.mark.parametrize(
     ("hosts_s", "energy_s", "begin_s", "start_s"),
@@ -62,9 +66,8 @@ def test_hosts_wake_when_there_is_energy_and_the_job_starts_when_they_are_on(
 ) -> None:
     """Hosts need 20 s to wake, the job's walltime is 300 s."""
     promises = Promises(hosts_s, energy_s)
-    blocked = promises.round(300.0).blocked
-    assert blocked is not None
-    assert (blocked.ready_s, blocked.begin_s, blocked.start_s) == (hosts_s, begin_s, start_s)
+    promise = promises.reservation(300.0)
+    assert (promise.ready_s, promise.begin_s, promise.start_s) == (hosts_s, begin_s, start_s)
     assert promises.hosts_reserved == [start_s]
     assert promises.energy_kept == [(begin_s, 20.0, start_s - begin_s + 300.0)]
-    assert blocked.reserved == 7.0
+    assert promise.reserved == 7.0
