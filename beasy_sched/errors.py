@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import signal
-import traceback
 from collections.abc import Iterator
 
 from beasy_sched.limits import LONGEST_ERROR, shortened
@@ -108,31 +107,6 @@ class Failures:
         """Raise the first that was noted, if any."""
         if self.all:
             raise self.all[0]
-
-
-@contextlib.contextmanager
-def own_mistakes(what: str) -> Iterator[None]:
-    """Turn whatever a policy raises in the block into a PolicyError: ``what``, the error, and its place.
-
-    Our own errors pass, as does the user's Ctrl-C. A policy that calls ``sys.exit`` errs, too: it would
-    end the program as if all were well.
-    """
-    try:
-        yield
-    except (BeasyError, Interrupted, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
-        raise PolicyError(f"{what}: {_told(error)}{place}") from error
-
-
-def _told(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:  # someone else's error, which cannot even say what it is
-        text = "(it cannot be shown)"
-    return f"{type(error).__name__}: {shortened(text, 1000)}"
 
 
 _USED_UP = {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -27,7 +29,7 @@ from beasy_sched.engine.actions import (
     Start,
 )
 from beasy_sched.engine.guard import StepBudget
-from beasy_sched.errors import ConfigError, PolicyError, own_mistakes
+from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostSet, read_only
@@ -354,3 +356,28 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     CallAt: _call_problem,
     MeasureEnergy: lambda action: None,
 }
+
+
+@contextlib.contextmanager
+def own_mistakes(what: str) -> Iterator[None]:
+    """Turn whatever a policy raises in the block into a PolicyError: ``what``, the error, and its place.
+
+    Our own errors pass, as does the user's Ctrl-C. A policy that calls ``sys.exit`` errs, too: it would
+    end the program as if all were well.
+    """
+    try:
+        yield
+    except (BeasyError, Interrupted, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
+        raise PolicyError(f"{what}: {_told(error)}{place}") from error
+
+
+def _told(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # someone else's error, which cannot even say what it is
+        text = "(it cannot be shown)"
+    return f"{type(error).__name__}: {shortened(text, 1000)}"

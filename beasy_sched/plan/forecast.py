@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.power_problem import checked_powers
 from beasy_sched.units import SECONDS_PER_HOUR
 
 
@@ -199,3 +199,23 @@ def _draw_by_busy_w(platform: Platform) -> FloatArray:
     more = (np.asarray(busy) - np.asarray(rest))[platform.kind_of][order]
     asleep = float(np.asarray(rest)[platform.kind_of].sum())
     return asleep + np.concatenate(([0.0], np.cumsum(more)))
+
+
+_LARGEST_POWER_W = 1e12
+
+
+def checked_powers(name: str, values: npt.ArrayLike) -> FloatArray:
+    """A forecast as an array of W. Raises ConfigError for what no power can be, naming the step."""
+    powers = np.asarray(values, dtype=np.float64)
+    if powers.ndim != 1 or not len(powers):
+        raise ConfigError(f"the {name} needs one value per step: found an array of shape {powers.shape}")
+    wrong = ~np.isfinite(powers) | (powers < 0)
+    if wrong.any():
+        step = int(np.argmax(wrong))
+        raise ConfigError(f"the {name} is {powers[step]} W at step {step}, expected a finite number >= 0")
+    largest = int(np.argmax(powers))
+    if powers[largest] > _LARGEST_POWER_W:
+        raise ConfigError(
+            f"the {name} is {powers[largest]:g} W at step {largest}: more than 1e12 W, check the unit"
+        )
+    return powers.copy()

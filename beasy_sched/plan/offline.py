@@ -16,10 +16,10 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.forecast import Uncertainty, full_draw_w
+from beasy_sched.plan.forecast import Uncertainty, checked_powers, full_draw_w
 from beasy_sched.plan.plan import Plan, PlannedServers, PlanStore, Provenance, Solved
 from beasy_sched.plan.power import plan_power
-from beasy_sched.plan.power_problem import PowerProblem, Surplus, checked_powers
+from beasy_sched.plan.power_problem import PowerProblem, Surplus
 from beasy_sched.plan.servers import ServerRules, ServerStart, least_power_w, plan_servers
 from beasy_sched.plan.solver import SolverLimits, solver_name
 

@@ -95,7 +95,7 @@ class Plan:
     @property
     def steps(self) -> int:
         """T."""
-        return self.power.steps
+        return len(self.power.load_w)
 
     @property
     def end_s(self) -> float:
@@ -175,7 +175,7 @@ class Plan:
                 raise ConfigError(f"server {host} ({platform.names[host]}): {difference}")
 
     def _check_shapes(self) -> None:
-        steps = self.power.steps
+        steps = self.steps
         if steps < 1:
             raise ConfigError("the window has no steps")
         wanted: dict[str, int] = dict.fromkeys(self.power.__dataclass_fields__, steps)

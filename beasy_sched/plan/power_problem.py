@@ -14,14 +14,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.storage import Storage, StorageState, energy_after_step, level_after_step
 from beasy_sched.errors import ConfigError
+from beasy_sched.plan.forecast import checked_powers
 from beasy_sched.units import j_to_kwh, w_to_kw
-
-_LARGEST_POWER_W = 1e12
 
 
 class Surplus(str, Enum):
@@ -116,23 +114,6 @@ class PowerProblem:
                 f"the window starts with {start.hydrogen_kg!r} kg of hydrogen, "
                 f"expected 0 to tank_kg ({tank:g})"
             )
-
-
-def checked_powers(name: str, values: npt.ArrayLike) -> FloatArray:
-    """A forecast as an array of W. Raises ConfigError for what no power can be, naming the step."""
-    powers = np.asarray(values, dtype=np.float64)
-    if powers.ndim != 1 or not len(powers):
-        raise ConfigError(f"the {name} needs one value per step: found an array of shape {powers.shape}")
-    wrong = ~np.isfinite(powers) | (powers < 0)
-    if wrong.any():
-        step = int(np.argmax(wrong))
-        raise ConfigError(f"the {name} is {powers[step]} W at step {step}, expected a finite number >= 0")
-    largest = int(np.argmax(powers))
-    if powers[largest] > _LARGEST_POWER_W:
-        raise ConfigError(
-            f"the {name} is {powers[largest]:g} W at step {largest}: more than 1e12 W, check the unit"
-        )
-    return powers.copy()
 
 
 def check_sizes(problem: PowerProblem) -> tuple[str, ...]:

@@ -21,9 +21,8 @@ from beasy_sched.engine.actions import Action, Compensate
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.beasy.cells import compensation_j
 from beasy_sched.policies.follow_plan import FollowPlan
-from beasy_sched.policies.working_plan import WorkingPlan
+from beasy_sched.policies.working_plan import WorkingPlan, compensation_j
 
 TOLERANCE_J = 1e-3
 """Smaller amounts are neither spent nor saved."""

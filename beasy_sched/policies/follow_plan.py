@@ -1,7 +1,4 @@
-"""Follow-plan: EASY on servers that are kept in the states of the offline plan.
-
-BEASY, which changes the plan that it follows, also uses `PlanFollower` and `ready_s`.
-"""
+"""Follow-plan: EASY on servers that are kept in the states of the offline plan."""
 
 from __future__ import annotations
 
@@ -9,76 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray
-from beasy_sched.engine.actions import Action, FactDict, Kill, SetPState, Start
+from beasy_sched.arrays import FloatArray
+from beasy_sched.engine.actions import Action, FactDict, Kill, Start
 from beasy_sched.engine.policy import Policy, View
-from beasy_sched.errors import ConfigError
-from beasy_sched.model.cluster import SWITCHING_ON
-from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.plan.plan import PlanStore
 from beasy_sched.policies.easy import EasyPass, Reservation
-from beasy_sched.policies.working_plan import WorkingPlan
+from beasy_sched.policies.working_plan import PlanFollower, WorkingPlan, offline_plans, ready_s
 from beasy_sched.units import TIME_TOLERANCE_S
-
-PLANNED = "planned"
-
-
-def offline_plans(view: View) -> PlanStore:
-    """Return the offline plans of the run's windows. Raises ConfigError if there are none."""
-    if view.plans is None:
-        raise ConfigError("the policy requires an offline plan: pass --plan FILE")
-    return view.plans
-
-
-class PlanFollower:
-    """Brings servers into the states of a working plan."""
-
-    def __init__(self, view: View, plan: WorkingPlan) -> None:
-        """Follow ``plan``, a copy of the offline plan that others may change."""
-        self.plan = plan
-        self.asked = view.pstate.copy()
-        """The state last asked for, by host."""
-        servers = [one.servers for one in offline_plans(view)]
-        self._offline = [states for one in servers if one is not None for states in one.states]
-
-    def follow(self, view: View, step: int, may_change: BoolArray) -> list[Action]:
-        """Bring servers that ``may_change`` to their states in ``step``: one action per P-state.
-
-        Its facts tell for how many of them this differs from the offline plan.
-        """
-        plan = self.plan
-        planned, on = plan.states[step], plan.on[step]
-        pending = np.where(on, view.sleep_wished(), view.waking_wished())
-        differs = (view.pstate != planned) | (self.asked != planned) | pending
-        hosts = np.flatnonzero(np.logical_and(differs, may_change))
-        states = planned[hosts]
-        self.asked[hosts] = states
-        replanned = states != self._offline[step][hosts]
-        planned_w = float(plan.energy_j[step]) / plan.step_s
-        actions: list[Action] = []
-        for pstate in np.unique(states).tolist():
-            mine = states == pstate
-            why: FactDict = {"planned_w": planned_w}
-            changed = int(np.count_nonzero(replanned & mine))
-            if changed:
-                why["hosts_replanned"] = changed
-            actions.append(SetPState(HostSet(hosts[mine]), pstate, PLANNED, why))
-        return actions
-
-
-def ready_s(view: View, plan: WorkingPlan, step: int, free: BoolArray, ends_s: FloatArray) -> FloatArray:
-    """When each server could take a job at the earliest if it is planned on, s.
-
-    ``free`` servers (N) can now, others when their jobs end (``ends_s``, minus infinity without a job). A
-    server that is asleep because energy was short wakes at the next step at the earliest.
-    """
-    on_s = view.power_model.on_s[view.platform.kind_of]
-    waking = view.host_state == SWITCHING_ON
-    times_s = np.where(waking, view.state_since_s + on_s, plan.start_of(step + 1) + on_s)
-    times_s[free] = view.now
-    return np.where(ends_s > -np.inf, np.maximum(ends_s, view.now), times_s)
-
 
 _LOOKS_AHEAD = 24
 """Number of steps that are searched for a reservation first, as most reservations are near."""

@@ -9,8 +9,7 @@ import numpy as np
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_ON
-from beasy_sched.policies.easy import EasyPass
-from beasy_sched.policies.switching import break_even_s, hosts_wanted, sleep, wake, wake_for_queue
+from beasy_sched.policies.easy import EasyPass, break_even_s, hosts_wanted, sleep, wake, wake_for_queue
 from beasy_sched.units import TIME_TOLERANCE_S
 
 

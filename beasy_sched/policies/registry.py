@@ -9,8 +9,8 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from beasy_sched.engine.policy import Policy
-from beasy_sched.errors import ConfigError, own_mistakes
+from beasy_sched.engine.policy import Policy, own_mistakes
+from beasy_sched.errors import ConfigError
 from beasy_sched.limits import shortened
 
 ENTRY_POINTS = "beasy_sched.policies"

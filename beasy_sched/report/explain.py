@@ -17,7 +17,7 @@ import numpy as np
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.policies.easy import SET_ASIDE
-from beasy_sched.policies.follow_plan import PLANNED
+from beasy_sched.policies.working_plan import PLANNED
 from beasy_sched.report.explain_rules import clock, count, energy, in_short, percent, power, sentence, span
 from beasy_sched.results import JobRow, LogLine, read_jobs, read_log, read_trace
 from beasy_sched.units import TIME_TOLERANCE_S

@@ -11,8 +11,8 @@ import pytest
 
 from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
-from beasy_sched.policies.beasy.cells import CellPowers, Ladder, Rest, RunningJob, compensation_j, shifted
 from beasy_sched.policies.beasy.speeds import Lowering, Spending
+from beasy_sched.policies.working_plan import CellPowers, Ladder, Rest, RunningJob, compensation_j, shifted
 
 _WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
 KIND = ServerKind(

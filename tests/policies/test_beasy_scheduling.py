@@ -14,15 +14,8 @@ import pytest
 from worlds import FAST
 
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.beasy.cells import (
-    CellPowers,
-    kept_on,
-    shifted,
-    sleep_savings_j,
-    worthwhile,
-)
 from beasy_sched.policies.beasy.plan import EnergyTest, Outlook
-from beasy_sched.policies.working_plan import Runs
+from beasy_sched.policies.working_plan import CellPowers, Runs, kept_on, shifted, sleep_savings_j, worthwhile
 
 ON, SLOWER, ASLEEP = 0, 1, 2
 BUSY_J, ASLEEP_J, FALLING_J, WAKING_J = 10_000.0, 500.0, 885.0, 9_600.0

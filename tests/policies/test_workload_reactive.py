@@ -13,8 +13,8 @@ from beasy_sched.generate.platform import load_server
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import ServerKind, SleepState
+from beasy_sched.policies.easy import break_even_s
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.policies.switching import break_even_s
 
 T_WAIT = (7 * 60 + 20 * 80 - 5 * 27) / 45
 """Of `worlds.FAST`: 41.89 s."""

@@ -22,17 +22,17 @@ from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies.beasy.cells import (
+from beasy_sched.policies.working_plan import (
     CellPowers,
     Ladder,
     Rest,
     RunningJob,
+    WorkingPlan,
     kept_on,
+    offline_plans,
     sleep_savings_j,
     worthwhile,
 )
-from beasy_sched.policies.follow_plan import offline_plans
-from beasy_sched.policies.working_plan import WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
 
 ENERGY_TOLERANCE_J = 1e-6

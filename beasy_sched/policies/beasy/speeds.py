@@ -21,8 +21,15 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.policies.beasy.cells import CellPowers, JobTable, Ladder, Rest, RunningJob, compensation_j
-from beasy_sched.policies.working_plan import Runs
+from beasy_sched.policies.working_plan import (
+    CellPowers,
+    JobTable,
+    Ladder,
+    Rest,
+    RunningJob,
+    Runs,
+    compensation_j,
+)
 
 _RUNS_A_PIECE: Final = 64
 

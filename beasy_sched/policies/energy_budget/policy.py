@@ -28,13 +28,16 @@ from beasy_sched.policies.easy import (
     Places,
     Reservation,
     by_arrival,
+    hosts_wanted,
     reservation_facts,
+    sleep,
+    wake,
+    wake_for_queue,
 )
 from beasy_sched.policies.energy_budget.choice import AnyHosts, ContiguousHosts, Fleet, HostChoice
 from beasy_sched.policies.energy_budget.ledger import FREE, Ledger
 from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions, EstimatedPowers, read_period
 from beasy_sched.policies.energy_budget.projection import BudgetTest, EvenProjection
-from beasy_sched.policies.switching import hosts_wanted, sleep, wake, wake_for_queue
 from beasy_sched.units import TIME_TOLERANCE_S
 
 AWAKE: Final = "its hosts are awake"
