@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import make_policy
@@ -67,3 +69,17 @@ def build_session(
         inputs_checked=inputs_checked,
     )
     return Session(policy, options, log)
+
+
+def read_options(text: str) -> dict[str, Any]:
+    """Read ``--options``: a JSON object, or ``@`` and its file. Raises ConfigError and InputError."""
+    source = "--options"
+    if text.startswith("@"):
+        source = text[1:]
+        text = read_text(source)
+    try:
+        return msgspec.json.decode(text.encode(), type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise ConfigError(
+            f'{source}: expected a JSON object such as \'{{"priority": "arrival"}}\': {error}'
+        ) from None

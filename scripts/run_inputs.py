@@ -25,11 +25,11 @@ from run_options import (
 )
 from two_processes import PROGRAM, RunFailed, how
 
-from beasy_sched.cli.options import read_options
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import BeasyError, why
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.settings import read_options
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 QUICK_H = 24

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import msgspec
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import read_site_text
-from beasy_sched.settings import RunSettings
+from beasy_sched.settings import RunSettings, read_options
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
@@ -204,20 +202,6 @@ def settings_of(
         energy=energy,
         power_actions=not no_power_actions,
     )
-
-
-def read_options(text: str) -> dict[str, Any]:
-    """Read ``--options``: a JSON object, or ``@`` and its file. Raises ConfigError and InputError."""
-    source = "--options"
-    if text.startswith("@"):
-        source = text[1:]
-        text = read_text(source)
-    try:
-        return msgspec.json.decode(text.encode(), type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise ConfigError(
-            f'{source}: expected a JSON object such as \'{{"priority": "arrival"}}\': {error}'
-        ) from None
 
 
 def _with_budget(options: dict[str, Any], period: str | None, **flags: str | None) -> dict[str, Any]:

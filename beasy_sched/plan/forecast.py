@@ -8,6 +8,7 @@ from the workload: each job's energy is spread over its expected run on the plat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -91,7 +92,7 @@ class Predictions:
     below: IndexArray
     """How many of the curves are below SoC_min at the end of each step."""
 
-    @property
+    @cached_property
     def dangerous(self) -> BoolArray:
         """Steps in which more than half of the curves are below SoC_min."""
         return self.below > len(CURVES) / 2

@@ -271,7 +271,7 @@ class Beasy(Policy):
         place = plans.place(self.live.plan.start_of(step))
         if place is not None and (self._window is None or place.window != self._window.number):
             predictions = plans[place.window].predictions(battery_j(view))
-            self._window = CurrentWindow(place.window, step - place.step, predictions, predictions.dangerous)
+            self._window = CurrentWindow(place.window, step - place.step, predictions)
         return self._window
 
     def _compensate(self, view: View, step: int, window: CurrentWindow) -> Compensate:
