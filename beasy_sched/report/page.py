@@ -109,32 +109,21 @@ class TimeChart:
         self.traces.append(self._trace(name, times_s, values, paint, dash, 1.8))
 
     def marks(
-        self,
-        name: str,
-        times_s: FloatArray,
-        values: FloatArray,
-        paint: str,
-        *,
-        symbol: str,
-        texts: Iterable[str] | None = None,
-        size: int = 9,
+        self, name: str, times_s: FloatArray, values: FloatArray, paint: str, texts: Iterable[str]
     ) -> None:
         """Add single points; ``texts`` are shown instead of their values."""
-        trace: dict[str, Any] = {
+        self.traces.append({
             "type": "scatter", "mode": "markers", "name": plain(name), "x": times_s, "y": values,
-            "marker": {"symbol": symbol, "color": color(paint), "size": size,
+            "marker": {"symbol": "x-thin", "color": color(paint), "size": 9,
                        "line": {"width": 1.5, "color": color(paint)}},
-            "hovertemplate": f"%{{customdata:,.2f}} {self.unit}",
-        }  # fmt: skip
-        if texts is not None:
-            trace |= {"text": [plain(text) for text in texts], "hovertemplate": "%{text}"}
-        self.traces.append(trace)
+            "text": [plain(text) for text in texts], "hovertemplate": "%{text}",
+        })  # fmt: skip
 
-    def limit(self, name: str, value: float, paint: str = "limit", dash: str = "dot") -> None:
+    def limit(self, name: str, value: float, paint: str = "limit") -> None:
         """Draw a level across the chart, with its name at the right end."""
         self.layout.setdefault("shapes", []).append(
             {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "layer": "below",
-             "line": {"color": color(paint), "width": 1.2, "dash": dash}}
+             "line": {"color": color(paint), "width": 1.2, "dash": "dot"}}
         )  # fmt: skip
         self.layout.setdefault("annotations", []).append(
             {"xref": "paper", "x": 1, "xanchor": "right", "y": value, "yanchor": "bottom", "showarrow": False,

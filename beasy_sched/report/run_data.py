@@ -64,7 +64,8 @@ class RunData:
 
     name: str
     prefix: str
-    summary: dict[str, Any] | None
+    summary: dict[str, Any]
+    """Empty where there is none."""
     jobs: RunJobs | None
     trace: Any
     """The energy trace, a data frame, or None."""
@@ -76,9 +77,15 @@ class RunData:
     """Kills and rejections of the decision log; None where there is none."""
 
     @property
+    def site(self) -> dict[str, Any]:
+        """The summary's part about the site; empty where there is none."""
+        site: dict[str, Any] = self.summary.get("site", {})
+        return site
+
+    @property
     def end_s(self) -> float:
         """When the run ended, as far as its files tell."""
-        if self.summary is not None and self.summary.get("end_s") is not None:
+        if self.summary.get("end_s") is not None:
             return float(self.summary["end_s"])
         times = [0.0]
         if self.jobs is not None:
@@ -89,7 +96,7 @@ class RunData:
 
     def outcome_counts(self) -> dict[str, int]:
         """How many jobs ended in which way, in the order of `OUTCOMES`; empty where no file tells."""
-        if self.summary is not None:
+        if self.summary:
             counts = self.summary["jobs"]
             return {state.value: int(counts.get(state.value.replace(" ", "_"), 0)) for state in OUTCOMES}
         if self.jobs is not None:
@@ -129,7 +136,7 @@ def _check_same_run(data: RunData, lines: list[LogLine] | None) -> None:
         return
     if lines is not None:
         check_starts(data.prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
-    if summary is not None:
+    if summary:
         known, told = int(summary["jobs"].get("submitted", len(jobs.ids))), len(jobs.ids)
         if told > known or (summary.get("complete") and told < known):
             raise InputError(
@@ -169,10 +176,10 @@ class _Summary(msgspec.Struct):
     budget: dict[str, Any] = {}
 
 
-def _summary(run: Run) -> dict[str, Any] | None:
+def _summary(run: Run) -> dict[str, Any]:
     path = path_of(run.prefix, SUMMARY)
     if not path.is_file():
-        return None
+        return {}
     for field in ("settings", "jobs", "quality", "warnings"):
         if field not in run.summary:
             raise InputError(path, f"is not the summary of a run: it has no {field!r}")
