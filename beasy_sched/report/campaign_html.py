@@ -115,15 +115,6 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
     return Chart(key, figure.title, spec)
 
 
-def across(conditions: Sequence[tuple[str, Any]], figure: Figure) -> list[tuple[str, list[str]]]:
-    """Return a table of means: one row per policy, one column per condition (its name and its runs)."""
-    policies = dict.fromkeys(policy for _, runs in conditions for policy in runs["policy"])
-    rows = []
-    for policy in policies:
-        rows.append((policy, [figure.text(figure.mean_of(runs, policy)[0]) for _, runs in conditions]))
-    return rows
-
-
 def _mean_words(mean: float, half_width: float, figure: Figure) -> str:
     if np.isnan(half_width):
         return f"{figure.text(mean)} {figure.unit}, one run"
@@ -174,13 +165,16 @@ def campaign_html(name: str, runs: Any, expected: int, *, title: str | None = No
 
 
 def _overview(conditions: list[tuple[str, Any]]) -> Section:
-    """The means of what matters most, in every condition."""
+    """The means of what matters most, one row per policy and one column per condition."""
     heads = [heading for heading, _ in conditions]
-    tables: list[Chart | Absent | str] = [
-        table_html(heads, across(conditions, figure), f"{figure.title}, mean [{figure.unit}]")
-        for figure in FIGURES
-        if figure.column in _MATTERS_MOST
-    ]
+    policies = dict.fromkeys(policy for _, runs in conditions for policy in runs["policy"])
+    tables: list[Chart | Absent | str] = []
+    for figure in (figure for figure in FIGURES if figure.column in _MATTERS_MOST):
+        rows = [
+            (policy, [figure.text(figure.mean_of(runs, policy)[0]) for _, runs in conditions])
+            for policy in policies
+        ]
+        tables.append(table_html(heads, rows, f"{figure.title}, mean [{figure.unit}]"))
     return Section("overview", "All conditions", tables)
 
 

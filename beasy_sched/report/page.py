@@ -211,7 +211,10 @@ class Section:
 
 def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str]:
     """Yield the pieces of the file. Raises ConfigError where plotly is not installed."""
-    script = _plotly()
+    check_installed()
+    from plotly.offline import get_plotlyjs
+
+    script = str(get_plotlyjs()).replace("</script", "<\\/script")
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f"<title>{escape(title)}</title>\n"
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -294,13 +297,6 @@ def _packed(array: Any) -> dict[str, str]:
 
 def _web(name: str) -> str:
     return resources.files("beasy_sched.report").joinpath("web", name).read_text("utf-8")
-
-
-def _plotly() -> str:
-    check_installed()
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs()).replace("</script", "<\\/script")
 
 
 def check_installed() -> None:
