@@ -122,16 +122,13 @@ class DecisionLogFile(PartFile):
             ) from None
         buffer += b"\n"
         if len(buffer) > _CHUNK:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._buffer:
-            self.write(self._buffer)
-            self._buffer.clear()
+            self.write(buffer)
+            buffer.clear()
 
     def finish(self) -> Path:
         """Write the last lines, give the file its name, and return that."""
-        self._flush()
+        self.write(self._buffer)
+        self._buffer.clear()
         return super().finish()
 
 

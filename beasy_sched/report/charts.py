@@ -176,7 +176,7 @@ def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
         chart.limits({"target": run.site["hydrogen_final_kg"] - run.site["hydrogen_distance_kg"]})
     tank = None if plans is None else plans[0].storage.hydrogen
     if tank is not None:
-        chart.limit("tank full", tank.tank_kg)
+        chart.limits({"tank full": tank.tank_kg})
     chart.y_axis(rangemode="tozero")
     return chart.chart()
 

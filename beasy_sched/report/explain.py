@@ -34,15 +34,6 @@ class Entry:
     text: str
     time_s: float | None = None
 
-    def wrapped(self, width: int) -> list[str]:
-        """Its lines of at most ``width`` columns."""
-        label = _INDENT if self.time_s is None else f"{_INDENT}{clock(self.time_s)}  "
-        room = max(width, len(label) + 30)
-        hanging, text = " " * len(label), printable(self.text)
-        return textwrap.wrap(
-            text, room, initial_indent=label, subsequent_indent=hanging, break_on_hyphens=False
-        )
-
 
 @dataclass(frozen=True)
 class Chapter:
@@ -68,7 +59,11 @@ class Story:
             yield True, chapter.title
             left_out = len(chapter.entries) - _MOST if len(chapter.entries) > _MOST + 1 else 0
             for entry in chapter.entries[: _MOST if left_out else None]:
-                yield from ((False, line) for line in entry.wrapped(width))
+                label = _INDENT if entry.time_s is None else f"{_INDENT}{clock(entry.time_s)}  "
+                room, hanging = max(width, len(label) + 30), " " * len(label)
+                for line in textwrap.wrap(printable(entry.text), room, initial_indent=label,
+                                          subsequent_indent=hanging, break_on_hyphens=False):  # fmt: skip
+                    yield False, line
             if left_out:
                 yield False, f"{_INDENT}... and {left_out} more (--json has all)"
 
@@ -112,7 +107,22 @@ def explain_job(prefix: str, name: str) -> Story:
         *_running(life),
         Chapter("End", _end(life)),
     ]
-    return Story(f"Job {life.id}", chapters, _data(life))
+    row, start = life.row, life.start
+    data = {
+        "job": life.id,
+        "submitted_s": life.came_s,
+        "started_s": None if start is None else start.time,
+        "ended_s": life.end_s,
+        "hosts_asked": row and row.res,
+        "walltime_s": row and row.walltime_s,
+        "final_state": row and row.final_state,
+        "energy_j": row and row.energy_j,
+        "others_started_while_it_waited": life.others,
+        "of_these_came_later": life.came_later,
+        "decisions": [told(each) for each in life.own],
+        "p_states_while_it_ran": [told(each) for each, _, _ in life.changes],
+    }
+    return Story(f"Job {life.id}", chapters, data)
 
 
 def _arrival(life: Life) -> str:
@@ -209,24 +219,6 @@ def _hosts(start: LogLine) -> str:
     text = str(hosts)
     shown = text if len(text) <= 40 else text[:36].rpartition(" ")[0] + " ..."
     return f"{count(len(hosts), 'host')} ({shown})"
-
-
-def _data(life: Life) -> dict[str, object]:
-    row, start = life.row, life.start
-    return {
-        "job": life.id,
-        "submitted_s": life.came_s,
-        "started_s": None if start is None else start.time,
-        "ended_s": life.end_s,
-        "hosts_asked": row and row.res,
-        "walltime_s": row and row.walltime_s,
-        "final_state": row and row.final_state,
-        "energy_j": row and row.energy_j,
-        "others_started_while_it_waited": life.others,
-        "of_these_came_later": life.came_later,
-        "decisions": [told(each) for each in life.own],
-        "p_states_while_it_ran": [told(each) for each, _, _ in life.changes],
-    }
 
 
 @dataclass
@@ -343,7 +335,13 @@ def explain_time(prefix: str, time_s: float) -> Story:
     time, and InputError for files that cannot be read.
     """
     start_s, end_s, row, before = _find_step(prefix, time_s)
-    lines, last_s = _lines_of(prefix, start_s, end_s)
+    lines, last_s = [], 0.0
+    for line in read_log(prefix):
+        last_s = line.time
+        if line.time >= end_s - TIME_TOLERANCE_S:
+            break
+        if line.time >= start_s - TIME_TOLERANCE_S:
+            lines.append(line)
     if row is None and time_s > last_s + NO_SITE_STEP_S:
         raise ConfigError(f"--at {clock(time_s)}: the last decision of this run was taken at {clock(last_s)}")
     chapters = [] if row is None else [Chapter("Energy", [*_energy(row, before)])]
@@ -373,18 +371,6 @@ def _find_step(prefix: str, time_s: float) -> tuple[float, float, Row | None, Ro
         raise ConfigError(f"--at {clock(time_s)}: the steps of this run end at {clock(end_s)}")
     start_s = time_s // NO_SITE_STEP_S * NO_SITE_STEP_S
     return start_s, start_s + NO_SITE_STEP_S, None, None
-
-
-def _lines_of(prefix: str, start_s: float, end_s: float) -> tuple[list[LogLine], float]:
-    """The step's decisions, and the moment of the last one that was read, s."""
-    found, last_s = [], 0.0
-    for line in read_log(prefix):
-        last_s = line.time
-        if line.time >= end_s - TIME_TOLERANCE_S:
-            break
-        if line.time >= start_s - TIME_TOLERANCE_S:
-            found.append(line)
-    return found, last_s
 
 
 def _energy(row: Row, before: Row | None) -> Iterator[Entry]:

@@ -194,12 +194,11 @@ def _paint(number: int) -> tuple[str, Any]:
     return f"run-{number % RUN_COLORS}", ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
 
 
-Table = list[tuple[str, list[str]]]
-"""Rows: what, and its text in each run, empty where the run does not tell."""
+def table(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
+    """All runs side by side, in the words of the terminal's table, with their settings.
 
-
-def table(runs: Sequence[RunData]) -> Table:
-    """All runs side by side, in the words of the terminal's table, with their settings."""
+    Rows of what, and its text in each run, empty where the run does not tell.
+    """
     columns = [_rows(run) for run in runs]
     labels: list[tuple[str, str]] = []
     for column in columns:

@@ -119,17 +119,6 @@ class TimeChart:
             "text": [plain(text) for text in texts], "hovertemplate": "%{text}",
         })  # fmt: skip
 
-    def limit(self, name: str, value: float, paint: str = "limit") -> None:
-        """Draw a level across the chart, with its name at the right end."""
-        self.layout.setdefault("shapes", []).append(
-            {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "layer": "below",
-             "line": {"color": color(paint), "width": 1.2, "dash": "dot"}}
-        )  # fmt: skip
-        self.layout.setdefault("annotations", []).append(
-            {"xref": "paper", "x": 1, "xanchor": "right", "y": value, "yanchor": "bottom", "showarrow": False,
-             "text": plain(name), "font": {"size": 10.5, "color": color(paint)}}
-        )  # fmt: skip
-
     def shade(self, spans_s: Iterable[tuple[float, float]], paint: str) -> None:
         """Colour spans of time behind the curves."""
         self.layout.setdefault("shapes", []).extend(
@@ -139,9 +128,17 @@ class TimeChart:
         )  # fmt: skip
 
     def limits(self, values: Mapping[str, float]) -> None:
-        """Draw levels by name; a target is no limit."""
+        """Draw levels across the chart, with their names at the right end; a target is no limit."""
         for name, value in values.items():
-            self.limit(name, value, "ink-soft" if name == "target" else "limit")
+            paint = color("ink-soft" if name == "target" else "limit")
+            self.layout.setdefault("shapes", []).append(
+                {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value,
+                 "layer": "below", "line": {"color": paint, "width": 1.2, "dash": "dot"}}
+            )  # fmt: skip
+            self.layout.setdefault("annotations", []).append(
+                {"xref": "paper", "x": 1, "xanchor": "right", "y": value, "yanchor": "bottom",
+                 "showarrow": False, "text": plain(name), "font": {"size": 10.5, "color": paint}}
+            )  # fmt: skip
 
     def y_axis(self, **settings: Any) -> None:
         """Set fields of plotly's y axis."""

@@ -16,15 +16,7 @@ from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
 from beasy_sched.model.jobs import JobState
 from beasy_sched.results import LogLine, Run, check_starts, read_log
 
-OUTCOMES = (
-    JobState.FINISHED,
-    JobState.FAILED,
-    JobState.WALLTIME_REACHED,
-    JobState.KILLED,
-    JobState.UNFINISHED,
-    JobState.POSTPONED,
-    JobState.REJECTED,
-)
+OUTCOMES = tuple(state for state in JobState if state not in (JobState.WAITING, JobState.RUNNING))
 """Every end of a job, in the order of tables; a job's outcome is an index into it."""
 
 OUTCOME_COLORS = tuple(state.value.replace(" ", "-") for state in OUTCOMES)
