@@ -49,7 +49,7 @@ class Story:
 
     title: str
     chapters: list[Chapter]
-    data: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any]
 
     def lines(self, width: int) -> Iterator[tuple[bool, str]]:
         """The story as (is it a heading, line of at most ``width`` columns)."""
@@ -60,10 +60,11 @@ class Story:
             left_out = len(chapter.entries) - _MOST if len(chapter.entries) > _MOST + 1 else 0
             for entry in chapter.entries[: _MOST if left_out else None]:
                 label = _INDENT if entry.time_s is None else f"{_INDENT}{clock(entry.time_s)}  "
-                room, hanging = max(width, len(label) + 30), " " * len(label)
-                for line in textwrap.wrap(printable(entry.text), room, initial_indent=label,
-                                          subsequent_indent=hanging, break_on_hyphens=False):  # fmt: skip
-                    yield False, line
+                text, room, hanging = printable(entry.text), max(width, len(label) + 30), " " * len(label)
+                wrapped = textwrap.wrap(
+                    text, room, initial_indent=label, subsequent_indent=hanging, break_on_hyphens=False
+                )
+                yield from ((False, line) for line in wrapped)
             if left_out:
                 yield False, f"{_INDENT}... and {left_out} more (--json has all)"
 

@@ -14,7 +14,8 @@ from beasy_sched.energy.storage import HydrogenSpec
 from beasy_sched.errors import ConfigError
 from beasy_sched.plan.plan import Plan, PlanStore
 
-_FORMATS = ("png", "svg", "pdf")
+_FORMATS: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+"""Formats of figures, each with what keeps the date out of it."""
 _PRODUCTION, _DEMAND, _ENVELOPE = "#e69f00", "#0072b2", "#111111"
 _BATTERY, _HYDROGEN, _SERVERS, _LIMIT = "#009e73", "#cc79a7", "#56719a", "#888888"
 
@@ -45,8 +46,7 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
     axes[0].set_title(_title(plans), fontsize=11, loc="left")
     _mark_hours(axes[-1], plans)
     buffer = io.BytesIO()
-    dateless: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    figure.savefig(buffer, format=kind, dpi=120, metadata=dateless[kind])
+    figure.savefig(buffer, format=kind, dpi=120, metadata=_FORMATS[kind])
     return buffer.getvalue()
 
 
