@@ -301,18 +301,16 @@ def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
         raise InputError(path, f"final_state: found {unknown[0]!r}, expected {', '.join(_BATSIM_STATES)}")
     outcome = states.map({text: OUTCOMES.index(state) for text, state in _BATSIM_STATES.items()})
     servers = table.numbers("requested_number_of_resources", least=1, most=(1 << 31) - 1, whole=True)
-    times_s = {
-        name: table.times(name, gaps=name != "submission_time")
-        for name in ("submission_time", "starting_time", "finish_time")
-    }
-    half = np.isnan(times_s["starting_time"]) != np.isnan(times_s["finish_time"])
+    submit_s = table.times("submission_time")
+    start_s, end_s = table.times("starting_time", gaps=True), table.times("finish_time", gaps=True)
+    half = np.isnan(start_s) != np.isnan(end_s)
     if half.any():
         raise InputError(path, "has only one of starting_time and finish_time", line=int(np.argmax(half)) + 2)
     jobs = RunJobs(
         ids=[f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)],
-        submit_s=times_s["submission_time"],
-        start_s=times_s["starting_time"],
-        end_s=times_s["finish_time"],
+        submit_s=submit_s,
+        start_s=start_s,
+        end_s=end_s,
         servers=servers.astype(np.int64),
         outcome=outcome.to_numpy(np.int8).copy(),
         hosts=[text if isinstance(text, str) else "" for text in frame["allocated_resources"]],
@@ -324,8 +322,6 @@ def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
 def _tell_run_end(jobs: RunJobs, endings: list[LogLine]) -> None:
     """Batsim's table cannot tell what the end of the run cut off; the decision log can."""
     over = {line.job for line in endings if line.rule == RUN_OVER}
-    if not over:
-        return
     instead = {
         OUTCOMES.index(JobState.KILLED): OUTCOMES.index(JobState.UNFINISHED),
         OUTCOMES.index(JobState.REJECTED): OUTCOMES.index(JobState.POSTPONED),
