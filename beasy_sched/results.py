@@ -46,6 +46,29 @@ _SAME_START_S = 10.0
 """How far the start times of scheduler and simulator may differ: by the latency of messages."""
 
 
+def _table(name: str, doc: str, read: Callable[[Any, Path], pd.DataFrame]) -> cached_property[pd.DataFrame]:
+    """A field of `Run`: a file as a data frame, read when it is asked for."""
+
+    def frame(run: Run) -> pd.DataFrame:
+        try:
+            import pandas
+        except ImportError:
+            raise ConfigError("data frames need pandas: pip install 'beasy-sched[data]'") from None
+        path = path_of(run.prefix, name)
+        try:
+            with reading(path):
+                return read(pandas, path)
+        except (ValueError, OverflowError, RecursionError) as error:
+            raise InputError(path, f"cannot be read as a table: {error}") from None
+
+    frame.__doc__ = doc
+    return cached_property(frame)
+
+
+def _csv(name: str, doc: str, types: dict[str, type] | None = None) -> cached_property[pd.DataFrame]:
+    return _table(name, doc, lambda pandas, path: pandas.read_csv(path, dtype=types))
+
+
 @dataclass(frozen=True)
 class Run:
     """The files of one run, read when they are asked for."""
@@ -66,55 +89,24 @@ class Run:
             raise InputError(path, "is not the summary of a run: expected an object")
         return summary
 
-    @cached_property
-    def jobs(self) -> pd.DataFrame:
-        """One row per job, as Batsim writes them; times in s, energies in J."""
-        return self._csv(JOBS, {"job_id": str, "profile": str, "allocated_resources": str})
+    jobs = _csv(
+        JOBS,
+        "One row per job, as Batsim writes them; times in s, energies in J.",
+        {"job_id": str, "profile": str, "allocated_resources": str},
+    )
+    energy_trace = _csv(TRACE, "One row per step of the site; powers in W.")
+    machine_states = _csv(STATES, "How many hosts are in each state, whenever that changes.")
+    pstate_changes = _csv(PSTATES, "Every change of P-state.", {"machine_id": str})
+    consumed_energy = _csv(
+        ENERGY, "Energy (J) used since time 0, at job starts and ends and P-state changes."
+    )
+    schedule = _csv(SCHEDULE, "Batsim's one-row summary.")
 
-    @cached_property
-    def energy_trace(self) -> pd.DataFrame:
-        """One row per step of the site; powers in W."""
-        return self._csv(TRACE)
-
-    @cached_property
-    def machine_states(self) -> pd.DataFrame:
-        """How many hosts are in each state, whenever that changes."""
-        return self._csv(STATES)
-
-    @cached_property
-    def pstate_changes(self) -> pd.DataFrame:
-        """Every change of P-state."""
-        return self._csv(PSTATES, {"machine_id": str})
-
-    @cached_property
-    def consumed_energy(self) -> pd.DataFrame:
-        """Energy (J) used since time 0, at job starts and ends and P-state changes."""
-        return self._csv(ENERGY)
-
-    @cached_property
-    def schedule(self) -> pd.DataFrame:
-        """Batsim's one-row summary."""
-        return self._csv(SCHEDULE)
-
-    @cached_property
-    def decisions(self) -> pd.DataFrame:
-        """The decision log: time (s), action, job, hosts, rule, facts (a dictionary)."""
-        return self._read(DECISIONS, lambda pandas, path: pandas.read_json(path, lines=True))
-
-    def _csv(self, name: str, types: dict[str, type] | None = None) -> pd.DataFrame:
-        return self._read(name, lambda pandas, path: pandas.read_csv(path, dtype=types))
-
-    def _read(self, name: str, read: Callable[[Any, Path], pd.DataFrame]) -> pd.DataFrame:
-        try:
-            import pandas
-        except ImportError:
-            raise ConfigError("data frames need pandas: pip install 'beasy-sched[data]'") from None
-        path = path_of(self.prefix, name)
-        try:
-            with reading(path):
-                return read(pandas, path)
-        except (ValueError, OverflowError, RecursionError) as error:
-            raise InputError(path, f"cannot be read as a table: {error}") from None
+    decisions = _table(
+        DECISIONS,
+        "The decision log: time (s), action, job, hosts, rule, facts (a dictionary).",
+        lambda pandas, path: pandas.read_json(path, lines=True),
+    )
 
 
 def _no_number(text: str) -> None:

@@ -22,7 +22,7 @@ from beasy_sched.formats.atomic import PartFile, remove_old
 from beasy_sched.formats.run_files import DECISIONS, SUMMARY, TRACE, path_of
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import summarize
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.plan.plan import Plan, PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 
@@ -47,48 +47,31 @@ _COLUMNS: Final[dict[str, Callable[[TraceRow], float]]] = {
 }
 """Columns of the trace in order; powers are means over the step, levels those at its end."""
 
-_PLANNED: Final = (
-    "planned_renewable_w",
-    "planned_load_w",
-    "planned_envelope_w",
-    "planned_charge_w",
-    "planned_discharge_w",
-    "planned_soc_pct",
-    "planned_hydrogen_kg",
-    "planned_servers_on",
-)
+_PLANNED: Final[dict[str, Callable[[Plan, int], Any]]] = {
+    "planned_renewable_w": lambda plan, step: plan.power.renew_w[step],
+    "planned_load_w": lambda plan, step: plan.power.load_w[step],
+    "planned_envelope_w": lambda plan, step: plan.power.envelope_w[step],
+    "planned_charge_w": lambda plan, step: plan.power.charge_w[step],
+    "planned_discharge_w": lambda plan, step: plan.power.discharge_w[step],
+    "planned_soc_pct": lambda plan, step: plan.soc_pct[step + 1],
+    "planned_hydrogen_kg": lambda plan, step: plan.power.hydrogen_kg[step + 1],
+    "planned_servers_on": lambda plan, step: plan.servers and plan.servers.on_count[step],
+}
 """Further columns of a run with a plan; empty outside its windows."""
 
 
 def trace_csv(rows: Iterable[TraceRow], plans: PlanStore | None = None) -> str:
     """Write the rows as CSV text; numbers with as many digits as tell them apart."""
-    planned = _PLANNED if plans is not None else ()
-    lines = [",".join((*_COLUMNS, *planned))]
+    lines = [",".join((*_COLUMNS, *(_PLANNED if plans is not None else ())))]
     for row in rows:
         values = [repr(get(row)) for get in _COLUMNS.values()]
         if plans is not None:
-            values += _planned_values(plans, row.start_s)
+            place = plans.place(row.start_s)
+            for planned in _PLANNED.values():
+                value = None if place is None else planned(plans[place.window], place.step)
+                values.append("" if value is None else repr(value.item()))
         lines.append(",".join(values))
     return "\n".join(lines) + "\n"
-
-
-def _planned_values(plans: PlanStore, start_s: float) -> list[str]:
-    place = plans.place(start_s)
-    if place is None:
-        return [""] * len(_PLANNED)
-    plan, step = plans[place.window], place.step
-    power = plan.power
-    servers = "" if plan.servers is None else repr(int(plan.servers.on_count[step]))
-    values = (
-        power.renew_w[step],
-        power.load_w[step],
-        power.envelope_w[step],
-        power.charge_w[step],
-        power.discharge_w[step],
-        plan.soc_pct[step + 1],
-        power.hydrogen_kg[step + 1],
-    )
-    return [*(repr(float(value)) for value in values), servers]
 
 
 _CHUNK = 1 << 16
@@ -114,12 +97,12 @@ def _plain(value: Any) -> Any:
 _encode_into = msgspec.json.Encoder(enc_hook=_plain).encode_into
 
 
-class DecisionLogFile:
+class DecisionLogFile(PartFile):
     """Writes lines of time, action, job, hosts, rule and facts; the file gets its name when closed."""
 
     def __init__(self, path: Path) -> None:
         """Begin to write beside ``path``."""
-        self._file = PartFile(path)
+        super().__init__(path)
         self._buffer = bytearray()
 
     def __call__(
@@ -139,21 +122,14 @@ class DecisionLogFile:
             ) from None
         buffer += b"\n"
         if len(buffer) > _CHUNK:
-            self._flush()
+            self.write(buffer)
+            buffer.clear()
 
-    def _flush(self) -> None:
-        if self._buffer:
-            self._file.write(self._buffer)
-            self._buffer.clear()
-
-    def close(self) -> Path:
-        """Finish the file, give it its name, and return that."""
-        self._flush()
-        return self._file.finish()
-
-    def discard(self) -> None:
-        """Throw away what has been written, unless it is finished."""
-        self._file.discard()
+    def finish(self) -> Path:
+        """Write the last lines, give the file its name, and return that."""
+        self.write(self._buffer)
+        self._buffer.clear()
+        return super().finish()
 
 
 class RunFiles:
@@ -211,15 +187,14 @@ class RunFiles:
         failures = Failures()
         for part in (self.log, self.recording):
             if part is not None:
-                self._keep(failures, part.close)
+                self._keep(failures, part)
         if self._trace is not None and session.power is not None:
-            trace, power = self._trace, session.power
-            self._keep(failures, lambda: _filled(trace, trace_csv(power.trace, power.plans)))
+            power = session.power
+            self._keep(failures, self._trace, lambda: trace_csv(power.trace, power.plans))
         summary = summarize(session, self.settings, error, failures)
         if self._summary is not None:
             text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-            end = self._summary
-            self._keep(failures, lambda: _filled(end, text))
+            self._keep(failures, self._summary, lambda: text)
         self.discard()
         failures.raise_first()
         return summary
@@ -230,14 +205,10 @@ class RunFiles:
             if part is not None:
                 part.discard()
 
-    def _keep(self, failures: Failures, finish: Callable[[], Path]) -> None:
+    def _keep(self, failures: Failures, part: PartFile, text: Callable[[], str] = str) -> None:
         with failures.noted("a file of the run"):
-            self.written.append(finish())
-
-
-def _filled(part: PartFile, text: str) -> Path:
-    part.write(text)
-    return part.finish()
+            part.write(text())
+            self.written.append(part.finish())
 
 
 def _check(folder: Path) -> None:

@@ -28,12 +28,12 @@ FORMAT_VERSION = 1
 _LIMITS = {"max_buffer_size": 1 << 31, "max_array_len": 1 << 16, "max_map_len": 1 << 16}
 
 
-class RecordingWriter:
+class RecordingWriter(PartFile):
     """Writes a header, pairs of raw messages, and their number; the file gets its name when closed."""
 
     def __init__(self, path: Path, settings: RunSettings) -> None:
         """Begin to write beside ``path``."""
-        self._file = PartFile(path)
+        super().__init__(path)
         self._exchanges = 0
         header = {
             "format": FORMAT,
@@ -41,21 +41,17 @@ class RecordingWriter:
             "protocol": "batsim 4",
             "settings": msgspec.to_builtins(settings),
         }
-        self._file.write(msgpack.packb(header))
+        self.write(msgpack.packb(header))
 
     def add(self, message: bytes, reply: bytes) -> None:
         """Add what the simulator said and what was answered."""
-        self._file.write(msgpack.packb((message, reply)))
+        self.write(msgpack.packb((message, reply)))
         self._exchanges += 1
 
-    def close(self) -> Path:
-        """Finish the file, give it its name, and return that."""
-        self._file.write(msgpack.packb({"exchanges": self._exchanges}))
-        return self._file.finish()
-
-    def discard(self) -> None:
-        """Throw away what has been written, unless it is finished."""
-        self._file.discard()
+    def finish(self) -> Path:
+        """Write the number, give the file its name, and return that."""
+        self.write(msgpack.packb({"exchanges": self._exchanges}))
+        return super().finish()
 
 
 @dataclass(frozen=True)

@@ -182,16 +182,15 @@ def _site_part(power: PowerSide) -> dict[str, Any]:
 
 def _planned_part(power: PowerSide, plans: PlanStore) -> dict[str, Any]:
     """Return what the plan had foreseen for the time that has been settled."""
-    places = [place for row in power.trace if (place := plans.place(row.start_s)) is not None]
+    places = (plans.place(row.start_s) for row in power.trace)
+    steps = [(plans[place.window], place.step) for place in places if place is not None]
 
     def kwh(name: str) -> float:
-        steps = ((plans[window], step) for window, step in places)
         return j_to_kwh(float(sum(getattr(plan.power, name)[step] * plan.step_s for plan, step in steps)))
 
-    on_servers = ((plans[window].servers, step) for window, step in places)
-    servers_j = sum(servers.energy_j[step] for servers, step in on_servers if servers is not None)
+    servers_j = sum(plan.servers.energy_j[step] for plan, step in steps if plan.servers is not None)
     part: dict[str, Any] = {
-        "steps": len(places),
+        "steps": len(steps),
         "energy_kwh": {
             "production": kwh("renew_w"),
             "load": kwh("load_w"),
@@ -201,11 +200,11 @@ def _planned_part(power: PowerSide, plans: PlanStore) -> dict[str, Any]:
             "curtailed": kwh("curtailed_w"),
         },
     }
-    if places:
-        last = plans[places[-1].window]
-        part["soc_final_pct"] = float(last.soc_pct[places[-1].step + 1])
-        part["hydrogen_final_kg"] = float(last.power.hydrogen_kg[places[-1].step + 1])
-        part["relax_factor"] = max(plans[window].power.relax_factor for window, _ in places)
+    if steps:
+        last, step = steps[-1]
+        part["soc_final_pct"] = float(last.soc_pct[step + 1])
+        part["hydrogen_final_kg"] = float(last.power.hydrogen_kg[step + 1])
+        part["relax_factor"] = max(plan.power.relax_factor for plan, _ in steps)
     return part
 
 

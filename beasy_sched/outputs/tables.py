@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ import numpy as np
 from beasy_sched.units import JOULES_PER_KWH, j_to_kwh
 
 if TYPE_CHECKING:
-    from beasy_sched.arrays import FloatArray
     from beasy_sched.plan.plan import Plan, PlanStore
 
 Row = tuple[str, str]
@@ -148,63 +147,22 @@ def print_rows(rows: Sequence[Row]) -> None:
     sys.stdout.flush()
 
 
-@dataclass(frozen=True)
-class PlanTotals:
-    """One window's totals; energies in kWh."""
-
-    relax_factor: float
-    demand_kwh: float
-    served_kwh: float
-    """Demand that the envelope covers."""
-    production_kwh: float
-    curtailed_kwh: float
-    charged_kwh: float
-    discharged_kwh: float
-    electrolyzer_kwh: float
-    fuel_cell_kwh: float
-    envelope_kwh: float
-    soc_start_pct: float
-    soc_end_pct: float
-    soc_least_pct: float
-    hydrogen_start_kg: float
-    hydrogen_end_kg: float
-    servers: int
-    """Servers there are; 0 where none are planned."""
-    servers_on_mean: float
-    wakeups: int
-    """How often a server is woken inside the window."""
-    server_kwh: float
-
-
-def plan_totals(plan: Plan) -> PlanTotals:
-    """Return the totals of one window."""
-    power, servers = plan.power, plan.servers
-
-    def kwh(powers_w: FloatArray) -> float:
-        return j_to_kwh(float(powers_w.sum()) * plan.step_s)
-
-    asleep = servers.asleep if servers else np.zeros((plan.steps, 0), dtype=bool)
-    return PlanTotals(
-        relax_factor=power.relax_factor,
-        demand_kwh=kwh(power.load_w),
-        served_kwh=kwh(np.minimum(power.load_w, power.envelope_w)),
-        production_kwh=kwh(power.renew_w),
-        curtailed_kwh=kwh(power.curtailed_w),
-        charged_kwh=kwh(power.charge_w),
-        discharged_kwh=kwh(power.discharge_w),
-        electrolyzer_kwh=kwh(power.electrolyzer_w),
-        fuel_cell_kwh=kwh(power.fuel_cell_w),
-        envelope_kwh=kwh(power.envelope_w),
-        soc_start_pct=float(plan.soc_pct[0]),
-        soc_end_pct=float(plan.soc_pct[-1]),
-        soc_least_pct=float(plan.soc_pct.min()),
-        hydrogen_start_kg=float(power.hydrogen_kg[0]),
-        hydrogen_end_kg=float(power.hydrogen_kg[-1]),
-        servers=asleep.shape[1],
-        servers_on_mean=float((~asleep).sum(axis=1).mean()),
-        wakeups=int((asleep[:-1] & ~asleep[1:]).sum()),
-        server_kwh=j_to_kwh(float(servers.energy_j.sum())) if servers else 0.0,
-    )
+def plan_kwh(plan: Plan) -> dict[str, float]:
+    """One window's energies (kWh); ``served`` is the demand that the envelope covers."""
+    power = plan.power
+    powers_w = {
+        "demand": power.load_w,
+        "served": np.minimum(power.load_w, power.envelope_w),
+        "production": power.renew_w,
+        "curtailed": power.curtailed_w,
+        "charged": power.charge_w,
+        "discharged": power.discharge_w,
+        "electrolyzer": power.electrolyzer_w,
+        "fuel_cell": power.fuel_cell_w,
+        "envelope": power.envelope_w,
+    }
+    kwh = {name: j_to_kwh(float(steps_w.sum()) * plan.step_s) for name, steps_w in powers_w.items()}
+    return {**kwh, "servers": j_to_kwh(float(plan.servers.energy_j.sum())) if plan.servers else 0.0}
 
 
 def plan_rows(plans: PlanStore) -> Iterator[Row]:
@@ -212,46 +170,44 @@ def plan_rows(plans: PlanStore) -> Iterator[Row]:
     for window, plan in enumerate(plans):
         if len(plans) > 1:
             yield f"window {window}", ""
-        yield from _window_rows(plan, plan_totals(plan))
+        yield from _window_rows(plan)
 
 
-def _window_rows(plan: Plan, totals: PlanTotals) -> Iterator[Row]:
+def _window_rows(plan: Plan) -> Iterator[Row]:
+    power, storage, soc_pct, kwh = plan.power, plan.storage, plan.soc_pct, plan_kwh(plan)
     hours = plan.steps * plan.step_s / 3600.0
     yield "hours", f"{plan.start_s / 3600.0:g} to {plan.end_s / 3600.0:g}, {plan.steps} steps ({hours:g} h)"
-    unmet_kwh = totals.demand_kwh - totals.served_kwh
-    yield "relax factor rf", f"{totals.relax_factor:.4f}"
-    yield "demand", f"{totals.demand_kwh:,.2f} kWh"
-    if totals.demand_kwh > 0:
-        share = 100 * unmet_kwh / totals.demand_kwh
-        yield "  not met", f"{unmet_kwh:,.2f} kWh ({share:.2f} %)"
+    yield "relax factor rf", f"{power.relax_factor:.4f}"
+    yield "demand", f"{kwh['demand']:,.2f} kWh"
+    if kwh["demand"] > 0:
+        unmet_kwh = kwh["demand"] - kwh["served"]
+        yield "  not met", f"{unmet_kwh:,.2f} kWh ({100 * unmet_kwh / kwh['demand']:.2f} %)"
     surplus = plan.provenance.settings.get("surplus")
-    yield (
-        "envelope of the servers",
-        f"{totals.envelope_kwh:,.2f} kWh" + (f" (surplus: {surplus})" if surplus else ""),
-    )
-    yield "  from sun and wind", f"{totals.production_kwh:,.2f} kWh"
-    yield "  from the battery", f"{totals.discharged_kwh:,.2f} kWh"
-    yield "  into the battery", _taken(totals.charged_kwh)
-    if plan.storage.hydrogen is not None:
-        yield "  from the fuel cell", f"{totals.fuel_cell_kwh:,.2f} kWh"
-        yield "  into the electrolyzer", _taken(totals.electrolyzer_kwh)
-    yield "  curtailed", _taken(totals.curtailed_kwh)
-    yield (
-        "state of charge: start, lowest, end",
-        f"{totals.soc_start_pct:.2f}, {totals.soc_least_pct:.2f}, {totals.soc_end_pct:.2f} %",
-    )
-    yield "  target", _target(totals.soc_end_pct, plan.storage.battery.soc_target_pct, 2, "%", "points")
-    if plan.storage.hydrogen is not None:
-        yield "hydrogen: start, end", f"{totals.hydrogen_start_kg:.3f}, {totals.hydrogen_end_kg:.3f} kg"
-        target_kg = plan.storage.hydrogen.level_target_kg
-        yield "  target", _target(totals.hydrogen_end_kg, target_kg, 3, "kg", "kg")
-    if totals.servers:
-        yield "servers on, mean", f"{totals.servers_on_mean:,.1f} of {totals.servers:,}"
-        yield "  woken", f"{totals.wakeups:,} times"
-        yield "  energy at most", f"{totals.server_kwh:,.2f} kWh"
+    use = f" (surplus: {surplus})" if surplus else ""
+    yield "envelope of the servers", f"{kwh['envelope']:,.2f} kWh{use}"
+    yield "  from sun and wind", f"{kwh['production']:,.2f} kWh"
+    yield "  from the battery", f"{kwh['discharged']:,.2f} kWh"
+    yield "  into the battery", _taken(kwh["charged"])
+    if storage.hydrogen is not None:
+        yield "  from the fuel cell", f"{kwh['fuel_cell']:,.2f} kWh"
+        yield "  into the electrolyzer", _taken(kwh["electrolyzer"])
+    yield "  curtailed", _taken(kwh["curtailed"])
+    start_pct, end_pct = float(soc_pct[0]), float(soc_pct[-1])
+    yield "state of charge: start, lowest, end", f"{start_pct:.2f}, {soc_pct.min():.2f}, {end_pct:.2f} %"
+    yield "  target", _target(end_pct, storage.battery.soc_target_pct, 2, "%", "points")
+    if storage.hydrogen is not None:
+        start_kg, end_kg = float(power.hydrogen_kg[0]), float(power.hydrogen_kg[-1])
+        yield "hydrogen: start, end", f"{start_kg:.3f}, {end_kg:.3f} kg"
+        yield "  target", _target(end_kg, storage.hydrogen.level_target_kg, 3, "kg", "kg")
+    servers = plan.servers
+    if servers is not None and (count := servers.asleep.shape[1]):
+        woken = (servers.asleep[:-1] & ~servers.asleep[1:]).sum()
+        yield "servers on, mean", f"{servers.on_count.mean():,.1f} of {count:,}"
+        yield "  woken", f"{woken:,} times"
+        yield "  energy at most", f"{kwh['servers']:,.2f} kWh"
     for solved in plan.provenance.solved:
         note = f"; {solved.message}" if solved.message else ""
-        yield f"{solved.name}", f"{solved.status}, gap {100 * solved.gap:.3g} %{note}"
+        yield solved.name, f"{solved.status}, gap {100 * solved.gap:.3g} %{note}"
 
 
 def _target(end: float, target: float, digits: int, unit: str, apart_unit: str) -> str:
@@ -277,12 +233,21 @@ class Column:
     title: str
     """Its name for people, written out."""
     unit: str
-    value: Callable[[Summary], float | None]
-    """Reads it off a summary; None where the run has no such figure."""
+    part: str
+    """The part of the summary that it is read off."""
+    field: str
+    """Its name there; in ``jobs`` it counts jobs, and is shown as their share of those submitted."""
     digits: int = 1
     signed: bool = False
     where_any: bool = False
     """Whether it is shown only where a run has something other than 0 in it."""
+
+    def value(self, summary: Summary) -> float | None:
+        """Read it off a summary; None where the run has no such figure."""
+        if self.part == "jobs":
+            return job_share_pct(summary["jobs"], self.field)
+        found = summary.get(self.part, {}).get(self.field)
+        return None if found is None else float(found)
 
     def text(self, summary: Summary, digits: int | None = None) -> str:
         """Return the figure as a table shows it; ``-`` where there is none."""
@@ -293,38 +258,25 @@ class Column:
         return f"{shown:+,.{places}f}" if self.signed else f"{shown:,.{places}f}"
 
 
-def _share(state: str) -> Callable[[Summary], float | None]:
-    """Percent of the submitted jobs that ended in ``state``."""
-    return lambda summary: job_share_pct(summary["jobs"], state)
-
-
-def _figure(part: str, name: str) -> Callable[[Summary], float | None]:
-    def value(summary: Summary) -> float | None:
-        found = summary.get(part, {}).get(name)
-        return None if found is None else float(found)
-
-    return value
-
-
 COMPARISON_COLUMNS = (
-    Column("finished_pct", ("fin-", "ished"), "finished", "%", _share("finished")),
-    Column("postponed_pct", ("post-", "poned"), "postponed", "%", _share("postponed")),
-    Column("reached_walltime_pct", ("wall-", "time"), "reached walltime", "%", _share("reached_walltime")),
+    Column("finished_pct", ("fin-", "ished"), "finished", "%", "jobs", "finished"),
+    Column("postponed_pct", ("post-", "poned"), "postponed", "%", "jobs", "postponed"),
+    Column("reached_walltime_pct", ("wall-", "time"), "reached walltime", "%", "jobs", "reached_walltime"),
     Column("not_completely_finished_pct", ("not", "done"), "not completely finished", "%",
-           _share("not_completely_finished")),
-    Column("killed_pct", ("", "killed"), "killed", "%", _share("killed")),
-    Column("failed_pct", ("of it", "failed"), "failed", "%", _share("failed"), where_any=True),
-    Column("rejected_pct", ("re-", "jected"), "rejected", "%", _share("rejected"), where_any=True),
-    Column("soc_final_pct", ("final", "SoC"), "final SoC", "%", _figure("site", "soc_final_pct")),
+           "jobs", "not_completely_finished"),
+    Column("killed_pct", ("", "killed"), "killed", "%", "jobs", "killed"),
+    Column("failed_pct", ("of it", "failed"), "failed", "%", "jobs", "failed", where_any=True),
+    Column("rejected_pct", ("re-", "jected"), "rejected", "%", "jobs", "rejected", where_any=True),
+    Column("soc_final_pct", ("final", "SoC"), "final SoC", "%", "site", "soc_final_pct"),
     Column("soc_distance_points", ("off", "target"), "final SoC less target", "points",
-           _figure("site", "soc_distance_points"), signed=True),
-    Column("wasted_kwh", ("", "wasted"), "wasted energy", "kWh", _figure("energy_kwh", "wasted")),
+           "site", "soc_distance_points", signed=True),
+    Column("wasted_kwh", ("", "wasted"), "wasted energy", "kWh", "energy_kwh", "wasted"),
     Column("curtailed_kwh", ("cur-", "tailed"), "curtailed energy", "kWh",
-           _figure("energy_kwh", "curtailed")),
-    Column("unserved_kwh", ("un-", "served"), "unserved energy", "kWh", _figure("energy_kwh", "unserved"),
+           "energy_kwh", "curtailed"),
+    Column("unserved_kwh", ("un-", "served"), "unserved energy", "kWh", "energy_kwh", "unserved",
            where_any=True),
     Column("bounded_slowdown_mean", ("slow-", "down"), "bounded slowdown, mean", "",
-           _figure("quality", "bounded_slowdown_mean"), digits=2),
+           "quality", "bounded_slowdown_mean", digits=2),
 )  # fmt: skip
 """What policies are compared by; jobs in percent of those submitted."""
 

@@ -29,6 +29,10 @@ class Figure:
         """A value as it is shown, without its unit; ``-`` for none."""
         return "-" if np.isnan(value) else f"{value:,.{self.digits}f}"
 
+    def mean_of(self, runs: Any, policy: str) -> tuple[float, float]:
+        """The mean of a policy's runs, and half the width of its 95 % interval."""
+        return mean_and_half_width(values_of(runs, policy, self.column))
+
 
 FIGURES: Final = (
     Figure("finished_pct", "Finished jobs", "%"),
@@ -111,16 +115,6 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
     return Chart(key, figure.title, spec)
 
 
-def across(conditions: Sequence[tuple[str, Any]], figure: Figure) -> list[tuple[str, list[str]]]:
-    """Return a table of means: one row per policy, one column per condition (its name and its runs)."""
-    policies = dict.fromkeys(policy for _, runs in conditions for policy in runs["policy"])
-    rows = []
-    for policy in policies:
-        means = [mean_and_half_width(values_of(runs, policy, figure.column))[0] for _, runs in conditions]
-        rows.append((policy, [figure.text(mean) for mean in means]))
-    return rows
-
-
 def _mean_words(mean: float, half_width: float, figure: Figure) -> str:
     if np.isnan(half_width):
         return f"{figure.text(mean)} {figure.unit}, one run"
@@ -138,13 +132,12 @@ def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tupl
     for policy in policies:
         texts = [str(int((runs["policy"] == policy).sum()))]
         for figure in figures:
-            mean, half = mean_and_half_width(values_of(runs, policy, figure.column))
+            mean, half = figure.mean_of(runs, policy)
             texts.append(figure.text(mean) + ("" if np.isnan(half) else f" ± {figure.text(half)}"))
         rows.append((policy, texts))
     return heads, rows
 
 
-_CONDITIONS = ["scenario", "guard", "veto"]
 _MATTERS_MOST = ("finished_pct", "killed_as_in_paper_pct", "soc_distance_points", "wasted_kwh")
 _MOST_ERRORS = 20
 
@@ -156,7 +149,10 @@ def campaign_html(name: str, runs: Any, expected: int, *, title: str | None = No
     runs it should have. The same table gives the same bytes. Raises ConfigError where plotly is missing.
     """
     good = runs[runs["status"] == "ok"]
-    conditions = [(_heading(*key), rows) for key, rows in good.groupby(_CONDITIONS, sort=False)]
+    conditions = [
+        (f"{scenario}: guard {guard}, {'with' if veto else 'without'} veto", rows)
+        for (scenario, guard, veto), rows in good.groupby(["scenario", "guard", "veto"], sort=False)
+    ]
     sections = [] if len(conditions) < 2 else [_overview(conditions)]
     for number, (heading, rows) in enumerate(conditions, 1):
         sections.append(_section(f"part-{number}", heading, rows, folded=number > 1))
@@ -168,18 +164,17 @@ def campaign_html(name: str, runs: Any, expected: int, *, title: str | None = No
     return page(title or f"Campaign {name}", subtitle, sections)
 
 
-def _heading(scenario: str, guard: str, veto: bool) -> str:
-    return f"{scenario}: guard {guard}, {'with' if veto else 'without'} veto"
-
-
 def _overview(conditions: list[tuple[str, Any]]) -> Section:
-    """The means of what matters most, in every condition."""
+    """The means of what matters most, one row per policy and one column per condition."""
     heads = [heading for heading, _ in conditions]
-    tables: list[Chart | Absent | str] = [
-        table_html(heads, across(conditions, figure), f"{figure.title}, mean [{figure.unit}]")
-        for figure in FIGURES
-        if figure.column in _MATTERS_MOST
-    ]
+    policies = dict.fromkeys(policy for _, runs in conditions for policy in runs["policy"])
+    tables: list[Chart | Absent | str] = []
+    for figure in (figure for figure in FIGURES if figure.column in _MATTERS_MOST):
+        rows = [
+            (policy, [figure.text(figure.mean_of(runs, policy)[0]) for _, runs in conditions])
+            for policy in policies
+        ]
+        tables.append(table_html(heads, rows, f"{figure.title}, mean [{figure.unit}]"))
     return Section("overview", "All conditions", tables)
 
 
@@ -187,14 +182,15 @@ def _section(key: str, title: str, runs: Any, *, folded: bool) -> Section:
     policies = list(dict.fromkeys(runs["policy"]))
     heads, rows = table_rows(runs, policies)
     charts = [spread(runs, policies, figure, f"{key}-{figure.column}") for figure in FIGURES]
-    parts: list[Chart | Absent | str] = [table_html(heads, rows, "policy"), '<div class="grid">']
-    parts += [
+    nothing = [figure.title.lower() for figure, chart in zip(FIGURES, charts, strict=True) if chart is None]
+    parts: list[Chart | Absent | str] = [
+        table_html(heads, rows, "policy"),
+        '<div class="grid">',
         outcome_bars(runs, policies, f"{key}-outcomes"),
         *(chart for chart in charts if chart is not None),
+        "</div>\n",
+        _explained(runs, nothing),
     ]
-    nothing = [figure.title for figure, chart in zip(FIGURES, charts, strict=True) if chart is None]
-    parts.append("</div>\n")
-    parts.append(_explained(runs, nothing))
     return Section(key, title, parts, folded)
 
 
@@ -206,9 +202,7 @@ def _explained(runs: Any, nothing: list[str]) -> str:
             f"Up to {several:,} runs per policy (seeds, and pairs of workload and production); "
             "intervals are Student's, 95 % of the mean."
         )
-    left_out = (
-        f" Zero in every run, or not known: {', '.join(t.lower() for t in nothing)}." if nothing else ""
-    )
+    left_out = f" Zero in every run, or not known: {', '.join(nothing)}." if nothing else ""
     return f'<p class="note">{text}{left_out}</p>\n'
 
 
@@ -220,9 +214,8 @@ def _notes(runs: Any, expected: int) -> list[str]:
             f"{expected - len(runs):,} of {expected:,} runs have not ended: these are the results so far."
         )
     failed = runs[runs["status"] != "ok"]
-    notes += [f"{run} failed: {error}" for run, error in zip(failed["run"], failed["error"], strict=True)][
-        :_MOST_ERRORS
-    ]
+    told = failed[:_MOST_ERRORS]
+    notes += [f"{run} failed: {error}" for run, error in zip(told["run"], told["error"], strict=True)]
     if len(failed) > _MOST_ERRORS:
         notes.append(f"{len(failed) - _MOST_ERRORS:,} more runs failed.")
     return notes

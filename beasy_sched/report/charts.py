@@ -59,7 +59,7 @@ def count_changes(times_s: FloatArray, changes: FloatArray) -> StepCurve:
 
 def last_of_each_time(times_s: FloatArray, values: FloatArray) -> StepCurve:
     """Keep the last row of each time; the times must not fall."""
-    last = np.append(np.diff(times_s) > 0, True) if len(times_s) else np.zeros(0, bool)
+    last = np.diff(times_s, append=np.inf) > 0
     return StepCurve(times_s[last], values[last])
 
 
@@ -84,18 +84,17 @@ BATTERY_LIMITS: Final = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "ta
 def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
     """All charts that need the energy trace, or one line that says why there are none."""
     if run.trace is None or not len(run.trace):
-        why = (
-            "the run has no energy_trace.csv, or an empty one"
-            if run.trace is None
-            else "no step of the site was settled"
-        )
+        why = "no step of the site was settled"
+        if run.trace is None:
+            why = "the run has no energy_trace.csv, or an empty one"
         return [Absent("Power balance, state of charge", f"{why} (runs with --site write one)")]
-    return [
-        power_balance(run, prefix),
-        state_of_charge(run, plans, prefix),
-        *([hydrogen(run, plans, prefix)] if _has_hydrogen(run) else []),
-        *([against_plan(run, prefix)] if "planned_envelope_w" in run.trace.columns else []),
-    ]
+    charts: list[Chart | Absent] = [power_balance(run, prefix), state_of_charge(run, plans, prefix)]
+    columns = run.trace.columns
+    if "hydrogen_final_kg" in run.site or ("hydrogen_kg" in columns and run.trace["hydrogen_kg"].any()):
+        charts.append(hydrogen(run, plans, prefix))
+    if "planned_envelope_w" in columns:
+        charts.append(against_plan(run, prefix))
+    return charts
 
 
 def step_edges_s(trace: Any) -> FloatArray:
@@ -146,8 +145,7 @@ def power_balance(run: RunData, prefix: str) -> Chart:
 def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
     """The battery, real and planned, with its limits, dangerous steps and kills."""
     chart = TimeChart(f"{prefix}-soc", "State of charge", prefix, run.end_s, "%", "state of charge [%]")
-    site = (run.summary or {}).get("site", {})
-    times_s, real_pct = levels(run.trace, "soc_pct", site.get("soc_start_pct"))
+    times_s, real_pct = levels(run.trace, "soc_pct", run.site.get("soc_start_pct"))
     if plans is not None:
         dangerous = dangerous_steps(run, plans)
         chart.shade(_spans(dangerous, step_edges_s(run.trace)), "danger-shade")
@@ -158,7 +156,11 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
     if "planned_soc_pct" in run.trace.columns:
         chart.line("planned", *levels(run.trace, "planned_soc_pct"), "planned", dash="dash")
     chart.line("real", times_s, real_pct, "battery")
-    chart.limits(_battery_limits(site, plans))
+    battery = None if plans is None else plans[0].storage.battery
+    found = {
+        name: run.site.get(field, getattr(battery, field, None)) for name, field in BATTERY_LIMITS.items()
+    }
+    chart.limits({name: float(value) for name, value in found.items() if value is not None})
     _mark_kills(chart, run, times_s, real_pct)
     chart.y_axis(range=[0, 102])
     return chart.chart()
@@ -170,12 +172,11 @@ def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
     if "planned_hydrogen_kg" in run.trace.columns:
         chart.line("planned", *levels(run.trace, "planned_hydrogen_kg"), "planned", dash="dash")
     chart.line("real", *levels(run.trace, "hydrogen_kg"), "hydrogen")
-    site = (run.summary or {}).get("site", {})
-    if "hydrogen_final_kg" in site:
-        chart.limits({"target": site["hydrogen_final_kg"] - site["hydrogen_distance_kg"]})
+    if "hydrogen_final_kg" in run.site:
+        chart.limits({"target": run.site["hydrogen_final_kg"] - run.site["hydrogen_distance_kg"]})
     tank = None if plans is None else plans[0].storage.hydrogen
     if tank is not None:
-        chart.limit("tank full", tank.tank_kg)
+        chart.limits({"tank full": tank.tank_kg})
     chart.y_axis(rangemode="tozero")
     return chart.chart()
 
@@ -211,23 +212,15 @@ def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> np.ndarray[Any, np.d
     return dangerous
 
 
-def _battery_limits(site: dict[str, Any], plans: PlanStore | None) -> dict[str, float]:
-    battery = None if plans is None else plans[0].storage.battery
-    found = {name: site.get(field, getattr(battery, field, None)) for name, field in BATTERY_LIMITS.items()}
-    return {name: float(value) for name, value in found.items() if value is not None}
-
-
 def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct: FloatArray) -> None:
     """Mark where jobs were killed, once per instant, at the level at that time."""
-    kills = [line for line in run.endings or [] if line.action == "kill" and line.rule != RUN_OVER]
-    if not kills:
-        return
     at_once: dict[float, list[LogLine]] = {}
-    for line in kills:
-        at_once.setdefault(line.time, []).append(line)
-    at_s = np.array([*at_once])
-    chart.marks("kills", at_s, np.interp(at_s, times_s, levels_pct), "killed", symbol="x-thin",
-                texts=[_kill_words(lines) for lines in at_once.values()])  # fmt: skip
+    for line in run.endings or []:
+        if line.action == "kill" and line.rule != RUN_OVER:
+            at_once.setdefault(line.time, []).append(line)
+    if at_once:
+        at_s, texts = np.array([*at_once]), [_kill_words(lines) for lines in at_once.values()]
+        chart.marks("kills", at_s, np.interp(at_s, times_s, levels_pct), "killed", texts)
 
 
 def _kill_words(lines: list[LogLine], shown: int = 5) -> str:
@@ -257,12 +250,6 @@ def _say_means(chart: TimeChart, exact: StepCurve, curve: StepCurve) -> None:
     if curve is not exact:
         span_s = float(curve.times_s[1] - curve.times_s[0])
         chart.notes.append(f"Means over {span_s:,.0f} s each.")
-
-
-def _has_hydrogen(run: RunData) -> bool:
-    if "hydrogen_final_kg" in (run.summary or {}).get("site", {}):
-        return True
-    return "hydrogen_kg" in run.trace.columns and bool(run.trace["hydrogen_kg"].any())
 
 
 _TO_ON, _TO_SLEEP = -1, -2
@@ -300,7 +287,7 @@ def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
 
     ``path`` is for messages. Raises InputError for servers that cannot be read.
     """
-    place, low, high = [], [], []
+    found: list[tuple[int, int, int]] = []
     for job, text in enumerate(jobs.hosts):
         try:
             ranges = HostSet.ranges(text) if text else []
@@ -310,13 +297,9 @@ def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
                 f"{jobs.ids[job]}: cannot read the servers {shortened(text)!r},"
                 f" expected such as '0 3-5': {error}",
             ) from None
-        for first, last in ranges:
-            place.append(job)
-            low.append(first)
-            high.append(last)
-    what = np.array(place, dtype=np.int64)
-    lows, highs = np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
-    return Rectangles(jobs.start_s[what], jobs.end_s[what], lows, highs, what, np.full(len(what), -1))
+        found += ((job, first, last) for first, last in ranges)
+    what, low, high = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    return Rectangles(jobs.start_s[what], jobs.end_s[what], low, high, what, np.full(len(what), -1))
 
 
 def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rectangles:
@@ -325,14 +308,13 @@ def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rect
     A server that was switching off sleeps in the P-state that it reaches, until it is switched on again.
     """
     hosts, times_s, pstates = _by_host(changes, path)
-    first = np.append(True, hosts[1:] != hosts[:-1]) if len(hosts) else np.zeros(0, bool)
-    before = np.where(first, 0, np.append(0, pstates[:-1])) if len(hosts) else pstates
+    first = np.diff(hosts, prepend=-1) != 0
+    before = np.where(first, 0, np.roll(pstates, 1))
     state = np.full(len(hosts), ServerState.ON.value)
     state[(pstates >= 0) & (before == _TO_SLEEP)] = ServerState.SLEEPING
     state[pstates == _TO_ON] = ServerState.SWITCHING_ON
     state[pstates == _TO_SLEEP] = ServerState.SWITCHING_OFF
-    until_s = np.append(times_s[1:], end_s) if len(hosts) else times_s
-    until_s = np.where(np.append(first[1:], True), end_s, until_s) if len(hosts) else until_s
+    until_s = np.where(np.roll(first, -1), end_s, np.roll(times_s, -1))
     pstate = np.where(state == ServerState.ON, pstates, -1)
     lasts = until_s > times_s
     return _joined(times_s[lasts], until_s[lasts], hosts[lasts], state[lasts], pstate[lasts])
@@ -365,12 +347,9 @@ def _joined(
     columns = [column[order] for column in (start_s, end_s, state, pstate)]
     hosts = hosts[order]
     new = np.ones(len(hosts), dtype=bool)
-    if len(hosts):
-        new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0) | (np.diff(hosts) != 1)
-    last = np.append(new[1:], True) if len(hosts) else new
-    return Rectangles(
-        start_s[order][new], end_s[order][new], hosts[new], hosts[last], state[order][new], pstate[order][new]
-    )
+    new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0) | (np.diff(hosts) != 1)
+    last, first = np.roll(new, -1), order[new]
+    return Rectangles(start_s[first], end_s[first], hosts[new], hosts[last], state[first], pstate[first])
 
 
 STATES = {
@@ -418,7 +397,7 @@ def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
             "low": found.low.astype(np.int32), "high": found.high.astype(np.int32),
             "state": found.what.astype(np.int8), "pstate": found.pstate.astype(np.int16),
         }  # fmt: skip
-    servers = max(highest + 1, int((run.summary or {}).get("hosts") or 0))
+    servers = max(highest + 1, int(run.summary.get("hosts") or 0))
     spec = {
         "kind": "gantt", "group": prefix, "end": run.end_s, "height": 460, "servers": servers,
         "layout": {"yaxis": {"range": [-0.5, servers - 0.5], "title": {"text": "server"}}, "hovermode": False,

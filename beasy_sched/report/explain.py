@@ -34,15 +34,6 @@ class Entry:
     text: str
     time_s: float | None = None
 
-    def wrapped(self, width: int) -> list[str]:
-        """Its lines of at most ``width`` columns."""
-        label = _INDENT if self.time_s is None else f"{_INDENT}{clock(self.time_s)}  "
-        room = max(width, len(label) + 30)
-        hanging, text = " " * len(label), printable(self.text)
-        return textwrap.wrap(
-            text, room, initial_indent=label, subsequent_indent=hanging, break_on_hyphens=False
-        )
-
 
 @dataclass(frozen=True)
 class Chapter:
@@ -58,7 +49,7 @@ class Story:
 
     title: str
     chapters: list[Chapter]
-    data: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any]
 
     def lines(self, width: int) -> Iterator[tuple[bool, str]]:
         """The story as (is it a heading, line of at most ``width`` columns)."""
@@ -68,7 +59,12 @@ class Story:
             yield True, chapter.title
             left_out = len(chapter.entries) - _MOST if len(chapter.entries) > _MOST + 1 else 0
             for entry in chapter.entries[: _MOST if left_out else None]:
-                yield from ((False, line) for line in entry.wrapped(width))
+                label = _INDENT if entry.time_s is None else f"{_INDENT}{clock(entry.time_s)}  "
+                text, room, hanging = printable(entry.text), max(width, len(label) + 30), " " * len(label)
+                wrapped = textwrap.wrap(
+                    text, room, initial_indent=label, subsequent_indent=hanging, break_on_hyphens=False
+                )
+                yield from ((False, line) for line in wrapped)
             if left_out:
                 yield False, f"{_INDENT}... and {left_out} more (--json has all)"
 
@@ -103,16 +99,31 @@ def explain_job(prefix: str, name: str) -> Story:
     ``name`` is its id, with or without the workload's (``w0!``). Raises ConfigError where there is no
     such job, and InputError for files that cannot be read.
     """
-    life = find_life(prefix, name)
-    others = find_others(prefix, life)
+    life = _find_life(prefix, name)
+    _look_around(prefix, life)
     chapters = [
         Chapter("Arrival", [Entry(_arrival(life), life.came_s)]),
-        *_waiting(life, others),
+        *_waiting(life),
         *_start(life),
-        *_running(life, others),
+        *_running(life),
         Chapter("End", _end(life)),
     ]
-    return Story(f"Job {life.id}", chapters, _data(life, others))
+    row, start = life.row, life.start
+    data = {
+        "job": life.id,
+        "submitted_s": life.came_s,
+        "started_s": None if start is None else start.time,
+        "ended_s": life.end_s,
+        "hosts_asked": row and row.res,
+        "walltime_s": row and row.walltime_s,
+        "final_state": row and row.final_state,
+        "energy_j": row and row.energy_j,
+        "others_started_while_it_waited": life.others,
+        "of_these_came_later": life.came_later,
+        "decisions": [told(each) for each in life.own],
+        "p_states_while_it_ran": [told(each) for each, _, _ in life.changes],
+    }
+    return Story(f"Job {life.id}", chapters, data)
 
 
 def _arrival(life: Life) -> str:
@@ -125,17 +136,17 @@ def _arrival(life: Life) -> str:
     return f"It was submitted, and asked for {count(life.row.res, 'host')} {limit}."
 
 
-def _waiting(life: Life, others: Others) -> list[Chapter]:
+def _waiting(life: Life) -> list[Chapter]:
     entries = _entries(each for each in life.own if each.kind == "postpone")
     until_s = life.start.time if life.start is not None else life.end_s
     if not entries and life.start is not None and life.start.time - life.came_s <= _AT_ONCE_S:
         return []
-    holders = [job for job in others.holders if job != life.id]
+    holders = [job for job in life.holders if job != life.id]
     if holders and (not entries or life.own[0].time - life.came_s > _AT_ONCE_S):
         entries.insert(0, Entry(f"Before it in the queue: {_some(holders)}.", life.came_s))
-    if others.started:
-        went = f"Meanwhile {count(others.started, 'other job')} started"
-        entries.append(Entry(f"{went}; {others.came_later} of them had been submitted later."))
+    if life.others:
+        went = f"Meanwhile {count(life.others, 'other job')} started"
+        entries.append(Entry(f"{went}; {life.came_later} of them had been submitted later."))
     title = "Waiting" if until_s is None else f"Waiting: {span(until_s - life.came_s)}"
     return [Chapter(title, entries)] if entries else []
 
@@ -148,21 +159,20 @@ def _some(jobs: list[str]) -> str:
 
 
 def _start(life: Life) -> list[Chapter]:
-    start, row = life.start, life.row
-    if start is None:
-        if row is None or row.start_s is None:
-            return []
-        lost = "It started. The decision log does not say so: it is cut, or belongs to another run."
-        return [Chapter("Start", [Entry(lost, row.start_s)])]
-    return [Chapter("Start", [Entry(f"It started on {_hosts(start)}. {because(start)}", start.time)])]
+    if (start := life.start) is not None:
+        return [Chapter("Start", [Entry(f"It started on {_hosts(start)}. {because(start)}", start.time)])]
+    if life.row is None or life.row.start_s is None:
+        return []
+    lost = "It started. The decision log does not say so: it is cut, or belongs to another run."
+    return [Chapter("Start", [Entry(lost, life.row.start_s)])]
 
 
-def _running(life: Life, others: Others) -> list[Chapter]:
-    if life.start is None or not others.changes:
+def _running(life: Life) -> list[Chapter]:
+    if life.start is None or not life.changes:
         return []
     res = len(life.start.host_set())
     entries = []
-    for each, shared, compensation in others.changes:
+    for each, shared, compensation in life.changes:
         whose = "its host" if res == 1 else "its hosts" if shared == res else f"{shared} of its {res} hosts"
         why = f". {because(each)}"
         if each.rule == PLANNED:
@@ -212,44 +222,21 @@ def _hosts(start: LogLine) -> str:
     return f"{count(len(hosts), 'host')} ({shown})"
 
 
-def _data(life: Life, others: Others) -> dict[str, object]:
-    row, start = life.row, life.start
-    return {
-        "job": life.id,
-        "submitted_s": life.came_s,
-        "started_s": None if start is None else start.time,
-        "ended_s": life.end_s,
-        "hosts_asked": None if row is None else row.res,
-        "walltime_s": None if row is None else row.walltime_s,
-        "final_state": None if row is None else row.final_state,
-        "energy_j": None if row is None else row.energy_j,
-        "others_started_while_it_waited": others.started,
-        "of_these_came_later": others.came_later,
-        "decisions": [told(each) for each in life.own],
-        "p_states_while_it_ran": [told(each) for each, _, _ in others.changes],
-    }
-
-
-@dataclass
-class Others:
-    """What happened around a job while it waited and while it ran."""
-
-    started: int = 0
-    came_later: int = 0
-    """Of those that started: how many had come after it."""
-    holders: dict[str, None] = field(default_factory=dict)
-    """Jobs that had a reservation before it was its turn, in the order in which they got them."""
-    changes: list[tuple[LogLine, int, LogLine | None]] = field(default_factory=list)
-    """P-states of its servers while it ran, of how many, and the compensation behind it."""
-
-
 @dataclass
 class Life:
-    """A job's own records."""
+    """A job's own records, and what happened around it while it waited and while it ran."""
 
     id: str
     row: JobRow | None
     own: list[LogLine]
+    others: int = 0
+    """Jobs that started while it waited."""
+    came_later: int = 0
+    """Of those: how many had come after it."""
+    holders: dict[str, None] = field(default_factory=dict)
+    """Jobs that had a reservation before it was its turn, in the order in which they got them."""
+    changes: list[tuple[LogLine, int, LogLine | None]] = field(default_factory=list)
+    """P-states of its servers while it ran, of how many, and the compensation behind it."""
 
     @property
     def start(self) -> LogLine | None:
@@ -270,7 +257,7 @@ class Life:
         return None if self.row is None else self.row.end_s
 
 
-def find_life(prefix: str, name: str) -> Life:
+def _find_life(prefix: str, name: str) -> Life:
     """Find a job by its id, with or without the workload's. Raises ConfigError and InputError."""
     rows = {row.id: row for row in read_jobs(prefix) if _is_called(row.id, name)}
     own: dict[str, list[LogLine]] = {job_id: [] for job_id in rows}
@@ -300,9 +287,9 @@ def _hint(name: str, known: list[str]) -> str:
     return f"; it has {count(len(known), 'job')}, {known[0]} to {known[-1]}{these}"
 
 
-def find_others(prefix: str, life: Life) -> Others:
+def _look_around(prefix: str, life: Life) -> None:
     """Read the log once more, for what the job's own lines do not say. Raises InputError."""
-    found, came_s = Others(), life.came_s
+    came_s = life.came_s
     first_s = min((line.time for line in life.own), default=np.inf)
     end_s = np.inf if life.end_s is None else life.end_s
     killed_s = next((line.time for line in life.own if line.kind == "kill"), np.inf)
@@ -323,18 +310,17 @@ def find_others(prefix: str, life: Life) -> Others:
         elif running and line.kind == "start" and shared(line):
             break  # a host of the job is given to another one: it has ended
         if line.kind == "postpone" and line.rule != SET_ASIDE and line.time <= first_s:
-            found.holders[line.job] = None
+            life.holders[line.job] = None
         if line.time < came_s:
             if line.kind in ("start", "reject"):
-                found.holders.pop(line.job, None)
+                life.holders.pop(line.job, None)
         elif line.kind == "start" and line.job != life.id and not started:
-            found.started += 1
+            life.others += 1
             waited_s = line.facts.get("waited_s")
-            found.came_later += waited_s is not None and line.time - float(waited_s) > came_s
+            life.came_later += waited_s is not None and line.time - float(waited_s) > came_s
         elif running and line.time < killed_s and line.kind == "P-state" and (hosts := shared(line)):
             planned = compensation is not None and line.rule == PLANNED and compensation.time == line.time
-            found.changes.append((line, hosts, compensation if planned else None))
-    return found
+            life.changes.append((line, hosts, compensation if planned else None))
 
 
 NO_SITE_STEP_S = 300.0
@@ -350,7 +336,13 @@ def explain_time(prefix: str, time_s: float) -> Story:
     time, and InputError for files that cannot be read.
     """
     start_s, end_s, row, before = _find_step(prefix, time_s)
-    lines, last_s = _lines_of(prefix, start_s, end_s)
+    lines, last_s = [], 0.0
+    for line in read_log(prefix):
+        last_s = line.time
+        if line.time >= end_s - TIME_TOLERANCE_S:
+            break
+        if line.time >= start_s - TIME_TOLERANCE_S:
+            lines.append(line)
     if row is None and time_s > last_s + NO_SITE_STEP_S:
         raise ConfigError(f"--at {clock(time_s)}: the last decision of this run was taken at {clock(last_s)}")
     chapters = [] if row is None else [Chapter("Energy", [*_energy(row, before)])]
@@ -382,28 +374,14 @@ def _find_step(prefix: str, time_s: float) -> tuple[float, float, Row | None, Ro
     return start_s, start_s + NO_SITE_STEP_S, None, None
 
 
-def _lines_of(prefix: str, start_s: float, end_s: float) -> tuple[list[LogLine], float]:
-    """The step's decisions, and the moment of the last one that was read, s."""
-    found, last_s = [], 0.0
-    for line in read_log(prefix):
-        last_s = line.time
-        if line.time >= end_s - TIME_TOLERANCE_S:
-            break
-        if line.time >= start_s - TIME_TOLERANCE_S:
-            found.append(line)
-    return found, last_s
-
-
 def _energy(row: Row, before: Row | None) -> Iterator[Entry]:
     """The step's energy, a line each: what came, what was drawn, what the storage did."""
     length_s = row["duration_s"]
     yield Entry(
         f"Production: {_flow(row, 'renewable_w', length_s)}{_as_planned(row, 'planned_renewable_w')}."
     )
-    envelope = _as_planned(row, "planned_envelope_w")
-    on = ""
-    if "planned_servers_on" in row:
-        on = f"; {count(row['planned_servers_on'], 'server')} planned on"
+    envelope, known = _as_planned(row, "planned_envelope_w"), "planned_servers_on" in row
+    on = f"; {count(row['planned_servers_on'], 'server')} planned on" if known else ""
     yield Entry(f"Servers: {_flow(row, 'demand_w', length_s)}{envelope}{on}.")
     yield Entry(f"Battery: {_battery(row, before)}.")
     if any(row.get(name) for name in _HYDROGEN):
@@ -457,9 +435,11 @@ def _decisions(lines: list[LogLine]) -> Iterator[Chapter]:
     yield Chapter("Servers", [*_servers(by_kind.get("P-state", []))])
     for kind, title in _JOBS.items():
         jobs = by_kind.get(kind, [])
-        yield Chapter(
-            f"{title}: {len(jobs)}", [Entry(f"{_job(line)}. {because(line)}", line.time) for line in jobs]
-        )
+        entries = []
+        for line in jobs:
+            on = f" on {count(len(line.host_set()), 'host')}" if kind == "start" else ""
+            entries.append(Entry(f"{line.job}{on}. {because(line)}", line.time))
+        yield Chapter(f"{title}: {len(jobs)}", entries)
 
 
 _JOBS = {
@@ -468,12 +448,6 @@ _JOBS = {
     "postpone": "Jobs made to wait",
     "reject": "Jobs refused",
 }
-
-
-def _job(line: LogLine) -> str:
-    if line.kind != "start":
-        return line.job
-    return f"{line.job} on {count(len(line.host_set()), 'host')}"
 
 
 def _servers(changes: list[LogLine]) -> Iterator[Entry]:

@@ -153,40 +153,31 @@ def sentence(action: str, rule: str, facts: Facts) -> str:
 
     An unknown rule, or one whose facts are missing, is shown as it is, with the facts that exist.
     """
-    template = RULES.get((action.partition(" ")[0], rule))
-    if template is None:
-        return _as_it_stands(rule, facts)
-    known = {name: value for name, value in facts.items() if value is not None}
-    text = _PART.sub(lambda part: _if_known(part, known), template)
-    if not all(name in known for name, _ in _FACT.findall(text)):
-        return _as_it_stands(rule, facts)
-    return _fill(text, known).strip()
+    text = _filled(RULES.get((action.partition(" ")[0], rule)), facts)
+    if text is not None:
+        return text.strip()
+    numbers = ", ".join(f"{name} {fact(name, value)}" for name, value in facts.items() if value is not None)
+    return f"{rule or 'no rule was given'}" + (f" ({numbers})" if numbers else "")
 
 
 def in_short(rule: str, facts: Facts) -> str:
     """What a compensation did, in a few words, a blank before them; nothing if it did nothing."""
+    return _filled(IN_SHORT.get(rule), facts) or ""
+
+
+def _filled(template: str | None, facts: Facts) -> str | None:
+    """The template with its facts; None where there is none, or one of its facts is missing."""
     known = {name: value for name, value in facts.items() if value is not None}
-    return _fill(_PART.sub(lambda part: _if_known(part, known), IN_SHORT.get(rule, "")), known)
 
+    def part(match: re.Match[str]) -> str:
+        asked, wanted, text = match.groups()
+        left_out = asked is not None and (not known.get(asked) or wanted not in (None, known[asked]))
+        return "" if left_out or any(name not in known for name, _ in _FACT.findall(text)) else text
 
-def _if_known(part: re.Match[str], facts: Mapping[str, float | int | str]) -> str:
-    asked, wanted, text = part.groups()
-    if asked is not None and (not facts.get(asked) or wanted not in (None, facts[asked])):
-        return ""
-    return text if all(name in facts for name, _ in _FACT.findall(text)) else ""
-
-
-def _fill(text: str, facts: Mapping[str, float | int | str]) -> str:
-    def words(match: re.Match[str]) -> str:
-        name, spec = match.groups()
-        return fact(name, facts[name], spec or "")
-
-    return _FACT.sub(words, text)
-
-
-def _as_it_stands(rule: str, facts: Facts) -> str:
-    numbers = ", ".join(f"{name} {fact(name, value)}" for name, value in facts.items() if value is not None)
-    return f"{rule or 'no rule was given'}" + (f" ({numbers})" if numbers else "")
+    text = None if template is None else _PART.sub(part, template)
+    if text is None or any(name not in known for name, _ in _FACT.findall(text)):
+        return None
+    return _FACT.sub(lambda match: fact(match[1], known[match[1]], match[2] or ""), text)
 
 
 _MOMENTS: Final = ("_at_s", "_by_s", "_until_s", "_end_s")

@@ -55,16 +55,13 @@ def report_html(
 
 
 def _title(runs: Sequence[RunData]) -> str:
-    return (
-        runs[0].name
-        if len(runs) == 1
-        else f"{len(runs)} runs: {', '.join(run.name for run in runs[:6])}"
-        + (", ..." if len(runs) > 6 else "")
-    )
+    if len(runs) == 1:
+        return runs[0].name
+    return f"{len(runs)} runs: {', '.join(run.name for run in runs[:6])}{', ...' if len(runs) > 6 else ''}"
 
 
 def _subtitle(runs: Sequence[RunData]) -> str:
-    policies = dict.fromkeys(run.summary["settings"]["policy"] for run in runs if run.summary is not None)
+    policies = dict.fromkeys(run.summary["settings"]["policy"] for run in runs if run.summary)
     return f"policy {', '.join(policies)}" if policies else "settings not known: no summary.json"
 
 
@@ -74,7 +71,7 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
     warnings = [
         f"{run.name}: {text}" if several else text
         for run in runs
-        for text in (_ended_early(run), *(run.summary or {}).get("warnings", ()))
+        for text in (_ended_early(run), *run.summary.get("warnings", ()))
         if text
     ]
     heads = [run.name for run in runs]
@@ -103,10 +100,9 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
 
 
 def _ended_early(run: RunData) -> str:
-    summary = run.summary or {}
-    if summary.get("error"):
-        return f"ended early: {summary['error']}"
-    return "" if summary.get("complete", True) else "is not complete"
+    if run.summary.get("error"):
+        return f"ended early: {run.summary['error']}"
+    return "" if run.summary.get("complete", True) else "is not complete"
 
 
 _ENERGIES: Final = {
@@ -148,12 +144,12 @@ def _outcomes(runs: Sequence[RunData]) -> Chart | None:
 
 
 def _energy(runs: Sequence[RunData]) -> Chart | None:
-    known = [run for run in runs if run.summary is not None and "energy_kwh" in run.summary]
+    known = [run for run in runs if "energy_kwh" in run.summary]
     if not known:
         return None
     parts = {}
     for field, (name, paint) in _ENERGIES.items():
-        values = [float((run.summary or {})["energy_kwh"].get(field, 0.0)) for run in known]
+        values = [float(run.summary["energy_kwh"].get(field, 0.0)) for run in known]
         parts[name] = (np.array(values), paint)
     return bars(
         "energy",
@@ -167,15 +163,14 @@ def _energy(runs: Sequence[RunData]) -> Chart | None:
 
 
 def _soc(runs: Sequence[RunData]) -> Chart | None:
-    chart = TimeChart("all-soc", "State of charge of all runs", "all", _end_s(runs), "%",
+    chart = TimeChart("all-soc", "State of charge of all runs", "all", max(run.end_s for run in runs), "%",
                       "state of charge [%]", height=320)  # fmt: skip
     for number, run in enumerate(runs):
         if run.trace is not None and len(run.trace):
             paint, dash = _paint(number)
             chart.line(run.name, *levels(run.trace, "soc_pct"), paint, dash=dash)
-    sites = [(run.summary or {}).get("site", {}) for run in runs]
     for name, field in BATTERY_LIMITS.items():
-        found = {site[field] for site in sites if field in site}
+        found = {run.site[field] for run in runs if field in run.site}
         if len(found) == 1:
             chart.limits({name: float(found.pop())})
     chart.y_axis(range=[0, 102])
@@ -183,7 +178,8 @@ def _soc(runs: Sequence[RunData]) -> Chart | None:
 
 
 def _queues(runs: Sequence[RunData]) -> Chart | None:
-    chart = TimeChart("all-queue", "Waiting jobs of all runs", "all", _end_s(runs), "", "waiting jobs")
+    end_s = max(run.end_s for run in runs)
+    chart = TimeChart("all-queue", "Waiting jobs of all runs", "all", end_s, "", "waiting jobs")
     for number, run in enumerate(runs):
         if run.jobs is not None and run.jobs.ids:
             curve = waiting(run, run.jobs).thinned(run.end_s, MOST_POINTS)
@@ -198,16 +194,11 @@ def _paint(number: int) -> tuple[str, Any]:
     return f"run-{number % RUN_COLORS}", ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
 
 
-def _end_s(runs: Sequence[RunData]) -> float:
-    return max(run.end_s for run in runs)
+def table(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
+    """All runs side by side, in the words of the terminal's table, with their settings.
 
-
-Table = list[tuple[str, list[str]]]
-"""Rows: what, and its text in each run, empty where the run does not tell."""
-
-
-def table(runs: Sequence[RunData]) -> Table:
-    """All runs side by side, in the words of the terminal's table, with their settings."""
+    Rows of what, and its text in each run, empty where the run does not tell.
+    """
     columns = [_rows(run) for run in runs]
     labels: list[tuple[str, str]] = []
     for column in columns:
@@ -223,7 +214,7 @@ def table(runs: Sequence[RunData]) -> Table:
 
 def _rows(run: RunData) -> dict[tuple[str, str], str]:
     """The run's texts by (heading above, label): a label may come under several headings."""
-    if run.summary is None:
+    if not run.summary:
         counts = run.outcome_counts()
         rows = [("jobs", f"{sum(counts.values()):,}")]
         rows += [(f"  {name}", f"{count:,}") for name, count in counts.items() if count]
@@ -250,9 +241,10 @@ def _setting_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("complete", "yes" if summary.get("complete") else "no"),
     ]
     for field in ("options", "plan", "windows", "energy"):
-        if settings.get(field):
-            value = settings[field]
-            rows.append((field if field != "energy" else "energy used known from", _words(value)))
+        if value := settings.get(field):
+            if isinstance(value, dict):
+                value = ", ".join(f"{name} = {each}" for name, each in value.items())
+            rows.append((field if field != "energy" else "energy used known from", str(value)))
     if not settings.get("power_actions", True):
         rows.append(("power actions", "none"))
     if summary.get("hosts"):
@@ -260,9 +252,3 @@ def _setting_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary.get("end_s") is not None:
         rows.append(("end of the run", f"{summary['end_s'] / 3600:,.2f} h"))
     return rows
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} = {each}" for name, each in value.items())
-    return str(value)

@@ -109,37 +109,15 @@ class TimeChart:
         self.traces.append(self._trace(name, times_s, values, paint, dash, 1.8))
 
     def marks(
-        self,
-        name: str,
-        times_s: FloatArray,
-        values: FloatArray,
-        paint: str,
-        *,
-        symbol: str,
-        texts: Iterable[str] | None = None,
-        size: int = 9,
+        self, name: str, times_s: FloatArray, values: FloatArray, paint: str, texts: Iterable[str]
     ) -> None:
         """Add single points; ``texts`` are shown instead of their values."""
-        trace: dict[str, Any] = {
+        self.traces.append({
             "type": "scatter", "mode": "markers", "name": plain(name), "x": times_s, "y": values,
-            "marker": {"symbol": symbol, "color": color(paint), "size": size,
+            "marker": {"symbol": "x-thin", "color": color(paint), "size": 9,
                        "line": {"width": 1.5, "color": color(paint)}},
-            "hovertemplate": f"%{{customdata:,.2f}} {self.unit}",
-        }  # fmt: skip
-        if texts is not None:
-            trace |= {"text": [plain(text) for text in texts], "hovertemplate": "%{text}"}
-        self.traces.append(trace)
-
-    def limit(self, name: str, value: float, paint: str = "limit", dash: str = "dot") -> None:
-        """Draw a level across the chart, with its name at the right end."""
-        self.layout.setdefault("shapes", []).append(
-            {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "layer": "below",
-             "line": {"color": color(paint), "width": 1.2, "dash": dash}}
-        )  # fmt: skip
-        self.layout.setdefault("annotations", []).append(
-            {"xref": "paper", "x": 1, "xanchor": "right", "y": value, "yanchor": "bottom", "showarrow": False,
-             "text": plain(name), "font": {"size": 10.5, "color": color(paint)}}
-        )  # fmt: skip
+            "text": [plain(text) for text in texts], "hovertemplate": "%{text}",
+        })  # fmt: skip
 
     def shade(self, spans_s: Iterable[tuple[float, float]], paint: str) -> None:
         """Colour spans of time behind the curves."""
@@ -150,9 +128,17 @@ class TimeChart:
         )  # fmt: skip
 
     def limits(self, values: Mapping[str, float]) -> None:
-        """Draw levels by name; a target is no limit."""
+        """Draw levels across the chart, with their names at the right end; a target is no limit."""
         for name, value in values.items():
-            self.limit(name, value, "ink-soft" if name == "target" else "limit")
+            paint = color("ink-soft" if name == "target" else "limit")
+            self.layout.setdefault("shapes", []).append(
+                {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value,
+                 "layer": "below", "line": {"color": paint, "width": 1.2, "dash": "dot"}}
+            )  # fmt: skip
+            self.layout.setdefault("annotations", []).append(
+                {"xref": "paper", "x": 1, "xanchor": "right", "y": value, "yanchor": "bottom",
+                 "showarrow": False, "text": plain(name), "font": {"size": 10.5, "color": paint}}
+            )  # fmt: skip
 
     def y_axis(self, **settings: Any) -> None:
         """Set fields of plotly's y axis."""
@@ -222,7 +208,10 @@ class Section:
 
 def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str]:
     """Yield the pieces of the file. Raises ConfigError where plotly is not installed."""
-    script = _plotly()
+    check_installed()
+    from plotly.offline import get_plotlyjs
+
+    script = str(get_plotlyjs()).replace("</script", "<\\/script")
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f"<title>{escape(title)}</title>\n"
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -305,13 +294,6 @@ def _packed(array: Any) -> dict[str, str]:
 
 def _web(name: str) -> str:
     return resources.files("beasy_sched.report").joinpath("web", name).read_text("utf-8")
-
-
-def _plotly() -> str:
-    check_installed()
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs()).replace("</script", "<\\/script")
 
 
 def check_installed() -> None:

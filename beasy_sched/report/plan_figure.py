@@ -14,7 +14,8 @@ from beasy_sched.energy.storage import HydrogenSpec
 from beasy_sched.errors import ConfigError
 from beasy_sched.plan.plan import Plan, PlanStore
 
-_FORMATS = ("png", "svg", "pdf")
+_FORMATS: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+"""Formats of figures, each with what keeps the date out of it."""
 _PRODUCTION, _DEMAND, _ENVELOPE = "#e69f00", "#0072b2", "#111111"
 _BATTERY, _HYDROGEN, _SERVERS, _LIMIT = "#009e73", "#cc79a7", "#56719a", "#888888"
 
@@ -28,9 +29,13 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
     kind = suffix.lstrip(".").lower() or "png"
     if kind not in _FORMATS:
         raise ConfigError(f"figures are {', '.join(_FORMATS)} files: found {suffix!r}")
-    figure_class = _import_figure()
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("drawing needs matplotlib: install it with pip install 'matplotlib>=3.7'") from None
     rows = _panels(plans)
-    figure = figure_class(figsize=(_width(plans), 2.2 + 1.9 * len(rows)), layout="constrained")
+    width = 11.0 * min(2.0, 0.75 + 0.25 * len(plans))
+    figure = Figure(figsize=(width, 2.2 + 1.9 * len(rows)), layout="constrained")
     axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False, height_ratios=[r[1] for r in rows])[:, 0]
     for (draw, _), panel in zip(rows, axes, strict=True):
         draw(panel, plans)
@@ -40,7 +45,9 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
             panel.axvline(plan.start_s / 3600.0, color=_LIMIT, linewidth=1.0, linestyle="--")
     axes[0].set_title(_title(plans), fontsize=11, loc="left")
     _mark_hours(axes[-1], plans)
-    return _saved(figure, kind)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=120, metadata=_FORMATS[kind])
+    return buffer.getvalue()
 
 
 def _panels(plans: PlanStore) -> list[tuple[Any, float]]:
@@ -63,7 +70,8 @@ def _title(plans: PlanStore) -> str:
 
 
 def _draw_powers(panel: Any, plans: PlanStore) -> None:
-    wide, thin = _thin(2.6, plans), _thin(1.2, plans)
+    thinner = min(1.0, max(0.4, 1000.0 / sum(plan.steps for plan in plans)))
+    wide, thin = 2.6 * thinner, 1.2 * thinner
     for plan, label in _labelled(plans):
         hours, power, envelope_kw = _hours(plan), plan.power, plan.power.envelope_w / 1e3
         name = label("envelope of the servers")
@@ -159,17 +167,6 @@ def _mark_hours(panel: Any, plans: PlanStore) -> None:
     panel.set_xlabel("time [h]")
 
 
-def _width(plans: PlanStore) -> float:
-    """Inches: wider for several windows, up to twice."""
-    return 11.0 * min(2.0, 0.75 + 0.25 * len(plans))
-
-
-def _thin(width: float, plans: PlanStore) -> float:
-    """A line's width: thinner where many steps share the axis."""
-    steps = sum(plan.steps for plan in plans)
-    return width * min(1.0, max(0.4, 1000.0 / steps))
-
-
 def _hours(plan: Plan) -> FloatArray:
     """The edges of the plan's steps."""
     edges_s = plan.start_s + plan.step_s * np.arange(plan.steps + 1)
@@ -180,18 +177,3 @@ def _labelled(plans: PlanStore) -> Iterator[tuple[Plan, Callable[[str], str | No
     """The windows, each with what makes its labels: only the first has some."""
     for window, plan in enumerate(plans):
         yield plan, (lambda name: None) if window else (lambda name: name)
-
-
-def _saved(figure: Any, kind: str) -> bytes:
-    buffer = io.BytesIO()
-    dateless: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    figure.savefig(buffer, format=kind, dpi=120, metadata=dateless[kind])
-    return buffer.getvalue()
-
-
-def _import_figure() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("drawing needs matplotlib: install it with pip install 'matplotlib>=3.7'") from None
-    return Figure

@@ -16,15 +16,7 @@ from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
 from beasy_sched.model.jobs import JobState
 from beasy_sched.results import LogLine, Run, check_starts, read_log
 
-OUTCOMES = (
-    JobState.FINISHED,
-    JobState.FAILED,
-    JobState.WALLTIME_REACHED,
-    JobState.KILLED,
-    JobState.UNFINISHED,
-    JobState.POSTPONED,
-    JobState.REJECTED,
-)
+OUTCOMES = tuple(state for state in JobState if state not in (JobState.WAITING, JobState.RUNNING))
 """Every end of a job, in the order of tables; a job's outcome is an index into it."""
 
 OUTCOME_COLORS = tuple(state.value.replace(" ", "-") for state in OUTCOMES)
@@ -64,7 +56,8 @@ class RunData:
 
     name: str
     prefix: str
-    summary: dict[str, Any] | None
+    summary: dict[str, Any]
+    """Empty where there is none."""
     jobs: RunJobs | None
     trace: Any
     """The energy trace, a data frame, or None."""
@@ -76,9 +69,15 @@ class RunData:
     """Kills and rejections of the decision log; None where there is none."""
 
     @property
+    def site(self) -> dict[str, Any]:
+        """The summary's part about the site; empty where there is none."""
+        site: dict[str, Any] = self.summary.get("site", {})
+        return site
+
+    @property
     def end_s(self) -> float:
         """When the run ended, as far as its files tell."""
-        if self.summary is not None and self.summary.get("end_s") is not None:
+        if self.summary.get("end_s") is not None:
             return float(self.summary["end_s"])
         times = [0.0]
         if self.jobs is not None:
@@ -89,7 +88,7 @@ class RunData:
 
     def outcome_counts(self) -> dict[str, int]:
         """How many jobs ended in which way, in the order of `OUTCOMES`; empty where no file tells."""
-        if self.summary is not None:
+        if self.summary:
             counts = self.summary["jobs"]
             return {state.value: int(counts.get(state.value.replace(" ", "_"), 0)) for state in OUTCOMES}
         if self.jobs is not None:
@@ -129,7 +128,7 @@ def _check_same_run(data: RunData, lines: list[LogLine] | None) -> None:
         return
     if lines is not None:
         check_starts(data.prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
-    if summary is not None:
+    if summary:
         known, told = int(summary["jobs"].get("submitted", len(jobs.ids))), len(jobs.ids)
         if told > known or (summary.get("complete") and told < known):
             raise InputError(
@@ -169,10 +168,10 @@ class _Summary(msgspec.Struct):
     budget: dict[str, Any] = {}
 
 
-def _summary(run: Run) -> dict[str, Any] | None:
+def _summary(run: Run) -> dict[str, Any]:
     path = path_of(run.prefix, SUMMARY)
     if not path.is_file():
-        return None
+        return {}
     for field in ("settings", "jobs", "quality", "warnings"):
         if field not in run.summary:
             raise InputError(path, f"is not the summary of a run: it has no {field!r}")
@@ -302,18 +301,16 @@ def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
         raise InputError(path, f"final_state: found {unknown[0]!r}, expected {', '.join(_BATSIM_STATES)}")
     outcome = states.map({text: OUTCOMES.index(state) for text, state in _BATSIM_STATES.items()})
     servers = table.numbers("requested_number_of_resources", least=1, most=(1 << 31) - 1, whole=True)
-    times_s = {
-        name: table.times(name, gaps=name != "submission_time")
-        for name in ("submission_time", "starting_time", "finish_time")
-    }
-    half = np.isnan(times_s["starting_time"]) != np.isnan(times_s["finish_time"])
+    submit_s = table.times("submission_time")
+    start_s, end_s = table.times("starting_time", gaps=True), table.times("finish_time", gaps=True)
+    half = np.isnan(start_s) != np.isnan(end_s)
     if half.any():
         raise InputError(path, "has only one of starting_time and finish_time", line=int(np.argmax(half)) + 2)
     jobs = RunJobs(
         ids=[f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)],
-        submit_s=times_s["submission_time"],
-        start_s=times_s["starting_time"],
-        end_s=times_s["finish_time"],
+        submit_s=submit_s,
+        start_s=start_s,
+        end_s=end_s,
         servers=servers.astype(np.int64),
         outcome=outcome.to_numpy(np.int8).copy(),
         hosts=[text if isinstance(text, str) else "" for text in frame["allocated_resources"]],
@@ -325,8 +322,6 @@ def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
 def _tell_run_end(jobs: RunJobs, endings: list[LogLine]) -> None:
     """Batsim's table cannot tell what the end of the run cut off; the decision log can."""
     over = {line.job for line in endings if line.rule == RUN_OVER}
-    if not over:
-        return
     instead = {
         OUTCOMES.index(JobState.KILLED): OUTCOMES.index(JobState.UNFINISHED),
         OUTCOMES.index(JobState.REJECTED): OUTCOMES.index(JobState.POSTPONED),

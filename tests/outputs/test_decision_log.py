@@ -25,7 +25,7 @@ def test_lines(tmp_path: Path) -> None:
     log(1.5, "P-state 1", "", "4 6", "it's dark")
     log(1 / 3, "reject", 'w0!"ä\n', "", "asks for 9 hosts")
     assert not path.exists()
-    assert log.close() == path
+    assert log.finish() == path
     assert lines(path) == [
         {"time": 0.0, "action": "start", "job": "w0!a", "hosts": "0-3", "rule": "head of the queue"},
         {"time": 1.5, "action": "P-state 1", "hosts": "4 6", "rule": "it's dark"},
@@ -38,7 +38,7 @@ def test_facts(tmp_path: Path) -> None:
     facts = {"hosts_free": np.int64(4), "headroom_j": np.float64(0.5), "reserved_for": "w0!b", "cost_j": 1e6}
     log(2.0, "start", "w0!a", "0-3", "backfilled", facts)
     log(2.0, "kill", "w0!a", "0-3", "no energy", MappingProxyType({"ends_by_s": math.inf}))
-    first, second = lines(log.close())
+    first, second = lines(log.finish())
     assert first["facts"] == {"hosts_free": 4, "headroom_j": 0.5, "reserved_for": "w0!b", "cost_j": 1e6}
     assert second["facts"] == {"ends_by_s": None}
 
@@ -55,12 +55,12 @@ def test_many_lines(tmp_path: Path) -> None:
     log = DecisionLogFile(path)
     for number in range(20_000):
         log(float(number), "start", f"w0!{number}", "0", "head of the queue")
-    log.close()
+    log.finish()
     assert [line["time"] for line in lines(path)] == list(range(20_000))
 
 
 def test_no_lines(tmp_path: Path) -> None:
-    assert DecisionLogFile(tmp_path / "empty.jsonl").close().read_bytes() == b""
+    assert DecisionLogFile(tmp_path / "empty.jsonl").finish().read_bytes() == b""
 
 
 def test_discarded(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def write(path: Path, exchanges: Exchanges) -> bytes:
     for message, reply in exchanges:
         writer.add(message, reply)
     assert not path.exists()
-    assert writer.close() == path
+    assert writer.finish() == path
     return path.read_bytes()
 
 
@@ -130,7 +130,7 @@ def test_discarded(tmp_path: Path) -> None:
 
 def test_discarding_what_is_finished_keeps_it(tmp_path: Path) -> None:
     writer = RecordingWriter(tmp_path / "a.rec", SETTINGS)
-    writer.close()
+    writer.finish()
     writer.discard()
     assert list(open_recording(tmp_path / "a.rec").exchanges()) == []
 
@@ -151,7 +151,7 @@ def test_a_recording_alone_has_no_code_imported(
     writer = RecordingWriter(
         tmp_path / "a.rec", RunSettings(policy="recorded:Easy", options={"backfill": "smallest"})
     )
-    writer.close()
+    writer.finish()
     assert exit_code("replay", str(tmp_path / "a.rec")) == 2
     said = capsys.readouterr()
     assert "imported" not in said.out

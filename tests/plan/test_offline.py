@@ -13,7 +13,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.outputs.tables import plan_totals
+from beasy_sched.outputs.tables import plan_kwh, plan_rows
 from beasy_sched.plan.offline import (
     NoPlan,
     OfflineOptions,
@@ -80,18 +80,21 @@ def test_demand_beyond_the_servers_is_not_planned_for() -> None:
 
 def test_summary() -> None:
     plan = planned()[0]
-    totals = plan_totals(plan)
+    kwh = plan_kwh(plan)
     power = plan.power
     hours = 300.0 / 3600.0 / 1000.0
-    assert totals.demand_kwh == pytest.approx(LOAD_W[:72].sum() * hours)
-    assert totals.production_kwh == pytest.approx(RENEW_W[:72].sum() * hours)
-    assert totals.envelope_kwh == pytest.approx(
-        totals.production_kwh + totals.discharged_kwh - totals.charged_kwh - totals.curtailed_kwh
+    assert kwh["demand"] == pytest.approx(LOAD_W[:72].sum() * hours)
+    assert kwh["production"] == pytest.approx(RENEW_W[:72].sum() * hours)
+    assert kwh["envelope"] == pytest.approx(
+        kwh["production"] + kwh["discharged"] - kwh["charged"] - kwh["curtailed"]
     )
-    assert totals.served_kwh <= totals.demand_kwh + 1e-9
-    assert totals.soc_least_pct == pytest.approx(100 * power.battery_j.min() / SPEC.capacity_j)
-    assert totals.servers == 6
-    assert totals.server_kwh <= totals.envelope_kwh
+    assert kwh["served"] <= kwh["demand"] + 1e-9
+    rows = dict(plan_rows(PlanStore([plan])))
+    least_pct = float(plan.soc_pct.min())
+    assert least_pct == pytest.approx(100 * power.battery_j.min() / SPEC.capacity_j)
+    assert rows["state of charge: start, lowest, end"].split(", ")[1] == f"{least_pct:.2f}"
+    assert rows["servers on, mean"].endswith(" of 6")
+    assert kwh["servers"] <= kwh["envelope"]
 
 
 class TestRefusals:
