@@ -130,7 +130,9 @@ class Session:
             e.Notify: self._on_notify,
             e.RequestedCall: lambda event: self._calls.arrived(event.timestamp),
             e.EnergyAnswer: self._on_answer,
-            e.UnknownEvent: self._on_unknown,
+            e.UnknownEvent: lambda event: self._warn_of_unknown(
+                f"unknown event type {shortened(event.type)!r} (ignored)"
+            ),
         }
 
     def step(self, message: e.Message) -> d.Reply:
@@ -305,9 +307,6 @@ class Session:
         self.view.measure(event.timestamp, event.consumed_energy_j)
         if self._queries and self._queries.popleft() and self.power is not None:
             self.power.answer(event.consumed_energy_j)
-
-    def _on_unknown(self, event: e.UnknownEvent) -> None:
-        self._warn_of_unknown(f"unknown event type {shortened(event.type)!r} (ignored)")
 
     # --- decisions --------------------------------------------------------------------------------
 

@@ -210,8 +210,7 @@ class Cluster:
         slowest = speeds.min() if len(speeds) else 0.0
         if slowest <= 0.0:
             return 1.0
-        load: FloatArray = slowest / speeds
-        return load
+        return slowest / speeds
 
     def end_switch(self, hosts: HostIds, pstate: int, now: float) -> None:
         """End a transition: hosts are now asleep or awake in ``pstate``."""

@@ -117,8 +117,7 @@ class JobCost(Struct, frozen=True):
 
     def extra_w(self, res: FloatArray, lasts_s: FloatArray) -> FloatArray:
         """Power that jobs add, with the energy of switching spread over their duration."""
-        extra: FloatArray = res * (self.power_w + self.switching_j / np.maximum(lasts_s, TIME_TOLERANCE_S))
-        return extra
+        return res * (self.power_w + self.switching_j / np.maximum(lasts_s, TIME_TOLERANCE_S))
 
     def admitted(self, test: BudgetTest, now: float, res: IntArray, walltime_s: FloatArray) -> BoolArray:
         """Whether the energy suffices for each job now, whichever hosts are free."""
