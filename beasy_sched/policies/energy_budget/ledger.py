@@ -72,10 +72,6 @@ class EnergyCounter:
             self.available_j += (self.rate_w - draw_w) * (until_s - since_s)
         self._now_s = now
 
-    def is_due(self, now: float) -> bool:
-        """Whether a measurement is due."""
-        return now >= self.due_s - TIME_TOLERANCE_S
-
     def measured(self, at_s: float, energy_j: float) -> None:
         """Account for a measurement of the energy used since time 0."""
         period = self.period
@@ -190,7 +186,7 @@ class Ledger:
 
     def wants_measurement(self, now: float) -> bool:
         """Whether to measure now; true only once for each moment."""
-        wanted = self.counter.is_due(now) and now > self._asked_s
+        wanted = now >= self.counter.due_s - TIME_TOLERANCE_S and now > self._asked_s
         if wanted:
             self._asked_s = now
         return wanted
