@@ -100,8 +100,7 @@ class StepBudget:
         power, kinds = self.cluster.power, self.cluster.platform.kind_of[hosts]
         waking_s, idle_w = power.on_s[kinds].clip(max=self.remaining_s), power.idle_w[kinds, pstate]
         awake_j = stretch_energy_j(power, kinds, idle_w, self.remaining_s, on_s=waking_s)
-        cost_j: FloatArray = awake_j - power.sleep_w[kinds] * self.remaining_s
-        return cost_j
+        return awake_j - power.sleep_w[kinds] * self.remaining_s
 
     def release(self, hosts: HostIds) -> None:
         """Give back what the job that is leaving ``hosts`` will not use. Call it before they become idle."""
@@ -221,21 +220,6 @@ class Guard:
         The headroom is what is then left: negative if even sleeping needs too much. ``soc_pct`` is
         the battery's state of charge, for the decision log.
         """
-        step = _Shedding(self, supply_j, wish, now, dt_s, {} if soc_pct is None else {"soc_pct": soc_pct})
-        for way in (step.cancel_wakes, step.put_to_sleep, step.kill):
-            if step.missing_j > step.tolerance_j:
-                step.missing_j -= way()
-        return step.actions, -step.missing_j
-
-
-class _Shedding:
-    """The shedding of one step: its actions and what is missing. Each method returns what it saves, J."""
-
-    def __init__(
-        self, guard: Guard, supply_j: float, wish: PStateArray, now: float, dt_s: float, known: Facts
-    ) -> None:
-        self.cluster, self.account = guard.cluster, guard.account
-        self.mode, self.sleep = guard.settings.mode, guard.sleep
         self.wish, self.now, self.dt_s = wish, now, dt_s
         self.energy_j = committed_energy_j(self.cluster, wish, now, dt_s)
         needed_j = float(self.energy_j.sum())
@@ -245,11 +229,18 @@ class _Shedding:
             "supply_j": supply_j,
             "needed_j": needed_j,
             "missing_j": self.missing_j,
-            **known,
         }
+        if soc_pct is not None:
+            self.facts["soc_pct"] = soc_pct
         self.actions: list[Action] = []
+        for way in (self._cancel_wakes, self._put_to_sleep, self._kill):
+            if self.missing_j > self.tolerance_j:
+                self.missing_j -= way()
+        return self.actions, -self.missing_j
 
-    def cancel_wakes(self) -> float:
+    # --- the ways to shed, each of which returns what it saves, J -----------------------------------------
+
+    def _cancel_wakes(self) -> float:
         """Servers wished awake stay asleep; those already waking go back as soon as they can."""
         cluster, state = self.cluster, self.cluster.state
         down = (state == ASLEEP) | (state == SWITCHING_OFF)
@@ -261,7 +252,7 @@ class _Shedding:
         self._to_sleep(np.concatenate([pending, waking]), "guard: wake cancelled, no energy for it", why)
         return saved_j
 
-    def put_to_sleep(self) -> float:
+    def _put_to_sleep(self) -> float:
         """Put servers that are (or will be) idle to sleep, the best savers first, until enough is saved."""
         cluster = self.cluster
         unused = ((cluster.state == IDLE) | cluster.leaving) & ~cluster.held
@@ -275,7 +266,7 @@ class _Shedding:
         self._to_sleep(idle[chosen], NO_ENERGY, {**self.facts, "saves_j": saved_j})
         return saved_j
 
-    def kill(self) -> float:
+    def _kill(self) -> float:
         """Kill jobs, those that have spent least first, until enough is saved; all of them by `kill-all`."""
         cluster = self.cluster
         jobs = [job for job in cluster.running.values() if not cluster.leaving[job.hosts.ids].any()]
@@ -283,9 +274,9 @@ class _Shedding:
         victims.sort(key=lambda victim: (victim[0], victim[1].start_order))
         saves_j = [self._kill_saves_j(job.hosts.ids) for _, job in victims]
         chosen = list(range(len(victims)))
-        if self.mode is GuardMode.SHED:
+        if self.settings.mode is GuardMode.SHED:
             chosen = _fewest(saves_j, self.missing_j - self.tolerance_j)
-        known = {**self.facts, "mode": self.mode.value}
+        known = {**self.facts, "mode": self.settings.mode.value}
         if self.missing_j != known["missing_j"]:
             known["still_missing_j"] = self.missing_j
         for place in chosen:

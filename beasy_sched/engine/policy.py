@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from beasy_sched.arrays import BoolArray
-from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.actions import (
     NO_FACTS,
@@ -29,12 +28,12 @@ from beasy_sched.engine.actions import (
     Start,
 )
 from beasy_sched.engine.guard import StepBudget
+from beasy_sched.engine.power import SessionOptions
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostSet, read_only
 from beasy_sched.model.jobs import Job, JobState
-from beasy_sched.plan.plan import PlanStore
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -98,15 +97,10 @@ class View:
     """The read-only face of the cluster and of the power side, handed to a policy."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        site: Site | None = None,
-        plans: PlanStore | None = None,
-        power_actions: bool = True,
-        wants_facts: bool = True,
+        self, cluster: Cluster, options: SessionOptions | None = None, *, wants_facts: bool = True
     ) -> None:
         """Look at ``cluster``."""
+        options = options or SessionOptions()
         self._cluster = cluster
         self.platform = cluster.platform
         """The servers and what they can do."""
@@ -122,15 +116,15 @@ class View:
         """The energy used, as last measured; None until an answer to a `MeasureEnergy` has come."""
         self.budget: StepBudget | None = None
         """Power and energy of the present step; None without a site."""
+        self.site = site = options.site
+        """Storage, step length and window length; None without a site."""
         self.has_site = site is not None
         """Whether the run has a site: storage, production, steps."""
-        self.site = site
-        """Storage, step length and window length; None without a site."""
         self.storage_state = None if site is None else site.storage.start()
         """Actual contents of battery and tank at the start of the present step; None without a site."""
-        self.plans = None if site is None else plans
+        self.plans = None if site is None else options.plans
         """The offline plans of the run's windows; None without a plan."""
-        self.power_actions_allowed = power_actions
+        self.power_actions_allowed = options.power_actions
         """Whether P-states may be changed at all."""
         self.wants_facts = wants_facts
         """Whether the facts of actions are logged; if not, they need not be collected."""

@@ -21,6 +21,7 @@ from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.jobs import Job
+from beasy_sched.model.platform import Platform
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.preflight import Finding, short_power
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -31,6 +32,30 @@ class EnergySource(str, Enum):
 
     BATSIM = "batsim"
     MODEL = "model"
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """What a session is told once, at its beginning."""
+
+    site: Site | None = None
+    """Storage, steps and guard; None for a run without power limits."""
+    plans: PlanStore | None = None
+    """Offline plans of the site by window; hydrogen follows them, and results show them."""
+    windows: int = 1
+    """Number of windows of the site's length; the run ends with the last one."""
+    energy: EnergySource = EnergySource.BATSIM
+    """Whether the energy used comes from the simulator's answers or from the daemon's own account."""
+    power_actions: bool = True
+    """Whether P-states may be changed and energy queried; Batsim needs ``-E`` for both.
+
+    Without them, energy comes from the daemon's own account whatever ``energy`` says.
+    """
+    platform: Platform | None = None
+    """Speeds and powers by host name, if the simulator's properties do not contain them."""
+    inputs_checked: bool = False
+    """Whether all inputs were checked before the run (`preflight`); otherwise the session checks those it
+    sees, and warns."""
 
 
 @dataclass
@@ -101,17 +126,7 @@ class Settled:
 class PowerSide:
     """Keeps the storage's state step by step."""
 
-    def __init__(
-        self,
-        site: Site,
-        cluster: Cluster,
-        commander: Commander,
-        energy: EnergySource,
-        windows: int,
-        *,
-        plans: PlanStore | None = None,
-        power_actions: bool = True,
-    ) -> None:
+    def __init__(self, site: Site, cluster: Cluster, commander: Commander, options: SessionOptions) -> None:
         """Begin at time 0 with the site's start levels. Raises ConfigError if no powers are known."""
         if not cluster.platform.has_powers:
             raise ConfigError(
@@ -120,12 +135,11 @@ class PowerSide:
             )
         self.site = site
         self.cluster = cluster
-        self.energy = energy
-        self.plans = plans
-        self.end_s = site.window_s * windows
+        self.energy, self.plans = options.energy, options.plans
+        self.end_s = site.window_s * options.windows
         self.storage = site.storage.start()
         self.account = cluster.open_account()
-        self.guard = Guard(site.guard, cluster, self.account, power_actions=power_actions)
+        self.guard = Guard(site.guard, cluster, self.account, power_actions=options.power_actions)
         self.phase: Phase = Waiting()
         self.trace: list[TraceRow] = []
         self.warnings: list[str] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from beasy_sched.engine.actions import (
 from beasy_sched.engine.commands import Calls, Commander, Kills
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
-from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide
+from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide, SessionOptions
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.formats.batsim_events import POWER_FIELD
 from beasy_sched.limits import (
@@ -49,34 +49,8 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, Job, JobState, Outcomes
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
-from beasy_sched.plan.plan import PlanStore
 from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
 from beasy_sched.units import TIME_TOLERANCE_S
-
-
-@dataclass(frozen=True)
-class SessionOptions:
-    """What a session is told once, at its beginning."""
-
-    site: Site | None = None
-    """Storage, steps and guard; None for a run without power limits."""
-    plans: PlanStore | None = None
-    """Offline plans of the site by window; hydrogen follows them, and results show them."""
-    windows: int = 1
-    """Number of windows of the site's length; the run ends with the last one."""
-    energy: EnergySource = EnergySource.BATSIM
-    """Whether the energy used comes from the simulator's answers or from the daemon's own account."""
-    power_actions: bool = True
-    """Whether P-states may be changed and energy queried; Batsim needs ``-E`` for both.
-
-    Without them, energy comes from the daemon's own account whatever ``energy`` says.
-    """
-    platform: Platform | None = None
-    """Speeds and powers by host name, if the simulator's properties do not contain them."""
-    inputs_checked: bool = False
-    """Whether all inputs were checked before the run (`preflight`); otherwise the session checks those it
-    sees, and warns."""
-
 
 _NO_NEWS = frozenset((e.RequestedCall, e.EnergyAnswer))
 """Events that only answer a request of the scheduler."""
@@ -130,7 +104,9 @@ class Session:
             e.Notify: self._on_notify,
             e.RequestedCall: lambda event: self._calls.arrived(event.timestamp),
             e.EnergyAnswer: self._on_answer,
-            e.UnknownEvent: self._on_unknown,
+            e.UnknownEvent: lambda event: self._warn_of_unknown(
+                f"unknown event type {shortened(event.type)!r} (ignored)"
+            ),
         }
 
     def step(self, message: e.Message) -> d.Reply:
@@ -201,13 +177,7 @@ class Session:
     def _set_up(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.commander = Commander(cluster)
-        self.view = View(
-            cluster,
-            site=self.options.site,
-            plans=self.options.plans,
-            power_actions=self.options.power_actions,
-            wants_facts=self._log is not None,
-        )
+        self.view = View(cluster, self.options, wants_facts=self._log is not None)
 
     def _check_speeds(self, platform: Platform) -> None:
         if self.policy.needs_speeds and not platform.has_speeds:
@@ -236,15 +206,7 @@ class Session:
             finding = plan_length(options.plans, site, options.windows)
             if finding is not None and not options.inputs_checked:
                 self._warn(finding.text)
-        return PowerSide(
-            site,
-            self.cluster,
-            self.commander,
-            energy,
-            options.windows,
-            plans=options.plans,
-            power_actions=options.power_actions,
-        )
+        return PowerSide(site, self.cluster, self.commander, replace(options, energy=energy))
 
     def _on_ends(self, event: e.SimulationEnds) -> None:
         self.ended = True
@@ -305,9 +267,6 @@ class Session:
         self.view.measure(event.timestamp, event.consumed_energy_j)
         if self._queries and self._queries.popleft() and self.power is not None:
             self.power.answer(event.consumed_energy_j)
-
-    def _on_unknown(self, event: e.UnknownEvent) -> None:
-        self._warn_of_unknown(f"unknown event type {shortened(event.type)!r} (ignored)")
 
     # --- decisions --------------------------------------------------------------------------------
 

@@ -210,8 +210,7 @@ class Cluster:
         slowest = speeds.min() if len(speeds) else 0.0
         if slowest <= 0.0:
             return 1.0
-        load: FloatArray = slowest / speeds
-        return load
+        return slowest / speeds
 
     def end_switch(self, hosts: HostIds, pstate: int, now: float) -> None:
         """End a transition: hosts are now asleep or awake in ``pstate``."""
@@ -333,7 +332,7 @@ class PowerModel:
         self.idle_w = _table(platform, [kind.idle_w for kind in kinds])
         self.epsilon_w = _table(platform, [kind.epsilon_w or kind.idle_w for kind in kinds])
         self.full_w = _table(platform, [kind.full_w for kind in kinds])
-        self.sleep_w = np.array([_sleep_w(kind) for kind in kinds])
+        self.sleep_w = np.array([k.idle_w[k.sleep.pstate] if k.sleep and k.idle_w else 0.0 for k in kinds])
         self.off_w = np.array([_transition_w(kind, "off_pstate") for kind in kinds])
         self.on_w = np.array([_transition_w(kind, "on_pstate") for kind in kinds])
         self.off_s = np.array([kind.off_duration_s() for kind in kinds])
@@ -453,10 +452,6 @@ def _table(platform: Platform, rows: list[tuple[float, ...]]) -> FloatArray:
     for row, values in enumerate(rows):
         table[row, : len(values)] = values
     return table
-
-
-def _sleep_w(kind: ServerKind) -> float:
-    return kind.idle_w[kind.sleep.pstate] if kind.sleep and kind.idle_w else 0.0
 
 
 def _transition_w(kind: ServerKind, which: str) -> float:

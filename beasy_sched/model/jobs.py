@@ -124,8 +124,7 @@ class Job:
 
 def bounded_slowdown(wait_s: FloatArray | float, duration_s: FloatArray | float) -> FloatArray:
     """Bounded slowdown (Eq. 4 / 3.26), with the walltime to order jobs or the run time to report."""
-    slowdown: FloatArray = np.maximum((wait_s + duration_s) / np.maximum(duration_s, SLOWDOWN_FLOOR_S), 1.0)
-    return slowdown
+    return np.maximum((wait_s + duration_s) / np.maximum(duration_s, SLOWDOWN_FLOOR_S), 1.0)
 
 
 _GONE = np.iinfo(np.int64).max

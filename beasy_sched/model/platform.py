@@ -368,11 +368,8 @@ def parse_wattages(text: str) -> Powers:
     Returns the idle, epsilon and full powers. With two values, epsilon is the idle power (SimGrid's
     host_energy plugin). Raises ConfigError.
     """
-    rows = [
-        (watts[0], watts[0] if len(watts) < 3 else watts[1], watts[-1])
-        for watts in _watts(POWERS_PROPERTY, text, "idle:epsilon:full")
-    ]
-    return _columns(rows)
+    rows = _watts(POWERS_PROPERTY, text, "idle:epsilon:full")
+    return _columns([(watts[0], watts[1] if len(watts) > 2 else watts[0], watts[-1]) for watts in rows])
 
 
 def _old_powers(text: str, cores: int) -> Powers:

@@ -21,7 +21,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, StateArray
 from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, SetPState, Start
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import ASLEEP
-from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.model.hosts import NO_HOSTS, HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, bounded_slowdown
 from beasy_sched.model.platform import ServerKind
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -50,8 +50,7 @@ def largest_slowdown(queue: JobQueue, places: Places, now: float) -> Places:
 
 
 def _sizes_host_s(queue: JobQueue, places: Places, now: float) -> FloatArray:
-    sizes: FloatArray = queue.walltime_s[places] * queue.res[places]
-    return sizes
+    return queue.walltime_s[places] * queue.res[places]
 
 
 def _minus_slowdowns(queue: JobQueue, places: Places, now: float) -> FloatArray:
@@ -103,9 +102,6 @@ PLAN_CANNOT_PAY: Final = "plan cannot pay"
 SET_ASIDE: Final = "ends after the last window"
 
 
-_NO_HOSTS: Final = np.empty(0, dtype=np.intp)
-
-
 class Reservation(Struct):
     """The promise to the first job that cannot start."""
 
@@ -135,7 +131,7 @@ class EasyPass:
         self.reservation: Reservation | None = None
         self.refused_by = ""
         """The rule by which the last job was refused; empty if it lacked hosts."""
-        self.refused_hosts = _NO_HOSTS
+        self.refused_hosts = NO_HOSTS.ids
         """Hosts on which the last job could not start because the step lacks energy."""
         self.begin_s = view.now
         """When a job that gets its hosts now starts at the latest."""
@@ -332,9 +328,6 @@ def reservation_facts(promise: Reservation, free: int) -> FactDict:
     return facts
 
 
-# --- the policies -------------------------------------------------------------------------------------------
-
-
 # --- servers to sleep and to wake ---------------------------------------------------------------------------
 
 
@@ -412,6 +405,9 @@ def spent_facts(view: View, before_j: float) -> FactDict:
     if view.budget is None:
         return {}
     return {"headroom_j": before_j, "cost_j": before_j - view.budget.headroom_j}
+
+
+# --- the policies -------------------------------------------------------------------------------------------
 
 
 class EasyOptions(Options, frozen=True):

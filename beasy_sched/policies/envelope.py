@@ -75,8 +75,7 @@ class MoveTables:
 
     def least_j(self, situations: Situations, up: bool) -> FloatArray:
         """Least energy of any move up (or down) of servers in these situations; infinite where none is."""
-        least_j: FloatArray = (self._costs_j if up else self._saves_j)[situations]
-        return least_j
+        return (self._costs_j if up else self._saves_j)[situations]
 
     def moves(self, situation: int, up: bool) -> list[Move]:
         """The moves up (or down) of a server in this situation, those of most worth first."""
@@ -137,18 +136,6 @@ WORTH_TOLERANCE = 1e-9
 """Moves whose worth differs by this share are equals."""
 
 
-class NextMove(NamedTuple):
-    """The next move, and how long it stays the next one."""
-
-    situation: int
-    """Of the servers that make it, the lowest id first."""
-    move: Move
-    while_j: float
-    """It stays the best as long as this much energy is left and servers of the situation are."""
-    once: bool
-    """Whether to choose again after a single server."""
-
-
 class GreedyMoves:
     """Servers of one step, in groups of the same situation: whoever is in one has the same moves."""
 
@@ -169,25 +156,25 @@ class GreedyMoves:
         for host, situation in zip(hosts.tolist(), self._situations[hosts].tolist(), strict=True):
             self._groups[situation].append(host)
         while (choice := self._choose(energy_j)) is not None:
-            energy_j = self._make(choice, energy_j)
+            situation, move, while_j, once = choice
+            group, goal = self._groups[situation], self._groups[move.situation]
+            moved: list[int] = []
+            while group and while_j <= energy_j and not (moved and once):
+                energy_j -= move.energy_j
+                moved.append(heapq.heappop(group))
+            for host in moved:
+                heapq.heappush(goal, host)
+            self.states[moved] = move.pstate
+            if not group:
+                del self._groups[situation]
         return energy_j
 
-    def _make(self, choice: NextMove, energy_j: float) -> float:
-        """Make the chosen move with one server, or with more of them while it stays the best."""
-        move, group, goal = choice.move, self._groups[choice.situation], self._groups[choice.move.situation]
-        moved: list[int] = []
-        while group and choice.while_j <= energy_j and not (moved and choice.once):
-            energy_j -= move.energy_j
-            moved.append(heapq.heappop(group))
-        for host in moved:
-            heapq.heappush(goal, host)
-        self.states[moved] = move.pstate
-        if not group:
-            del self._groups[choice.situation]
-        return energy_j
+    def _choose(self, energy_j: float) -> tuple[int, Move, float, bool] | None:
+        """Find the best move that costs or saves at most ``energy_j``, and the situation of its servers.
 
-    def _choose(self, energy_j: float) -> NextMove | None:
-        """Find the best move that costs or saves at most ``energy_j``."""
+        It stays the best while servers of the situation and as much energy as the third value are left; the
+        fourth tells whether to choose again after a single server.
+        """
         tops = {situation: self._top(situation, energy_j) for situation in self._groups}
         best = max(
             (top for top in tops.values() if top is not None), key=lambda move: move.worth, default=None
@@ -207,7 +194,7 @@ class GreedyMoves:
         move = first[-1]
         ahead = self._top(move.situation, energy_j)
         overtakes = ahead is not None and ahead.worth >= least
-        return NextMove(first[3], move, max(move.energy_j, best.energy_j), rivals or overtakes)
+        return first[3], move, max(move.energy_j, best.energy_j), rivals or overtakes
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
         """The best move in a situation that costs or saves at most ``energy_j``."""

@@ -30,6 +30,14 @@ from beasy_sched.plan.plan import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
+def runs_of_true(row: BoolArray) -> tuple[IntArray, IntArray]:
+    """Where the runs of true cells of a row begin, and the places after their last ones."""
+    framed = np.zeros(len(row) + 2, dtype=np.bool_)
+    framed[1:-1] = row
+    edges = np.flatnonzero(framed[1:] != framed[:-1])  # begins and ends alternate
+    return edges[::2], edges[1::2]
+
+
 class Runs(NamedTuple):
     """Runs of marked steps without a break (planned on, say): one entry per run, by server and step."""
 
@@ -41,10 +49,12 @@ class Runs(NamedTuple):
     @classmethod
     def of(cls, marked: BoolArray) -> Runs:
         """The runs of the servers of a plan, (T, N)."""
-        edges = np.zeros((marked.shape[1], len(marked) + 2), dtype=np.bool_)
-        edges[:, 1:-1] = marked.T
-        host, place = np.nonzero(edges[:, 1:] != edges[:, :-1])  # begins and ends alternate
-        return cls(host[::2], place[::2], place[1::2])
+        width = len(marked) + 1
+        rows = np.zeros((marked.shape[1], width), dtype=np.bool_)  # a false cell ends each server's row
+        rows[:, :-1] = marked.T
+        begin, end = runs_of_true(rows.ravel())
+        host = begin // width
+        return cls(host, begin - host * width, end - host * width)
 
     def but(self, same: BoolArray, others: Runs) -> Runs:
         """These runs of the servers that are the ``same`` (N), and ``others`` for the rest."""
@@ -378,7 +388,13 @@ class Ladder:
         self.rising = True
         """Whether a faster P-state never draws less than the next slower one."""
         for row, kind in enumerate(kinds):
-            self._fill(row, kind)
+            self._speed_flops[row, list(kind.computing)] = [kind.speeds_flops[p] for p in kind.computing]
+            by_speed = sorted(kind.computing, key=lambda p: (kind.speeds_flops[p], -p))
+            for slow, fast in itertools.pairwise(by_speed):
+                self._faster[row, slow] = fast
+                self.rising &= kind.full_w[slow] <= kind.full_w[fast]
+                if _joules_per_flop(kind, slow) < _joules_per_flop(kind, fast):
+                    self._thriftier[row, fast] = slow
         thriftiest = [
             min(kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p]))
             for kind in kinds
@@ -387,16 +403,6 @@ class Ladder:
         """P-state of least energy per flop (the faster of equals), by host."""
         self.reference_flops = np.array([kind.reference_speed_flops for kind in kinds])[platform.kind_of]
         """F': the speed that a walltime is taken to stand for, by host (Eq. 3.29)."""
-
-    def _fill(self, row: int, kind: ServerKind) -> None:
-        for pstate in kind.computing:
-            self._speed_flops[row, pstate] = kind.speeds_flops[pstate]
-        by_speed = sorted(kind.computing, key=lambda p: (kind.speeds_flops[p], -p))
-        for slow, fast in itertools.pairwise(by_speed):
-            self._faster[row, slow] = fast
-            self.rising &= kind.full_w[slow] <= kind.full_w[fast]
-            if _joules_per_flop(kind, slow) < _joules_per_flop(kind, fast):
-                self._thriftier[row, fast] = slow
 
     def faster(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next faster P-state of each of ``hosts``; the same one at the top."""
@@ -420,8 +426,7 @@ class Ladder:
         """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""
         kinds = self._kind_of[hosts]
         longer = self._speed_flops[kinds, old] / self._speed_flops[kinds, new]
-        saved_w: FloatArray = self._full_w[kinds, old] - longer * self._full_w[kinds, new]
-        return saved_w
+        return self._full_w[kinds, old] - longer * self._full_w[kinds, new]
 
 
 def _joules_per_flop(kind: ServerKind, pstate: int) -> float:
@@ -507,10 +512,6 @@ class JobTable:
     def least(self, values: FloatArray) -> FloatArray:
         """The least value among each job's hosts; ``values``' last axis is that of the hosts."""
         return np.minimum.reduceat(values, self.first, axis=-1)
-
-    def total(self, values: FloatArray) -> FloatArray:
-        """The sum over each job's hosts."""
-        return np.add.reduceat(values, self.first, axis=-1)
 
     def needed_s(self, speeds_flops: FloatArray) -> FloatArray:
         """How long each job needs at the slowest of its hosts' speeds, s."""

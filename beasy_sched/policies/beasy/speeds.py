@@ -269,7 +269,7 @@ class Spending:
         counts = np.arange(len(states))[:, None] < ends[table.job_of]
         faster = ladder.faster(hosts, states)
         extra_w = np.where(counts, ladder.full_w(hosts, faster) - ladder.full_w(hosts, states), 0.0)
-        prices_j = table.total(extra_w.sum(axis=0)) * float(rest.dt_s[0])
+        prices_j = np.add.reduceat(extra_w.sum(axis=0), table.first) * float(rest.dt_s[0])
         unsure = (self.cells.asleep(states, hosts) & counts).any(axis=0)  # a step spent waking costs less
         if not ladder.rising or unsure.any():
             prices_j[np.logical_or.reduceat(unsure, table.first) | (not ladder.rising)] = -np.inf
@@ -282,17 +282,21 @@ class Spending:
         ``wishes``: the hosts that a job asks for, and the rows that it takes, the waking included; ``idle``:
         servers that are on without a job; ``asleep``: those that may be woken.
         """
-        order = np.lexsort((asleep, self._joules_per_flop(asleep)))
-        asleep = asleep[order]
+        best = self.ladder.thriftiest[asleep]
+        joules_per_flop = self.ladder.full_w(asleep, best) / self.ladder.speed_flops(asleep, best)
+        asleep = asleep[np.lexsort((asleep, joules_per_flop))]
         for res, rows in wishes:
             if not idle and not len(asleep):
                 return
             missing = max(res - idle, 0)
             if missing > len(asleep) or rows > len(self.rest.states):
                 continue
-            chosen = asleep[:missing]
-            if missing and not self._pay(chosen, rows, self._woken(chosen, rows)):
-                return
+            if missing:
+                chosen = asleep[:missing]
+                states = self.rest.states[:rows, chosen]
+                woken = np.where(self.cells.asleep(states, chosen), self.ladder.thriftiest[chosen], states)
+                if not self._pay(chosen, rows, woken):
+                    return
             idle, asleep = idle + missing - res, asleep[missing:]
 
     def _raise(self, job: RunningJob) -> bool:
@@ -307,16 +311,6 @@ class Spending:
         if not end or np.array_equal(faster, rows):
             return False
         return self._pay(hosts, end, faster)
-
-    def _woken(self, hosts: HostIds, end: int) -> StateArray:
-        rows = self.rest.states[:end, hosts]
-        asleep = self.cells.asleep(rows, hosts)
-        return np.where(asleep, self.ladder.thriftiest[hosts], rows)
-
-    def _joules_per_flop(self, hosts: HostIds) -> FloatArray:
-        best = self.ladder.thriftiest[hosts]
-        joules: FloatArray = self.ladder.full_w(hosts, best) / self.ladder.speed_flops(hosts, best)
-        return joules
 
     def _pay(self, hosts: HostIds, end: int, columns: StateArray) -> bool:
         """Make a change if it can be paid for and the battery stays where it should."""

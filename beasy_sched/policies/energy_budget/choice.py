@@ -13,6 +13,7 @@ from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.energy_budget.projection import Commitments
+from beasy_sched.policies.working_plan import runs_of_true
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
@@ -51,8 +52,7 @@ class Fleet:
         if not self.switches:
             return free
         sleeping = (self._view.host_state >= ASLEEP) & self._view.available
-        usable: BoolArray = (free | sleeping) & ~(self.claimed | self.taken)
-        return usable
+        return (free | sleeping) & ~(self.claimed | self.taken)
 
     def idle_now(self, hosts: HostIds) -> BoolArray:
         """Which of some usable hosts are on."""
@@ -206,8 +206,7 @@ class AnyHosts(HostChoice):
 
     def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
         """Whether each job fits; late ones may only take hosts that the reservation does not need."""
-        fits: BoolArray = (res <= self.free) & (~late | (res <= self._extra))
-        return fits
+        return (res <= self.free) & (~late | (res <= self._extra))
 
     def reserved(self) -> HostIds:
         """Choose hosts, preferably those that need not wake."""
@@ -272,29 +271,22 @@ class ContiguousHosts(HostChoice):
         longest = self._runs.longest
         if not late.any():
             return np.asarray(res <= longest)
-        fits: BoolArray = res <= np.where(late, self._outside_runs().longest, longest)
-        return fits
+        return res <= np.where(late, self._outside_runs().longest, longest)
 
     def reserved(self) -> HostIds:
         """Return the reserved hosts that are usable."""
         if self._window is None:
             return np.empty(0, dtype=np.intp)
         window = np.arange(self._window.start, self._window.stop)
-        reserved: HostIds = window[self._usable[self._window]]
-        return reserved
+        return window[self._usable[self._window]]
 
 
 class _Runs:
     """Runs of free hosts with consecutive numbers."""
 
     def __init__(self, mask: BoolArray) -> None:
-        edges = np.flatnonzero(mask[1:] != mask[:-1]) + 1
-        if len(mask) and mask[0]:
-            edges = np.concatenate(([0], edges))
-        if len(mask) and mask[-1]:
-            edges = np.append(edges, len(mask))
-        self._starts = edges[::2].copy()
-        self._lengths = edges[1::2] - self._starts
+        self._starts, ends = runs_of_true(mask)
+        self._lengths = ends - self._starts
 
     @property
     def longest(self) -> int:

@@ -72,10 +72,6 @@ class EnergyCounter:
             self.available_j += (self.rate_w - draw_w) * (until_s - since_s)
         self._now_s = now
 
-    def is_due(self, now: float) -> bool:
-        """Whether a measurement is due."""
-        return now >= self.due_s - TIME_TOLERANCE_S
-
     def measured(self, at_s: float, energy_j: float) -> None:
         """Account for a measurement of the energy used since time 0."""
         period = self.period
@@ -117,8 +113,7 @@ class JobCost(Struct, frozen=True):
 
     def extra_w(self, res: FloatArray, lasts_s: FloatArray) -> FloatArray:
         """Power that jobs add, with the energy of switching spread over their duration."""
-        extra: FloatArray = res * (self.power_w + self.switching_j / np.maximum(lasts_s, TIME_TOLERANCE_S))
-        return extra
+        return res * (self.power_w + self.switching_j / np.maximum(lasts_s, TIME_TOLERANCE_S))
 
     def admitted(self, test: BudgetTest, now: float, res: IntArray, walltime_s: FloatArray) -> BoolArray:
         """Whether the energy suffices for each job now, whichever hosts are free."""
@@ -191,7 +186,7 @@ class Ledger:
 
     def wants_measurement(self, now: float) -> bool:
         """Whether to measure now; true only once for each moment."""
-        wanted = self.counter.is_due(now) and now > self._asked_s
+        wanted = now >= self.counter.due_s - TIME_TOLERANCE_S and now > self._asked_s
         if wanted:
             self._asked_s = now
         return wanted

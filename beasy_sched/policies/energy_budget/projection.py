@@ -77,8 +77,7 @@ class Passing:
 
     def left(self, idle: FloatArray) -> FloatArray:
         """What remains if ``idle`` of the hosts get a job instead, elementwise."""
-        left: FloatArray = self._total * (1 - np.minimum(idle, self._hosts) / max(self._hosts, 1))
-        return left
+        return self._total * (1 - np.minimum(idle, self._hosts) / max(self._hosts, 1))
 
     def take(self, idle: int) -> None:
         """Give ``idle`` of the hosts a job instead."""
