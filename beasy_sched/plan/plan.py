@@ -143,9 +143,8 @@ class Plan:
         self._check_shapes()
         for forecast in ("demand", "production"):
             getattr(self, forecast)  # Raises for powers and uncertainties that cannot be.
-        broken = storage_violations(self.power, self.storage, self.step_s)
-        if broken:
-            raise ConfigError(str(broken[0]))
+        for broken in storage_violations(self.power, self.storage, self.step_s):
+            raise ConfigError(str(broken))
         if self.servers is not None:
             self._check_servers(self.servers)
 

@@ -28,8 +28,6 @@ from beasy_sched.plan.power_problem import (
     PowerPlan,
     PowerProblem,
     Surplus,
-    level_scale_j,
-    level_scale_kg,
     power_violations,
 )
 from beasy_sched.plan.solver import (
@@ -40,6 +38,7 @@ from beasy_sched.plan.solver import (
     SolverLimits,
     SolverOutcome,
     SolverStatus,
+    Term,
 )
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
@@ -61,8 +60,11 @@ TOLERANCE = 1e-9
 
 
 class HydrogenColumns(NamedTuple):
-    """Where the hydrogen's quantities are in the model."""
+    """The hydrogen chain, and where its quantities are in the model."""
 
+    spec: HydrogenSpec
+    hour_kg: float
+    """What an hour of electrolysis at the model's unit of power makes: its unit of hydrogen."""
     electrolyzer: IntArray
     fuel_cell: IntArray
     level: IntArray
@@ -115,13 +117,9 @@ class PowerFlowModel:
         lower = np.full(steps, low)
         lower[-1] = max(low, problem.target_j / self.energy_j)
         self.battery = model.columns(steps, lower, high)
-        self._add_storage(
-            self.battery,
-            kept,
-            problem.start_state.battery_j / self.energy_j,
-            (self.charge, battery.charge_efficiency),
-            (self.discharge, drawn),
-        )
+        start = problem.start_state.battery_j / self.energy_j
+        into, out = (self.charge, battery.charge_efficiency), (self.discharge, drawn)
+        self._add_storage(self.battery, kept, start, into, out)
         if exclusive:
             charging = model.columns(steps, 0.0, 1.0, integer=True)
             model.rows(steps, -np.inf, 0.0, (self.charge, 1.0), (charging, -most_in))
@@ -146,16 +144,9 @@ class PowerFlowModel:
             on = model.columns(steps, 0.0, 1.0, integer=True)
             model.rows(steps, -np.inf, 0.0, (electrolyzer, 1.0), (on, -most_in))
             model.rows(steps, 0.0, np.inf, (electrolyzer, 1.0), (on, -least_in))
-        return HydrogenColumns(electrolyzer, fuel_cell, level, on)
+        return HydrogenColumns(hydrogen, hour_kg, electrolyzer, fuel_cell, level, on)
 
-    def _add_storage(
-        self,
-        level: IntArray,
-        kept: float,
-        start: float,
-        flow_in: tuple[IntArray, float],
-        flow_out: tuple[IntArray, float],
-    ) -> None:
+    def _add_storage(self, level: IntArray, kept: float, start: float, into: Term, out: Term) -> None:
         """Level after a step = kept share of the level before + what flows in - what flows out."""
         steps = self.problem.steps
         before = np.concatenate((level[:1], level[:-1]))
@@ -163,16 +154,12 @@ class PowerFlowModel:
         share[0] = 0.0
         given = np.zeros(steps)
         given[0] = kept * start
-        into, out = (flow_in[0], -flow_in[1] * self.hours), (flow_out[0], flow_out[1] * self.hours)
-        self.model.rows(steps, given, given, (level, 1.0), (before, share), into, out)
+        flows = (into[0], -into[1] * self.hours), (out[0], out[1] * self.hours)
+        self.model.rows(steps, given, given, (level, 1.0), (before, share), *flows)
 
     def _add_balance(self) -> None:
         """Eq. 3.1 and 3.11, and the shortfall of each step."""
-        terms: list[tuple[IntArray, float | FloatArray]] = [
-            (self.produced, 1.0),
-            (self.charge, 1.0),
-            (self.discharge, -1.0),
-        ]
+        terms: list[Term] = [(self.produced, 1.0), (self.charge, 1.0), (self.discharge, -1.0)]
         if self.hydrogen is not None:
             terms += [(self.hydrogen.electrolyzer, 1.0), (self.hydrogen.fuel_cell, -1.0)]
         steps = self.problem.steps
@@ -190,18 +177,17 @@ _OVERLAP = 1e-7
 def broken_exclusions(model: PowerFlowModel, values: FloatArray, switches: Exclusions) -> Exclusions:
     """``switches``, and those whose exclusion the point breaks."""
     both = np.minimum(values[model.charge], values[model.discharge]).max()
-    hydrogen, low = model.problem.storage.hydrogen, False
-    if hydrogen is not None and model.hydrogen is not None:
+    low = False
+    if model.hydrogen is not None:
         power = values[model.hydrogen.electrolyzer]
-        least = hydrogen.electrolyzer_min_w / model.power_w
+        least = model.hydrogen.spec.electrolyzer_min_w / model.power_w
         low = bool(np.any((power > _OVERLAP) & (power < least - _OVERLAP)))
     return Exclusions(switches.battery or bool(both > _OVERLAP), switches.electrolyzer or low)
 
 
 def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
     """The plan of a point: exact levels, exact exclusions, every power within its limit."""
-    problem = model.problem
-    battery, spec, columns = problem.storage.battery, problem.storage.hydrogen, model.hydrogen
+    problem, battery, columns = model.problem, model.problem.storage.battery, model.hydrogen
 
     def watts(column: IntArray) -> FloatArray:
         scaled = values[column]
@@ -211,9 +197,9 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
     charge_w = np.minimum(np.maximum(flow_w, 0.0), battery.charge_limit_w)
     discharge_w = np.minimum(np.maximum(-flow_w, 0.0), battery.discharge_limit_w)
     charge_w, battery_j = _charged(problem, charge_w, discharge_w)
-    slack_j = LEVEL_TOLERANCE * level_scale_j(problem.storage, problem.scale_w, problem.step_s)
     into_w, out_w, levels_kg = np.zeros(problem.steps), np.zeros(problem.steps), np.zeros(problem.steps + 1)
-    if spec is not None and columns is not None:
+    if columns is not None:
+        spec = columns.spec
         into_w = np.minimum(watts(columns.electrolyzer), spec.electrolyzer_max_w)
         # What lies between off and the minimum is rounding of the whole number behind it.
         off = into_w < 0.5 * spec.electrolyzer_min_w
@@ -221,8 +207,6 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
         out_w = np.minimum(watts(columns.fuel_cell), spec.fuel_cell_max_w)
         gains_kg = level_after_step(spec, 0.0, into_w, out_w, problem.step_s)  # type: ignore[arg-type]
         levels_kg = problem.start_state.hydrogen_kg + np.concatenate(([0.0], np.cumsum(gains_kg)))
-        slack_kg = LEVEL_TOLERANCE * level_scale_kg(problem.storage, problem.scale_w, problem.step_s)
-        levels_kg = _inside(levels_kg, 0.0, spec.tank_kg, slack_kg)
     plan = PowerPlan(
         load_w=problem.load_w,
         renew_w=problem.renew_w,
@@ -231,10 +215,14 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
         electrolyzer_w=into_w,
         fuel_cell_w=out_w,
         curtailed_w=np.zeros(problem.steps),
-        battery_j=_inside(battery_j, battery.min_j, battery.max_j, slack_j),
+        battery_j=battery_j,
         hydrogen_kg=levels_kg,
     )
-    return _curtailed(problem, plan)
+    size_j, size_kg = plan.level_scales(problem.storage, problem.step_s)
+    tank_kg = columns.spec.tank_kg if columns else 0.0
+    battery_j = _inside(battery_j, battery.min_j, battery.max_j, LEVEL_TOLERANCE * size_j)
+    levels_kg = _inside(levels_kg, 0.0, tank_kg, LEVEL_TOLERANCE * size_kg)
+    return _curtailed(problem, replace(plan, battery_j=battery_j, hydrogen_kg=levels_kg))
 
 
 def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
@@ -248,7 +236,7 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
     discharge_w = np.where(surplus_w > 0.0, 0.0, -surplus_w)
     charge_w, battery_j = _charged(problem, np.where(surplus_w < 0.0, 0.0, surplus_w), discharge_w)
     stored = replace(plan, charge_w=charge_w, discharge_w=discharge_w, battery_j=battery_j)
-    return _curtailed(problem, replace(stored, curtailed_w=np.zeros(problem.steps)))
+    return _curtailed(problem, stored)
 
 
 def _charged(
@@ -296,25 +284,18 @@ def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: Solv
     )
 
 
-def _most_j(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> float:
-    """Most energy in the battery at the end of the window; infinite where that is not known."""
+def _most_stored(
+    problem: PowerProblem, switches: Exclusions, limits: SolverLimits, *, hydrogen: bool = False
+) -> float:
+    """Most energy (J) in the battery, or ``hydrogen`` (kg), at the end; infinite where that is not known."""
     model = PowerFlowModel(problem, switches)
-    return -_least(model, model.battery, limits) * model.energy_j
-
-
-def _most_kg(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> float:
-    """Most hydrogen at the end of the window; infinite where that is not known."""
-    model = PowerFlowModel(problem, switches)
-    if problem.storage.hydrogen is None or model.hydrogen is None:
-        return np.inf
-    hour_kg = problem.storage.hydrogen.produced_kg(model.power_w, SECONDS_PER_HOUR)
-    return -_least(model, model.hydrogen.level, limits) * hour_kg
-
-
-def _least(model: PowerFlowModel, level: IntArray, limits: SolverLimits) -> float:
-    """Bound on minus the last level."""
+    level, unit = model.battery, model.energy_j
+    if hydrogen:
+        if model.hydrogen is None:
+            return np.inf
+        level, unit = model.hydrogen.level, model.hydrogen.hour_kg
     solution = Solver(model.model, limits, tolerance=TOLERANCE).minimize((level[-1:], -1.0))
-    return solution.bound if solution.values is not None else -np.inf
+    return -solution.bound * unit if solution.values is not None else np.inf
 
 
 def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> str:
@@ -323,21 +304,22 @@ def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverL
     battery = problem.storage.battery
     free = _without_targets(problem)
     least_j, least_kg = problem.target_j * (1 - _NEGLIGIBLE), problem.target_kg * (1 - _NEGLIGIBLE)
-    stored_j = _most_j(free, switches, limits)
+    stored_j = _most_stored(free, switches, limits)
     if stored_j < least_j:
         return (
             f"soc_target_pct: the battery cannot reach {battery.soc_pct(problem.target_j):.2f} % after "
             f"{hours:g} h: even without serving any load, it reaches at most "
             f"{battery.soc_pct(stored_j):.2f} % ({j_to_kwh(problem.target_j - stored_j):.3g} kWh short)"
         )
-    stored_kg = _most_kg(free, switches, limits)
+    stored_kg = _most_stored(free, switches, limits, hydrogen=True)
     if stored_kg < least_kg:
         return (
             f"level_target_kg: the tank cannot reach {problem.target_kg:.3f} kg after {hours:g} h: even "
             f"without serving any load, it reaches at most {stored_kg:.3f} kg "
             f"({problem.target_kg - stored_kg:.3g} kg short)"
         )
-    stored_j = _most_j(_with_battery(problem, soc_target_pct=battery.soc_min_pct), switches, limits)
+    one_free = _with_battery(problem, soc_target_pct=battery.soc_min_pct)
+    stored_j = _most_stored(one_free, switches, limits)
     if stored_j < least_j:
         return (
             f"soc_target_pct and level_target_kg cannot both be met: with {problem.target_kg:.3f} kg of "
@@ -398,10 +380,8 @@ _SLACK = 1e-7
 """By how much a later stage may miss what an earlier one reached, scaled: above the solver's tolerance."""
 
 
-Costs = list[tuple[IntArray, "FloatArray | float"]]
+CostsOf = Callable[[PowerFlowModel], list[Term]]
 """Columns and what they cost."""
-
-CostsOf = Callable[[PowerFlowModel], Costs]
 
 
 @dataclass(frozen=True)
@@ -542,11 +522,11 @@ class _StagesNear(_Stages):
 
     def _focus(self, point: FloatArray) -> None:
         """Free the electrolyzer's switches near where ``point`` breaks them or differs from the last."""
-        spec, columns, plain = self.model.problem.storage.hydrogen, self.model.hydrogen, self.plain.hydrogen
-        if spec is None or columns is None or plain is None:
+        columns, plain = self.model.hydrogen, self.plain.hydrogen
+        if columns is None or plain is None:
             return
         power = point[plain.electrolyzer]
-        on = power >= spec.electrolyzer_min_w / self.model.power_w - TOLERANCE
+        on = power >= columns.spec.electrolyzer_min_w / self.model.power_w - TOLERANCE
         broken = (power > TOLERANCE) & ~on
         around = np.convolve(broken, np.ones(2 * _NEAR + 1))[_NEAR : _NEAR + len(broken)]
         free = self._free = self._free | (around > 0.5)
@@ -565,9 +545,9 @@ class _StagesNear(_Stages):
         return solution
 
 
-def _throughput(model: PowerFlowModel) -> Costs:
+def _throughput(model: PowerFlowModel) -> list[Term]:
     tilt = _TILT * np.arange(model.problem.steps) / model.problem.steps
-    costs: Costs = [(model.charge, 1.0 + tilt), (model.discharge, 1.0 + tilt)]
+    costs: list[Term] = [(model.charge, 1.0 + tilt), (model.discharge, 1.0 + tilt)]
     if model.hydrogen is not None:
         costs += [(model.hydrogen.electrolyzer, 1.0 + 2 * tilt), (model.hydrogen.fuel_cell, 1.0 + 2 * tilt)]
     return costs
