@@ -81,7 +81,7 @@ class PowerFlowModel:
 
     def __init__(self, problem: PowerProblem, switches: Exclusions) -> None:
         """Build columns and rows."""
-        self.problem = problem
+        self.problem, self.switches = problem, switches
         largest = max(problem.load_w.max(), problem.renew_w.max(), problem.floors_w.max())
         self.power_w = max(1.0, float(largest))
         self.hours = problem.step_s / SECONDS_PER_HOUR
@@ -174,15 +174,16 @@ _OVERLAP = 1e-7
 """Scaled powers beyond which an exclusion is broken: whole numbers are exact to about this."""
 
 
-def broken_exclusions(model: PowerFlowModel, values: FloatArray, switches: Exclusions) -> Exclusions:
-    """``switches``, and those whose exclusion the point breaks."""
+def broken_exclusions(model: PowerFlowModel, values: FloatArray) -> Exclusions:
+    """The model's exclusions, and those whose exclusion the point breaks."""
     both = np.minimum(values[model.charge], values[model.discharge]).max()
     low = False
     if model.hydrogen is not None:
         power = values[model.hydrogen.electrolyzer]
         least = model.hydrogen.spec.electrolyzer_min_w / model.power_w
         low = bool(np.any((power > _OVERLAP) & (power < least - _OVERLAP)))
-    return Exclusions(switches.battery or bool(both > _OVERLAP), switches.electrolyzer or low)
+    had = model.switches
+    return Exclusions(had.battery or bool(both > _OVERLAP), had.electrolyzer or low)
 
 
 def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
@@ -385,24 +386,12 @@ CostsOf = Callable[[PowerFlowModel], list[Term]]
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One optimization of the sequence."""
-
-    name: str
-    objective: float
-    """rf (a share), shortfall or throughput (J)."""
-    gap: float
-    """Proven relative distance to the best."""
-
-
-@dataclass(frozen=True)
 class PowerDecision:
     """The power decisions of a window, or why there are none."""
 
     outcome: SolverOutcome
     """Its objective is rf; its gap the largest of the stages."""
     plan: PowerPlan | None
-    stages: tuple[Stage, ...] = ()
     whole_numbers: Exclusions = NO_EXCLUSIONS
     """Which exclusions had to be branched on."""
 
@@ -418,11 +407,11 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
     deadline_s = time.monotonic() + limits.time_s
     switches, plain = NO_EXCLUSIONS, None
     while True:
-        run = _solved(PowerFlowModel(problem, switches), switches, plain, limits, deadline_s)
+        run = _solved(PowerFlowModel(problem, switches), plain, limits, deadline_s)
         if run.values is None:
             outcome = _without_point(problem, run.end, switches, limits)
-            return PowerDecision(outcome, None, whole_numbers=switches)
-        needed = broken_exclusions(run.model, run.values, switches)
+            return PowerDecision(outcome, None, switches)
+        needed = broken_exclusions(run.model, run.values)
         if needed == switches:
             break
         plain = run.model if switches == NO_EXCLUSIONS else None
@@ -433,18 +422,14 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
     broken = power_violations(plan, problem)
     if broken:
         raise RuntimeError("the plan breaks a constraint: " + "; ".join(map(str, broken)))
-    return PowerDecision(_with_point(plan, run), plan, tuple(run.stages), switches)
+    return PowerDecision(_with_point(plan, run), plan, switches)
 
 
 def _solved(
-    model: PowerFlowModel,
-    switches: Exclusions,
-    plain: PowerFlowModel | None,
-    limits: SolverLimits,
-    deadline_s: float,
+    model: PowerFlowModel, plain: PowerFlowModel | None, limits: SolverLimits, deadline_s: float
 ) -> _Stages:
     """Run the stages; near the ``plain`` model's point first where only the electrolyzer switches."""
-    if plain is not None and switches == Exclusions(electrolyzer=True):
+    if plain is not None and model.switches == Exclusions(electrolyzer=True):
         exact = replace(limits, relative_gap=1e-5, time_s=deadline_s - time.monotonic())
         near = _StagesNear(model, exact, plain)
         if near.run() is SearchEnd.DONE:
@@ -470,29 +455,29 @@ class _Stages:
         self.solvers = [(self.solver, model)]
         """Every solver at work, with its model."""
         self.values: FloatArray | None = None
-        self.stages: list[Stage] = []
+        self.gaps: dict[str, float] = {}
+        """Proven relative distance to the best, by stage."""
         self.end = SearchEnd.DONE
 
     def run(self) -> SearchEnd:
         """Run all stages. Returns how the last one that was not finished ended."""
-        energy_j = self.model.power_w * self.model.problem.step_s
-        relax = self._stage("relax factor", 1.0, lambda m: [(m.relax, 1.0)])
+        relax = self._stage("relax factor", lambda m: [(m.relax, 1.0)])
         if relax is None:
             return self.end
         for solver, at in self.solvers:
             solver.set_bounds(at.relax, 0.0, relax + _SLACK if relax > _SLACK else 0.0)
-        short = self._stage("shortfall", energy_j, lambda m: [(m.short, 1.0)])
+        short = self._stage("shortfall", lambda m: [(m.short, 1.0)])
         if short is None:
             return self.end
         for solver, at in self.solvers:
             solver.add_row(at.short, 1.0, upper=max(short, 0.0) * (1 + _SLACK) + 10 * _SLACK)
-        self._stage("throughput", energy_j, _throughput)
+        self._stage("throughput", _throughput)
         return self.end
 
-    def _stage(self, name: str, unit: float, costs: CostsOf) -> float | None:
+    def _stage(self, name: str, costs: CostsOf) -> float | None:
         """Run one stage and return its objective, None without a point."""
         solution = self._minimize(costs)
-        if self.stages and solution.ending is SearchEnd.INFEASIBLE:
+        if self.gaps and solution.ending is SearchEnd.INFEASIBLE:
             # The point of the stage before is feasible: only rounding can say otherwise.
             solution = replace(solution, ending=SearchEnd.FAILED)
         if solution.ending is not SearchEnd.DONE:
@@ -500,7 +485,7 @@ class _Stages:
         if solution.values is None:
             return None
         self.values = solution.values
-        self.stages.append(Stage(name, solution.objective * unit, solution.gap))
+        self.gaps[name] = solution.gap
         return solution.objective
 
     def _minimize(self, costs: CostsOf) -> Solution:
@@ -554,14 +539,14 @@ def _throughput(model: PowerFlowModel) -> list[Term]:
 
 
 def _with_point(plan: PowerPlan, run: _Stages) -> SolverOutcome:
-    gap = max(stage.gap for stage in run.stages)
-    if run.end is SearchEnd.DONE and len(run.stages) == 3:
+    *_, last = run.gaps
+    gap = max(run.gaps.values()) if len(run.gaps) == 3 else math.inf
+    if run.end is SearchEnd.DONE and len(run.gaps) == 3:
         return SolverOutcome(SolverStatus.OPTIMAL, "", plan.relax_factor, gap)
     message = (
-        f"{run.end.value} ended the search while minimizing the {run.stages[-1].name}: the plan is valid, "
+        f"{run.end.value} ended the search while minimizing the {last}: the plan is valid, "
         "but a better one may exist"
     )
-    gap = gap if len(run.stages) == 3 else math.inf
     return SolverOutcome(SolverStatus.FEASIBLE, message, plan.relax_factor, gap)
 
 
