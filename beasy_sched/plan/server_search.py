@@ -96,14 +96,13 @@ def speed_up(groups: list[_Group], spare_j: FloatArray, *, thorough: bool) -> No
     """
     on_hull = [move for g in groups for move in g.moves(pairwise(g.hull))]
     on_hull.sort(key=lambda move: -move[0] / move[1] if move[1] > 0 else -np.inf)
-    singles = [
-        move
-        for g in groups
-        for move in g.moves((a, b) for b in range(g.counts.shape[1]) for a in range(b))
-        if move[0] > 0
-    ]
-    singles.sort(key=lambda move: -move[0])
-    for moves in (on_hull, singles, singles) if thorough else (on_hull,):
+    rounds = [on_hull]
+    if thorough:
+        pairs = [[(a, b) for b in range(g.counts.shape[1]) for a in range(b)] for g in groups]
+        singles = [move for g, p in zip(groups, pairs, strict=True) for move in g.moves(p) if move[0] > 0]
+        singles.sort(key=lambda move: -move[0])
+        rounds += [singles, singles]
+    for moves in rounds:
         for _, energy_j, low, high, group in moves:
             able = group.counts[:, low]
             number = able.copy()
