@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from beasy_sched.energy.storage import (
     NO_HYDROGEN,
-    BatterySpec,
     Hold,
     HydrogenPlan,
+    HydrogenSpec,
     Storage,
     StorageState,
     charge_power_limit,
@@ -141,7 +141,7 @@ def settle_step(
         soc_after_pct=storage.battery.soc_pct(after.battery_j),
         hydrogen_before_kg=state.hydrogen_kg,
         hydrogen_after_kg=after.hydrogen_kg,
-        deviations=_deviations(storage, planned, allowed, flows.electrolyzer_w, flows.fuel_cell_w),
+        deviations=_deviations(storage.hydrogen, planned, allowed, flows),
     )
     return record, after
 
@@ -195,12 +195,13 @@ def _share_out(
     reserve_w: float,
 ) -> _Flows:
     """Decide every power of the step; ``hydrogen`` is the plan as far as tank and limits allow it."""
-    battery, energy_j = storage.battery, state.battery_j
+    battery, energy_j, spec = storage.battery, state.battery_j, storage.hydrogen
     above_min_w = discharge_power_limit(battery, energy_j, dt_s, battery.min_j)
-    fuel_cell_w = hydrogen.fuel_cell_w
+    electrolyzer_w, fuel_cell_w = hydrogen.electrolyzer_w, hydrogen.fuel_cell_w
     arriving_w = renew_w + fuel_cell_w
-    left_for_electrolyzer_w = arriving_w + above_min_w - demand_w
-    electrolyzer_w = _lower(storage, hydrogen.electrolyzer_w, left_for_electrolyzer_w)
+    left_w = arriving_w + above_min_w - demand_w
+    if spec is not None and electrolyzer_w > left_w:
+        electrolyzer_w = left_w if 0.0 < left_w >= spec.electrolyzer_min_w else 0.0
     surplus_w = arriving_w - electrolyzer_w - demand_w
     most_w = _most_surplus(storage, energy_j, dt_s, hydrogen.battery_j)
     if fuel_cell_w > 0.0 and surplus_w > most_w:
@@ -209,27 +210,18 @@ def _share_out(
         fuel_cell_w, arriving_w = fuel_cell_w - held_w, arriving_w - held_w
     if surplus_w >= 0.0:
         charge_w = min(surplus_w, charge_power_limit(battery, energy_j, dt_s))
-        rest_w = surplus_w - charge_w
-        raised_w = 0.0
-        if hydrogen.electrolyzer_w > 0.0 and storage.hydrogen is not None:
-            wanted_w = electrolyzer_w + rest_w
-            most_w = electrolyzer_power(storage.hydrogen, state.hydrogen_kg, wanted_w, dt_s)
+        rest_w, raised_w = surplus_w - charge_w, 0.0
+        if hydrogen.electrolyzer_w > 0.0 and spec is not None:
+            most_w = electrolyzer_power(spec, state.hydrogen_kg, electrolyzer_w + rest_w, dt_s)
             raised_w = min(rest_w, max(0.0, most_w - electrolyzer_w))
-        return _Flows(
-            charge_w=charge_w,
-            electrolyzer_w=electrolyzer_w + raised_w,
-            fuel_cell_w=fuel_cell_w,
-            curtailed_w=rest_w - raised_w,
-        )
-    deficit_w = -surplus_w
-    floor_w = reserve_w - arriving_w
-    discharge_w = _discharge(battery, energy_j, dt_s, deficit_w, above_min_w, floor_w)
-    return _Flows(
-        discharge_w=discharge_w,
-        electrolyzer_w=electrolyzer_w,
-        fuel_cell_w=fuel_cell_w,
-        unserved_w=deficit_w - discharge_w,
-    )
+        return _Flows(charge_w, 0.0, electrolyzer_w + raised_w, fuel_cell_w, curtailed_w=rest_w - raised_w)
+    deficit_w = discharge_w = -surplus_w
+    if deficit_w > above_min_w:
+        # Above SoC_min for anything, below it only for what sleep and transitions need beyond what arrives.
+        discharge_w, floor_w = above_min_w, reserve_w - arriving_w
+        if floor_w > above_min_w:
+            discharge_w = min(deficit_w, floor_w, discharge_power_limit(battery, energy_j, dt_s, 0.0))
+    return _Flows(0.0, discharge_w, electrolyzer_w, fuel_cell_w, unserved_w=deficit_w - discharge_w)
 
 
 def _most_surplus(storage: Storage, energy_j: float, dt_s: float, planned_j: float) -> float:
@@ -246,27 +238,6 @@ def _most_surplus(storage: Storage, energy_j: float, dt_s: float, planned_j: flo
     return -discharge_power_limit(battery, energy_j, dt_s, max(battery.min_j, planned_j))
 
 
-def _lower(storage: Storage, electrolyzer_w: float, available_w: float) -> float:
-    """Hold the electrolyzer's power to ``available_w``; off where that is below its minimum."""
-    if storage.hydrogen is None or electrolyzer_w <= available_w:
-        return electrolyzer_w
-    return available_w if 0.0 < available_w >= storage.hydrogen.electrolyzer_min_w else 0.0
-
-
-def _discharge(
-    battery: BatterySpec, energy_j: float, dt_s: float, deficit_w: float, above_min_w: float, floor_w: float
-) -> float:
-    """Power from the battery for a deficit: above SoC_min for anything, below it for the floor alone.
-
-    ``floor_w`` is what sleep and transitions need beyond the power that arrives.
-    """
-    if deficit_w <= above_min_w:
-        return deficit_w
-    if floor_w <= above_min_w:
-        return above_min_w
-    return min(deficit_w, floor_w, discharge_power_limit(battery, energy_j, dt_s, 0.0))
-
-
 def _advance(storage: Storage, state: StorageState, flows: _Flows, dt_s: float) -> StorageState:
     """Apply the powers; the clamps remove rounding only, since every power is within its limit."""
     battery = storage.battery
@@ -279,18 +250,12 @@ def _advance(storage: Storage, state: StorageState, flows: _Flows, dt_s: float) 
 
 
 def _deviations(
-    storage: Storage,
-    planned: HydrogenPlan,
-    allowed: HydrogenPlan,
-    electrolyzer_w: float,
-    fuel_cell_w: float,
+    spec: HydrogenSpec | None, planned: HydrogenPlan, allowed: HydrogenPlan, flows: _Flows
 ) -> tuple[Deviation, ...]:
     """Name each way in which the hydrogen left the plan.
 
-    ``allowed`` is what tank and limits let the plan have; ``electrolyzer_w`` and ``fuel_cell_w`` (W)
-    are what ran.
+    ``allowed`` is what tank and limits let the plan have; ``flows`` are what ran.
     """
-    spec = storage.hydrogen
     if spec is None:
         return ()
     found = []
@@ -302,11 +267,11 @@ def _deviations(
         found.append(Deviation.TANK_EMPTY)
     if not too_low and _less(allowed.electrolyzer_w, wanted_w):
         found.append(Deviation.TANK_FULL)
-    if _less(electrolyzer_w, allowed.electrolyzer_w):
+    if _less(flows.electrolyzer_w, allowed.electrolyzer_w):
         found.append(Deviation.NO_POWER)
-    if _less(fuel_cell_w, allowed.fuel_cell_w):
+    if _less(flows.fuel_cell_w, allowed.fuel_cell_w):
         found.append(Deviation.HELD)
-    if _less(allowed.electrolyzer_w, electrolyzer_w):
+    if _less(allowed.electrolyzer_w, flows.electrolyzer_w):
         found.append(Deviation.SURPLUS)
     return tuple(found)
 

@@ -128,7 +128,9 @@ def _step_means(
     means: FloatArray, starts: FloatArray, ends: FloatArray, offset: float, step: float, count: int
 ) -> FloatArray:
     """Integrate piece by piece; ``offset`` and ``step`` are in intervals."""
-    step_edges = np.minimum(_snapped(offset + step * np.arange(count + 1, dtype=np.float64)), len(means))
+    edges = offset + step * np.arange(count + 1, dtype=np.float64)
+    nearest = np.round(edges)  # an edge that misses an interval's by rounding only is put on it
+    step_edges = np.minimum(np.where(np.abs(edges - nearest) < 1e-9, nearest, edges), len(means))
     inner = np.arange(np.ceil(step_edges[0]), np.floor(step_edges[-1]) + 1)
     cuts = np.unique(np.concatenate((step_edges, inner)))
     middles = 0.5 * (cuts[:-1] + cuts[1:])
@@ -142,9 +144,3 @@ def _step_means(
     owner = np.clip(np.searchsorted(step_edges, middles, side="right") - 1, 0, count - 1)
     sums = np.bincount(owner, weights=piece, minlength=count)
     return np.maximum(sums / np.diff(step_edges), 0.0)
-
-
-def _snapped(edges: FloatArray) -> FloatArray:
-    """Edges that miss an interval's edge by rounding only, put on it."""
-    nearest = np.round(edges)
-    return np.where(np.abs(edges - nearest) < 1e-9, nearest, edges)

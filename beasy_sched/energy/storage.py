@@ -85,14 +85,10 @@ class BatterySpec:
         require_positive("capacity_j", self.capacity_j)
         require(0 <= low < 100, "soc_min_pct", low, "at least 0 and below 100")
         require(low < high <= 100, "soc_max_pct", high, f"above soc_min_pct ({low:g}) and at most 100")
+        between = f"between soc_min_pct ({low:g}) and soc_max_pct ({high:g})"
         for field in ("soc_start_pct", "soc_target_pct"):
             value = getattr(self, field)
-            require(
-                low <= value <= high,
-                field,
-                value,
-                f"between soc_min_pct ({low:g}) and soc_max_pct ({high:g})",
-            )
+            require(low <= value <= high, field, value, between)
         for field in ("charge_limit_w", "discharge_limit_w"):
             require(getattr(self, field) > 0, field, getattr(self, field), "> 0")
         require_fraction("charge_efficiency", self.charge_efficiency)

@@ -83,11 +83,11 @@ def plan_windows(
         steps = slice(window * site.steps, (window + 1) * site.steps)
         try:
             plan, servers = _window(
-                site, platform, load[steps], renew[steps], options, storage, servers, window
+                site, platform, load[steps], renew[steps], options, storage, servers, window, provenance
             )
         except NoPlan as error:
             raise NoPlan(f"window {window}: {error}") from None
-        plans.append(replace(plan, provenance=replace(provenance, solved=plan.provenance.solved)))
+        plans.append(plan)
         storage = plan.level_at(-1)
         if report is not None:
             report((window + 1) / count)
@@ -103,6 +103,7 @@ def _window(
     storage: StorageState,
     start: ServerStart,
     window: int,
+    provenance: Provenance,
 ) -> tuple[Plan, ServerStart]:
     """Plan one window; return its plan and the state of the servers at its end."""
     steps, step_s, rules = site.steps, site.step_s, options.rules
@@ -137,6 +138,6 @@ def _window(
         load_uncertainty=options.load_uncertainty.over(steps, step_s),
         renew_uncertainty=options.renew_uncertainty.over(steps, step_s),
         servers=PlannedServers(platform.kinds, platform.kind_of, servers.states, servers.energy_j),
-        provenance=Provenance("", solved=solved),
+        provenance=replace(provenance, solved=solved),
     )
     return plan, servers.end

@@ -19,10 +19,8 @@ from beasy_sched.plan.forecast import Forecast, Predictions, predict
 from beasy_sched.plan.power_problem import PowerPlan, storage_violations
 from beasy_sched.units import TIME_TOLERANCE_S
 
-_LEVELS = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg")
-"""Fields that differ between windows of the same site."""
-_NOT_PLANNED = ("hold",)
-"""Fields that affect runs only, not plans."""
+_NOT_COMPARED = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg", "hold")
+"""Fields that differ between windows of the same site, or affect runs only, not plans."""
 
 
 @dataclass(frozen=True)
@@ -143,9 +141,8 @@ class Plan:
         self._check_shapes()
         for forecast in ("demand", "production"):
             getattr(self, forecast)  # Raises for powers and uncertainties that cannot be.
-        broken = storage_violations(self.power, self.storage, self.step_s)
-        if broken:
-            raise ConfigError(str(broken[0]))
+        for broken in storage_violations(self.power, self.storage, self.step_s):
+            raise ConfigError(str(broken))
         if self.servers is not None:
             self._check_servers(self.servers)
 
@@ -223,15 +220,11 @@ class Plan:
 
 def _described(storage: Storage) -> dict[str, Any]:
     """The numbers that describe a storage, by their names in messages."""
-    parts = {"battery": storage.battery, "hydrogen": storage.hydrogen}
     described: dict[str, Any] = {}
-    for part, spec in parts.items():
-        if spec is None:
-            described[part] = "none"
-            continue
-        described[part] = "there"
-        for name, value in msgspec.to_builtins(spec).items():
-            if name not in (*_LEVELS, *_NOT_PLANNED):
+    for part, fields in msgspec.to_builtins(storage).items():
+        described[part] = "none" if fields is None else "there"
+        for name, value in (fields or {}).items():
+            if name not in _NOT_COMPARED:
                 described[f"{part}.{name}"] = value
     return described
 

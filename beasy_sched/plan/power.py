@@ -28,8 +28,6 @@ from beasy_sched.plan.power_problem import (
     PowerPlan,
     PowerProblem,
     Surplus,
-    level_scale_j,
-    level_scale_kg,
     power_violations,
 )
 from beasy_sched.plan.solver import (
@@ -40,6 +38,7 @@ from beasy_sched.plan.solver import (
     SolverLimits,
     SolverOutcome,
     SolverStatus,
+    Term,
 )
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
@@ -61,8 +60,11 @@ TOLERANCE = 1e-9
 
 
 class HydrogenColumns(NamedTuple):
-    """Where the hydrogen's quantities are in the model."""
+    """The hydrogen chain, and where its quantities are in the model."""
 
+    spec: HydrogenSpec
+    hour_kg: float
+    """What an hour of electrolysis at the model's unit of power makes: its unit of hydrogen."""
     electrolyzer: IntArray
     fuel_cell: IntArray
     level: IntArray
@@ -79,7 +81,7 @@ class PowerFlowModel:
 
     def __init__(self, problem: PowerProblem, switches: Exclusions) -> None:
         """Build columns and rows."""
-        self.problem = problem
+        self.problem, self.switches = problem, switches
         largest = max(problem.load_w.max(), problem.renew_w.max(), problem.floors_w.max())
         self.power_w = max(1.0, float(largest))
         self.hours = problem.step_s / SECONDS_PER_HOUR
@@ -115,13 +117,9 @@ class PowerFlowModel:
         lower = np.full(steps, low)
         lower[-1] = max(low, problem.target_j / self.energy_j)
         self.battery = model.columns(steps, lower, high)
-        self._add_storage(
-            self.battery,
-            kept,
-            problem.start_state.battery_j / self.energy_j,
-            (self.charge, battery.charge_efficiency),
-            (self.discharge, drawn),
-        )
+        start = problem.start_state.battery_j / self.energy_j
+        into, out = (self.charge, battery.charge_efficiency), (self.discharge, drawn)
+        self._add_storage(self.battery, kept, start, into, out)
         if exclusive:
             charging = model.columns(steps, 0.0, 1.0, integer=True)
             model.rows(steps, -np.inf, 0.0, (self.charge, 1.0), (charging, -most_in))
@@ -146,16 +144,9 @@ class PowerFlowModel:
             on = model.columns(steps, 0.0, 1.0, integer=True)
             model.rows(steps, -np.inf, 0.0, (electrolyzer, 1.0), (on, -most_in))
             model.rows(steps, 0.0, np.inf, (electrolyzer, 1.0), (on, -least_in))
-        return HydrogenColumns(electrolyzer, fuel_cell, level, on)
+        return HydrogenColumns(hydrogen, hour_kg, electrolyzer, fuel_cell, level, on)
 
-    def _add_storage(
-        self,
-        level: IntArray,
-        kept: float,
-        start: float,
-        flow_in: tuple[IntArray, float],
-        flow_out: tuple[IntArray, float],
-    ) -> None:
+    def _add_storage(self, level: IntArray, kept: float, start: float, into: Term, out: Term) -> None:
         """Level after a step = kept share of the level before + what flows in - what flows out."""
         steps = self.problem.steps
         before = np.concatenate((level[:1], level[:-1]))
@@ -163,16 +154,12 @@ class PowerFlowModel:
         share[0] = 0.0
         given = np.zeros(steps)
         given[0] = kept * start
-        into, out = (flow_in[0], -flow_in[1] * self.hours), (flow_out[0], flow_out[1] * self.hours)
-        self.model.rows(steps, given, given, (level, 1.0), (before, share), into, out)
+        flows = (into[0], -into[1] * self.hours), (out[0], out[1] * self.hours)
+        self.model.rows(steps, given, given, (level, 1.0), (before, share), *flows)
 
     def _add_balance(self) -> None:
         """Eq. 3.1 and 3.11, and the shortfall of each step."""
-        terms: list[tuple[IntArray, float | FloatArray]] = [
-            (self.produced, 1.0),
-            (self.charge, 1.0),
-            (self.discharge, -1.0),
-        ]
+        terms: list[Term] = [(self.produced, 1.0), (self.charge, 1.0), (self.discharge, -1.0)]
         if self.hydrogen is not None:
             terms += [(self.hydrogen.electrolyzer, 1.0), (self.hydrogen.fuel_cell, -1.0)]
         steps = self.problem.steps
@@ -187,21 +174,21 @@ _OVERLAP = 1e-7
 """Scaled powers beyond which an exclusion is broken: whole numbers are exact to about this."""
 
 
-def broken_exclusions(model: PowerFlowModel, values: FloatArray, switches: Exclusions) -> Exclusions:
-    """``switches``, and those whose exclusion the point breaks."""
+def broken_exclusions(model: PowerFlowModel, values: FloatArray) -> Exclusions:
+    """The model's exclusions, and those whose exclusion the point breaks."""
     both = np.minimum(values[model.charge], values[model.discharge]).max()
-    hydrogen, low = model.problem.storage.hydrogen, False
-    if hydrogen is not None and model.hydrogen is not None:
+    low = False
+    if model.hydrogen is not None:
         power = values[model.hydrogen.electrolyzer]
-        least = hydrogen.electrolyzer_min_w / model.power_w
+        least = model.hydrogen.spec.electrolyzer_min_w / model.power_w
         low = bool(np.any((power > _OVERLAP) & (power < least - _OVERLAP)))
-    return Exclusions(switches.battery or bool(both > _OVERLAP), switches.electrolyzer or low)
+    had = model.switches
+    return Exclusions(had.battery or bool(both > _OVERLAP), had.electrolyzer or low)
 
 
 def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
     """The plan of a point: exact levels, exact exclusions, every power within its limit."""
-    problem = model.problem
-    battery, spec, columns = problem.storage.battery, problem.storage.hydrogen, model.hydrogen
+    problem, battery, columns = model.problem, model.problem.storage.battery, model.hydrogen
 
     def watts(column: IntArray) -> FloatArray:
         scaled = values[column]
@@ -211,9 +198,9 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
     charge_w = np.minimum(np.maximum(flow_w, 0.0), battery.charge_limit_w)
     discharge_w = np.minimum(np.maximum(-flow_w, 0.0), battery.discharge_limit_w)
     charge_w, battery_j = _charged(problem, charge_w, discharge_w)
-    slack_j = LEVEL_TOLERANCE * level_scale_j(problem.storage, problem.scale_w, problem.step_s)
     into_w, out_w, levels_kg = np.zeros(problem.steps), np.zeros(problem.steps), np.zeros(problem.steps + 1)
-    if spec is not None and columns is not None:
+    if columns is not None:
+        spec = columns.spec
         into_w = np.minimum(watts(columns.electrolyzer), spec.electrolyzer_max_w)
         # What lies between off and the minimum is rounding of the whole number behind it.
         off = into_w < 0.5 * spec.electrolyzer_min_w
@@ -221,8 +208,6 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
         out_w = np.minimum(watts(columns.fuel_cell), spec.fuel_cell_max_w)
         gains_kg = level_after_step(spec, 0.0, into_w, out_w, problem.step_s)  # type: ignore[arg-type]
         levels_kg = problem.start_state.hydrogen_kg + np.concatenate(([0.0], np.cumsum(gains_kg)))
-        slack_kg = LEVEL_TOLERANCE * level_scale_kg(problem.storage, problem.scale_w, problem.step_s)
-        levels_kg = _inside(levels_kg, 0.0, spec.tank_kg, slack_kg)
     plan = PowerPlan(
         load_w=problem.load_w,
         renew_w=problem.renew_w,
@@ -231,10 +216,14 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
         electrolyzer_w=into_w,
         fuel_cell_w=out_w,
         curtailed_w=np.zeros(problem.steps),
-        battery_j=_inside(battery_j, battery.min_j, battery.max_j, slack_j),
+        battery_j=battery_j,
         hydrogen_kg=levels_kg,
     )
-    return _curtailed(problem, plan)
+    size_j, size_kg = plan.level_scales(problem.storage, problem.step_s)
+    tank_kg = columns.spec.tank_kg if columns else 0.0
+    battery_j = _inside(battery_j, battery.min_j, battery.max_j, LEVEL_TOLERANCE * size_j)
+    levels_kg = _inside(levels_kg, 0.0, tank_kg, LEVEL_TOLERANCE * size_kg)
+    return _curtailed(problem, replace(plan, battery_j=battery_j, hydrogen_kg=levels_kg))
 
 
 def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
@@ -248,7 +237,7 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
     discharge_w = np.where(surplus_w > 0.0, 0.0, -surplus_w)
     charge_w, battery_j = _charged(problem, np.where(surplus_w < 0.0, 0.0, surplus_w), discharge_w)
     stored = replace(plan, charge_w=charge_w, discharge_w=discharge_w, battery_j=battery_j)
-    return _curtailed(problem, replace(stored, curtailed_w=np.zeros(problem.steps)))
+    return _curtailed(problem, stored)
 
 
 def _charged(
@@ -296,25 +285,18 @@ def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: Solv
     )
 
 
-def _most_j(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> float:
-    """Most energy in the battery at the end of the window; infinite where that is not known."""
+def _most_stored(
+    problem: PowerProblem, switches: Exclusions, limits: SolverLimits, *, hydrogen: bool = False
+) -> float:
+    """Most energy (J) in the battery, or ``hydrogen`` (kg), at the end; infinite where that is not known."""
     model = PowerFlowModel(problem, switches)
-    return -_least(model, model.battery, limits) * model.energy_j
-
-
-def _most_kg(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> float:
-    """Most hydrogen at the end of the window; infinite where that is not known."""
-    model = PowerFlowModel(problem, switches)
-    if problem.storage.hydrogen is None or model.hydrogen is None:
-        return np.inf
-    hour_kg = problem.storage.hydrogen.produced_kg(model.power_w, SECONDS_PER_HOUR)
-    return -_least(model, model.hydrogen.level, limits) * hour_kg
-
-
-def _least(model: PowerFlowModel, level: IntArray, limits: SolverLimits) -> float:
-    """Bound on minus the last level."""
+    level, unit = model.battery, model.energy_j
+    if hydrogen:
+        if model.hydrogen is None:
+            return np.inf
+        level, unit = model.hydrogen.level, model.hydrogen.hour_kg
     solution = Solver(model.model, limits, tolerance=TOLERANCE).minimize((level[-1:], -1.0))
-    return solution.bound if solution.values is not None else -np.inf
+    return -solution.bound * unit if solution.values is not None else np.inf
 
 
 def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> str:
@@ -323,21 +305,22 @@ def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverL
     battery = problem.storage.battery
     free = _without_targets(problem)
     least_j, least_kg = problem.target_j * (1 - _NEGLIGIBLE), problem.target_kg * (1 - _NEGLIGIBLE)
-    stored_j = _most_j(free, switches, limits)
+    stored_j = _most_stored(free, switches, limits)
     if stored_j < least_j:
         return (
             f"soc_target_pct: the battery cannot reach {battery.soc_pct(problem.target_j):.2f} % after "
             f"{hours:g} h: even without serving any load, it reaches at most "
             f"{battery.soc_pct(stored_j):.2f} % ({j_to_kwh(problem.target_j - stored_j):.3g} kWh short)"
         )
-    stored_kg = _most_kg(free, switches, limits)
+    stored_kg = _most_stored(free, switches, limits, hydrogen=True)
     if stored_kg < least_kg:
         return (
             f"level_target_kg: the tank cannot reach {problem.target_kg:.3f} kg after {hours:g} h: even "
             f"without serving any load, it reaches at most {stored_kg:.3f} kg "
             f"({problem.target_kg - stored_kg:.3g} kg short)"
         )
-    stored_j = _most_j(_with_battery(problem, soc_target_pct=battery.soc_min_pct), switches, limits)
+    one_free = _with_battery(problem, soc_target_pct=battery.soc_min_pct)
+    stored_j = _most_stored(one_free, switches, limits)
     if stored_j < least_j:
         return (
             f"soc_target_pct and level_target_kg cannot both be met: with {problem.target_kg:.3f} kg of "
@@ -398,21 +381,8 @@ _SLACK = 1e-7
 """By how much a later stage may miss what an earlier one reached, scaled: above the solver's tolerance."""
 
 
-Costs = list[tuple[IntArray, "FloatArray | float"]]
+CostsOf = Callable[[PowerFlowModel], list[Term]]
 """Columns and what they cost."""
-
-CostsOf = Callable[[PowerFlowModel], Costs]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One optimization of the sequence."""
-
-    name: str
-    objective: float
-    """rf (a share), shortfall or throughput (J)."""
-    gap: float
-    """Proven relative distance to the best."""
 
 
 @dataclass(frozen=True)
@@ -422,7 +392,6 @@ class PowerDecision:
     outcome: SolverOutcome
     """Its objective is rf; its gap the largest of the stages."""
     plan: PowerPlan | None
-    stages: tuple[Stage, ...] = ()
     whole_numbers: Exclusions = NO_EXCLUSIONS
     """Which exclusions had to be branched on."""
 
@@ -438,11 +407,11 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
     deadline_s = time.monotonic() + limits.time_s
     switches, plain = NO_EXCLUSIONS, None
     while True:
-        run = _solved(PowerFlowModel(problem, switches), switches, plain, limits, deadline_s)
+        run = _solved(PowerFlowModel(problem, switches), plain, limits, deadline_s)
         if run.values is None:
             outcome = _without_point(problem, run.end, switches, limits)
-            return PowerDecision(outcome, None, whole_numbers=switches)
-        needed = broken_exclusions(run.model, run.values, switches)
+            return PowerDecision(outcome, None, switches)
+        needed = broken_exclusions(run.model, run.values)
         if needed == switches:
             break
         plain = run.model if switches == NO_EXCLUSIONS else None
@@ -453,18 +422,14 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
     broken = power_violations(plan, problem)
     if broken:
         raise RuntimeError("the plan breaks a constraint: " + "; ".join(map(str, broken)))
-    return PowerDecision(_with_point(plan, run), plan, tuple(run.stages), switches)
+    return PowerDecision(_with_point(plan, run), plan, switches)
 
 
 def _solved(
-    model: PowerFlowModel,
-    switches: Exclusions,
-    plain: PowerFlowModel | None,
-    limits: SolverLimits,
-    deadline_s: float,
+    model: PowerFlowModel, plain: PowerFlowModel | None, limits: SolverLimits, deadline_s: float
 ) -> _Stages:
     """Run the stages; near the ``plain`` model's point first where only the electrolyzer switches."""
-    if plain is not None and switches == Exclusions(electrolyzer=True):
+    if plain is not None and model.switches == Exclusions(electrolyzer=True):
         exact = replace(limits, relative_gap=1e-5, time_s=deadline_s - time.monotonic())
         near = _StagesNear(model, exact, plain)
         if near.run() is SearchEnd.DONE:
@@ -490,29 +455,29 @@ class _Stages:
         self.solvers = [(self.solver, model)]
         """Every solver at work, with its model."""
         self.values: FloatArray | None = None
-        self.stages: list[Stage] = []
+        self.gaps: dict[str, float] = {}
+        """Proven relative distance to the best, by stage."""
         self.end = SearchEnd.DONE
 
     def run(self) -> SearchEnd:
         """Run all stages. Returns how the last one that was not finished ended."""
-        energy_j = self.model.power_w * self.model.problem.step_s
-        relax = self._stage("relax factor", 1.0, lambda m: [(m.relax, 1.0)])
+        relax = self._stage("relax factor", lambda m: [(m.relax, 1.0)])
         if relax is None:
             return self.end
         for solver, at in self.solvers:
             solver.set_bounds(at.relax, 0.0, relax + _SLACK if relax > _SLACK else 0.0)
-        short = self._stage("shortfall", energy_j, lambda m: [(m.short, 1.0)])
+        short = self._stage("shortfall", lambda m: [(m.short, 1.0)])
         if short is None:
             return self.end
         for solver, at in self.solvers:
             solver.add_row(at.short, 1.0, upper=max(short, 0.0) * (1 + _SLACK) + 10 * _SLACK)
-        self._stage("throughput", energy_j, _throughput)
+        self._stage("throughput", _throughput)
         return self.end
 
-    def _stage(self, name: str, unit: float, costs: CostsOf) -> float | None:
+    def _stage(self, name: str, costs: CostsOf) -> float | None:
         """Run one stage and return its objective, None without a point."""
         solution = self._minimize(costs)
-        if self.stages and solution.ending is SearchEnd.INFEASIBLE:
+        if self.gaps and solution.ending is SearchEnd.INFEASIBLE:
             # The point of the stage before is feasible: only rounding can say otherwise.
             solution = replace(solution, ending=SearchEnd.FAILED)
         if solution.ending is not SearchEnd.DONE:
@@ -520,7 +485,7 @@ class _Stages:
         if solution.values is None:
             return None
         self.values = solution.values
-        self.stages.append(Stage(name, solution.objective * unit, solution.gap))
+        self.gaps[name] = solution.gap
         return solution.objective
 
     def _minimize(self, costs: CostsOf) -> Solution:
@@ -542,11 +507,11 @@ class _StagesNear(_Stages):
 
     def _focus(self, point: FloatArray) -> None:
         """Free the electrolyzer's switches near where ``point`` breaks them or differs from the last."""
-        spec, columns, plain = self.model.problem.storage.hydrogen, self.model.hydrogen, self.plain.hydrogen
-        if spec is None or columns is None or plain is None:
+        columns, plain = self.model.hydrogen, self.plain.hydrogen
+        if columns is None or plain is None:
             return
         power = point[plain.electrolyzer]
-        on = power >= spec.electrolyzer_min_w / self.model.power_w - TOLERANCE
+        on = power >= columns.spec.electrolyzer_min_w / self.model.power_w - TOLERANCE
         broken = (power > TOLERANCE) & ~on
         around = np.convolve(broken, np.ones(2 * _NEAR + 1))[_NEAR : _NEAR + len(broken)]
         free = self._free = self._free | (around > 0.5)
@@ -565,23 +530,23 @@ class _StagesNear(_Stages):
         return solution
 
 
-def _throughput(model: PowerFlowModel) -> Costs:
+def _throughput(model: PowerFlowModel) -> list[Term]:
     tilt = _TILT * np.arange(model.problem.steps) / model.problem.steps
-    costs: Costs = [(model.charge, 1.0 + tilt), (model.discharge, 1.0 + tilt)]
+    costs: list[Term] = [(model.charge, 1.0 + tilt), (model.discharge, 1.0 + tilt)]
     if model.hydrogen is not None:
         costs += [(model.hydrogen.electrolyzer, 1.0 + 2 * tilt), (model.hydrogen.fuel_cell, 1.0 + 2 * tilt)]
     return costs
 
 
 def _with_point(plan: PowerPlan, run: _Stages) -> SolverOutcome:
-    gap = max(stage.gap for stage in run.stages)
-    if run.end is SearchEnd.DONE and len(run.stages) == 3:
+    *_, last = run.gaps
+    gap = max(run.gaps.values()) if len(run.gaps) == 3 else math.inf
+    if run.end is SearchEnd.DONE and len(run.gaps) == 3:
         return SolverOutcome(SolverStatus.OPTIMAL, "", plan.relax_factor, gap)
     message = (
-        f"{run.end.value} ended the search while minimizing the {run.stages[-1].name}: the plan is valid, "
+        f"{run.end.value} ended the search while minimizing the {last}: the plan is valid, "
         "but a better one may exist"
     )
-    gap = gap if len(run.stages) == 3 else math.inf
     return SolverOutcome(SolverStatus.FEASIBLE, message, plan.relax_factor, gap)
 
 

@@ -76,11 +76,6 @@ class PowerProblem:
         """T."""
         return len(self.load_w)
 
-    @cached_property
-    def scale_w(self) -> float:
-        """The largest power of demand and production (W, at least 1): what tolerances are relative to."""
-        return max(1.0, float(self.load_w.max()), float(self.renew_w.max()))
-
     @property
     def start_state(self) -> StorageState:
         """Levels at the start of the window."""
@@ -197,6 +192,13 @@ class PowerPlan:
         shares = np.divide(missing_w, self.load_w, out=np.zeros_like(missing_w), where=missing_w > 0.0)
         return float(shares.max(initial=0.0))
 
+    def level_scales(self, storage: Storage, step_s: float) -> tuple[float, float]:
+        """What tolerances of levels (J, kg) are relative to: the size, and a step at the largest power."""
+        size_j = storage.battery.capacity_j + self.scale_w * step_s
+        if storage.hydrogen is None:
+            return size_j, 0.0
+        return size_j, storage.hydrogen.tank_kg + storage.hydrogen.produced_kg(self.scale_w, step_s)
+
 
 TOLERANCE = 1e-6
 """Share of a quantity's size by which a bound or balance may be missed because of rounding."""
@@ -215,32 +217,16 @@ class Violation(NamedTuple):
         return f"{self.constraint}: broken by {self.amount:.6g} at step {self.step}"
 
 
-def storage_violations(plan: PowerPlan, storage: Storage, step_s: float) -> tuple[Violation, ...]:
-    """What the storage itself cannot do: limits, levels and their development; the worst step of each."""
-    return tuple(_storage_checks(plan, storage, step_s))
-
-
 def power_violations(plan: PowerPlan, problem: PowerProblem) -> tuple[Violation, ...]:
     """Every constraint of Eq. 3.1 to 3.11 that the plan breaks for this problem; the worst step of each."""
     return (*storage_violations(plan, problem.storage, problem.step_s), *_problem_checks(plan, problem))
 
 
-def level_scale_j(storage: Storage, scale_w: float, step_s: float) -> float:
-    """What tolerances of battery levels are relative to: its capacity, and a step at the largest power."""
-    return storage.battery.capacity_j + scale_w * step_s
-
-
-def level_scale_kg(storage: Storage, scale_w: float, step_s: float) -> float:
-    """The same for hydrogen; 0 for a site without."""
-    if storage.hydrogen is None:
-        return 0.0
-    return storage.hydrogen.tank_kg + storage.hydrogen.produced_kg(scale_w, step_s)
-
-
-def _storage_checks(plan: PowerPlan, storage: Storage, step_s: float) -> Iterator[Violation]:
+def storage_violations(plan: PowerPlan, storage: Storage, step_s: float) -> Iterator[Violation]:
+    """What the storage itself cannot do: limits, levels and their development; the worst step of each."""
     power_w = plan.scale_w
     battery, level = storage.battery, plan.battery_j
-    size_j = level_scale_j(storage, power_w, step_s)
+    size_j, size_kg = plan.level_scales(storage, step_s)
     for name in ("charge", "discharge", "electrolyzer", "fuel_cell", "curtailed"):
         yield from _worst(f"{name}_w >= 0", -getattr(plan, f"{name}_w"), power_w)
     yield from _worst("P_ch <= P_ch_max (3.6)", plan.charge_w - battery.charge_limit_w, power_w)
@@ -257,7 +243,6 @@ def _storage_checks(plan: PowerPlan, storage: Storage, step_s: float) -> Iterato
         yield from _worst("no hydrogen at this site", used, 0.0)
         return
     tank, stored = hydrogen.tank_kg, plan.hydrogen_kg
-    size_kg = level_scale_kg(storage, power_w, step_s)
     ez, fc = plan.electrolyzer_w, plan.fuel_cell_w
     yield from _worst("P_fc <= P_fc_max (3.7)", fc - hydrogen.fuel_cell_max_w, power_w)
     yield from _worst("P_ez <= P_ez_max (3.8)", ez - hydrogen.electrolyzer_max_w, power_w)
@@ -271,20 +256,17 @@ def _storage_checks(plan: PowerPlan, storage: Storage, step_s: float) -> Iterato
 
 def _problem_checks(plan: PowerPlan, problem: PowerProblem) -> Iterator[Violation]:
     power_w = plan.scale_w
-    size_j = level_scale_j(problem.storage, power_w, problem.step_s)
+    size_j, size_kg = plan.level_scales(problem.storage, problem.step_s)
     start = problem.start_state
     yield from _worst("starts at the level given", np.abs(plan.battery_j[:1] - start.battery_j), size_j)
     yield from _worst("keeps the production given", np.abs(plan.renew_w - problem.renew_w), power_w)
     yield from _worst("keeps the demand given", np.abs(plan.load_w - problem.load_w), power_w)
-    yield from _worst("SoC(T) >= SoC_target (3.9)", _at_end(problem.target_j - plan.battery_j), size_j)
+    missing_j, missing_kg = problem.target_j - plan.battery_j[-1:], problem.target_kg - plan.hydrogen_kg[-1:]
+    yield from _worst("SoC(T) >= SoC_target (3.9)", missing_j, size_j, plan.steps)
     if problem.storage.hydrogen is not None:
-        size_kg = level_scale_kg(problem.storage, power_w, problem.step_s)
-        yield from _worst(
-            "starts with the hydrogen given", np.abs(plan.hydrogen_kg[:1] - start.hydrogen_kg), size_kg
-        )
-        yield from _worst(
-            "LoH(T) >= LoH_target (3.10)", _at_end(problem.target_kg - plan.hydrogen_kg), size_kg
-        )
+        started_kg = np.abs(plan.hydrogen_kg[:1] - start.hydrogen_kg)
+        yield from _worst("starts with the hydrogen given", started_kg, size_kg)
+        yield from _worst("LoH(T) >= LoH_target (3.10)", missing_kg, size_kg, plan.steps)
     least = np.maximum(problem.floors_w, (1.0 - plan.relax_factor) * problem.load_w)
     yield from _worst("P_prod >= max((1 - rf) * P_load, floor) (3.11)", least - plan.produced_w, power_w)
     yield from _worst("the servers' most", plan.envelope_w - problem.most_w, power_w)
@@ -292,16 +274,9 @@ def _problem_checks(plan: PowerPlan, problem: PowerProblem) -> Iterator[Violatio
     yield from _worst("curtailed only beyond the servers' most", under, power_w)
 
 
-def _at_end(excess: FloatArray) -> FloatArray:
-    """The same array with only its last value able to be a violation."""
-    last = np.full_like(excess, -np.inf)
-    last[-1] = excess[-1]
-    return last
-
-
-def _worst(constraint: str, excess: FloatArray, scale: float) -> Iterator[Violation]:
-    """The step where ``excess`` is largest, if it is beyond the tolerance (or not a number)."""
+def _worst(constraint: str, excess: FloatArray, scale: float, first: int = 0) -> Iterator[Violation]:
+    """The step where ``excess``, from step ``first``, is largest, if beyond the tolerance (or NaN)."""
     broken = ~(excess <= TOLERANCE * scale)
     if broken.any():
         step = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
-        yield Violation(constraint, step, float(excess[step]))
+        yield Violation(constraint, first + step, float(excess[step]))

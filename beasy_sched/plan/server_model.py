@@ -49,6 +49,8 @@ class ServerModel:
         self.linear = LinearModel()
         self.flops_unit = max(float(table.on_flops[-1]) for table in problem.tables)
         self.energy_unit_j = max(float(table.on_j[-1]) for table in problem.tables)
+        self._before = np.where(np.arange(problem.steps) == 0, 0.0, 1.0)
+        """The coefficient of what was a step earlier."""
         self.columns = tuple(self._columns(k, integer) for k in range(len(problem.tables)))
         for k in range(len(problem.tables)):
             self._chain_rows(k)
@@ -69,10 +71,15 @@ class ServerModel:
 
     def counts(self, values: FloatArray) -> tuple[KindCounts, ...]:
         """Read the counts from a point in whole numbers."""
-        return tuple(
-            self._kind_counts(columns, table, values)
-            for columns, table in zip(self.columns, self.problem.tables, strict=True)
-        )
+        counts = []
+        for columns, table in zip(self.columns, self.problem.tables, strict=True):
+            shape = (self.problem.steps, len(table.pstates))
+            whole, waking = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+            whole[:, columns.states] = _rounded(values[columns.whole])
+            waking[:, columns.states] = _rounded(values[columns.waking])
+            falling = np.diff(_rounded(values[columns.slept]), prepend=0)
+            counts.append(KindCounts(whole, waking, falling))
+        return tuple(counts)
 
     def _columns(self, k: int, integer: bool) -> KindColumns:
         table, steps = self.problem.tables[k], self.problem.steps
@@ -93,8 +100,7 @@ class ServerModel:
         start, servers = self.problem.on_at_start[k], self.problem.tables[k].servers
         steps, least = self.problem.steps, self.problem.minimum_on_steps
         woken, slept = columns.woken, columns.slept
-        earlier = _shifted(woken)
-        before = np.where(np.arange(steps) == 0, 0.0, 1.0)
+        earlier, before = _shifted(woken), self._before
         through = [(columns.whole[:, d], 1.0) for d in range(len(columns.states))]
         linear.rows(steps, start, start, *through, (earlier, -before), (slept, 1.0))
         waking = [(columns.waking[:, d], 1.0) for d in range(len(columns.states))]
@@ -106,7 +112,6 @@ class ServerModel:
 
     def _energy_rows(self) -> None:
         steps, unit = self.problem.steps, self.energy_unit_j
-        before = np.where(np.arange(steps) == 0, 0.0, 1.0)
         right_j = self.problem.allowed_j.copy()
         terms: list[Term] = []
         for columns, table, start in zip(
@@ -121,15 +126,8 @@ class ServerModel:
                 extra_j = table.falling_j - table.asleep_j
                 terms += [(columns.woken, -table.asleep_j / unit)]
                 terms += [(columns.slept, (table.asleep_j + extra_j) / unit)]
-                terms += [(_shifted(columns.slept), -before * extra_j / unit)]
+                terms += [(_shifted(columns.slept), -self._before * extra_j / unit)]
         self.linear.rows(steps, -np.inf, right_j / unit, *terms, (self.reserve, 1.0))
-
-    def _kind_counts(self, columns: KindColumns, table: KindTable, values: FloatArray) -> KindCounts:
-        shape = (self.problem.steps, len(table.pstates))
-        whole, waking = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        whole[:, columns.states] = _rounded(values[columns.whole])
-        waking[:, columns.states] = _rounded(values[columns.waking])
-        return KindCounts(whole, waking, np.diff(_rounded(values[columns.slept]), prepend=0))
 
 
 def _shifted(columns: IntArray) -> IntArray:
@@ -163,11 +161,9 @@ class PriceRows:
         self._model = model
         tables = model.problem.tables
         self._prices = _prices(tables)
-        self._through = np.array([[_gain(t, t.on_j, t.on_flops, p) for t in tables] for p in self._prices])
-        self._waking = np.array(
-            [[_gain(t, t.waking_j, t.waking_flops, p) for t in tables] for p in self._prices]
-        )
-        self._spare_j = model.problem.allowed_j - sum(t.servers * _asleep_j(t) for t in tables)
+        gains = [[_gains(table, price) for table in tables] for price in self._prices]
+        self._through, self._waking = np.array(gains).transpose(2, 0, 1).copy()
+        self._spare_j = model.problem.allowed_j - sum(t.servers * t.rest_j for t in tables)
         self._most = self._tabulate()
 
     def add_broken(self, solver: Solver, point: FloatArray) -> int:
@@ -223,7 +219,7 @@ class PriceRows:
 
 def _most_flops(tables: tuple[KindTable, ...], grid: FloatArray, spare_j: FloatArray) -> FloatArray:
     """Flops of each step for each combination of numbers on through it, P-states mixed at will."""
-    extra_j = np.array([t.on_j[0] - _asleep_j(t) for t in tables])
+    extra_j = np.array([t.on_j[0] - t.rest_j for t in tables])
     left_j = spare_j[:, None] - grid @ extra_j
     flops = np.broadcast_to(grid @ np.array([t.on_flops[0] for t in tables]), left_j.shape).copy()
     flops[left_j < -_ROUNDING_J] = -np.inf
@@ -246,16 +242,15 @@ def _prices(tables: tuple[KindTable, ...]) -> FloatArray:
     for table in tables:
         energy_j, flops = table.on_j[table.hull], table.on_flops[table.hull]
         found += (np.diff(flops) / np.diff(energy_j)).tolist()
-        found.append(float((flops / np.maximum(energy_j - _asleep_j(table), 1e-9)).max()))
+        found.append(float((flops / np.maximum(energy_j - table.rest_j, 1e-9)).max()))
     return np.unique(np.array([0.0, *found]))
 
 
-def _gain(table: KindTable, energy_j: FloatArray, flops: FloatArray, price: float) -> float:
-    return float((flops - price * energy_j).max()) + price * _asleep_j(table)
-
-
-def _asleep_j(table: KindTable) -> float:
-    return min(table.asleep_j, table.falling_j)
+def _gains(table: KindTable, price: float) -> tuple[float, float]:
+    """What a server that is on through, or wakes, gains at most at a price a joule."""
+    through = float((table.on_flops - price * table.on_j).max())
+    waking = float((table.waking_flops - price * table.waking_j).max())
+    return through + price * table.rest_j, waking + price * table.rest_j
 
 
 _MOST_SERVERS = 120
@@ -275,6 +270,10 @@ class WholeServerRows:
         self._model = model
         self._table = model.problem.tables[0]
         self._start = model.problem.on_at_start[0]
+        columns = model.columns[0]
+        speeds = self._table.on_flops[columns.states], self._table.waking_flops[columns.states]
+        self._flops_columns = np.hstack((columns.whole, columns.waking))
+        self._speeds = np.concatenate(speeds) / model.flops_unit
         pairs = np.array([(n, w) for n in range(self._table.servers + 1) for w in range(n + 1)])
         self._on, self._waking = pairs[:, 0], pairs[:, 1]
         self._most_flops = self._tabulate()
@@ -288,7 +287,7 @@ class WholeServerRows:
         table, model = self._table, self._model
         hull = table.hull
         least_j = (self._on - self._waking) * table.on_j[0] + self._waking * table.waking_j[0]
-        least_j = least_j + (table.servers - self._on) * _asleep_j(table)
+        least_j = least_j + (table.servers - self._on) * table.rest_j
         spare_j = model.problem.allowed_j[:, None] - least_j
         worth = table.waking_flops[-1] / table.on_flops[-1]  # a waking server counts as this much of one
         working = np.maximum(self._on - self._waking * (1.0 - worth), 1e-12)
@@ -301,26 +300,15 @@ class WholeServerRows:
         columns = self._model.columns[0]
         woken, slept = point[columns.woken], point[columns.slept]
         on, waking = self._start + woken - slept, np.diff(woken, prepend=0.0)
-        speeds = self._step_flops()
-        flops = (point[self._flops_columns] * speeds).sum(axis=1)
+        flops = (point[self._flops_columns] * self._speeds).sum(axis=1)
         slope, offset, waking_slope = self._lines(on)
         broken = flops > slope * on + waking_slope * waking + offset + _VIOLATION
         for step in np.flatnonzero(broken):
-            self._add(solver, int(step), speeds, -slope[step], -waking_slope[step], offset[step])
+            self._add(solver, int(step), self._speeds, -slope[step], -waking_slope[step], offset[step])
         many = on > self._most_on + self._most_on_slope * waking + _VIOLATION
         for step in np.flatnonzero(many):
             self._add(solver, int(step), None, 1.0, -self._most_on_slope[step], self._most_on[step])
         return int(broken.sum() + many.sum())
-
-    @property
-    def _flops_columns(self) -> IntArray:
-        columns = self._model.columns[0]
-        return np.hstack((columns.whole, columns.waking))
-
-    def _step_flops(self) -> FloatArray:
-        states = self._model.columns[0].states
-        parts = (self._table.on_flops[states], self._table.waking_flops[states])
-        return np.concatenate(parts) / self._model.flops_unit
 
     def _lines(self, on: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The lines through U at the whole numbers around ``on``, and what each wake-up adds at most."""

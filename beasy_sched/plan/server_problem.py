@@ -7,7 +7,6 @@ afterwards (`server_search.states_by_rank`). What one server computes and draws 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,6 +42,11 @@ class KindTable:
     """Asleep for the whole step (0 for servers that cannot sleep)."""
     falling_j: float
     """Falls asleep at the beginning of the step."""
+
+    @property
+    def rest_j(self) -> float:
+        """The least that a server that is not on draws."""
+        return min(self.asleep_j, self.falling_j)
 
     @cached_property
     def hull(self) -> IndexArray:
@@ -157,11 +161,6 @@ class Trajectory:
     waking: IntArray
     falling: IntArray
 
-    @classmethod
-    def from_switches(cls, start: int, waking: IntArray, falling: IntArray) -> Trajectory:
-        """Begin with ``start`` servers on."""
-        return cls(start + np.cumsum(waking - falling) - waking, waking, falling)
-
     def plus(self, through: IntArray | int, waking: IntArray | int, falling: IntArray | int) -> Trajectory:
         """Return these numbers with others added."""
         return Trajectory(self.through + through, self.waking + waking, self.falling + falling)
@@ -211,11 +210,6 @@ class KindCounts:
     def flops(self, table: KindTable) -> float:
         """Flops of all steps."""
         return float((self.whole @ table.on_flops + self.waking @ table.waking_flops).sum())
-
-
-def minimum_on_steps(minimum_on_s: float, step_s: float) -> int:
-    """Steps that cover the least on-time; at least 1."""
-    return max(1, math.ceil(minimum_on_s / step_s - 1e-9))
 
 
 def total_energy_j(problem: ServerProblem, counts: tuple[KindCounts, ...]) -> FloatArray:

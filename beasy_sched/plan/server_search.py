@@ -20,8 +20,9 @@ The distance of the best plan to the least bound is the proven gap.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,17 +52,11 @@ class _Group:
     flops: FloatArray
     hull: list[int]
 
-    def moves(self, pairs: list[tuple[int, int]]) -> list[tuple[float, float, int, int, _Group]]:
-        return [
-            (
-                float(self.flops[high] - self.flops[low]),
-                float(self.energy_j[high] - self.energy_j[low]),
-                low,
-                high,
-                self,
-            )
-            for low, high in pairs
-        ]
+    def moves(self, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[float, float, int, int, _Group]]:
+        """What a server gains and draws more by each change of P-state."""
+        for low, high in pairs:
+            flops, energy_j = self.flops[high] - self.flops[low], self.energy_j[high] - self.energy_j[low]
+            yield float(flops), float(energy_j), low, high, self
 
 
 def fill(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> tuple[KindCounts, ...]:
@@ -99,16 +94,15 @@ def speed_up(groups: list[_Group], spare_j: FloatArray, *, thorough: bool) -> No
 
     First along the hulls only; ``thorough`` then tries every change of P-state that the rest pays for.
     """
-    on_hull = [move for g in groups for move in g.moves(list(zip(g.hull[:-1], g.hull[1:], strict=True)))]
+    on_hull = [move for g in groups for move in g.moves(pairwise(g.hull))]
     on_hull.sort(key=lambda move: -move[0] / move[1] if move[1] > 0 else -np.inf)
-    singles = [
-        move
-        for g in groups
-        for move in g.moves([(a, b) for b in range(g.counts.shape[1]) for a in range(b)])
-        if move[0] > 0
-    ]
-    singles.sort(key=lambda move: -move[0])
-    for moves in (on_hull, singles, singles) if thorough else (on_hull,):
+    rounds = [on_hull]
+    if thorough:
+        pairs = [[(a, b) for b in range(g.counts.shape[1]) for a in range(b)] for g in groups]
+        singles = [move for g, p in zip(groups, pairs, strict=True) for move in g.moves(p) if move[0] > 0]
+        singles.sort(key=lambda move: -move[0])
+        rounds += [singles, singles]
+    for moves in rounds:
         for _, energy_j, low, high, group in moves:
             able = group.counts[:, low]
             number = able.copy()
@@ -125,13 +119,28 @@ _SNAP = 1e6
 
 
 class BestPlan:
-    """The best plan in whole numbers so far; at first the one in which all servers sleep when they may."""
+    """The best plan in whole numbers so far, and how good any plan can be at most.
+
+    At first it is the plan in which all servers sleep when they may.
+    """
 
     def __init__(self, problem: ServerProblem) -> None:
         """Begin with the plan of least energy, which must be within the budget."""
         self.problem = problem
         self.counts = fill(problem, all_asleep(problem))
         self.objective = objective_flops(problem, self.counts)
+        """Flops less the cost of wake-ups."""
+        self.bound = math.inf
+        """No plan has a higher objective."""
+        self.ending = SearchEnd.DONE
+        """How the first optimization that was not finished ended."""
+
+    @property
+    def gap(self) -> float:
+        """Proven relative distance to the best plan."""
+        if math.isinf(self.bound):
+            return math.inf
+        return max(0.0, self.bound - self.objective) / max(abs(self.bound), 1.0)
 
     def offer(self, counts: tuple[KindCounts, ...]) -> None:
         """Keep these counts if they are within the budget and better than the best."""
@@ -166,7 +175,7 @@ def roundings(model: ServerModel, point: FloatArray) -> Iterator[tuple[Trajector
     seen = set()
     for offset in _OFFSETS:
         paths = tuple(
-            Trajectory.from_switches(start, *(_rounded_steps(point[c], offset) for c in (k.woken, k.slept)))
+            _rounded(point[k.woken], point[k.slept], start, offset)
             for k, start in zip(model.columns, model.problem.on_at_start, strict=True)
         )
         key = b"".join(array.tobytes() for path in paths for array in (path.waking, path.falling))
@@ -175,9 +184,10 @@ def roundings(model: ServerModel, point: FloatArray) -> Iterator[tuple[Trajector
             yield paths
 
 
-def _rounded_steps(totals: FloatArray, offset: float) -> IntArray:
-    whole = np.floor(np.round(totals * _SNAP) / _SNAP + offset).astype(np.int64)
-    return np.diff(whole, prepend=0)
+def _rounded(woken: FloatArray, slept: FloatArray, start: int, offset: float) -> Trajectory:
+    totals = np.round(np.stack([woken, slept]) * _SNAP) / _SNAP
+    waking, falling = np.diff(np.floor(totals + offset).astype(np.int64), prepend=0)
+    return Trajectory(start + np.cumsum(waking - falling) - waking, waking, falling)
 
 
 _ROW_ROUNDS = 8
@@ -430,12 +440,10 @@ def _doing(on: BoolArray, was_on: bool) -> tuple[IntArray, IntArray, IntArray]:
 
 def kind_start(problem: ServerProblem, kind: int) -> KindStart:
     """Anonymous servers that start as the problem says: those that are on longest obliged first."""
-    servers, on = problem.tables[kind].servers, problem.on_at_start[kind]
-    obliged = problem.obliged[kind]
-    steps = np.zeros(servers, dtype=np.int64)
-    for rank in range(on):
-        steps[rank] = np.count_nonzero(obliged > rank)
-    return KindStart(np.zeros(servers, dtype=np.int8), np.arange(servers) < on, steps)
+    servers, on, obliged = problem.tables[kind].servers, problem.on_at_start[kind], problem.obliged[kind]
+    ranks = np.arange(servers)
+    steps = np.where(ranks < on, (obliged[:, None] > ranks).sum(axis=0), 0)
+    return KindStart(np.zeros(servers, dtype=np.int8), ranks < on, steps)
 
 
 def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> BoolArray:
@@ -482,45 +490,24 @@ _PATHS = 400
 """Paths of single servers that are looked at when a plan is improved."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """The best plan found, and how good any plan can be at most."""
-
-    counts: tuple[KindCounts, ...]
-    objective: float
-    """Flops less the cost of wake-ups."""
-    bound: float
-    """No plan has a higher objective."""
-    ending: SearchEnd
-    """How the first optimization that was not finished ended."""
-
-    @property
-    def gap(self) -> float:
-        """Proven relative distance to the best plan."""
-        if math.isinf(self.bound):
-            return math.inf
-        return max(0.0, self.bound - self.objective) / max(abs(self.bound), 1.0)
-
-
-def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> Found:
+def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> BestPlan:
     """Find a plan, if possible within ``gap`` of the best. All sleeping as soon as may be must fit."""
     best = BestPlan(problem)
-    bound, ending = math.inf, SearchEnd.DONE
     small = ServerModel(problem, integer=True)
     if small.linear.column_count <= SMALL_COLUMNS:
-        bound, ending = _solve(small, best, replace(limits, relative_gap=0.0))
-        if ending is SearchEnd.DONE:
-            return Found(best.counts, best.objective, bound, ending)
+        best.bound, best.ending = _solve(small, best, replace(limits, relative_gap=0.0))
+        if best.ending is SearchEnd.DONE:
+            return best
     relaxation = Relaxation(problem, limits)
     if relaxation.solved:
         relaxation.offer_plans(best, gap)
-    bound = min(bound, relaxation.bound)
-    ending = relaxation.ending if ending is SearchEnd.DONE else ending
-    if math.isfinite(bound) and best.objective < bound * (1.0 - gap):
+    best.bound = min(best.bound, relaxation.bound)
+    best.ending = relaxation.ending if best.ending is SearchEnd.DONE else best.ending
+    if math.isfinite(best.bound) and best.objective < best.bound * (1.0 - gap):
         improvement = OneServerImprovement(problem, best.counts)
-        improvement.run(_PATHS, bound * (1.0 - gap))
+        improvement.run(_PATHS, best.bound * (1.0 - gap))
         best.offer(improvement.counts)
-    return Found(best.counts, best.objective, bound, ending)
+    return best
 
 
 def _solve(model: ServerModel, best: BestPlan, limits: SolverLimits) -> tuple[float, SearchEnd]:

@@ -20,9 +20,8 @@ from beasy_sched.plan.server_problem import (
     KindTable,
     ServerProblem,
     kind_tables,
-    minimum_on_steps,
 )
-from beasy_sched.plan.server_search import Found, KindStart, ranked_hosts, search, states_by_rank
+from beasy_sched.plan.server_search import BestPlan, KindStart, ranked_hosts, search, states_by_rank
 from beasy_sched.plan.solver import SearchEnd, SolverLimits, SolverOutcome, SolverStatus
 from beasy_sched.units import SECONDS_PER_HOUR
 
@@ -115,11 +114,12 @@ class ServerSetup:
         start.check(platform)
         tables = kind_tables(platform, step_s)
         hosts = tuple(ranked_hosts(platform, kind, window) for kind in range(len(tables)))
-        least_steps = minimum_on_steps(rules.minimum_on_s, step_s)
-        starts = tuple(
-            _kind_start(platform, table, ids, start, least_steps)
-            for table, ids in zip(tables, hosts, strict=True)
-        )
+        least_steps = max(1, math.ceil(rules.minimum_on_s / step_s - 1e-9))
+        on = start.states != platform.sleep_pstate
+        bound = on & np.array([table.can_sleep for table in tables])[platform.kind_of]
+        steps = np.ceil(start.obliged_s / step_s - 1e-9).clip(0, least_steps - 1)
+        obliged = np.where(bound, steps, 0).astype(np.int64)
+        starts = tuple(KindStart(start.states[ids], on[ids], obliged[ids]) for ids in hosts)
         return cls(platform, tables, hosts, starts, least_steps)
 
     def free(self) -> ServerSetup:
@@ -175,16 +175,6 @@ def envelope_j(envelope_w: FloatArray, step_s: float) -> FloatArray:
     if wrong.size:
         raise ConfigError(f"power envelope, step {wrong[0]}: {envelope[wrong[0]]:g} W, expected 0 W or more")
     return envelope * step_s
-
-
-def _kind_start(
-    platform: Platform, table: KindTable, hosts: IntArray, start: ServerStart, least_steps: int
-) -> KindStart:
-    """The start of the servers of one kind, by rank."""
-    states = start.states[hosts]
-    on = states != platform.sleep_pstate[hosts]
-    steps = np.ceil(start.obliged_s[hosts] / table.step_s - 1e-9).clip(0, least_steps - 1)
-    return KindStart(states, on, np.where(on & table.can_sleep, steps, 0).astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -255,7 +245,7 @@ def _shortfall_j(problem: ServerProblem) -> FloatArray:
 
 
 def _outcome(
-    found: Found, gap: float, missing_w: FloatArray, least_w: FloatArray, step_s: float, note: str
+    found: BestPlan, gap: float, missing_w: FloatArray, least_w: FloatArray, step_s: float, note: str
 ) -> SolverOutcome:
     if missing_w.any():
         return SolverOutcome(SolverStatus.INFEASIBLE, _shortfall_text(missing_w, least_w, step_s))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -27,11 +28,10 @@ class LinearModel:
         """Begin without columns and rows."""
         self.column_count = 0
         self.row_count = 0
-        self._lower: list[FloatArray] = []
-        self._upper: list[FloatArray] = []
-        self._integer: list[BoolArray] = []
-        self._row_lower: list[FloatArray] = []
-        self._row_upper: list[FloatArray] = []
+        self.is_mip = False
+        """Whether some columns must be whole numbers."""
+        self._columns: list[tuple[FloatArray, FloatArray, BoolArray]] = []
+        self._rows: list[tuple[FloatArray, FloatArray]] = []
         self._entries: list[tuple[IndexArray, IndexArray, FloatArray]] = []
 
     def columns(
@@ -43,51 +43,47 @@ class LinearModel:
         integer: bool = False,
     ) -> IndexArray:
         """Add ``count`` columns within bounds, and return their indices."""
-        self._lower.append(np.broadcast_to(np.asarray(lower, dtype=np.float64), count))
-        self._upper.append(np.broadcast_to(np.asarray(upper, dtype=np.float64), count))
-        self._integer.append(np.full(count, integer))
+        self._columns.append((_spread(lower, count), _spread(upper, count), np.full(count, integer)))
+        self.is_mip |= integer
         self.column_count += count
         return np.arange(self.column_count - count, self.column_count)
 
-    def rows(
-        self, count: int, lower: float | FloatArray, upper: float | FloatArray, *terms: Term
-    ) -> IndexArray:
-        """Add ``count`` rows ``lower <= sum of terms <= upper``, and return their indices."""
-        self._row_lower.append(np.broadcast_to(np.asarray(lower, dtype=np.float64), count))
-        self._row_upper.append(np.broadcast_to(np.asarray(upper, dtype=np.float64), count))
+    def rows(self, count: int, lower: float | FloatArray, upper: float | FloatArray, *terms: Term) -> None:
+        """Add ``count`` rows ``lower <= sum of terms <= upper``."""
+        self._rows.append((_spread(lower, count), _spread(upper, count)))
         indices = np.arange(self.row_count, self.row_count + count)
         for columns, values in terms:
-            spread = np.broadcast_to(np.asarray(values, dtype=np.float64), count)
+            spread = _spread(values, count)
             kept = spread != 0.0
             self._entries.append((indices[kept], np.broadcast_to(columns, count)[kept], spread[kept]))
         self.row_count += count
-        return indices
 
-    @property
-    def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds of all columns."""
-        return np.concatenate(self._lower), np.concatenate(self._upper)
-
-    @property
-    def row_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds of all rows."""
-        return np.concatenate(self._row_lower), np.concatenate(self._row_upper)
-
-    @property
-    def integer(self) -> BoolArray:
-        """Which columns must be whole numbers."""
-        return np.concatenate(self._integer)
-
-    def matrix(self) -> tuple[IndexArray, IndexArray, FloatArray]:
-        """The coefficients by rows: starts (one more than rows), columns, values."""
-        rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
+    def as_lp(self, highspy: Any) -> Any:
+        """The model as HiGHS takes it, without costs."""
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = self.column_count, self.row_count
+        lp.col_cost_ = np.zeros(self.column_count)
+        lp.col_lower_, lp.col_upper_, integer = _joined(self._columns)
+        lp.row_lower_, lp.row_upper_ = _joined(self._rows)
+        rows, columns, values = _joined(self._entries)
         order = np.lexsort((columns, rows))
-        counts = np.bincount(rows, minlength=self.row_count)
-        starts = np.concatenate(([0], np.cumsum(counts)))
-        return starts, columns[order], values[order]
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=self.row_count))))
+        lp.a_matrix_.index_, lp.a_matrix_.value_ = columns[order], values[order]
+        if self.is_mip:
+            kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+            lp.integrality_ = [kinds[int(whole)] for whole in integer]
+        return lp
 
 
-_TOLERANCES = ("primal_feasibility_tolerance", "mip_feasibility_tolerance")
+def _spread(values: float | FloatArray, count: int) -> FloatArray:
+    """One value for all, or one for each, as ``count`` numbers."""
+    return np.broadcast_to(np.asarray(values, dtype=np.float64), count)
+
+
+def _joined(blocks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+    """The arrays of all blocks, one after the other."""
+    return (np.concatenate(part) for part in zip(*blocks, strict=True))
 
 
 @dataclass(frozen=True)
@@ -185,8 +181,9 @@ class Solver:
         self._limits = limits or SolverLimits()
         self._deadline_s = time.monotonic() + self._limits.time_s
         self._columns = model.column_count
-        self._is_mip = bool(model.integer.any())
+        self._is_mip = model.is_mip
         self._highs = self._highspy.Highs()
+        tolerances = ("primal_feasibility_tolerance", "mip_feasibility_tolerance")
         for option, value in {
             "output_flag": False,
             "threads": 1,
@@ -195,10 +192,10 @@ class Solver:
             "mip_rel_gap": self._limits.relative_gap,
             "mip_abs_gap": 1e-7,
             "mip_max_nodes": self._limits.nodes,
-            **dict.fromkeys(_TOLERANCES if tolerance is not None else (), tolerance),
+            **dict.fromkeys(tolerances if tolerance is not None else (), tolerance),
         }.items():
             self._highs.setOptionValue(option, value)
-        self._highs.passModel(self._as_lp(model))
+        self._highs.passModel(model.as_lp(self._highspy))
 
     def minimize(self, *costs: tuple[IntArray, float | FloatArray]) -> Solution:
         """Minimize the sum of columns times costs; columns that are not named cost nothing."""
@@ -218,29 +215,14 @@ class Solver:
     def set_bounds(self, columns: IntArray, lower: float | FloatArray, upper: float | FloatArray) -> None:
         """Replace the bounds of columns."""
         count = len(columns)
-        low = np.broadcast_to(np.asarray(lower, dtype=np.float64), count).copy()
-        high = np.broadcast_to(np.asarray(upper, dtype=np.float64), count).copy()
+        low, high = _spread(lower, count).copy(), _spread(upper, count).copy()
         self._highs.changeColsBounds(count, columns.astype(np.int32), low, high)
 
-    def add_row(
-        self, columns: IntArray, values: float | FloatArray, *, upper: float, lower: float = -math.inf
-    ) -> None:
-        """Add ``lower <= sum of columns times values <= upper``."""
-        spread = np.broadcast_to(np.asarray(values, dtype=np.float64), len(columns)).copy()
-        self._highs.addRow(lower, upper, len(columns), columns.astype(np.int32), spread)
-
-    def _as_lp(self, model: LinearModel) -> Any:
-        lp = self._highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = model.column_count, model.row_count
-        lp.col_cost_ = np.zeros(model.column_count)
-        lp.col_lower_, lp.col_upper_ = model.bounds
-        lp.row_lower_, lp.row_upper_ = model.row_bounds
-        lp.a_matrix_.format_ = self._highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = model.matrix()
-        if self._is_mip:
-            kinds = (self._highspy.HighsVarType.kContinuous, self._highspy.HighsVarType.kInteger)
-            lp.integrality_ = [kinds[int(whole)] for whole in model.integer]
-        return lp
+    def add_row(self, columns: IntArray, values: float | FloatArray, *, upper: float) -> None:
+        """Add ``sum of columns times values <= upper``."""
+        count = len(columns)
+        spread = _spread(values, count).copy()
+        self._highs.addRow(-math.inf, upper, count, columns.astype(np.int32), spread)
 
     def _solution(self) -> Solution:
         status, states = self._highs.getModelStatus(), self._highspy.HighsModelStatus
