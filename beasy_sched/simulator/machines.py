@@ -75,10 +75,6 @@ class ModeTable:
         self.one_core_of: list[float] = one_core_w.tolist()
         """Power with one core busy, W."""
 
-    def with_state(self, mode: int, state: int) -> int:
-        """Return ``mode`` with another machine state."""
-        return mode - self.state_of[mode] + state
-
     def with_pstate(self, mode: int, pstate: int, state: int) -> int:
         """Return ``mode``'s kind in another P-state and machine state."""
         return self.base[self.kind_of[mode]] + pstate * STATES + state
@@ -151,12 +147,12 @@ class Machines:
         self.owner[ids] = slot
 
     def release(self, ids: IntArray, uniform: int, since: float, now: float) -> None:
-        """Take a job off hosts that it has had to itself, computing, since ``since``."""
+        """Take a job off hosts that it has had to itself, computing in mode ``uniform``, since ``since``."""
         size = len(ids)
         self.time_in[COMPUTING] += size * (now - since)
         self.counts[COMPUTING] -= size
         self.counts[IDLE] += size
-        self.mode[ids] = (uniform if uniform >= 0 else self.mode[ids]) + (IDLE - COMPUTING)
+        self.mode[ids] = uniform + (IDLE - COMPUTING)
         self.last_change[ids] = now
         self.owner[ids] = NOBODY
 
@@ -170,10 +166,6 @@ class Machines:
         self.counts[state] += len(ids)
         self.mode[ids] += state - old
         self.last_change[ids] = now
-
-    def own(self, ids: IntArray, slot: int) -> None:
-        """Record who has the hosts: the job in ``slot``, or `NOBODY`."""
-        self.owner[ids] = slot
 
     def change_pstate(self, ids: IntArray, pstate: int) -> None:
         """Bring hosts to a P-state."""
@@ -194,7 +186,7 @@ class Meter:
     """Power and energy of all compute hosts together, and when Batsim last metered every host.
 
     Batsim meters hosts lazily, which shows in two cases: hosts that do not start in P-state 0 (``settle``
-    here), and tasks that follow a delay within a composed job (`charge`).
+    here), and tasks that follow a delay within a composed job (see `execution`).
     """
 
     __slots__ = ("_at", "_settle", "energy_j", "metered_at", "power_w", "wattmin_w")
@@ -241,7 +233,3 @@ class Meter:
                 settle, self._settle = self._settle, None
                 self.energy_j += settle(now)
         return self.energy_j
-
-    def charge(self, extra_j: float) -> None:
-        """Add energy that Batsim charges by mistake."""
-        self.energy_j += extra_j

@@ -213,10 +213,6 @@ class Tally:
         if slowdown > self.max_slowdown:
             self.max_slowdown = slowdown
 
-    def reject(self) -> None:
-        """Count a rejected job."""
-        self.rejected += 1
-
     def switch(self, machines: int) -> None:
         """Count a request that switches hosts."""
         self.grouped_switches += 1

@@ -158,7 +158,7 @@ class Requests:
                 " To be rejected, a job must be submitted and not allocated yet."
             )
         job.state = ENDED
-        world.tally.reject()
+        world.tally.rejected += 1
         if world.tracer is not None:
             world.tracer.rejected(job)
         del world.jobs[decision.job_id]
