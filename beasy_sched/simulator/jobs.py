@@ -17,7 +17,7 @@ from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_workload import Homogeneous, Parallel, Profile, WorkloadJob
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.protocol.wire import as_batsim_reads
+from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.machines import ModeTable
 
@@ -69,13 +69,11 @@ class SimJob:
     powered_at = 0.0
     owned_metering = 0.0
 
-    def __init__(self, workload: str, request: JobRequest, profile: Profile, exact: WorkloadJob) -> None:
-        """Make a job that has just been submitted.
-
-        ``exact`` has the times that ``request`` tells with six decimals only.
-        """
+    def __init__(self, workload: str, profile: Profile, exact: WorkloadJob) -> None:
+        """Make a job that has just been submitted; its request tells times with six decimals only."""
+        subtime, walltime = rounded(exact.subtime), rounded(exact.walltime)
         self.workload = workload
-        self.request = request
+        self.request = JobRequest(exact.id, subtime, exact.res, exact.profile, walltime, exact.extras)
         self.profile = profile
         self.subtime = as_batsim_reads(exact.subtime)
         self.walltime = -1.0 if exact.walltime is None else as_batsim_reads(exact.walltime)

@@ -21,7 +21,7 @@ from beasy_sched.formats.batsim_workload import (
     parse_profile,
 )
 from beasy_sched.model import decisions as d
-from beasy_sched.model.events import EnergyAnswer, JobRequest, JobsKilled, JobSubmitted, ResourceStateChanged
+from beasy_sched.model.events import EnergyAnswer, JobsKilled, JobSubmitted, ResourceStateChanged
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.arrivals import Arrivals
@@ -282,13 +282,10 @@ class Requests:
                     " formula by a spreadsheet that opens the CSV files (Batsim itself would take it)"
                 )
         self._met.add(job_id)
-        request = JobRequest(
-            job_id, rounded(job.subtime), job.res, job.profile, rounded(job.walltime), job.extras
-        )
-        world.jobs[job_id] = SimJob(workload, request, profile, job)
+        submitted = world.jobs[job_id] = SimJob(workload, profile, job)
         if world.options.acknowledge_dynamic_jobs:
             raw = self._raw_profiles.get((workload, job.profile)) if world.options.forward_profiles else None
-            world.outbox.append(JobSubmitted(world.stamp, request, raw))
+            world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
 
     def _keep_open(self, is_open: bool, decision: d.Decision) -> None:
         self.dynamic_open = is_open
