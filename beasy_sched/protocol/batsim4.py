@@ -46,7 +46,10 @@ def decode_message(raw: bytes) -> e.Message:
             continue
         decoded = read(event.timestamp, event.data, path, unknown)
         events.append(decoded)
-        hosts = _add_hosts(hosts, decoded, path)
+        if type(decoded) is e.JobCompleted:
+            hosts = _add_hosts(hosts, decoded.alloc, path)
+        elif type(decoded) is e.ResourceStateChanged:
+            hosts = _add_hosts(hosts, decoded.resources, path)
     return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
 
 
@@ -286,7 +289,10 @@ def decode_reply(raw: bytes) -> d.Reply:
             )
         decision = read(event.timestamp, event.data, f"{path}.data")
         decisions.append(decision)
-        hosts = _add_hosts(hosts, decision, path)
+        if type(decision) is d.ExecuteJob:
+            hosts = _add_hosts(hosts, decision.alloc, path)
+        elif type(decision) is d.SetResourceState:
+            hosts = _add_hosts(hosts, decision.resources, path)
     return d.Reply(envelope.now, decisions)
 
 
@@ -391,12 +397,9 @@ def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
     return hosts
 
 
-def _add_hosts(count: int, item: e.Event | d.Decision, path: str) -> int:
-    """Add the hosts that an item names to those of the message's others. Raises above the limit."""
-    if isinstance(item, (e.JobCompleted, d.ExecuteJob)):
-        count += len(item.alloc)
-    elif isinstance(item, (e.ResourceStateChanged, d.SetResourceState)):
-        count += len(item.resources)
+def _add_hosts(count: int, hosts: HostSet, path: str) -> int:
+    """Add a set's size to that of the message's other sets. Raises ProtocolError above the limit."""
+    count += len(hosts)
     if count > MOST_HOSTS_NAMED:
         raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in total")
     return count

@@ -6,7 +6,7 @@ A message is decoded once, then each part converted with the place of any error 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -112,12 +112,11 @@ def reader(kind: type[T], known: Iterable[str] = ()) -> Callable[[Any, str, Unkn
     The function takes the object, its JSON path, and a list to which it appends the paths of fields
     that ``kind`` does not have (except those in ``known``).
     """
-    fields: Collection[str] = frozenset(kind.__struct_encode_fields__)
-    expected = frozenset(fields).union(known)
+    expected = frozenset(kind.__struct_encode_fields__).union(known)
 
     def read(data: Any, path: str, unknown: Unknown) -> T:
         value = convert_at(data, kind, path)
-        if len(data) > len(fields) or not expected.issuperset(data):
+        if not expected.issuperset(data):
             unknown.extend(field_path(path, name) for name in data if name not in expected)
         return value
 

@@ -127,7 +127,8 @@ class Rates:
             for job in jobs:
                 job.accrue(world.now)
         host_w = share(world.machines, jobs)
-        world.meter.set_power(world.now, float(host_w.sum()))
+        world.meter.accrue(world.now)
+        world.meter.power_w = float(host_w.sum())
         for job in jobs:
             job.power_w = float(host_w[job.alloc.ids].sum())
             self._pace(job)
@@ -194,7 +195,12 @@ class Execution:
         job.wall_left = job.walltime
         job.energy_j = 0.0 if self._energy else -1.0
         world.meter_row("s")
-        job.slot = self._take_slot(job)
+        if self._free_slots:
+            job.slot = self._free_slots.pop()
+            world.slots[job.slot] = job
+        else:
+            job.slot = len(world.slots)
+            world.slots.append(job)
         if self._sharing:
             world.machines.change_state(ids, COMPUTING, now)
             world.machines.owner[ids] = job.slot
@@ -208,15 +214,6 @@ class Execution:
         job.stack = None
         self._enter(job, job.profile)
 
-    def _take_slot(self, job: SimJob) -> int:
-        slots = self._world.slots
-        if self._free_slots:
-            slot = self._free_slots.pop()
-            slots[slot] = job
-            return slot
-        slots.append(job)
-        return len(slots) - 1
-
     # --- leaves ---
 
     def _enter(self, job: SimJob, profile: Profile) -> None:
@@ -227,19 +224,13 @@ class Execution:
             job.stack.append([profile, 0])
             profile = self._world.profiles[job.workload][profile.sequence[0]]
         job.leaf, job.leaf_start = profile, self._world.now
-        if isinstance(profile, Delay):
-            self._enter_delay(job, profile)
-        elif isinstance(profile, Homogeneous | Parallel):
+        if isinstance(profile, Homogeneous | Parallel):
             self._enter_task(job, profile)
-
-    def _enter_delay(self, job: SimJob, leaf: Delay) -> None:
-        world = self._world
-        lasts = leaf.delay_s
-        if 0 <= job.wall_left <= lasts:
-            lasts = job.wall_left
-        job.run = world.clock.wait(LEAF, job, lasts)
-        if self._sharing:
-            self._rates.share()
+        elif isinstance(profile, Delay):
+            lasts = min(job.wall_left, profile.delay_s) if job.wall_left >= 0 else profile.delay_s
+            job.run = self._world.clock.wait(LEAF, job, lasts)
+            if self._sharing:
+                self._rates.share()
 
     def _enter_task(self, job: SimJob, leaf: Homogeneous | Parallel) -> None:
         task = job.task = start_task(job, leaf)

@@ -47,7 +47,9 @@ class ModeTable:
             self.base.append(len(rows))
             for pstate, speed in enumerate(kind.speeds_flops):
                 sort = _sort(kind, pstate) if energy else COMPUTATION
-                powers = _powers(kind, pstate) if energy else (0.0, 0.0, 0.0)
+                powers = (0.0, 0.0, 0.0)
+                if energy and kind.idle_w:
+                    powers = kind.idle_w[pstate], kind.epsilon_w[pstate], kind.full_w[pstate]
                 rows += [(index, pstate, sort, s, speed, kind.cores, *powers) for s in range(STATES)]
         kind_of, pstate_of, sort_of, state_of, speeds, cores, idle_w, epsilon_w, full_w = (
             np.array(column) for column in zip(*rows, strict=True)
@@ -108,12 +110,6 @@ def _sort(kind: ServerKind, pstate: int) -> int:
     if any(pstate == s.pstate for s in kind.sleeps):
         return SLEEP
     return COMPUTATION if pstate in kind.computing else TRANSITION
-
-
-def _powers(kind: ServerKind, pstate: int) -> tuple[float, float, float]:
-    if not kind.idle_w:
-        return 0.0, 0.0, 0.0
-    return kind.idle_w[pstate], kind.epsilon_w[pstate], kind.full_w[pstate]
 
 
 class Machines:
@@ -218,11 +214,6 @@ class Meter:
             self._at = now
         self.power_w += by_w
         self.wattmin_w += wattmin_by_w
-
-    def set_power(self, now: float, power_w: float) -> None:
-        """Charge for the time until now, and go on with a power that has been found anew."""
-        self.accrue(now)
-        self.power_w = power_w
 
     def meter_all(self, now: float) -> float:
         """Meter every host, as Batsim does at rows of its energy file and at queries; return the energy."""
