@@ -65,7 +65,7 @@ def run_budget(
         done.decisions.extend(reply.decisions)
         starts = sum(isinstance(x, ExecuteJob) for x in reply.decisions)
         if starts and session.cluster is not None:
-            meter = simulation.engine.world.meter
+            meter = simulation.world.meter
             used_j = meter.energy_j + meter.power_w * (message.now - meter._at)
             ends = [(end_s, job.res) for end_s, _, job in session.cluster.ends]
             done.moments.append((message.now, used_j, ends, starts))

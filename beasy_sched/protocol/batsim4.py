@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -20,7 +20,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import Unknown, convert_at, decode_envelope, dump, fault, reader
 
-__all__ = ["decode_message", "decode_reply", "encode_message", "encode_reply", "job_object"]
+__all__ = ["decode_message", "decode_reply", "encode_message", "encode_reply"]
 
 NO_WALLTIME = -1
 
@@ -47,9 +47,9 @@ def decode_message(raw: bytes) -> e.Message:
         decoded = read(event.timestamp, event.data, path, unknown)
         events.append(decoded)
         if type(decoded) is e.JobCompleted:
-            hosts = add_hosts(hosts, decoded.alloc, path)
+            hosts = _add_hosts(hosts, decoded.alloc, path)
         elif type(decoded) is e.ResourceStateChanged:
-            hosts = add_hosts(hosts, decoded.resources, path)
+            hosts = _add_hosts(hosts, decoded.resources, path)
     return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
 
 
@@ -143,20 +143,14 @@ def _read_submitted(timestamp: float, data: Any, path: str, unknown: Unknown) ->
     job = convert_at(raw.job, _Job, f"{path}.job")
     if job.id != raw.job_id:
         raise fault(f"{path}.job.id", f"found {job.id!r}, expected {raw.job_id!r} as in job_id")
-    walltime = _walltime(job.walltime, f"{path}.job.walltime")
+    walltime = None if job.walltime == NO_WALLTIME else job.walltime
+    if walltime is not None and not 0 < walltime < _LONGEST_TIME_S:
+        raise fault(f"{path}.job.walltime", f"found {walltime}, expected more than 0, or -1")
     if not -_LONGEST_TIME_S < job.subtime < _LONGEST_TIME_S:
         raise fault(f"{path}.job.subtime", f"found {job.subtime}, expected a time")
     extras = {k: v for k, v in raw.job.items() if k not in _JOB_FIELDS} if len(raw.job) > 4 else None
     request = e.JobRequest(job.id, job.subtime, job.res, job.profile, walltime, extras or None)
     return e.JobSubmitted(timestamp, request, raw.profile)
-
-
-def _walltime(walltime: float | None, path: str) -> float | None:
-    if walltime is None or walltime == NO_WALLTIME:
-        return None
-    if not 0 < walltime < _LONGEST_TIME_S:
-        raise fault(path, f"found {walltime}, expected more than 0, or -1")
-    return walltime
 
 
 def _read_completed(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
@@ -203,16 +197,6 @@ def _event_text(event: e.Event) -> str:
     return f'{{"timestamp":{event.timestamp:.6f},"type":{dump(kind)},"data":{dump(data)}}}'
 
 
-def job_object(job: e.JobRequest) -> dict[str, Any]:
-    """Return the job as the JSON object in JOB_SUBMITTED."""
-    data: dict[str, Any] = {"id": job.id, "subtime": job.subtime, "res": job.res, "profile": job.profile}
-    if job.walltime is not None:
-        data["walltime"] = job.walltime
-    if job.extras:
-        data.update(job.extras)
-    return data
-
-
 def _write_begins(x: e.SimulationBegins) -> tuple[str, dict[str, Any]]:
     compute, storage = len(x.resources), len(x.storage_resources)
     return "SIMULATION_BEGINS", {
@@ -230,7 +214,13 @@ def _write_begins(x: e.SimulationBegins) -> tuple[str, dict[str, Any]]:
 
 
 def _write_submitted(x: e.JobSubmitted) -> tuple[str, dict[str, Any]]:
-    data = {"job_id": x.job.id, "job": job_object(x.job)}
+    asked, profile = x.job, x.job.profile
+    job: dict[str, Any] = {"id": asked.id, "subtime": asked.subtime, "res": asked.res, "profile": profile}
+    if asked.walltime is not None:
+        job["walltime"] = asked.walltime
+    if asked.extras:
+        job.update(asked.extras)
+    data = {"job_id": asked.id, "job": job}
     if x.profile is not None:
         data["profile"] = x.profile
     return "JOB_SUBMITTED", data
@@ -267,19 +257,18 @@ _EVENT_WRITERS: dict[type[e.Event], Callable[[Any], tuple[str, Any]]] = {
 
 def encode_reply(reply: d.Reply) -> bytes:
     """Write a reply to Batsim."""
-    events = [_DECISION_WRITERS[type(decision)](decision) for decision in reply.decisions]
+    events = []
+    for decision in reply.decisions:
+        kind, data = _DECISION_WRITERS[type(decision)](decision)
+        events.append({"timestamp": decision.timestamp, "type": kind, "data": data})
     return msgspec.json.encode({"now": reply.now, "events": events})
 
 
-def _event(kind: str, decision: d.Decision, data: dict[str, Any]) -> dict[str, Any]:
-    return {"timestamp": decision.timestamp, "type": kind, "data": data}
-
-
-def _write_execute(x: d.ExecuteJob) -> dict[str, Any]:
+def _write_execute(x: d.ExecuteJob) -> tuple[str, dict[str, Any]]:
     data: dict[str, Any] = {"job_id": x.job_id, "alloc": str(x.alloc)}
     if x.mapping is not None:
         data["mapping"] = x.mapping
-    return _event("EXECUTE_JOB", x, data)
+    return "EXECUTE_JOB", data
 
 
 def decode_reply(raw: bytes) -> d.Reply:
@@ -301,9 +290,9 @@ def decode_reply(raw: bytes) -> d.Reply:
         decision = read(event.timestamp, event.data, f"{path}.data")
         decisions.append(decision)
         if type(decision) is d.ExecuteJob:
-            hosts = add_hosts(hosts, decision.alloc, path)
+            hosts = _add_hosts(hosts, decision.alloc, path)
         elif type(decision) is d.SetResourceState:
-            hosts = add_hosts(hosts, decision.resources, path)
+            hosts = _add_hosts(hosts, decision.resources, path)
     return d.Reply(envelope.now, decisions)
 
 
@@ -348,15 +337,12 @@ def _read_scheduler_notify(timestamp: float, data: Any, path: str) -> d.Decision
     raise fault(f"{path}.type", f"unknown NOTIFY {kind!r} from the scheduler")
 
 
-D = TypeVar("D", bound=d.Decision)
-
-
-def _plain_writer(name: str, kind: type[D]) -> Callable[[D], dict[str, Any]]:
+def _plain_writer(name: str, kind: type[d.Decision]) -> Callable[[d.Decision], tuple[str, dict[str, Any]]]:
     fields = kind.__struct_fields__[1:]  # the timestamp is the event's
-    return lambda x: _event(name, x, {field: getattr(x, field) for field in fields})
+    return lambda x: (name, {field: getattr(x, field) for field in fields})
 
 
-def _plain_reader(kind: type[D]) -> Callable[[float, Any, str], D]:
+def _plain_reader(kind: type[d.Decision]) -> Callable[[float, Any, str], d.Decision]:
     return lambda timestamp, data, path: convert_at(
         {**data, "timestamp": timestamp} if isinstance(data, dict) else data, kind, path
     )
@@ -372,16 +358,17 @@ _PLAIN: dict[str, type[d.Decision]] = {
 }
 """Decisions whose fields are those of the wire."""
 
-_DECISION_WRITERS: dict[type[d.Decision], Callable[[Any], dict[str, Any]]] = {
+_DECISION_WRITERS: dict[type[d.Decision], Callable[[Any], tuple[str, dict[str, Any]]]] = {
     **{kind: _plain_writer(name, kind) for name, kind in _PLAIN.items()},
     d.ExecuteJob: _write_execute,
-    d.SetResourceState: lambda x: _event(
-        "SET_RESOURCE_STATE", x, {"resources": str(x.resources), "state": str(x.state)}
+    d.SetResourceState: lambda x: (
+        "SET_RESOURCE_STATE",
+        {"resources": str(x.resources), "state": str(x.state)},
     ),
-    d.CallMeLater: lambda x: _event("CALL_ME_LATER", x, {"timestamp": x.at}),
-    d.QueryEnergy: lambda x: _event("QUERY", x, {"requests": {"consumed_energy": {}}}),
-    d.FinishRegistration: lambda x: _event("NOTIFY", x, {"type": "registration_finished"}),
-    d.ContinueRegistration: lambda x: _event("NOTIFY", x, {"type": "continue_registration"}),
+    d.CallMeLater: lambda x: ("CALL_ME_LATER", {"timestamp": x.at}),
+    d.QueryEnergy: lambda x: ("QUERY", {"requests": {"consumed_energy": {}}}),
+    d.FinishRegistration: lambda x: ("NOTIFY", {"type": "registration_finished"}),
+    d.ContinueRegistration: lambda x: ("NOTIFY", {"type": "continue_registration"}),
 }
 
 _DECISION_READERS: dict[str, Callable[[float, Any, str], d.Decision]] = {
@@ -410,7 +397,7 @@ def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
     return hosts
 
 
-def add_hosts(count: int, hosts: HostSet, path: str) -> int:
+def _add_hosts(count: int, hosts: HostSet, path: str) -> int:
     """Add a set's size to that of the message's other sets. Raises ProtocolError above the limit."""
     count += len(hosts)
     if count > MOST_HOSTS_NAMED:

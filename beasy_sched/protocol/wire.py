@@ -6,7 +6,7 @@ A message is decoded once, then each part converted with the place of any error 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -57,7 +57,11 @@ def decode_envelope(raw: bytes, unknown: Unknown) -> WireMessage:
         return _decode_strictly(raw)  # type: ignore[return-value]  # the same fields
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         message: WireMessage = _explained(_decode, raw)
-    _find_unknown(_explained(msgspec.json.decode, raw), unknown)
+    whole = _explained(msgspec.json.decode, raw)
+    places: list[tuple[str, Any, type[msgspec.Struct]]] = [("$", whole, WireMessage)]
+    places += [(f"$.events[{index}]", event, WireEvent) for index, event in enumerate(whole["events"])]
+    for path, data, kind in places:
+        unknown.extend(field_path(path, name) for name in data if name not in kind.__struct_fields__)
     return message
 
 
@@ -68,17 +72,11 @@ def _explained(decode: Callable[[bytes], Any], raw: bytes) -> Any:
         text, path = split_path(str(error))
         raise fault(path, text) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = f"not JSON: {error} (it starts with {_beginning(raw)})" if raw else "it is empty"
+        start = repr(raw[:40])[1:] + "..." * (len(raw) > 40)
+        what = f"not JSON: {error} (it starts with {start})" if raw else "it is empty"
         raise fault("$", what) from None
     except RecursionError:
         raise fault("$", "nested too deeply") from None
-
-
-def _find_unknown(whole: dict[str, Any], unknown: Unknown) -> None:
-    unknown.extend(field_path("$", name) for name in whole if name not in WireMessage.__struct_fields__)
-    for index, event in enumerate(whole["events"]):
-        known = WireEvent.__struct_fields__
-        unknown.extend(field_path(f"$.events[{index}]", name) for name in event if name not in known)
 
 
 def fault(path: str, text: str) -> ProtocolError:
@@ -114,24 +112,18 @@ def reader(kind: type[T], known: Iterable[str] = ()) -> Callable[[Any, str, Unkn
     The function takes the object, its JSON path, and a list to which it appends the paths of fields
     that ``kind`` does not have (except those in ``known``).
     """
-    fields: Collection[str] = frozenset(kind.__struct_encode_fields__)
-    expected = frozenset(fields).union(known)
+    expected = frozenset(kind.__struct_encode_fields__).union(known)
 
     def read(data: Any, path: str, unknown: Unknown) -> T:
         value = convert_at(data, kind, path)
-        if len(data) > len(fields) or not expected.issuperset(data):
+        if not expected.issuperset(data):
             unknown.extend(field_path(path, name) for name in data if name not in expected)
         return value
 
     return read
 
 
-def _beginning(raw: bytes) -> str:
-    text = repr(raw[:40])[1:]
-    return text + "..." if len(raw) > 40 else text
-
-
-_encode_text = msgspec.json.encode
+_encode = msgspec.json.encode
 
 
 def dump(value: Any) -> str:
@@ -139,14 +131,8 @@ def dump(value: Any) -> str:
 
     Raises ValueError for NaN and infinities, which JSON does not allow.
     """
-    if value is True:
-        return "true"
-    if value is False:
-        return "false"
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        return _encode_text(value).decode()
+    if isinstance(value, str) or value is None or value is True or value is False:
+        return _encode(value).decode()
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
@@ -154,7 +140,7 @@ def dump(value: Any) -> str:
             raise ValueError(f"{value} cannot be written as JSON")
         return f"{value:.6f}"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_encode_text(str(k)).decode()}:{dump(v)}" for k, v in value.items()) + "}"
+        return "{" + ",".join(f"{_encode(str(k)).decode()}:{dump(v)}" for k, v in value.items()) + "}"
     return "[" + ",".join(map(dump, value)) + "]"
 
 

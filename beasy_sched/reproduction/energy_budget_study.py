@@ -234,7 +234,7 @@ def _run(task: WeekTask) -> dict[str, float | int | None]:
 
     def decide(message: Message) -> Reply:
         if message.now in (*PERIOD_S, WEEK_S) and message.now not in energy_j:
-            meter = simulation.engine.world.meter
+            meter = simulation.world.meter
             meter.accrue(message.now)
             energy_j[message.now] = meter.energy_j
         return session.step(message)

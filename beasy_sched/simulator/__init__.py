@@ -8,7 +8,6 @@ from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.simulation import (
     Decide,
     Ending,
-    Engine,
     Inputs,
     Simulation,
     SimulationResult,
@@ -19,7 +18,6 @@ from beasy_sched.simulator.world import SimulationOptions
 __all__ = [
     "Decide",
     "Ending",
-    "Engine",
     "Inputs",
     "Simulation",
     "SimulationOptions",

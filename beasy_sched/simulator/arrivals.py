@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob
-from beasy_sched.model.events import JobRequest, JobSubmitted, Notify
-from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.events import JobSubmitted, Notify
 from beasy_sched.protocol.wire import as_batsim_reads
 from beasy_sched.simulator.clock import Item
 from beasy_sched.simulator.execution import Rates
@@ -18,10 +18,8 @@ from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import COMPUTING, IDLE, UNAVAILABLE
 from beasy_sched.simulator.world import ARRIVAL, World
 
-_NO_MORE_JOBS, _NO_MORE_EVENTS = "no_more_static_job_to_submit", "no_more_external_event_to_occur"
-"""The NOTIFYs that tell that nothing more comes."""
 
-
+@dataclass(eq=False)
 class Sender:
     """One file's entries, sent in groups: those due by the clock that the sender has last seen.
 
@@ -29,77 +27,71 @@ class Sender:
     splits them.
     """
 
-    def __init__(
-        self,
-        world: World,
-        times_s: Sequence[float],
-        handle: Callable[[int, int], None],
-        goodbye: Callable[[], None],
-        *,
-        meters: bool,
-    ) -> None:
-        """The server does ``handle(first, after)`` with a group of entries, and ``goodbye`` in the end.
-
-        With ``meters``, energy is measured before the first group is sent.
-        """
-        self._world = world
-        self._times_s = times_s
-        self._handle = handle
-        self._say_goodbye = goodbye
-        self._meters = meters
-        self._seen_s = 0.0
-        self.total = len(times_s)
-        self.next = 0
-        """Position of the first entry that has not been sent."""
-        self.over = False
+    world: World
+    times_s: Sequence[float]
+    entries: Sequence[Any]
+    handle: Callable[[Any], None]
+    """What the server does with an entry."""
+    say_goodbye: Callable[[], None]
+    """What it does in the end."""
+    meters: bool = False
+    """Whether energy is measured before the first group is sent."""
+    next: int = 0
+    """Position of the first entry that has not been sent."""
+    over: bool = False
+    _seen_s: float = 0.0
 
     def begin(self) -> None:
         """Say hello, then send what is due at time 0, and wait for the rest."""
-        self._world.mailbox.put(Item(None, self._go_on))
+        self.world.mailbox.put(Item(None, self._go_on))
 
     def woken(self) -> None:
         """The time of the next entry has come: send what is due."""
-        self._world.mailbox.put(Item(self._due(), self._go_on))
+        self.world.mailbox.put(Item(self._due(), self._go_on))
 
     def woken_alone(self) -> None:
         """Do the same where the server would take it at once."""
         handle = self._due()
-        if self.next < self.total:
+        if self.next < len(self.entries):
             handle()
             self._go_on()
         else:  # the goodbye has to come after the message that this makes
-            self._world.mailbox.put(Item(handle, self._go_on))
+            self.world.mailbox.put(Item(handle, self._go_on))
 
     @property
     def measures(self) -> bool:
         """Whether energy is measured before the next group is sent, so that it comes a little later."""
-        return self._meters and self.next == 0
+        return self.meters and self.next == 0
 
     def _due(self) -> Callable[[], None]:
         """Gather what is due by the clock; return what the server does with it."""
-        world = self._world
+        world = self.world
         self._seen_s = world.now
-        times_s, first = self._times_s, self.next
+        times_s, first = self.times_s, self.next
         after = first + 1
-        while after < self.total and times_s[after] <= self._seen_s:
+        while after < len(times_s) and times_s[after] <= self._seen_s:
             after += 1
-        if first == 0 and self._meters:
+        if first == 0 and self.meters:
             world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
         self.next = after
-        return partial(self._handle, first, after)
+        return partial(self._send, first, after)
+
+    def _send(self, first: int, after: int) -> None:
+        for entry in self.entries[first:after]:
+            self.handle(entry)
 
     def _go_on(self) -> None:
         """Wait for the next entry, or say goodbye."""
-        if self.next == self.total:
-            self._world.mailbox.put(Item(self._goodbye))
-        elif (wait_s := self._times_s[self.next] - self._seen_s) > 0.0:
-            self._world.clock.wait(ARRIVAL, self, wait_s)
+        if self.next == len(self.entries):
+            self.world.mailbox.put(Item(self._goodbye))
+        elif (wait_s := self.times_s[self.next] - self._seen_s) > 0.0:
+            self.world.clock.wait(ARRIVAL, self, wait_s)
         else:
             self.woken()
 
     def _goodbye(self) -> None:
         self.over = True
-        self._say_goodbye()
+        self.say_goodbye()
 
 
 class Arrivals:
@@ -115,59 +107,54 @@ class Arrivals:
         """``events`` is None where no events file was given: its end is not announced then."""
         self.world = world
         self._rates = rates
-        self._workloads = workloads
         self._raw = {w.name: w.raw_profiles for w in workloads} if world.options.forward_profiles else {}
-        self._submitters = [self._submitter(workload) for workload in workloads]
-        self._players = [] if events is None else [self._player(events)]
+        self._submitters = [
+            Sender(
+                world,
+                [as_batsim_reads(job.subtime) for job in workload.jobs],
+                workload.jobs,
+                self.submit,
+                self._one_is_over,
+                meters=world.energy,
+            )
+            for workload in workloads
+        ]
+        self._senders = list(self._submitters)
+        if events is not None:
+            times_s = [event.timestamp for event in events]
+            goodbye = partial(self._notify, "no_more_external_event_to_occur")
+            self._senders.append(Sender(world, times_s, events, self.play, goodbye))
 
-    def _submitter(self, workload: Workload) -> Sender:
-        def handle(first: int, after: int) -> None:
-            for position in range(first, after):
-                self.submit(workload.jobs[position])
-
-        def goodbye() -> None:
-            if all(sender.over for sender in self._submitters):
-                self._notify(_NO_MORE_JOBS)
-
-        times_s = [as_batsim_reads(job.subtime) for job in workload.jobs]
-        return Sender(self.world, times_s, handle, goodbye, meters=self.world.energy)
-
-    def _player(self, events: Sequence[ExternalEvent]) -> Sender:
-        def handle(first: int, after: int) -> None:
-            for event in events[first:after]:
-                self.play(event)
-
-        times_s = [event.timestamp for event in events]
-        return Sender(self.world, times_s, handle, partial(self._notify, _NO_MORE_EVENTS), meters=False)
+    def _one_is_over(self) -> None:
+        if all(sender.over for sender in self._submitters):
+            self._notify("no_more_static_job_to_submit")
 
     def begin(self) -> None:
         """Start the senders."""
-        for sender in (*self._submitters, *self._players):
+        for sender in self._senders:
             sender.begin()
 
     @property
     def over(self) -> bool:
         """Whether nothing more will come, and the scheduler has been told."""
-        return all(sender.over for sender in (*self._submitters, *self._players))
+        return all(sender.over for sender in self._senders)
 
     @property
     def share_submitted(self) -> float:
         """The share of all jobs that has been submitted, 0 to 1."""
         submitted = sum(sender.next for sender in self._submitters)
-        return submitted / max(1, sum(sender.total for sender in self._submitters))
+        return submitted / max(1, sum(len(sender.entries) for sender in self._submitters))
 
     def _notify(self, kind: str, **data: Any) -> None:
         self.world.outbox.append(Notify(self.world.stamp, kind, {"type": kind, **data}))
 
     def play(self, event: ExternalEvent) -> None:
         """Forward an external event, or let it act on machines. Raises InputError where Batsim aborts."""
+        world, machines = self.world, self.world.machines
         if event.hosts is None:
-            self.world.outbox.append(Notify(self.world.stamp, event.kind, event.data))
-        else:
-            self._change_availability(event, event.hosts)
-
-    def _change_availability(self, event: ExternalEvent, hosts: HostSet) -> None:
-        world, machines, ids = self.world, self.world.machines, hosts.ids
+            world.outbox.append(Notify(world.stamp, event.kind, event.data))
+            return
+        ids = event.hosts.ids
         if ids.item(-1) >= machines.size:
             raise InputError(None, f"{event.where}: Cannot get machine {ids[-1]}: it does not exist")
         states = world.table.states[machines.mode[ids]]
@@ -186,21 +173,15 @@ class Arrivals:
             busy = machines.owner[ids] >= 0
             machines.change_state(ids[busy], COMPUTING, world.now)
             machines.change_state(ids[~busy], IDLE, world.now)
-        self._notify(f"event_{event.kind}", resources=str(hosts))
+        self._notify(f"event_{event.kind}", resources=str(event.hosts))
 
     def submit(self, job: WorkloadJob) -> None:
         """Submit a job."""
         world = self.world
         workload = job.id.partition("!")[0]
-        subtime, walltime = job.subtime, job.walltime
-        if subtime.__class__ is float:
-            subtime = round(subtime, 6)
-        if walltime.__class__ is float:
-            walltime = round(walltime, 6)
-        request = JobRequest(job.id, subtime, job.res, job.profile, walltime, job.extras)
-        world.jobs[job.id] = SimJob(workload, request, world.profiles[workload][job.profile], job)
+        submitted = world.jobs[job.id] = SimJob(workload, world.profiles[workload][job.profile], job)
         raw = self._raw[workload][job.profile] if self._raw else None
-        world.outbox.append(JobSubmitted(world.stamp, request, raw))
+        world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
 
     # --- for refusals ---
 
@@ -208,8 +189,8 @@ class Arrivals:
     def _positions(self) -> dict[str, tuple[Sender, int]]:
         return {
             job.id: (sender, position)
-            for sender, workload in zip(self._submitters, self._workloads, strict=True)
-            for position, job in enumerate(workload.jobs)
+            for sender in self._submitters
+            for position, job in enumerate(sender.entries)
         }
 
     def knows(self, job_id: str) -> bool:

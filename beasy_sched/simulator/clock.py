@@ -16,6 +16,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, Final
@@ -40,25 +41,21 @@ _FOREVER: Final = float("inf")
 _OVER: Final = -1
 
 
+@dataclass(slots=True, eq=False)
 class Action:
     """Something that takes time: work at a rate, or a wait (whose rate is 1)."""
 
-    __slots__ = ("_precision", "_since", "_ticket", "kind", "left", "number", "rate", "subject")
-
-    def __init__(
-        self, kind: int, subject: Any, left: float, rate: float, precision: float, number: int, since: int
-    ) -> None:
-        self.kind = kind
-        self.subject = subject
-        self.left = left
-        """Fraction of the work, or seconds, left after the first ``_since`` steps."""
-        self.rate = rate
-        """Per second."""
-        self.number = number
-        """Order of creation."""
-        self._precision = precision
-        self._since = since
-        self._ticket = _OVER
+    kind: int
+    subject: Any
+    left: float
+    """Fraction of the work, or seconds, left after the first ``_since`` steps."""
+    rate: float
+    """Per second."""
+    _precision: float
+    number: int
+    """Order of creation."""
+    _since: int
+    _ticket: int = _OVER
 
     @property
     def over(self) -> bool:
@@ -190,21 +187,18 @@ class StepClock:
         return ended
 
 
+@dataclass(slots=True, eq=False)
 class Item:
     """Something in the mailbox."""
 
-    __slots__ = ("handle", "met", "number", "then")
-
-    def __init__(
-        self, handle: Callable[[], None] | None = None, then: Callable[[], None] | None = None
-    ) -> None:
-        """``handle`` is what the server does with it; ``then`` what its sender does once it is taken."""
-        self.handle = handle
-        self.then = then
-        self.number = 0
-        """When it set out, in the order of actions."""
-        self.met = False
-        """Whether the server was waiting for it; then the server goes on before the sender."""
+    handle: Callable[[], None] | None = None
+    """What the server does with it."""
+    then: Callable[[], None] | None = None
+    """What its sender does once it is taken."""
+    number: int = 0
+    """When it set out, in the order of actions."""
+    met: bool = False
+    """Whether the server was waiting for it; then the server goes on before the sender."""
 
 
 class Mailbox:

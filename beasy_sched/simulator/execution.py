@@ -21,7 +21,6 @@ from beasy_sched.simulator.jobs import (
     RUNNING,
     SimJob,
     Task,
-    alone,
     powers,
     speed_limit,
     start_task,
@@ -108,7 +107,9 @@ class Rates:
                 task.rate = table.speed_of[uniform] / task.amount
                 power_w = table.one_core_of[uniform] * job.size
             else:
-                task.rate, power_w = alone(task, table, world.machines.mode[job.alloc.ids])
+                modes = world.machines.mode[job.alloc.ids]
+                task.rate = speed_limit(task, table, modes)
+                power_w = float(powers(table, modes, used_flops(task, task.rate, len(modes))).sum())
             self._pace(job)
         world.meter.change(world.now, power_w - job.power_w)
         job.power_w = power_w
@@ -126,7 +127,8 @@ class Rates:
             for job in jobs:
                 job.accrue(world.now)
         host_w = share(world.machines, jobs)
-        world.meter.set_power(world.now, float(host_w.sum()))
+        world.meter.accrue(world.now)
+        world.meter.power_w = float(host_w.sum())
         for job in jobs:
             job.power_w = float(host_w[job.alloc.ids].sum())
             self._pace(job)
@@ -193,10 +195,15 @@ class Execution:
         job.wall_left = job.walltime
         job.energy_j = 0.0 if self._energy else -1.0
         world.meter_row("s")
-        job.slot = self._take_slot(job)
+        if self._free_slots:
+            job.slot = self._free_slots.pop()
+            world.slots[job.slot] = job
+        else:
+            job.slot = len(world.slots)
+            world.slots.append(job)
         if self._sharing:
             world.machines.change_state(ids, COMPUTING, now)
-            world.machines.own(ids, job.slot)
+            world.machines.owner[ids] = job.slot
         else:
             world.machines.occupy(ids, modes, uniform, job.slot, now)
         world.states_row()
@@ -206,15 +213,6 @@ class Execution:
         job.power_w = job.idle_w
         job.stack = None
         self._enter(job, job.profile)
-
-    def _take_slot(self, job: SimJob) -> int:
-        slots = self._world.slots
-        if self._free_slots:
-            slot = self._free_slots.pop()
-            slots[slot] = job
-            return slot
-        slots.append(job)
-        return len(slots) - 1
 
     # --- leaves ---
 
@@ -226,19 +224,13 @@ class Execution:
             job.stack.append([profile, 0])
             profile = self._world.profiles[job.workload][profile.sequence[0]]
         job.leaf, job.leaf_start = profile, self._world.now
-        if isinstance(profile, Delay):
-            self._enter_delay(job, profile)
-        elif isinstance(profile, Homogeneous | Parallel):
+        if isinstance(profile, Homogeneous | Parallel):
             self._enter_task(job, profile)
-
-    def _enter_delay(self, job: SimJob, leaf: Delay) -> None:
-        world = self._world
-        lasts = leaf.delay_s
-        if 0 <= job.wall_left <= lasts:
-            lasts = job.wall_left
-        job.run = world.clock.wait(LEAF, job, lasts)
-        if self._sharing:
-            self._rates.share()
+        elif isinstance(profile, Delay):
+            lasts = min(job.wall_left, profile.delay_s) if job.wall_left >= 0 else profile.delay_s
+            job.run = self._world.clock.wait(LEAF, job, lasts)
+            if self._sharing:
+                self._rates.share()
 
     def _enter_task(self, job: SimJob, leaf: Homogeneous | Parallel) -> None:
         task = job.task = start_task(job, leaf)
@@ -267,7 +259,7 @@ class Execution:
         excess = powers(world.table, modes, used) - world.table.idle_w[modes]
         first = 0 if job.executors is None else int(job.executors[0])
         extra_j = float(excess.sum() - excess[first]) * (world.now - since)
-        world.meter.charge(extra_j)
+        world.meter.energy_j += extra_j
         job.energy_j += extra_j
 
     def _leave(self, job: SimJob) -> None:
@@ -346,7 +338,7 @@ class Execution:
             ):
                 world.machines.release(ids, job.uniform_mode, job.start, now)
             else:  # those hosts that have become unavailable stay so
-                world.machines.own(ids, NOBODY)
+                world.machines.owner[ids] = NOBODY
                 self._free_idle(ids)
         world.states_row()
         runtime = now - job.start or _SHORTEST_S
@@ -358,10 +350,10 @@ class Execution:
     def _release_shared(self, ids: IntArray) -> None:
         """Free those hosts on which no other job is left."""
         machines = self._world.machines
-        machines.own(ids, NOBODY)
+        machines.owner[ids] = NOBODY
         for job in self._world.slots:
             if job is not None:
-                machines.own(job.alloc.ids, job.slot)
+                machines.owner[job.alloc.ids] = job.slot
         self._free_idle(ids)
         self._rates.share()
 
@@ -376,11 +368,6 @@ class Execution:
 
     def kill(self, job: SimJob) -> dict[str, Any]:
         """Stop a running job; return its progress as JOB_KILLED tells it."""
-        progress = self._progress(job)
-        self._finish(job, JobEnd.KILLED, KILLED_DELAY if isinstance(job.leaf, Delay) else KILLED_TASK)
-        return progress
-
-    def _progress(self, job: SimJob) -> dict[str, Any]:
         leaf, done = job.leaf, 0.0
         if isinstance(leaf, Delay):
             done = min(1.0, (self._world.now - job.leaf_start) / leaf.delay_s)
@@ -389,4 +376,5 @@ class Execution:
         told: dict[str, Any] = {"profile_name": leaf.name, "progress": round(done, 6)}
         for profile, index in reversed(job.stack or []):
             told = {"profile_name": profile.name, "current_task_index": index, "current_task": told}
+        self._finish(job, JobEnd.KILLED, KILLED_DELAY if isinstance(leaf, Delay) else KILLED_TASK)
         return told

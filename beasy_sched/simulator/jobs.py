@@ -7,6 +7,7 @@ over the largest amount of one executor, and by all cores' speed over the amount
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,14 @@ from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_workload import Homogeneous, Parallel, Profile, WorkloadJob
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.protocol.wire import as_batsim_reads
+from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.machines import ModeTable
 
-NOT_SUBMITTED, SUBMITTED, RUNNING, BY_HAND, ENDED = range(5)
+SUBMITTED, RUNNING, BY_HAND, ENDED = range(4)
 """Life of a job; BY_HAND: its scheduler said that it runs (CHANGE_JOB_STATE)."""
 
-STATE_WORDS = ("NOT_SUBMITTED", "SUBMITTED", "RUNNING", "RUNNING", "COMPLETED")
+STATE_WORDS = ("SUBMITTED", "RUNNING", "RUNNING", "COMPLETED")
 
 
 class SimJob:
@@ -68,13 +69,11 @@ class SimJob:
     powered_at = 0.0
     owned_metering = 0.0
 
-    def __init__(self, workload: str, request: JobRequest, profile: Profile, exact: WorkloadJob) -> None:
-        """Make a job that has just been submitted.
-
-        ``exact`` has the times that ``request`` tells with six decimals only.
-        """
+    def __init__(self, workload: str, profile: Profile, exact: WorkloadJob) -> None:
+        """Make a job that has just been submitted; its request tells times with six decimals only."""
+        subtime, walltime = rounded(exact.subtime), rounded(exact.walltime)
         self.workload = workload
-        self.request = request
+        self.request = JobRequest(exact.id, subtime, exact.res, exact.profile, walltime, exact.extras)
         self.profile = profile
         self.subtime = as_batsim_reads(exact.subtime)
         self.walltime = -1.0 if exact.walltime is None else as_batsim_reads(exact.walltime)
@@ -89,26 +88,20 @@ NEVER = float("inf")
 """Rate of a task without flops."""
 
 
+@dataclass(slots=True, eq=False)
 class Task:
     """A parallel task in execution."""
 
-    __slots__ = ("amount", "flops", "largest", "rate", "sharers")
-
-    def __init__(
-        self,
-        amount: float,
-        flops: FloatArray | None = None,
-        largest: FloatArray | None = None,
-        sharers: FloatArray | None = None,
-    ) -> None:
-        """``amount`` of flops on each host, or else (``amount`` 0) the sums and largest executors on each."""
-        self.amount = amount
-        self.flops = flops
-        self.largest = largest
-        self.sharers = sharers
-        """How many executors are on each host, where all have the same amount of flops."""
-        self.rate = 0.0
-        """Fraction per second."""
+    amount: float
+    """Flops on each host, or 0 where the arrays say them."""
+    flops: FloatArray | None = None
+    """Sum of the executors on each host."""
+    largest: FloatArray | None = None
+    """Largest executor on each host."""
+    sharers: FloatArray | None = None
+    """How many executors are on each host, where all have the same amount of flops."""
+    rate: float = 0.0
+    """Fraction per second."""
 
     def flops_on(self, size: int) -> FloatArray:
         """Return the flops on each of its ``size`` hosts."""
@@ -138,12 +131,6 @@ def start_task(job: SimJob, leaf: Homogeneous | Parallel) -> Task:
     np.maximum.at(largest, job.executors, each)
     np.add.at(sharers, job.executors, 1.0)
     return Task(0.0, flops, largest, sharers if isinstance(leaf, Homogeneous) else None)
-
-
-def alone(task: Task, table: ModeTable, modes: IntArray) -> tuple[float, float]:
-    """Return rate and power (W) of a task that shares no host with another one."""
-    rate = speed_limit(task, table, modes)
-    return rate, float(powers(table, modes, used_flops(task, rate, len(modes))).sum())
 
 
 def speed_limit(task: Task, table: ModeTable, modes: IntArray) -> float:

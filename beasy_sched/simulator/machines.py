@@ -47,7 +47,9 @@ class ModeTable:
             self.base.append(len(rows))
             for pstate, speed in enumerate(kind.speeds_flops):
                 sort = _sort(kind, pstate) if energy else COMPUTATION
-                powers = _powers(kind, pstate) if energy else (0.0, 0.0, 0.0)
+                powers = (0.0, 0.0, 0.0)
+                if energy and kind.idle_w:
+                    powers = kind.idle_w[pstate], kind.epsilon_w[pstate], kind.full_w[pstate]
                 rows += [(index, pstate, sort, s, speed, kind.cores, *powers) for s in range(STATES)]
         kind_of, pstate_of, sort_of, state_of, speeds, cores, idle_w, epsilon_w, full_w = (
             np.array(column) for column in zip(*rows, strict=True)
@@ -74,10 +76,6 @@ class ModeTable:
         self.idle_of: list[float] = self.idle_w.tolist()
         self.one_core_of: list[float] = one_core_w.tolist()
         """Power with one core busy, W."""
-
-    def with_state(self, mode: int, state: int) -> int:
-        """Return ``mode`` with another machine state."""
-        return mode - self.state_of[mode] + state
 
     def with_pstate(self, mode: int, pstate: int, state: int) -> int:
         """Return ``mode``'s kind in another P-state and machine state."""
@@ -114,12 +112,6 @@ def _sort(kind: ServerKind, pstate: int) -> int:
     return COMPUTATION if pstate in kind.computing else TRANSITION
 
 
-def _powers(kind: ServerKind, pstate: int) -> tuple[float, float, float]:
-    if not kind.idle_w:
-        return 0.0, 0.0, 0.0
-    return kind.idle_w[pstate], kind.epsilon_w[pstate], kind.full_w[pstate]
-
-
 class Machines:
     """State of every host, in arrays; counts and times are kept incrementally."""
 
@@ -151,12 +143,12 @@ class Machines:
         self.owner[ids] = slot
 
     def release(self, ids: IntArray, uniform: int, since: float, now: float) -> None:
-        """Take a job off hosts that it has had to itself, computing, since ``since``."""
+        """Take a job off hosts that it has had to itself, computing in mode ``uniform``, since ``since``."""
         size = len(ids)
         self.time_in[COMPUTING] += size * (now - since)
         self.counts[COMPUTING] -= size
         self.counts[IDLE] += size
-        self.mode[ids] = (uniform if uniform >= 0 else self.mode[ids]) + (IDLE - COMPUTING)
+        self.mode[ids] = uniform + (IDLE - COMPUTING)
         self.last_change[ids] = now
         self.owner[ids] = NOBODY
 
@@ -170,10 +162,6 @@ class Machines:
         self.counts[state] += len(ids)
         self.mode[ids] += state - old
         self.last_change[ids] = now
-
-    def own(self, ids: IntArray, slot: int) -> None:
-        """Record who has the hosts: the job in ``slot``, or `NOBODY`."""
-        self.owner[ids] = slot
 
     def change_pstate(self, ids: IntArray, pstate: int) -> None:
         """Bring hosts to a P-state."""
@@ -194,7 +182,7 @@ class Meter:
     """Power and energy of all compute hosts together, and when Batsim last metered every host.
 
     Batsim meters hosts lazily, which shows in two cases: hosts that do not start in P-state 0 (``settle``
-    here), and tasks that follow a delay within a composed job (`charge`).
+    here), and tasks that follow a delay within a composed job (see `execution`).
     """
 
     __slots__ = ("_at", "_settle", "energy_j", "metered_at", "power_w", "wattmin_w")
@@ -227,11 +215,6 @@ class Meter:
         self.power_w += by_w
         self.wattmin_w += wattmin_by_w
 
-    def set_power(self, now: float, power_w: float) -> None:
-        """Charge for the time until now, and go on with a power that has been found anew."""
-        self.accrue(now)
-        self.power_w = power_w
-
     def meter_all(self, now: float) -> float:
         """Meter every host, as Batsim does at rows of its energy file and at queries; return the energy."""
         self.accrue(now)
@@ -241,7 +224,3 @@ class Meter:
                 settle, self._settle = self._settle, None
                 self.energy_j += settle(now)
         return self.energy_j
-
-    def charge(self, extra_j: float) -> None:
-        """Add energy that Batsim charges by mistake."""
-        self.energy_j += extra_j

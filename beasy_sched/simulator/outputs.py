@@ -181,14 +181,18 @@ NOT_YET = -1.0
 """Batsim's energy of something that never happened."""
 
 
+_MEASURES = ("slowdown", "turnaround_time", "waiting_time")
+"""What the schedule file has the mean and the maximum of, over all jobs."""
+
+
 class Tally:
     """The figures of Batsim's schedule file: counts, sums and maxima, kept as the run goes."""
 
     def __init__(self) -> None:
         self.finished = self.success = self.rejected = 0
         self.makespan_s = 0.0
-        self.sum_waiting_s = self.sum_turnaround_s = self.sum_slowdown = 0.0
-        self.max_waiting_s = self.max_turnaround_s = self.max_slowdown = 0.0
+        self._sums = [0.0] * len(_MEASURES)
+        self._maxima = [0.0] * len(_MEASURES)
         self.grouped_switches = self.machine_switches = 0
         self.energy_at_first_submission_j = NOT_YET
         self.energy_at_last_end_j = NOT_YET
@@ -198,24 +202,12 @@ class Tally:
         self.finished += 1
         if end is JobEnd.SUCCESS:
             self.success += 1
-        waiting = start - subtime
         turnaround = start + runtime - subtime
-        slowdown = turnaround / runtime
-        self.sum_waiting_s += waiting
-        self.sum_turnaround_s += turnaround
-        self.sum_slowdown += slowdown
-        if start + runtime > self.makespan_s:
-            self.makespan_s = start + runtime
-        if waiting > self.max_waiting_s:
-            self.max_waiting_s = waiting
-        if turnaround > self.max_turnaround_s:
-            self.max_turnaround_s = turnaround
-        if slowdown > self.max_slowdown:
-            self.max_slowdown = slowdown
-
-    def reject(self) -> None:
-        """Count a rejected job."""
-        self.rejected += 1
+        for index, value in enumerate((turnaround / runtime, turnaround, start - subtime)):
+            self._sums[index] += value
+            if value > self._maxima[index]:
+                self._maxima[index] = value
+        self.makespan_s = max(self.makespan_s, start + runtime)
 
     def switch(self, machines: int) -> None:
         """Count a request that switches hosts."""
@@ -240,12 +232,8 @@ class Tally:
             "batsim_version": version,
             "consumed_joules": f"{energy_j:.6f}",
             "makespan": f"{self.makespan_s:.6f}",
-            "max_slowdown": f"{self.max_slowdown:.6f}",
-            "max_turnaround_time": f"{self.max_turnaround_s:.6f}",
-            "max_waiting_time": f"{self.max_waiting_s:.6f}",
-            "mean_slowdown": mean(self.sum_slowdown),
-            "mean_turnaround_time": mean(self.sum_turnaround_s),
-            "mean_waiting_time": mean(self.sum_waiting_s),
+            **{f"max_{name}": f"{most:.6f}" for name, most in zip(_MEASURES, self._maxima, strict=True)},
+            **{f"mean_{name}": mean(total) for name, total in zip(_MEASURES, self._sums, strict=True)},
             "nb_computing_machines": str(machines),
             "nb_grouped_switches": str(self.grouped_switches),
             "nb_jobs": str(self.jobs),

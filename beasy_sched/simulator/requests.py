@@ -21,7 +21,7 @@ from beasy_sched.formats.batsim_workload import (
     parse_profile,
 )
 from beasy_sched.model import decisions as d
-from beasy_sched.model.events import EnergyAnswer, JobRequest, JobsKilled, JobSubmitted, ResourceStateChanged
+from beasy_sched.model.events import EnergyAnswer, JobsKilled, JobSubmitted, ResourceStateChanged
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.arrivals import Arrivals
@@ -158,7 +158,7 @@ class Requests:
                 " To be rejected, a job must be submitted and not allocated yet."
             )
         job.state = ENDED
-        world.tally.reject()
+        world.tally.rejected += 1
         if world.tracer is not None:
             world.tracer.rejected(job)
         del world.jobs[decision.job_id]
@@ -282,13 +282,10 @@ class Requests:
                     " formula by a spreadsheet that opens the CSV files (Batsim itself would take it)"
                 )
         self._met.add(job_id)
-        request = JobRequest(
-            job_id, rounded(job.subtime), job.res, job.profile, rounded(job.walltime), job.extras
-        )
-        world.jobs[job_id] = SimJob(workload, request, profile, job)
+        submitted = world.jobs[job_id] = SimJob(workload, profile, job)
         if world.options.acknowledge_dynamic_jobs:
             raw = self._raw_profiles.get((workload, job.profile)) if world.options.forward_profiles else None
-            world.outbox.append(JobSubmitted(world.stamp, request, raw))
+            world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
 
     def _keep_open(self, is_open: bool, decision: d.Decision) -> None:
         self.dynamic_open = is_open
@@ -316,51 +313,23 @@ def _executors(decision: d.ExecuteJob, job: SimJob) -> IntArray:
     return places
 
 
-class Switches:
-    """All SET_RESOURCE_STATE that have not been answered, with Batsim's book-keeping, quirk included.
-
-    A request that Batsim loses (for a host in transition) stays in its books, and is answered by mistake
-    when a later request for the same P-state completes on that host.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: dict[int, list[tuple[HostSet, IntArray]]] = {}
-        """By P-state: the hosts of each request, and those of them that are not there yet."""
-
-    def add(self, hosts: HostSet, pstate: int) -> None:
-        """Enter a request."""
-        self._waiting.setdefault(pstate, []).append((hosts, hosts.ids))
-
-    def done(self, ids: IntArray, pstate: int) -> list[HostSet]:
-        """Mark hosts as arrived; return the hosts of the requests that this completes."""
-        finished: list[HostSet] = []
-        still: list[tuple[HostSet, IntArray]] = []
-        for hosts, waiting in self._waiting[pstate]:
-            left = waiting
-            if len(waiting) == len(ids) and np.array_equal(waiting, ids):
-                left = ids = ids[:0]
-            elif len(ids):
-                left = np.setdiff1d(waiting, ids, assume_unique=True)
-                ids = np.setdiff1d(ids, waiting, assume_unique=True)
-            if len(left):
-                still.append((hosts, left))
-            else:
-                finished.append(hosts)
-        self._waiting[pstate] = still
-        return finished
-
-
 _ON_THE_WAY = {COMPUTATION: -1, SLEEP: -2, TRANSITION: -42}
 """What the P-state file says at a request, by the sort of P-state that is asked for."""
 
 
 class PowerStates:
-    """Carries out P-state requests: changes on the spot, and switches through transition P-states."""
+    """Carries out P-state requests: changes on the spot, and switches through transition P-states.
+
+    It keeps Batsim's books of unanswered requests, quirk included: a request that Batsim loses (for a host in
+    transition) stays in them, and is answered by mistake when a later request for the same P-state completes
+    on that host.
+    """
 
     def __init__(self, world: World, rates: Rates) -> None:
         self._world = world
         self._rates = rates
-        self._switches = Switches()
+        self._waiting: dict[int, list[tuple[HostSet, IntArray]]] = {}
+        """By P-state: the hosts of each request, and those of them that are not there yet."""
 
     def request(self, hosts: HostSet, pstate: int) -> None:
         """Begin to bring hosts to a P-state. Raises DecisionRefused where Batsim aborts.
@@ -372,7 +341,7 @@ class PowerStates:
         by_mode = machines.by_mode(hosts.ids)
         for mode, ids in by_mode:
             self._check(mode, ids, pstate)
-        self._switches.add(hosts, pstate)
+        self._waiting.setdefault(pstate, []).append((hosts, hosts.ids))
         world.meter_row("p")
         first = int(machines.mode[hosts.ids[0]])
         if world.tracer is not None:
@@ -392,7 +361,7 @@ class PowerStates:
         if at_once:
             ids = np.sort(np.concatenate(at_once))
             self._rates.change_pstate(ids, pstate)
-            self._answer(self._switches.done(ids, pstate), pstate)
+            self._answer(ids, pstate)
         world.states_row()
 
     def _check(self, mode: int, ids: IntArray, pstate: int) -> None:
@@ -439,15 +408,29 @@ class PowerStates:
         mailbox.put(Item(partial(self._complete, ids, pstate)))
 
     def _complete(self, ids: IntArray, pstate: int) -> None:
-        finished = self._switches.done(ids, pstate)
-        if finished:
-            self._answer(finished, pstate)
+        if self._answer(ids, pstate):
             self._world.states_row()
 
-    def _answer(self, finished: list[HostSet], pstate: int) -> None:
+    def _answer(self, ids: IntArray, pstate: int) -> bool:
+        """Mark hosts as arrived, and answer the requests that this completes, if any."""
+        finished: list[HostSet] = []
+        still: list[tuple[HostSet, IntArray]] = []
+        for hosts, waiting in self._waiting[pstate]:
+            left = waiting
+            if len(waiting) == len(ids) and np.array_equal(waiting, ids):
+                left = ids = ids[:0]
+            elif len(ids):
+                left = np.setdiff1d(waiting, ids, assume_unique=True)
+                ids = np.setdiff1d(ids, waiting, assume_unique=True)
+            if len(left):
+                still.append((hosts, left))
+            else:
+                finished.append(hosts)
+        self._waiting[pstate] = still
         world = self._world
         for hosts in finished:
             if world.tracer is not None:
                 world.tracer.pstate(world.now, hosts, pstate)
             world.meter_row("p")
             world.outbox.append(ResourceStateChanged(world.stamp, hosts, pstate))
+        return bool(finished)

@@ -31,7 +31,6 @@ from beasy_sched.model.events import (
     SimulationEnds,
 )
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.model.platform import Platform
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.preflight import RunInputs, look_at
 from beasy_sched.simulator.arrivals import Arrivals
@@ -43,6 +42,11 @@ from beasy_sched.simulator.world import ARRIVAL, CALL, LEAF, REPLY, SWITCH, Simu
 
 BATSIM_VERSION = "v4.2.1"
 """The version whose behaviour is reproduced, as the schedule file names it."""
+
+_NO_NETWORK = (
+    "the platform describes a network, which is not simulated: Batsim's own messages take no time"
+    " here, so its times would be later by some latencies"
+)
 
 Decide = Callable[[Message], Reply]
 """A scheduler, as seen from here."""
@@ -93,14 +97,29 @@ class Simulation:
         options: SimulationOptions | None = None,
         tracer: Tracer | None = None,
     ) -> None:
-        """Take what has been read from the input files; ``tracer`` (or none) writes Batsim's files."""
-        self.options = options or SimulationOptions()
+        """Set everything up at time 0, from what has been read from the input files.
+
+        ``events`` is None where there is no events file; ``tracer`` (or none) writes Batsim's files.
+        """
         self._platform = platform
         self._workloads = workloads
-        self._tracer = tracer
         self._messages = 0
         self._in_scheduler_s = 0.0
-        self.engine = Engine(platform.platform, workloads, events, self.options, tracer)
+        profiles = {workload.name: dict(workload.profiles) for workload in workloads}
+        world = self.world = World(platform.platform, profiles, options or SimulationOptions(), tracer)
+        if tracer is not None and world.energy:
+            pstates = world.table.pstates[world.machines.mode]
+            for pstate in np.unique(pstates).tolist():
+                tracer.pstate(0.0, HostSet((pstates == pstate).nonzero()[0]), pstate)
+        rates = Rates(world)
+        self._execution = Execution(world, rates)
+        self._power_states = PowerStates(world, rates)
+        self.arrivals = Arrivals(world, rates, workloads, events)
+        self._requests = Requests(world, rates, self._execution, self._power_states, self.arrivals)
+        self._ready = False
+        """Whether the scheduler has answered the last message, and the answer has been carried out."""
+        self._reply_now = 0.0
+        self._decisions: Iterator[Decision] = iter(())
 
     def run(self, decide: Decide, progress: Callable[[float], None] | None = None) -> SimulationResult:
         """Run to the end.
@@ -109,238 +128,62 @@ class Simulation:
         then with the share of jobs that have been submitted. Raises DecisionRefused where Batsim would
         abort, and whatever ``decide`` raises; no output file is left then.
         """
-        started = time.perf_counter()
+        started, tracer = time.perf_counter(), self.world.tracer
         try:
-            if self._tracer is not None:
-                self._tracer.begin()
+            if tracer is not None:
+                tracer.begin()
             ending = self._run(decide, progress)
-            elapsed_s = time.perf_counter() - started
-            return self._result(ending, elapsed_s)
+            return self._result(ending, time.perf_counter() - started)
         except BaseException:
-            if self._tracer is not None:
-                self._tracer.discard()
+            if tracer is not None:
+                tracer.discard()
             raise
 
     def _run(self, decide: Decide, progress: Callable[[float], None] | None) -> Ending:
-        engine = self.engine
-        events: list[Any] = [self.begins()]
-        engine.begin()
+        events: list[Event] = [self.begin()]
         while events:
-            engine.answer(self._tell(decide, events))
+            self.answer(self._ask(decide, events))
             if progress is not None and self._messages % 256 == 0:
-                progress(engine.arrivals.share_submitted)
-            events = engine.listen()
-        if not engine.finished:
+                progress(self.arrivals.share_submitted)
+            events = self.listen()
+        if not self.finished:
             return Ending.DEADLOCK
-        self._tell(decide, [SimulationEnds(engine.world.stamp)])
+        self._ask(decide, [SimulationEnds(self.world.stamp)])
         return Ending.FINISHED
 
-    def _tell(self, decide: Decide, events: list[Any]) -> Reply:
+    def _ask(self, decide: Decide, events: list[Event]) -> Reply:
         self._messages += 1
         before = time.perf_counter()
-        reply = decide(Message(self.engine.world.stamp, events))
+        reply = decide(Message(self.world.stamp, events))
         self._in_scheduler_s += time.perf_counter() - before
         return reply
 
+    # --- a simulation without its scheduler: `begin`, then `answer` and `listen` in turn ---
+
+    def begin(self) -> SimulationBegins:
+        """Start everything at time 0, and return what the scheduler is told first."""
+        self.arrivals.begin()
+        self.world.mailbox.turn()
+        return self.begins()
+
     def begins(self) -> SimulationBegins:
         """Return the first event."""
-        options, platform = self.options, self._platform.platform
+        options, platform = self.world.options, self._platform.platform
+        hosts = zip(platform.names, platform.properties, platform.zone_properties, strict=True)
         resources = tuple(
             Resource(index, name, "idle", dict(properties), dict(zone))
-            for index, (name, properties, zone) in enumerate(
-                zip(platform.names, platform.properties, platform.zone_properties, strict=True)
-            )
-        )
-        storage = tuple(
-            Resource(platform.size + index, name, "idle", dict(properties), dict(zone))
-            for index, (name, properties, zone) in enumerate(self._platform.storage)
+            for index, (name, properties, zone) in enumerate((*hosts, *self._platform.storage))
         )
         return SimulationBegins(
             0.0,
-            resources=resources,
-            storage_resources=storage,
+            resources=resources[: platform.size],
+            storage_resources=resources[platform.size :],
             config=_config(options),
             workloads={w.name: w.path for w in self._workloads},
             profiles={w.name: w.raw_profiles if options.send_profiles else {} for w in self._workloads},
             allow_compute_sharing=options.compute_sharing,
             allow_storage_sharing=options.storage_sharing,
         )
-
-    def _result(self, ending: Ending, elapsed_s: float) -> SimulationResult:
-        world = self.engine.world
-        world.meter.accrue(world.now)
-        files: list[Path] = []
-        seconds = (self._in_scheduler_s, elapsed_s)
-        if self._tracer is not None:
-            row = world.tally.row(BATSIM_VERSION, world.machines.size, world.machines.time_in, seconds)
-            files = self._tracer.commit(row)
-        waiting = tuple(job for _, job in zip(range(100), world.jobs, strict=False))
-        return SimulationResult(
-            ending=ending,
-            end_s=world.now,
-            energy_j=world.meter.energy_j,
-            messages=self._messages,
-            jobs=world.tally.jobs,
-            succeeded=world.tally.success,
-            rejected=world.tally.rejected,
-            waiting=waiting,
-            makespan_s=world.tally.makespan_s,
-            scheduling_s=self._in_scheduler_s,
-            simulation_s=elapsed_s,
-            files=tuple(files),
-            notes=self._notes(),
-        )
-
-    def _notes(self) -> tuple[str, ...]:
-        if not self._platform.has_network:
-            return ()
-        return (
-            "the platform describes a network, which is not simulated: Batsim's own messages take no time"
-            " here, so its times would be later by some latencies",
-        )
-
-
-def _config(options: SimulationOptions) -> dict[str, Any]:
-    return {
-        "redis-enabled": False,
-        "redis-hostname": "127.0.0.1",
-        "redis-port": 6379,
-        "redis-prefix": "default",
-        "profiles-forwarded-on-submission": options.forward_profiles,
-        "dynamic-jobs-enabled": options.dynamic_jobs,
-        "dynamic-jobs-acknowledged": options.acknowledge_dynamic_jobs,
-        "profile-reuse-enabled": options.profile_reuse,
-        "sched-config": options.sched_config,
-        "forward-unknown-events": options.forward_unknown_events,
-    }
-
-
-AnyPath = Union[str, "os.PathLike[str]"]
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The files of a simulation, and how to read them."""
-
-    platform: AnyPath
-    workloads: Sequence[AnyPath] = ()
-    """Named w0, w1, ... in this order."""
-    events: Sequence[AnyPath] = ()
-    master: str = "master_host"
-    roles: Mapping[str, str] = field(default_factory=dict)
-    """Further roles of hosts, by name."""
-    limit: int = 0
-    """Use only the first so many hosts (0: all)."""
-    limit_by_workload: bool = False
-    """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
-    strict: bool = False
-    """Refuse whatever Batsim aborts on, even where the meaning is clear."""
-
-    def read(
-        self, options: SimulationOptions
-    ) -> tuple[SimGridPlatform, list[Workload], list[ExternalEvent] | None]:
-        """Read everything. Raises InputError."""
-        workloads = [
-            read_workload(os.path.abspath(path), f"w{number}") for number, path in enumerate(self.workloads)
-        ]
-        platform = read_simgrid_platform(
-            self.platform,
-            master=self.master,
-            roles=self.roles,
-            limit=self._limit(workloads),
-            energy=options.energy,
-            strict=self.strict,
-        )
-        events = merge_events(
-            read_external_events(path, forward_unknown=options.forward_unknown_events) for path in self.events
-        )
-        return platform, workloads, events if self.events else None
-
-    def _limit(self, workloads: Sequence[Workload]) -> int:
-        wanted = max((w.nb_res for w in workloads), default=0) if self.limit_by_workload else 0
-        return min(filter(None, (self.limit, wanted)), default=0)
-
-
-def simulation_from_files(
-    inputs: Inputs,
-    options: SimulationOptions,
-    prefix: AnyPath | None = None,
-    *,
-    machine_states: bool = True,
-    tell_start: bool = False,
-    note: Callable[[str], None] | None = None,
-    site: Site | None = None,
-    plans: PlanStore | None = None,
-    windows: int = 1,
-) -> Simulation:
-    """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
-
-    ``tell_start`` adds to the first message, as properties, in which P-state hosts start, which Batsim does
-    not tell. ``note`` is told what the user should know about the files; they are checked together with the
-    ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
-    """
-    platform, workloads, events = inputs.read(options)
-    if tell_start:
-        platform = replace(platform, platform=platform.platform.telling_start())
-    if note is not None:
-        for text in platform.notes:
-            note(text)
-        given = RunInputs(platform.platform, workloads, events, options.energy, site, plans, windows)
-        for finding in look_at(given):
-            note(finding.text)
-    tracer = None
-    if prefix is not None:
-        for workload in workloads:
-            _refuse_formulas(workload)
-        tracer = Tracer(prefix, energy=options.energy, machine_states=machine_states)
-    return Simulation(platform, workloads, events, options, tracer)
-
-
-def _refuse_formulas(workload: Workload) -> None:
-    """Refuse names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
-    names = {"job id": (job.id.partition("!")[2] for job in workload.jobs), "profile": workload.profiles}
-    for kind, texts in names.items():
-        for text in texts:
-            if is_formula(text):
-                raise InputError(
-                    workload.path,
-                    f"found the {kind} {text!r}, which a spreadsheet would run as a formula when it opens the"
-                    " CSV files: choose another name, or run without -e",
-                )
-
-
-class Engine:
-    """A simulation without its scheduler: `begin`, then `answer` and `listen` in turn."""
-
-    def __init__(
-        self,
-        platform: Platform,
-        workloads: Sequence[Workload],
-        events: Sequence[ExternalEvent] | None = None,
-        options: SimulationOptions | None = None,
-        tracer: Tracer | None = None,
-    ) -> None:
-        """Set everything up at time 0; ``events`` is None where there is no events file."""
-        profiles = {workload.name: dict(workload.profiles) for workload in workloads}
-        self.world = World(platform, profiles, options or SimulationOptions(), tracer)
-        if tracer is not None and self.world.options.energy:
-            pstates = self.world.table.pstates[self.world.machines.mode]
-            for pstate in np.unique(pstates).tolist():
-                tracer.pstate(0.0, HostSet((pstates == pstate).nonzero()[0]), pstate)
-        rates = Rates(self.world)
-        self._execution = Execution(self.world, rates)
-        self._power_states = PowerStates(self.world, rates)
-        self.arrivals = Arrivals(self.world, rates, workloads, events)
-        self._requests = Requests(self.world, rates, self._execution, self._power_states, self.arrivals)
-        self._ready = False
-        """Whether the scheduler has answered the last message, and the answer has been carried out."""
-        self._reply_now = 0.0
-        self._decisions: Iterator[Decision] = iter(())
-
-    def begin(self) -> None:
-        """Start everything at time 0, while the scheduler is told that the simulation begins."""
-        self.arrivals.begin()
-        self.world.mailbox.turn()
 
     def answer(self, reply: Reply) -> None:
         """Take the scheduler's reply to the last message; `listen` carries it out.
@@ -434,7 +277,7 @@ class Engine:
         if len(ended) == 1 and self._alone(ended[0]):
             return
         if len(ended) > 1:
-            ended.sort(key=_rank if world.energy else _rank_without_energy)
+            ended.sort(key=_rank if world.energy else lambda action: action.kind == REPLY)
         for action in ended:
             if action.kind == SWITCH:
                 self._power_states.arrived(*action.subject)
@@ -501,6 +344,139 @@ class Engine:
             and not self._requests.dynamic_open
         )
 
+    # --- the end ---
+
+    def _result(self, ending: Ending, elapsed_s: float) -> SimulationResult:
+        world = self.world
+        world.meter.accrue(world.now)
+        files: list[Path] = []
+        seconds = (self._in_scheduler_s, elapsed_s)
+        if world.tracer is not None:
+            row = world.tally.row(BATSIM_VERSION, world.machines.size, world.machines.time_in, seconds)
+            files = world.tracer.commit(row)
+        waiting = tuple(job for _, job in zip(range(100), world.jobs, strict=False))
+        return SimulationResult(
+            ending=ending,
+            end_s=world.now,
+            energy_j=world.meter.energy_j,
+            messages=self._messages,
+            jobs=world.tally.jobs,
+            succeeded=world.tally.success,
+            rejected=world.tally.rejected,
+            waiting=waiting,
+            makespan_s=world.tally.makespan_s,
+            scheduling_s=self._in_scheduler_s,
+            simulation_s=elapsed_s,
+            files=tuple(files),
+            notes=(_NO_NETWORK,) if self._platform.has_network else (),
+        )
+
+
+def _config(options: SimulationOptions) -> dict[str, Any]:
+    return {
+        "redis-enabled": False,
+        "redis-hostname": "127.0.0.1",
+        "redis-port": 6379,
+        "redis-prefix": "default",
+        "profiles-forwarded-on-submission": options.forward_profiles,
+        "dynamic-jobs-enabled": options.dynamic_jobs,
+        "dynamic-jobs-acknowledged": options.acknowledge_dynamic_jobs,
+        "profile-reuse-enabled": options.profile_reuse,
+        "sched-config": options.sched_config,
+        "forward-unknown-events": options.forward_unknown_events,
+    }
+
+
+AnyPath = Union[str, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files of a simulation, and how to read them."""
+
+    platform: AnyPath
+    workloads: Sequence[AnyPath] = ()
+    """Named w0, w1, ... in this order."""
+    events: Sequence[AnyPath] = ()
+    master: str = "master_host"
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Further roles of hosts, by name."""
+    limit: int = 0
+    """Use only the first so many hosts (0: all)."""
+    limit_by_workload: bool = False
+    """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
+    strict: bool = False
+    """Refuse whatever Batsim aborts on, even where the meaning is clear."""
+
+    def read(
+        self, options: SimulationOptions
+    ) -> tuple[SimGridPlatform, list[Workload], list[ExternalEvent] | None]:
+        """Read everything. Raises InputError."""
+        workloads = [
+            read_workload(os.path.abspath(path), f"w{number}") for number, path in enumerate(self.workloads)
+        ]
+        wanted = max((w.nb_res for w in workloads), default=0) if self.limit_by_workload else 0
+        platform = read_simgrid_platform(
+            self.platform,
+            master=self.master,
+            roles=self.roles,
+            limit=min(filter(None, (self.limit, wanted)), default=0),
+            energy=options.energy,
+            strict=self.strict,
+        )
+        events = merge_events(
+            read_external_events(path, forward_unknown=options.forward_unknown_events) for path in self.events
+        )
+        return platform, workloads, events if self.events else None
+
+
+def simulation_from_files(
+    inputs: Inputs,
+    options: SimulationOptions,
+    prefix: AnyPath | None = None,
+    *,
+    machine_states: bool = True,
+    tell_start: bool = False,
+    note: Callable[[str], None] | None = None,
+    site: Site | None = None,
+    plans: PlanStore | None = None,
+    windows: int = 1,
+) -> Simulation:
+    """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
+
+    ``tell_start`` adds to the first message, as properties, in which P-state hosts start, which Batsim does
+    not tell. ``note`` is told what the user should know about the files; they are checked together with the
+    ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
+    """
+    platform, workloads, events = inputs.read(options)
+    if tell_start:
+        platform = replace(platform, platform=platform.platform.telling_start())
+    if note is not None:
+        for text in platform.notes:
+            note(text)
+        given = RunInputs(platform.platform, workloads, events, options.energy, site, plans, windows)
+        for finding in look_at(given):
+            note(finding.text)
+    tracer = None
+    if prefix is not None:
+        for workload in workloads:
+            _refuse_formulas(workload)
+        tracer = Tracer(prefix, energy=options.energy, machine_states=machine_states)
+    return Simulation(platform, workloads, events, options, tracer)
+
+
+def _refuse_formulas(workload: Workload) -> None:
+    """Refuse names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
+    names = {"job id": (job.id.partition("!")[2] for job in workload.jobs), "profile": workload.profiles}
+    for kind, texts in names.items():
+        for text in texts:
+            if is_formula(text):
+                raise InputError(
+                    workload.path,
+                    f"found the {kind} {text!r}, which a spreadsheet would run as a formula when it opens the"
+                    " CSV files: choose another name, or run without -e",
+                )
+
 
 def _rank(action: Action) -> int:
     """Put transitions behind what is not measured, and jobs behind them; else the order stays."""
@@ -508,7 +484,3 @@ def _rank(action: Action) -> int:
     if kind == ARRIVAL and action.subject.measures:
         return 1
     return kind if kind >= SWITCH else 0
-
-
-def _rank_without_energy(action: Action) -> int:
-    return int(action.kind == REPLY)

@@ -51,27 +51,6 @@ or its walltime, the wait of the scheduler's reply."""
 class World:
     """The state of a simulation."""
 
-    __slots__ = (
-        "calls",
-        "clock",
-        "energy",
-        "jobs",
-        "machines",
-        "mailbox",
-        "meter",
-        "now",
-        "options",
-        "outbox",
-        "profiles",
-        "slots",
-        "stamp",
-        "switching",
-        "table",
-        "tally",
-        "tracer",
-        "untold",
-    )
-
     def __init__(
         self,
         platform: Platform,

@@ -61,21 +61,19 @@ def replay(recording: Recording) -> Outcome:
 
 
 def feed(replies: Iterable[str], simulation: Simulation, outcome: Outcome) -> None:
-    engine = simulation.engine
-    engine.begin()
-    events: list[e.Event] = [simulation.begins()]
+    events: list[e.Event] = [simulation.begin()]
     for reply in replies:
-        outcome.told.append(on_the_wire(engine.world.stamp, events))
-        engine.answer(decode_reply(reply.encode()))
-        events = engine.listen()
+        outcome.told.append(on_the_wire(simulation.world.stamp, events))
+        simulation.answer(decode_reply(reply.encode()))
+        events = simulation.listen()
         if not events:
             break
     if events:
         outcome.ended = "not finished"
-        outcome.told.append(on_the_wire(engine.world.stamp, events))
-    elif engine.finished:
+        outcome.told.append(on_the_wire(simulation.world.stamp, events))
+    elif simulation.finished:
         outcome.ended = "finished"
-        outcome.told.append(on_the_wire(engine.world.stamp, [e.SimulationEnds(engine.world.stamp)]))
+        outcome.told.append(on_the_wire(simulation.world.stamp, [e.SimulationEnds(simulation.world.stamp)]))
     else:
         outcome.ended = "deadlock"
 

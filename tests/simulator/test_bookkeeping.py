@@ -22,15 +22,15 @@ PROFILES = {
 class Restless(InOrder):
     """Starts jobs in order, and changes P-states, switches free hosts, and kills at random."""
 
-    def __init__(self, engine, seed):
+    def __init__(self, simulation, seed):
         super().__init__()
-        self.engine = engine
+        self.simulation = simulation
         self.random = random.Random(seed)
         self.asleep: set[int] = set()
         self.checks = 0
 
     def decide(self, now):
-        check_power(self.engine)
+        check_power(self.simulation)
         self.checks += 1
         found = super().decide(now)
         roll = self.random.random()
@@ -44,7 +44,7 @@ class Restless(InOrder):
             self.asleep.add(host)
             found.append(d.SetResourceState(now, HostSet.of([host]), 2))
         elif roll < 0.6:
-            found += [d.KillJobs(now, (name,)) for name in running(self.engine.world)[:1]]
+            found += [d.KillJobs(now, (name,)) for name in running(self.simulation.world)[:1]]
         return found
 
 
@@ -52,9 +52,9 @@ def running(world):
     return [name for name, job in world.jobs.items() if job.state == RUNNING]
 
 
-def check_power(engine):
+def check_power(simulation):
     """Power, epsilon power and counts of states, all from scratch."""
-    world = engine.world
+    world = simulation.world
     table, machines = world.table, world.machines
     used = np.where(table.switching[machines.mode], table.speeds[machines.mode], 0.0)
     for each in filter(None, world.slots):
@@ -82,10 +82,10 @@ def test_incremental_sums_hold_through_a_restless_run(tmp_path, seed):
         for i in range(80)
     ]
     run = simulation(tmp_path, jobs, PROFILES, fast=5, slow=5)
-    scheduler = Restless(run.engine, seed)
+    scheduler = Restless(run, seed)
     result = run.run(scheduler)
     assert scheduler.checks > 100
-    machines, end = run.engine.world.machines, result.end_s
+    machines, end = run.world.machines, result.end_s
     closed = sum(machines.time_in)
     assert closed + (end - machines.last_change).sum() == pytest.approx(machines.size * end, rel=1e-12)
 
