@@ -95,8 +95,7 @@ def pv_production(
     ``stated_w`` is that capacity where the series does not state one; ``efficiency`` is eta_pv of the
     weather route. Raises InputError or ConfigError where something is missing.
     """
-    _check_technology(series, "pv", "wind")
-    if _uses_electricity(series, route, IRRADIANCE, "irradiance"):
+    if _uses_electricity("pv", series, route, IRRADIANCE, "irradiance"):
         return _from_electricity("pv", series, installed_w, stated_w)
     plant = PvPlant(_needed(installed_w, "pv"), efficiency)
     return Production("pv", series, plant.power_w(series.columns[IRRADIANCE]), plant.nominal_w)
@@ -116,8 +115,7 @@ def wind_production(
 
     The rest is as for `pv_production`.
     """
-    _check_technology(series, "wind", "pv")
-    if _uses_electricity(series, route, WIND_SPEED, "wind speed"):
+    if _uses_electricity("wind", series, route, WIND_SPEED, "wind speed"):
         return _from_electricity("wind", series, installed_w, stated_w)
     turbine = WindTurbine(_needed(installed_w, "wind"), cut_in_m_s, rated_m_s, cut_out_m_s)
     power = turbine.power_w(series.columns[WIND_SPEED])
@@ -155,13 +153,11 @@ def step_power(
 
     Raises InputError where the series does not cover the window, or has gaps in it.
     """
-    series = production.series
-    offset_s = _offset_s(series, window)
-    end_s = offset_s + window.steps * window.step_s
-    first = int(offset_s // series.interval_s)
-    last = min(math.ceil(end_s / series.interval_s - 1e-9), len(series))
+    series, mean_w = production.series, production.mean_w
+    offset_s, first, last = _span(series, window)
     means = _filled(production, first, last, gaps)
-    lead, tail = (part[np.isfinite(part)] for part in _neighbours(production.mean_w, first, last))
+    neighbours = (mean_w[max(first - 1, 0) : first], mean_w[last : last + 1])
+    lead, tail = (part[np.isfinite(part)] for part in neighbours)
     return resample(
         np.concatenate((lead, means, tail)),
         interval_s=series.interval_s,
@@ -177,9 +173,7 @@ def flagged_intervals(series: TimeSeries, window: Window) -> int:
     """Intervals of the window that the provider marked as filled in by itself."""
     if FLAGGED not in series.columns:
         return 0
-    offset_s = _offset_s(series, window)
-    first = int(offset_s // series.interval_s)
-    last = math.ceil((offset_s + window.steps * window.step_s) / series.interval_s - 1e-9)
+    _, first, last = _span(series, window)
     return int(np.count_nonzero(series.columns[FLAGGED][first:last] > 0))
 
 
@@ -204,13 +198,11 @@ def summarize(power_w: FloatArray, step_s: float, installed_w: float) -> PowerSu
     )
 
 
-def _check_technology(series: TimeSeries, wanted: str, other: str) -> None:
-    if series.technology == other:
-        raise InputError(series.path, f"is a {other} export: give it with --{other}, not --{wanted}")
-
-
-def _uses_electricity(series: TimeSeries, route: Route, column: str, quantity: str) -> bool:
+def _uses_electricity(name: str, series: TimeSeries, route: Route, column: str, quantity: str) -> bool:
     """Whether the electricity route is taken; raises InputError where the file lacks what is needed."""
+    other = "wind" if name == "pv" else "pv"
+    if series.technology == other:
+        raise InputError(series.path, f"is a {other} export: give it with --{other}, not --{name}")
     has_power, has_weather = POWER in series.columns, column in series.columns
     if route is Route.ELECTRICITY and not has_power:
         raise InputError(series.path, "has no electricity: use --route weather")
@@ -248,8 +240,11 @@ def _from_electricity(
     return Production(name, series, scaled, target_w, target_w, (found,) if found else ())
 
 
-def _offset_s(series: TimeSeries, window: Window) -> float:
-    """Seconds from the series' start to the window's; raises InputError where it does not fit."""
+def _span(series: TimeSeries, window: Window) -> tuple[float, int, int]:
+    """Seconds from the series' start to the window's, its first interval, and the one after its last.
+
+    Raises InputError where it does not fit.
+    """
     offset_s = 0.0
     if window.start_s is not None:
         if series.start_s is None:
@@ -261,12 +256,8 @@ def _offset_s(series: TimeSeries, window: Window) -> float:
         wanted = f"{time_text(series.start_s, offset_s)} to {time_text(series.start_s, end_s)}"
         covered = f"{series.time_text(0)} to {series.time_text(len(series))}"
         raise InputError(series.path, f"covers {covered}, but the window is {wanted} (UTC)")
-    return offset_s
-
-
-def _neighbours(values: FloatArray, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-    """The value before and the value after a slice; empty at the ends."""
-    return values[max(first - 1, 0) : first], values[last : last + 1]
+    last = min(math.ceil(end_s / series.interval_s - 1e-9), len(series))
+    return offset_s, int(offset_s // series.interval_s), last
 
 
 def _filled(production: Production, first: int, last: int, gaps: Gaps) -> FloatArray:
