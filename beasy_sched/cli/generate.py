@@ -196,16 +196,10 @@ def scenario(
         if output != "-" and not quiet:
             click.echo(f"wrote {output}", err=True)
     if inputs is not None:
-        _write_inputs(name, inputs, seed, number, allowed, quiet)
+        from beasy_sched.campaign.inputs import materialize
+        from beasy_sched.campaign.scenario_file import find_scenario
 
-
-def _write_inputs(
-    name: str, folder: Path, seed: int | None, number: int, allowed: tuple[str, ...], quiet: bool
-) -> None:
-    from beasy_sched.campaign.inputs import materialize
-    from beasy_sched.campaign.scenario_file import find_scenario
-
-    found = find_scenario(name, allowed=allowed)
-    for path in materialize(found, folder, seed=found.seeds[0] if seed is None else seed, number=number):
-        if not quiet:
-            click.echo(f"wrote {path}", err=True)
+        found = find_scenario(name, allowed=allowed)
+        for path in materialize(found, inputs, seed=found.seeds[0] if seed is None else seed, number=number):
+            if not quiet:
+                click.echo(f"wrote {path}", err=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,8 +16,20 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.settings import RunSettings, read_options
 
+if TYPE_CHECKING:
+    from beasy_sched.model.platform import Platform
+
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
+
+
+def known_platform(path: Path | None) -> Platform | None:
+    """Read the platform file where one is given. Raises InputError."""
+    if path is None:
+        return None
+    from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+
+    return read_simgrid_platform(path).platform
 
 
 def with_options(*options: Option) -> Option:

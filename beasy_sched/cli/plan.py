@@ -12,6 +12,7 @@ import click
 from beasy_sched._version import __version__
 from beasy_sched.cli.options import (
     FILE,
+    Option,
     choice_option,
     file_option,
     master_host_option,
@@ -37,6 +38,15 @@ from beasy_sched.plan.solver import SolverLimits
 from beasy_sched.units import w_to_kw
 
 _PCT: Final = click.FloatRange(0, 100)
+
+
+def _uncertainty_option(name: str, help: str) -> Option:
+    def read(_: click.Context, __: click.Parameter, percent: tuple[float, float]) -> Uncertainty:
+        return Uncertainty(*(share / 100.0 for share in percent))
+
+    bounds, default = (_PCT, _PCT), (5.0, 30.0)
+    return click.option(name, type=bounds, default=default, metavar="PCT PCT", callback=read, help=help)
+
 
 _export_options = with_options(
     file_option("--figure", help="Draw the plan (PNG, SVG or PDF)."),
@@ -71,20 +81,8 @@ _export_options = with_options(
     default="profile",
     help="How long jobs are expected to run: as their profiles say, or to their walltimes.",
 )
-@click.option(
-    "--load-uncertainty",
-    type=(_PCT, _PCT),
-    default=(5.0, 30.0),
-    metavar="PCT PCT",
-    help="Uncertainty of the demand, at the start and after 72 h, percent.",
-)
-@click.option(
-    "--renew-uncertainty",
-    type=(_PCT, _PCT),
-    default=(5.0, 30.0),
-    metavar="PCT PCT",
-    help="The same for the production.",
-)
+@_uncertainty_option("--load-uncertainty", "Uncertainty of the demand, at the start and after 72 h, percent.")
+@_uncertainty_option("--renew-uncertainty", "The same for the production.")
 @click.option(
     "--minimum-on",
     type=click.FloatRange(0),
@@ -114,8 +112,8 @@ def plan(
     windows: int,
     surplus: Surplus,
     runs: str,
-    load_uncertainty: tuple[float, float],
-    renew_uncertainty: tuple[float, float],
+    load_uncertainty: Uncertainty,
+    renew_uncertainty: Uncertainty,
     minimum_on: float,
     unit: str | None,
     time_limit: float | None,
@@ -170,8 +168,8 @@ def plan(
             renew_w,
             options=OfflineOptions(
                 surplus=surplus,
-                load_uncertainty=_uncertainty(load_uncertainty),
-                renew_uncertainty=_uncertainty(renew_uncertainty),
+                load_uncertainty=load_uncertainty,
+                renew_uncertainty=renew_uncertainty,
                 limits=SolverLimits(time_s=time_s),
                 rules=ServerRules(minimum_on_s=minimum_on, time_s=time_s),
             ),
@@ -207,11 +205,6 @@ def _check_demand(peak_w: float, platform: Platform) -> None:
             f"{w_to_kw(most_w):.4g} kW: the excess is not planned for",
             err=True,
         )
-
-
-def _uncertainty(percent: tuple[float, float]) -> Uncertainty:
-    at_once, later = percent
-    return Uncertainty(at_once / 100.0, later / 100.0)
 
 
 @plan.command()
