@@ -193,33 +193,21 @@ run_options: Final = with_options(
 """What `serve` and `simulate` share; `settings_of` reads all of it but ``decisions`` and ``record``."""
 
 
-def settings_of(
-    policy: str,
-    policy_options: str,
-    site: Path | None,
-    plan: str | None,
-    windows: int,
-    energy: EnergySource,
-    no_power_actions: bool,
-    **budget: str | None,
-) -> RunSettings:
+def settings_of(policy_options: str, site: Path | None, no_power_actions: bool, **more: Any) -> RunSettings:
     """Read what the options name. Raises ConfigError and InputError."""
+    budget = {name: more.pop(name) for name in ("budget", "period", "shutdown", "allocation")}
     return RunSettings(
-        policy=policy,
         options=_with_budget(read_options(policy_options), **budget),
         site=None if site is None else read_site_text(site),
         site_name=str(site),
-        plan=plan,
-        windows=windows,
-        energy=energy,
         power_actions=not no_power_actions,
+        **more,
     )
 
 
 def _with_budget(options: dict[str, Any], period: str | None, **flags: str | None) -> dict[str, Any]:
     """Add what the budget's flags stand for. Raises ConfigError where both say the same thing."""
-    names = ("budget", "shutdown", "allocation")
-    found = {name: (name, text) for name in names if (text := flags[name]) is not None}
+    found = {name: (name, text) for name, text in flags.items() if text is not None}
     if period is not None:
         start, colon, end = period.partition(":")
         if not colon:
