@@ -12,23 +12,21 @@ from typing import Any
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.cli.options import progress_bar, with_options
+from beasy_sched.cli.options import Option, progress_bar, with_options
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
 from beasy_sched.formats.reading import read_text
 
-Option = tuple[tuple[str, ...], dict[str, Any]]
-
 
 def _value(*names: str, help: str, metavar: str = "TEXT", **more: Any) -> Option:
-    return names, {"help": help, "metavar": metavar, **more}
+    return click.option(*names, help=help, metavar=metavar, **more)
 
 
 def _files(*names: str, help: str, metavar: str = "FILE", **more: Any) -> Option:
-    return names, {"help": help, "metavar": metavar, "multiple": True, **more}
+    return click.option(*names, help=help, metavar=metavar, multiple=True, **more)
 
 
 def _flag(*names: str, help: str) -> Option:
-    return names, {"help": help, "is_flag": True}
+    return click.option(*names, help=help, is_flag=True)
 
 
 _WITHOUT_REDIS = "Ignored without --enable-redis."
@@ -120,7 +118,7 @@ _UNSUPPORTED = {
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@with_options(*(click.option(*names, **attributes) for names, attributes in _OPTIONS))
+@with_options(*_OPTIONS)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),

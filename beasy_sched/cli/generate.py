@@ -46,24 +46,19 @@ def write_output(output: str, pieces: Iterable[str | bytes]) -> None:
     stream.flush()
 
 
-def _parse_servers(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> list[tuple[ServerSpec, int]]:
+def _server(text: str) -> tuple[ServerSpec, int]:
     """Read ``gros:50`` or ``my.toml:10``."""
-    servers = []
-    for value in values:
-        source, _, count = value.rpartition(":")
-        if not source or not count.isdecimal() or int(count) < 1:
-            raise click.BadParameter(f"{value!r} is not SERVER:COUNT, such as gros:50 or my.toml:10")
-        servers.append((load_server(source), int(count)))
-    return servers
+    source, _, count = text.rpartition(":")
+    if not source or not count.isdecimal() or int(count) < 1:
+        raise click.BadParameter(f"{text!r} is not SERVER:COUNT, such as gros:50 or my.toml:10")
+    return load_server(source), int(count)
 
 
 @click.command()
 @click.option(
     "-n",
     "--servers",
-    callback=_parse_servers,
+    type=_server,
     metavar="SERVER:COUNT",
     multiple=True,
     required=True,
@@ -80,7 +75,7 @@ def _parse_servers(
     "DVFS, such as one host per processor of a large machine.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
-def platform(servers: list[tuple[ServerSpec, int]], output: str, one_pstate: bool, quiet: bool) -> None:
+def platform(servers: tuple[tuple[ServerSpec, int], ...], output: str, one_pstate: bool, quiet: bool) -> None:
     """Write a SimGrid platform file for Batsim.
 
     It has one host per server, with every DVFS state, the sleep state and the two transitions, a master

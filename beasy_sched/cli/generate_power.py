@@ -34,11 +34,10 @@ from beasy_sched.generate.power import (
     pv_production,
     shared_start,
     step_power,
-    summarize,
     synthetic_series,
     wind_production,
 )
-from beasy_sched.units import SECONDS_PER_DAY, kw_to_w, w_to_kw
+from beasy_sched.units import SECONDS_PER_DAY, j_to_kwh, kw_to_w, w_to_kw
 
 
 def _above(least: float, *, inclusive: bool = False) -> Callable[[Any], float]:
@@ -234,12 +233,12 @@ def power(**values: Any) -> None:
     for (production, window), power_w in zip(placed, powers, strict=True):
         since = "" if window.start_s is None else f", from {time_text(window.start_s, 0)} UTC"
         size = f"of {w_to_kw(production.installed_w):g} kW{since}"
-        figures = _figures(power_w, options.dt, production.installed_w)
-        click.echo(f"  {production.name:5} {figures} {size}", err=True)
+        came = figures(power_w, options.dt, production.installed_w)
+        click.echo(f"  {production.name:5} {came} {size}", err=True)
     if len(productions) > 1:
-        click.echo(f"  total {_figures(total, options.dt, installed_w)}", err=True)
+        click.echo(f"  total {figures(total, options.dt, installed_w)}", err=True)
     if options.case is not ProductionCase.EXACT:
-        came = _figures(real, options.dt, installed_w).strip()
+        came = figures(real, options.dt, installed_w).strip()
         click.echo(f"  {options.case.value + ':':9} {came} (written; the rest is the forecast)", err=True)
 
 
@@ -310,9 +309,11 @@ def _start_s(options: SimpleNamespace, production: Production, productions: list
     return start_s
 
 
-def _figures(values: FloatArray, step_s: float, installed_w: float) -> str:
-    summary = summarize(values, step_s, installed_w)
+def figures(power_w: FloatArray, step_s: float, installed_w: float) -> str:
+    """Energy, peak, mean, and mean over capacity (NaN without capacity) of a profile."""
+    mean_w = float(power_w.mean())
+    factor = mean_w / installed_w if installed_w > 0 else math.nan
     return (
-        f"{summary.energy_kwh:9.3f} kWh, peak {summary.peak_kw:.3f} kW, mean {summary.mean_kw:.3f} kW, "
-        f"capacity factor {100 * summary.capacity_factor:.1f} %"
+        f"{j_to_kwh(float(power_w.sum()) * step_s):9.3f} kWh, peak {w_to_kw(float(power_w.max())):.3f} kW, "
+        f"mean {w_to_kw(mean_w):.3f} kW, capacity factor {100 * factor:.1f} %"
     )

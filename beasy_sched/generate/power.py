@@ -29,9 +29,9 @@ from beasy_sched.energy.storage import require, require_positive
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
 from beasy_sched.formats.weather_exports import ninja_lines
-from beasy_sched.generate.random_streams import Stream, uniforms
+from beasy_sched.generate.random_streams import Stream, normals, uniforms
 from beasy_sched.preflight import Finding, low_wind, peak_far_below
-from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, j_to_kwh, w_to_kw
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, w_to_kw
 
 _LONGEST_FILLED = 6
 """Intervals in a row that `Gaps.INTERPOLATE` bridges."""
@@ -177,27 +177,6 @@ def flagged_intervals(series: TimeSeries, window: Window) -> int:
     return int(np.count_nonzero(series.columns[FLAGGED][first:last] > 0))
 
 
-@dataclass(frozen=True)
-class PowerSummary:
-    """What a profile amounts to."""
-
-    energy_kwh: float
-    peak_kw: float
-    mean_kw: float
-    capacity_factor: float
-
-
-def summarize(power_w: FloatArray, step_s: float, installed_w: float) -> PowerSummary:
-    """Energy, peak, mean, and mean over capacity (NaN without capacity) of a profile."""
-    mean_w = float(power_w.mean())
-    return PowerSummary(
-        j_to_kwh(float(power_w.sum()) * step_s),
-        w_to_kw(float(power_w.max())),
-        w_to_kw(mean_w),
-        mean_w / installed_w if installed_w > 0 else float("nan"),
-    )
-
-
 def _uses_electricity(name: str, series: TimeSeries, route: Route, column: str, quantity: str) -> bool:
     """Whether the electricity route is taken; raises InputError where the file lacks what is needed."""
     other = "wind" if name == "pv" else "pv"
@@ -297,8 +276,6 @@ def _bridged(mean_w: FloatArray) -> FloatArray:
 
 _NORMAL = NormalDist()
 _CLOUD_SPREAD = 1.5
-_SMALLEST_UNIFORM = 2.0**-54
-
 
 SYNTHETIC_START = "2024-10-01"
 """Default start of a synthetic window: days are as long as nights."""
@@ -334,9 +311,12 @@ def synthetic_series(
     times = start_s + interval_s * np.arange(count, dtype=np.float64)
     clear = clear_sky_irradiance(weather.latitude_deg, times + 0.5 * interval_s)
     irradiance = clear * (1.0 - 0.75 * _clouds(weather, seed, count, interval_s) ** 3.4)
+    latent = _autocorrelated(seed, Stream.WIND, count, interval_s, weather.wind_memory_h)
+    above = np.array([max(_NORMAL.cdf(-x), 1e-300) for x in latent.tolist()])
+    scale = weather.wind_mean_m_s / math.gamma(1.0 + 1.0 / weather.wind_shape)
     columns = {
         IRRADIANCE: np.round(irradiance, 3),
-        WIND_SPEED: np.round(_wind_speeds(weather, seed, count, interval_s), 3),
+        WIND_SPEED: np.round(scale * (-np.log(above)) ** (1.0 / weather.wind_shape), 3),
     }
     return TimeSeries(
         "synthetic weather",
@@ -370,22 +350,13 @@ def _clouds(weather: SyntheticWeather, seed: int, count: int, interval_s: int) -
     return np.array([_NORMAL.cdf(shift + _CLOUD_SPREAD * x) for x in latent.tolist()])
 
 
-def _wind_speeds(weather: SyntheticWeather, seed: int, count: int, interval_s: int) -> FloatArray:
-    """Wind speed of each interval, m/s."""
-    latent = _autocorrelated(seed, Stream.WIND, count, interval_s, weather.wind_memory_h)
-    scale = weather.wind_mean_m_s / math.gamma(1.0 + 1.0 / weather.wind_shape)
-    above = np.array([max(_NORMAL.cdf(-x), 1e-300) for x in latent.tolist()])
-    return np.asarray(scale * (-np.log(above)) ** (1.0 / weather.wind_shape))
-
-
 def _autocorrelated(seed: int, stream: Stream, count: int, interval_s: int, memory_h: float) -> FloatArray:
     """A stationary Gaussian AR(1) series of mean 0 and variance 1."""
     keep = math.exp(-interval_s / (memory_h * SECONDS_PER_HOUR))
     fresh = math.sqrt(1.0 - keep * keep)
     values = np.empty(count)
     level = 0.0
-    for i, uniform in enumerate(uniforms(seed, stream, count).tolist()):
-        shock = _NORMAL.inv_cdf(max(uniform, _SMALLEST_UNIFORM))
+    for i, shock in enumerate(normals(uniforms(seed, stream, count))):
         level = shock if i == 0 else keep * level + fresh * shock
         values[i] = level
     return values
