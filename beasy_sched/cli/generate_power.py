@@ -218,14 +218,7 @@ def power(**values: Any) -> None:
     real = real_production(total, options.case, step_s=options.dt, seed=options.seed)
     write_output(options.output, power_event_lines(real, options.dt, options.events_format))
     for production, window in placed:
-        series = production.series
-        notes = [*series.notes]
-        if flagged := flagged_intervals(series, window):
-            notes.append(f"{flagged} hours of the window are marked as missing and filled in by the provider")
-        for note in notes:
-            click.echo(f"note: {series.path}: {note}", err=True)
-        for finding in production.findings:
-            click.echo(f"warning: {series.path}: {finding.text}", err=True)
+        _remark(production, window)
     if options.quiet:
         return
     installed_w = sum(production.installed_w for production in productions)
@@ -307,6 +300,17 @@ def _start_s(options: SimpleNamespace, production: Production, productions: list
     if start_s is None and production.series.start_s is not None:
         return shared_start(productions)
     return start_s
+
+
+def _remark(production: Production, window: Window) -> None:
+    series = production.series
+    notes = [*series.notes]
+    if flagged := flagged_intervals(series, window):
+        notes.append(f"{flagged} hours of the window are marked as missing and filled in by the provider")
+    for note in notes:
+        click.echo(f"note: {series.path}: {note}", err=True)
+    for finding in production.findings:
+        click.echo(f"warning: {series.path}: {finding.text}", err=True)
 
 
 def figures(power_w: FloatArray, step_s: float, installed_w: float) -> str:
