@@ -12,23 +12,21 @@ from typing import Any
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.cli.options import progress_bar
+from beasy_sched.cli.options import Option, progress_bar, with_options
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
 from beasy_sched.formats.reading import read_text
 
-Option = tuple[tuple[str, ...], dict[str, Any]]
-
 
 def _value(*names: str, help: str, metavar: str = "TEXT", **more: Any) -> Option:
-    return names, {"help": help, "metavar": metavar, **more}
+    return click.option(*names, help=help, metavar=metavar, **more)
 
 
 def _files(*names: str, help: str, metavar: str = "FILE", **more: Any) -> Option:
-    return names, {"help": help, "metavar": metavar, "multiple": True, **more}
+    return click.option(*names, help=help, metavar=metavar, multiple=True, **more)
 
 
 def _flag(*names: str, help: str) -> Option:
-    return names, {"help": help, "is_flag": True}
+    return click.option(*names, help=help, is_flag=True)
 
 
 _WITHOUT_REDIS = "Ignored without --enable-redis."
@@ -119,77 +117,25 @@ _UNSUPPORTED = {
 }
 
 
-def batsim_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add all of Batsim's options to a click command."""
-    for names, attributes in reversed(_OPTIONS):
-        command = click.option(*names, **attributes)(command)
-    return command
-
-
-def refuse_unsupported(given: dict[str, Any]) -> None:
-    """Raise ConfigError for an option that cannot be honoured; settle ``quiet``."""
-    for name, reason in _UNSUPPORTED.items():
-        if given[name]:
-            raise ConfigError(reason)
-    given["quiet"] = given["quiet"] or given["verbosity"] in ("quiet", "network-only")
-
-
-def role_map(given: Sequence[str]) -> dict[str, str]:
-    """Read ``host1,host2:role`` options; the last one for a host counts. Raises ConfigError."""
-    roles: dict[str, str] = {}
-    for text in given:
-        hosts, _, role = text.partition(":")
-        names = [name for name in hosts.split(",") if name]
-        if text.count(":") != 1 or not names or not role:
-            raise ConfigError(f"-r {text!r}: expected HOSTS:ROLE, for example host1,host2:storage")
-        roles.update(dict.fromkeys(names, role))
-    return roles
-
-
-def execution_context(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what ``--dump-execution-context`` prints."""
-    return {
-        "socket_endpoint": given["socket_endpoint"],
-        "redis_enabled": False,
-        "redis_hostname": given["redis_hostname"],
-        "redis_port": int(given["redis_port"]),
-        "redis_prefix": given["redis_prefix"],
-        "export_prefix": given["export"],
-        "external_scheduler": True,
-    }
-
-
-_DEADLOCK = "Deadlock detected: nothing is left to happen, but {why}"
-
-
-def _told(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return an option that prints ``text`` and stops."""
-
-    def show(context: click.Context, _: click.Parameter, value: bool) -> None:
-        if value and not context.resilient_parsing:
-            click.echo(text)
-            context.exit()
-
-    return click.option(
-        name,
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=show,
-        help="Show the version, and stop.",
-    )
-
-
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@batsim_options
+@with_options(*_OPTIONS)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     help="Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
 )
-@_told("--simgrid-version", "3.34.0 (whose behaviour is reproduced; SimGrid itself is not used)")
-@_told("--version", f"v4.2.1 (the simulator embedded in beasy-sched {__version__})")
+@click.version_option(
+    "3.34.0 (whose behaviour is reproduced; SimGrid itself is not used)",
+    "--simgrid-version",
+    message="%(version)s",
+    help="Show the version, and stop.",
+)
+@click.version_option(
+    f"v4.2.1 (the simulator embedded in beasy-sched {__version__})",
+    message="%(version)s",
+    help="Show the version, and stop.",
+)
 def batsim(timeout: float | None, **given: Any) -> None:
     """Simulate a platform for a scheduler over ZeroMQ, as Batsim 4.2.1 does.
 
@@ -201,9 +147,21 @@ def batsim(timeout: float | None, **given: Any) -> None:
     beasy-sched batsim -p platform.xml -w workload.json -e out/run -E \\
         --events power.txt --forward-unknown-events -s tcp://localhost:28000
     """
-    refuse_unsupported(given)
+    for name, reason in _UNSUPPORTED.items():
+        if given[name]:
+            raise ConfigError(reason)
+    given["quiet"] = given["quiet"] or given["verbosity"] in ("quiet", "network-only")
     if given["dump_execution_context"]:
-        click.echo(json.dumps(execution_context(given)))
+        context = {
+            "socket_endpoint": given["socket_endpoint"],
+            "redis_enabled": False,
+            "redis_hostname": given["redis_hostname"],
+            "redis_port": int(given["redis_port"]),
+            "redis_prefix": given["redis_prefix"],
+            "export_prefix": given["export"],
+            "external_scheduler": True,
+        }
+        click.echo(json.dumps(context))
         return
     say: Callable[[str], None] = lambda text: None if given["quiet"] else click.echo(text, err=True)  # noqa: E731
     _simulate(given, timeout, say)
@@ -229,7 +187,7 @@ def _simulate(given: dict[str, Any], timeout: float | None, say: Callable[[str],
         given["workload"],
         given["events"],
         given["master_host"],
-        role_map(given["add_role_to_hosts"]),
+        _role_map(given["add_role_to_hosts"]),
         given["mmax"],
         given["mmax_workload"],
         strict=True,
@@ -262,7 +220,7 @@ def _simulate(given: dict[str, Any], timeout: float | None, say: Callable[[str],
             if result.waiting
             else "registration was never finished"
         )
-        raise RunIncomplete(_DEADLOCK.format(why=why))
+        raise RunIncomplete(f"Deadlock detected: nothing is left to happen, but {why}")
 
 
 def _sched_config(given: dict[str, Any]) -> str:
@@ -271,3 +229,15 @@ def _sched_config(given: dict[str, Any]) -> str:
     if given["sched_cfg_file"]:
         return read_text(given["sched_cfg_file"])
     return str(given["sched_cfg"] or "")
+
+
+def _role_map(given: Sequence[str]) -> dict[str, str]:
+    """Read ``host1,host2:role`` options; the last one for a host counts. Raises ConfigError."""
+    roles: dict[str, str] = {}
+    for text in given:
+        hosts, _, role = text.partition(":")
+        names = [name for name in hosts.split(",") if name]
+        if text.count(":") != 1 or not names or not role:
+            raise ConfigError(f"-r {text!r}: expected HOSTS:ROLE, for example host1,host2:storage")
+        roles.update(dict.fromkeys(names, role))
+    return roles

@@ -132,23 +132,14 @@ def status(folder: Path) -> None:
         click.echo(line)
 
 
-def _go_on(
-    folder: Path,
-    jobs: int,
-    executor: str,
-    scheduler: str | None,
-    limit_s: float | None,
-    allowed: tuple[str, ...],
-    retry_failed: bool,
-    quiet: bool,
-) -> None:
+def _go_on(folder: Path, *, allowed: tuple[str, ...], retry_failed: bool, quiet: bool, **where: Any) -> None:
     from beasy_sched.campaign.campaign import go_on
 
     try:
         with progress_bar("runs", quiet=quiet) as report:
             outcome = go_on(
                 folder,
-                _executor(executor, jobs, scheduler, limit_s),
+                _executor(**where),
                 progress=None if report is None else lambda done, total: report(done / total),
                 retry_failed=retry_failed,
                 allowed=allowed,
@@ -165,8 +156,8 @@ def _go_on(
     _tell(outcome, quiet)
 
 
-def _executor(name: str, jobs: int, scheduler: str | None, limit_s: float | None) -> Executor:
-    if name == "dask":
+def _executor(executor: str, jobs: int, scheduler: str | None, limit_s: float | None) -> Executor:
+    if executor == "dask":
         if scheduler is None:
             raise click.UsageError("--executor dask needs --scheduler ADDRESS.")
         if limit_s is not None:

@@ -46,24 +46,19 @@ def write_output(output: str, pieces: Iterable[str | bytes]) -> None:
     stream.flush()
 
 
-def _parse_servers(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> list[tuple[ServerSpec, int]]:
+def _server(text: str) -> tuple[ServerSpec, int]:
     """Read ``gros:50`` or ``my.toml:10``."""
-    servers = []
-    for value in values:
-        source, _, count = value.rpartition(":")
-        if not source or not count.isdecimal() or int(count) < 1:
-            raise click.BadParameter(f"{value!r} is not SERVER:COUNT, such as gros:50 or my.toml:10")
-        servers.append((load_server(source), int(count)))
-    return servers
+    source, _, count = text.rpartition(":")
+    if not source or not count.isdecimal() or int(count) < 1:
+        raise click.BadParameter(f"{text!r} is not SERVER:COUNT, such as gros:50 or my.toml:10")
+    return load_server(source), int(count)
 
 
 @click.command()
 @click.option(
     "-n",
     "--servers",
-    callback=_parse_servers,
+    type=_server,
     metavar="SERVER:COUNT",
     multiple=True,
     required=True,
@@ -80,7 +75,7 @@ def _parse_servers(
     "DVFS, such as one host per processor of a large machine.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
-def platform(servers: list[tuple[ServerSpec, int]], output: str, one_pstate: bool, quiet: bool) -> None:
+def platform(servers: tuple[tuple[ServerSpec, int], ...], output: str, one_pstate: bool, quiet: bool) -> None:
     """Write a SimGrid platform file for Batsim.
 
     It has one host per server, with every DVFS state, the sleep state and the two transitions, a master
@@ -196,16 +191,10 @@ def scenario(
         if output != "-" and not quiet:
             click.echo(f"wrote {output}", err=True)
     if inputs is not None:
-        _write_inputs(name, inputs, seed, number, allowed, quiet)
+        from beasy_sched.campaign.inputs import materialize
+        from beasy_sched.campaign.scenario_file import find_scenario
 
-
-def _write_inputs(
-    name: str, folder: Path, seed: int | None, number: int, allowed: tuple[str, ...], quiet: bool
-) -> None:
-    from beasy_sched.campaign.inputs import materialize
-    from beasy_sched.campaign.scenario_file import find_scenario
-
-    found = find_scenario(name, allowed=allowed)
-    for path in materialize(found, folder, seed=found.seeds[0] if seed is None else seed, number=number):
-        if not quiet:
-            click.echo(f"wrote {path}", err=True)
+        found = find_scenario(name, allowed=allowed)
+        for path in materialize(found, inputs, seed=found.seeds[0] if seed is None else seed, number=number):
+            if not quiet:
+                click.echo(f"wrote {path}", err=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.cli.generate import write_output
-from beasy_sched.cli.options import choice_option, parsed, quiet_option, with_options
+from beasy_sched.cli.options import Option, choice_option, parsed, quiet_option, with_options
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
@@ -34,11 +34,10 @@ from beasy_sched.generate.power import (
     pv_production,
     shared_start,
     step_power,
-    summarize,
     synthetic_series,
     wind_production,
 )
-from beasy_sched.units import SECONDS_PER_DAY, kw_to_w, w_to_kw
+from beasy_sched.units import SECONDS_PER_DAY, j_to_kwh, kw_to_w, w_to_kw
 
 
 def _above(least: float, *, inclusive: bool = False) -> Callable[[Any], float]:
@@ -65,6 +64,17 @@ def _moment(text: str) -> int:
     return moment
 
 
+def _time_option(name: str, help: str) -> Option:
+    return click.option(name, type=parsed(_moment), metavar="TIME", help=help)
+
+
+def _power_option(name: str, help: str) -> Option:
+    """A power in kW; the command gets it in W, as ``..._w``."""
+    read = _above(0)
+    destination = name[2:].replace("-", "_").replace("_kw", "_w")
+    return click.option(name, destination, type=lambda kw: kw_to_w(read(kw)), metavar="KW", help=help)
+
+
 @click.command()
 @with_options(
     click.option(
@@ -76,16 +86,9 @@ def _moment(text: str) -> int:
     ),
     click.option("--pv", metavar="FILE", help="Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file."),
     click.option("--wind", metavar="FILE", help="Wind: the same kinds of file."),
-    click.option("--pv-kw", type=_above(0), metavar="KW", help="Size of the site's PV plant (peak power)."),
-    click.option(
-        "--wind-kw", type=_above(0), metavar="KW", help="Size of the site's turbines (rated power)."
-    ),
-    click.option(
-        "--start",
-        type=parsed(_moment),
-        metavar="TIME",
-        help="Start of the window, UTC. [default: the file's]",
-    ),
+    _power_option("--pv-kw", "Size of the site's PV plant (peak power)."),
+    _power_option("--wind-kw", "Size of the site's turbines (rated power)."),
+    _time_option("--start", "Start of the window, UTC. [default: the file's]"),
     click.option("--days", type=_above(0), metavar="DAYS", default=3.0, help="Length of the window."),
     click.option("--dt", type=_above(1, inclusive=True), metavar="S", default=300.0, help="Step, seconds."),
     choice_option(
@@ -117,25 +120,12 @@ def _moment(text: str) -> int:
     click.option("--cut-in", type=float, default=3.0, help="Weather route: m/s, Eq. 2.1."),
     click.option("--rated-speed", type=float, default=12.0, help="Weather route: m/s."),
     click.option("--cut-out", type=float, default=25.0, help="Weather route: m/s."),
-    click.option(
-        "--pv-capacity-kw",
-        type=_above(0),
-        metavar="KW",
-        help="Capacity that the file's electricity is for, where the file does not state it.",
+    _power_option(
+        "--pv-capacity-kw", "Capacity that the file's electricity is for, where the file does not state it."
     ),
-    click.option("--wind-capacity-kw", type=_above(0), metavar="KW", help="The same for wind."),
-    click.option(
-        "--pv-start",
-        type=parsed(_moment),
-        metavar="TIME",
-        help="Start in the PV file, if different from --start.",
-    ),
-    click.option(
-        "--wind-start",
-        type=parsed(_moment),
-        metavar="TIME",
-        help="Start in the wind file, if different from --start.",
-    ),
+    _power_option("--wind-capacity-kw", "The same for wind."),
+    _time_option("--pv-start", "Start in the PV file, if different from --start."),
+    _time_option("--wind-start", "Start in the wind file, if different from --start."),
     click.option(
         "--pv-column", metavar="NAME", help="Column of a CSV or ENTSO-E file, or a part of its name."
     ),
@@ -153,12 +143,7 @@ def _moment(text: str) -> int:
         metavar="S",
         help="Time between rows of a CSV file without times, seconds.",
     ),
-    click.option(
-        "--first-time",
-        type=parsed(_moment),
-        metavar="TIME",
-        help="Date of the first row of a CSV file without dates.",
-    ),
+    _time_option("--first-time", "Date of the first row of a CSV file without dates."),
     choice_option("--date-order", kind=DateOrder, help="How to read 03/04/2019. [default: whichever fits]"),
     click.option("--synthetic", is_flag=True, help="Generate the weather from --seed; no files needed."),
     click.option(
@@ -218,7 +203,12 @@ def power(**values: Any) -> None:
     steps = int(options.days * SECONDS_PER_DAY / options.dt + 1e-9)
     if steps < 1:
         raise ConfigError(f"--days {options.days:g} is shorter than one step of {options.dt:g} s")
-    productions = _synthetic(options) if options.synthetic else _from_files(options)
+    found = _synthetic(options) if options.synthetic else _from_files(options)
+    productions = [_production(options, name, series) for name, series in found]
+    if options.write_ninja:
+        for production in productions:
+            lines = export_lines(production, latitude_deg=options.latitude, seed=options.seed)
+            write_atomic(f"{options.write_ninja}_{production.name}.csv", lines)
     placed = [(one, Window(steps, options.dt, _start_s(options, one, productions))) for one in productions]
     powers = [
         step_power(production, window, method=options.interpolation, gaps=options.gaps)
@@ -228,10 +218,7 @@ def power(**values: Any) -> None:
     real = real_production(total, options.case, step_s=options.dt, seed=options.seed)
     write_output(options.output, power_event_lines(real, options.dt, options.events_format))
     for production, window in placed:
-        for note in _notes(production, window):
-            click.echo(f"note: {production.series.path}: {note}", err=True)
-        for finding in production.findings:
-            click.echo(f"warning: {production.series.path}: {finding.text}", err=True)
+        _remark(production, window)
     if options.quiet:
         return
     installed_w = sum(production.installed_w for production in productions)
@@ -239,89 +226,71 @@ def power(**values: Any) -> None:
     for (production, window), power_w in zip(placed, powers, strict=True):
         since = "" if window.start_s is None else f", from {time_text(window.start_s, 0)} UTC"
         size = f"of {w_to_kw(production.installed_w):g} kW{since}"
-        figures = _figures(power_w, options.dt, production.installed_w)
-        click.echo(f"  {production.name:5} {figures} {size}", err=True)
+        came = figures(power_w, options.dt, production.installed_w)
+        click.echo(f"  {production.name:5} {came} {size}", err=True)
     if len(productions) > 1:
-        click.echo(f"  total {_figures(total, options.dt, installed_w)}", err=True)
+        click.echo(f"  total {figures(total, options.dt, installed_w)}", err=True)
     if options.case is not ProductionCase.EXACT:
-        came = _figures(real, options.dt, installed_w).strip()
+        came = figures(real, options.dt, installed_w).strip()
         click.echo(f"  {options.case.value + ':':9} {came} (written; the rest is the forecast)", err=True)
 
 
-def _from_files(options: SimpleNamespace) -> list[Production]:
-    """Read the files that are given, and scale them."""
+def _from_files(options: SimpleNamespace) -> Iterator[tuple[str, TimeSeries]]:
+    """Read the files that are given."""
     if options.pv is None and options.wind is None:
         raise ConfigError("no input: give --pv FILE, --wind FILE or both, or --synthetic")
     if options.write_ninja:
         raise ConfigError("--write-ninja requires --synthetic: it exports synthetic weather only")
-    productions = []
-    if options.pv is not None:
-        productions.append(_pv(options, _read(options, options.pv, options.pv_column)))
-    if options.wind is not None:
-        productions.append(_wind(options, _read(options, options.wind, options.wind_column)))
-    return productions
+    given = (("pv", options.pv, options.pv_column), ("wind", options.wind, options.wind_column))
+    for name, path, column in given:
+        if path is None:
+            continue
+        series = read_weather_file(
+            path,
+            column=column,
+            unit=options.unit,
+            interval_s=options.interval,
+            date_order=options.date_order,
+        )
+        if options.first_time is not None and series.start_s is None:
+            series = replace(series, start_s=options.first_time)
+        yield name, series
 
 
-def _read(options: SimpleNamespace, path: str, column: str | None) -> TimeSeries:
-    series = read_weather_file(
-        path,
-        column=column,
-        unit=options.unit,
-        interval_s=options.interval,
-        date_order=options.date_order,
-    )
-    if options.first_time is not None and series.start_s is None:
-        series = replace(series, start_s=options.first_time)
-    return series
-
-
-def _synthetic(options: SimpleNamespace) -> list[Production]:
-    """Make the weather of the window, and the export files where they are asked for."""
+def _synthetic(options: SimpleNamespace) -> Iterator[tuple[str, TimeSeries]]:
+    """Make the weather of the window, for each plant."""
     if options.pv is not None or options.wind is not None:
         raise ConfigError("--synthetic generates the weather: do not combine it with --pv and --wind")
-    if options.pv_kw is None and options.wind_kw is None:
+    if options.pv_w is None and options.wind_w is None:
         raise ConfigError("--synthetic needs the size of a plant: give --pv-kw, --wind-kw or both")
     weather = SyntheticWeather(
         latitude_deg=options.latitude, cloudiness=options.cloudiness, wind_mean_m_s=options.wind_mean
     )
     start_s = _moment(SYNTHETIC_START) if options.start is None else options.start
     series = synthetic_series(weather, seed=options.seed, start_s=start_s, hours=math.ceil(options.days * 24))
-    productions = []
-    if options.pv_kw is not None:
-        productions.append(_pv(options, series))
-    if options.wind_kw is not None:
-        productions.append(_wind(options, series))
-    if options.write_ninja:
-        for production in productions:
-            lines = export_lines(production, latitude_deg=options.latitude, seed=options.seed)
-            write_atomic(f"{options.write_ninja}_{production.name}.csv", lines)
-    return productions
+    for name, installed_w in (("pv", options.pv_w), ("wind", options.wind_w)):
+        if installed_w is not None:
+            yield name, series
 
 
-def _pv(options: SimpleNamespace, series: TimeSeries) -> Production:
-    return pv_production(
-        series,
-        installed_w=_watts(options.pv_kw),
-        stated_w=_watts(options.pv_capacity_kw),
-        route=options.route,
-        efficiency=options.pv_efficiency,
-    )
-
-
-def _wind(options: SimpleNamespace, series: TimeSeries) -> Production:
+def _production(options: SimpleNamespace, name: str, series: TimeSeries) -> Production:
+    if name == "pv":
+        return pv_production(
+            series,
+            installed_w=options.pv_w,
+            stated_w=options.pv_capacity_w,
+            route=options.route,
+            efficiency=options.pv_efficiency,
+        )
     return wind_production(
         series,
-        installed_w=_watts(options.wind_kw),
-        stated_w=_watts(options.wind_capacity_kw),
+        installed_w=options.wind_w,
+        stated_w=options.wind_capacity_w,
         route=options.route,
         cut_in_m_s=options.cut_in,
         rated_m_s=options.rated_speed,
         cut_out_m_s=options.cut_out,
     )
-
-
-def _watts(power_kw: float | None) -> float | None:
-    return None if power_kw is None else kw_to_w(power_kw)
 
 
 def _start_s(options: SimpleNamespace, production: Production, productions: list[Production]) -> int | None:
@@ -333,16 +302,22 @@ def _start_s(options: SimpleNamespace, production: Production, productions: list
     return start_s
 
 
-def _notes(production: Production, window: Window) -> Iterator[str]:
-    yield from production.series.notes
-    flagged = flagged_intervals(production.series, window)
-    if flagged:
-        yield f"{flagged} hours of the window are marked as missing and filled in by the provider"
+def _remark(production: Production, window: Window) -> None:
+    series = production.series
+    notes = [*series.notes]
+    if flagged := flagged_intervals(series, window):
+        notes.append(f"{flagged} hours of the window are marked as missing and filled in by the provider")
+    for note in notes:
+        click.echo(f"note: {series.path}: {note}", err=True)
+    for finding in production.findings:
+        click.echo(f"warning: {series.path}: {finding.text}", err=True)
 
 
-def _figures(values: FloatArray, step_s: float, installed_w: float) -> str:
-    summary = summarize(values, step_s, installed_w)
+def figures(power_w: FloatArray, step_s: float, installed_w: float) -> str:
+    """Energy, peak, mean, and mean over capacity (NaN without capacity) of a profile."""
+    mean_w = float(power_w.mean())
+    factor = mean_w / installed_w if installed_w > 0 else math.nan
     return (
-        f"{summary.energy_kwh:9.3f} kWh, peak {summary.peak_kw:.3f} kW, mean {summary.mean_kw:.3f} kW, "
-        f"capacity factor {100 * summary.capacity_factor:.1f} %"
+        f"{j_to_kwh(float(power_w.sum()) * step_s):9.3f} kWh, peak {w_to_kw(float(power_w.max())):.3f} kW, "
+        f"mean {w_to_kw(mean_w):.3f} kW, capacity factor {100 * factor:.1f} %"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, Literal
 
@@ -36,11 +36,16 @@ def _speed(text: str) -> float:
     return speed
 
 
-def _integers(text: str) -> frozenset[int]:
-    try:
-        return frozenset(int(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"{text!r} is not a list of whole numbers such as 1,5") from None
+def _numbers(kind: type[int] | type[float], expected: str) -> Callable[[str], tuple[float, ...]]:
+    """Read numbers between commas."""
+
+    def read(text: str) -> tuple[float, ...]:
+        try:
+            return tuple(kind(part) for part in text.split(","))
+        except ValueError:
+            raise ValueError(f"{text!r} is not {expected}") from None
+
+    return read
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -58,13 +63,6 @@ def _missing(text: str) -> float | Literal["drop", "none"]:
         return float(text)
     except ValueError:
         raise ValueError(f"{text!r} is not 'drop', 'none' or a multiple of the run time such as 2") from None
-
-
-def _day_shares(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"{text!r} is not one number a day such as 75,17,8") from None
 
 
 def _host_shares(text: str) -> dict[int, float]:
@@ -166,7 +164,7 @@ _TRACE: Final[Sequence[Option]] = [
     *(
         click.option(
             f"--{name}",
-            type=parsed(_integers),
+            type=parsed(_numbers(int, "a list of whole numbers such as 1,5")),
             metavar="N,...",
             help=f"Keep only jobs with these values of {name}"
             + (" (1 completed, 0 failed, 5 cancelled)." if name == "status" else "."),
@@ -214,7 +212,7 @@ _SYNTHETIC: Final[Sequence[Option]] = [
     ),
     click.option(
         "--day-shares",
-        type=parsed(_day_shares),
+        type=parsed(_numbers(float, "one number a day such as 75,17,8")),
         metavar="N,...",
         help="Share of the arrivals of each day, for any number of days.",
     ),
@@ -308,7 +306,8 @@ def workload(context: click.Context, /, trace: str | None, **values: Any) -> Non
             made = workload_from_swf(trace, options, progress)
     made = _with_noise(made, values)
     write_output(values["output"], made.json_pieces())
-    for line in _warnings(made) if quiet else _summary(made, values["output"], speed_source):
+    lines = [] if quiet else _summary(made, values["output"], speed_source)
+    for line in (*lines, *(f"warning: {text}" for text in made.report.warnings)):
         click.echo(line, err=True)
 
 
@@ -344,7 +343,7 @@ def _swf_options(values: dict[str, Any], speed: float) -> SwfOptions:
         end = (start or 0.0) + values["duration"]
     if values["carry_over"] and start is None:
         raise click.UsageError("--carry-over needs --from.")
-    keep = {name: values[name] for name in FILTER_FIELDS if values[name] is not None}
+    keep = {name: frozenset(values[name]) for name in FILTER_FIELDS if values[name] is not None}
     return SwfOptions(
         **_fields_of(SwfOptions, {**values, "reference_speed_flops": speed, "end_s": end, "keep": keep})
     )
@@ -398,16 +397,7 @@ def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[st
     if report.dropped:
         lines.append(f"  left out: {report.dropped_total} of {report.rows}")
     for reason, count in report.dropped.items():
-        examples = ", ".join(report.examples.get(reason, []))
-        lines.append(
-            f"    {count} {reason}" + (f" ({examples}{', ...' * _more(made, reason)})" if examples else "")
-        )
-    return lines + [f"warning: {text}" for text in report.warnings]
-
-
-def _more(made: GeneratedWorkload, reason: str) -> bool:
-    return made.report.dropped[reason] > len(made.report.examples[reason])
-
-
-def _warnings(made: GeneratedWorkload) -> list[str]:
-    return [f"warning: {text}" for text in made.report.warnings]
+        examples = report.examples.get(reason, [])
+        more = ["..."] if count > len(examples) else []
+        lines.append(f"    {count} {reason}" + (f" ({', '.join(examples + more)})" if examples else ""))
+    return lines

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,8 +16,20 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.settings import RunSettings, read_options
 
+if TYPE_CHECKING:
+    from beasy_sched.model.platform import Platform
+
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
+
+
+def known_platform(path: Path | None) -> Platform | None:
+    """Read the platform file where one is given. Raises InputError."""
+    if path is None:
+        return None
+    from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+
+    return read_simgrid_platform(path).platform
 
 
 def with_options(*options: Option) -> Option:
@@ -181,33 +193,21 @@ run_options: Final = with_options(
 """What `serve` and `simulate` share; `settings_of` reads all of it but ``decisions`` and ``record``."""
 
 
-def settings_of(
-    policy: str,
-    policy_options: str,
-    site: Path | None,
-    plan: str | None,
-    windows: int,
-    energy: EnergySource,
-    no_power_actions: bool,
-    **budget: str | None,
-) -> RunSettings:
+def settings_of(policy_options: str, site: Path | None, no_power_actions: bool, **more: Any) -> RunSettings:
     """Read what the options name. Raises ConfigError and InputError."""
+    budget = {name: more.pop(name) for name in ("budget", "period", "shutdown", "allocation")}
     return RunSettings(
-        policy=policy,
         options=_with_budget(read_options(policy_options), **budget),
         site=None if site is None else read_site_text(site),
         site_name=str(site),
-        plan=plan,
-        windows=windows,
-        energy=energy,
         power_actions=not no_power_actions,
+        **more,
     )
 
 
 def _with_budget(options: dict[str, Any], period: str | None, **flags: str | None) -> dict[str, Any]:
     """Add what the budget's flags stand for. Raises ConfigError where both say the same thing."""
-    names = ("budget", "shutdown", "allocation")
-    found = {name: (name, text) for name in names if (text := flags[name]) is not None}
+    found = {name: (name, text) for name, text in flags.items() if text is not None}
     if period is not None:
         start, colon, end = period.partition(":")
         if not colon:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import math
 from pathlib import Path
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import click
 
 from beasy_sched._version import __version__
 from beasy_sched.cli.options import (
     FILE,
+    Option,
     choice_option,
     file_option,
     master_host_option,
@@ -37,6 +39,15 @@ from beasy_sched.plan.solver import SolverLimits
 from beasy_sched.units import w_to_kw
 
 _PCT: Final = click.FloatRange(0, 100)
+
+
+def _uncertainty_option(name: str, help: str) -> Option:
+    def read(_: click.Context, __: click.Parameter, percent: tuple[float, float]) -> Uncertainty:
+        return Uncertainty(*(share / 100.0 for share in percent))
+
+    bounds, default = (_PCT, _PCT), (5.0, 30.0)
+    return click.option(name, type=bounds, default=default, metavar="PCT PCT", callback=read, help=help)
+
 
 _export_options = with_options(
     file_option("--figure", help="Draw the plan (PNG, SVG or PDF)."),
@@ -71,20 +82,8 @@ _export_options = with_options(
     default="profile",
     help="How long jobs are expected to run: as their profiles say, or to their walltimes.",
 )
-@click.option(
-    "--load-uncertainty",
-    type=(_PCT, _PCT),
-    default=(5.0, 30.0),
-    metavar="PCT PCT",
-    help="Uncertainty of the demand, at the start and after 72 h, percent.",
-)
-@click.option(
-    "--renew-uncertainty",
-    type=(_PCT, _PCT),
-    default=(5.0, 30.0),
-    metavar="PCT PCT",
-    help="The same for the production.",
-)
+@_uncertainty_option("--load-uncertainty", "Uncertainty of the demand, at the start and after 72 h, percent.")
+@_uncertainty_option("--renew-uncertainty", "The same for the production.")
 @click.option(
     "--minimum-on",
     type=click.FloatRange(0),
@@ -102,27 +101,7 @@ _export_options = with_options(
 @master_host_option
 @_export_options
 @click.pass_context
-def plan(
-    context: click.Context,
-    /,
-    platform: Path | None,
-    site: Path | None,
-    workload: tuple[Path, ...],
-    demand: Path | None,
-    production: Path | None,
-    out: Path | None,
-    windows: int,
-    surplus: Surplus,
-    runs: str,
-    load_uncertainty: tuple[float, float],
-    renew_uncertainty: tuple[float, float],
-    minimum_on: float,
-    unit: str | None,
-    time_limit: float | None,
-    master_host: str,
-    quiet: bool,
-    **exports: Path | None,
-) -> None:
+def plan(context: click.Context, /, **values: Any) -> None:
     """Plan power and servers for the days to come, from forecasts of demand and production.
 
     The demand comes from a workload (each job's energy over its expected run) or from a file of powers;
@@ -139,41 +118,43 @@ def plan(
     """
     if context.invoked_subcommand is not None:
         return
-    if platform is None or production is None or out is None:
-        needed = {"--platform": platform, "--production": production, "--out": out}
-        missing = [name for name, value in needed.items() if value is None]
+    given = SimpleNamespace(**values)
+    needed = {"--platform": given.platform, "--production": given.production, "--out": given.out}
+    if missing := [name for name, value in needed.items() if value is None]:
         raise ConfigError(f"plan requires {' and '.join(missing)}; see beasy-sched plan --help")
-    if bool(workload) == (demand is not None):
+    if bool(given.workload) == (given.demand is not None):
         raise ConfigError("plan requires the demand: give either --workload or --demand")
-    site_text = read_site_text(site or DEFAULT_SITE)
-    parsed_site = parse_site(site_text, site or DEFAULT_SITE)
-    known = _read_platform(platform, master_host)
-    steps, step_s = parsed_site.steps * windows, parsed_site.step_s
-    renew_w = read_power_series(production, steps=steps, step_s=step_s, unit=unit)
-    if demand is not None:
-        load_w = read_power_series(demand, steps=steps, step_s=step_s, unit=unit)
+    name = given.site or DEFAULT_SITE
+    site_text = read_site_text(name)
+    site = parse_site(site_text, name)
+    platform = _read_platform(given.platform, given.master_host)
+    steps, step_s = site.steps * given.windows, site.step_s
+    renew_w = read_power_series(given.production, steps=steps, step_s=step_s, unit=given.unit)
+    if given.demand is not None:
+        load_w = read_power_series(given.demand, steps=steps, step_s=step_s, unit=given.unit)
     else:
-        load_w = workload_demand_w(workload, known, steps=steps, step_s=step_s, walltimes=runs == "walltime")
-    for note in check_sizes(PowerProblem(parsed_site.storage, load_w, renew_w, step_s)):
+        walltimes = given.runs == "walltime"
+        load_w = workload_demand_w(given.workload, platform, steps=steps, step_s=step_s, walltimes=walltimes)
+    for note in check_sizes(PowerProblem(site.storage, load_w, renew_w, step_s)):
         click.echo(f"warning: {note}", err=True)
-    _check_demand(float(load_w.max()), known)
-    files = {"platform": platform, "production": production, "demand": demand}
-    files |= {f"workload {number}": path for number, path in enumerate(workload)}
+    _check_demand(float(load_w.max()), platform)
+    files = {"platform": given.platform, "production": given.production, "demand": given.demand}
+    files |= {f"workload {number}": path for number, path in enumerate(given.workload)}
     contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
     contents["site"] = site_text.encode()
-    time_s = math.inf if time_limit is None else time_limit
-    with progress_bar("windows planned", quiet=quiet) as report:
+    time_s = math.inf if given.time_limit is None else given.time_limit
+    with progress_bar("windows planned", quiet=given.quiet) as report:
         plans = plan_windows(
-            parsed_site,
-            known,
+            site,
+            platform,
             load_w,
             renew_w,
             options=OfflineOptions(
-                surplus=surplus,
-                load_uncertainty=_uncertainty(load_uncertainty),
-                renew_uncertainty=_uncertainty(renew_uncertainty),
+                surplus=given.surplus,
+                load_uncertainty=given.load_uncertainty,
+                renew_uncertainty=given.renew_uncertainty,
                 limits=SolverLimits(time_s=time_s),
-                rules=ServerRules(minimum_on_s=minimum_on, time_s=time_s),
+                rules=ServerRules(minimum_on_s=given.minimum_on, time_s=time_s),
             ),
             provenance=Provenance(
                 f"beasy-sched {__version__}",
@@ -183,8 +164,8 @@ def plan(
         )
     from beasy_sched.formats.plan_file import write_plans
 
-    write_plans(out, plans)
-    _show(plans, [out, *_export(plans, **exports)], quiet)
+    write_plans(given.out, plans)
+    _finish(plans, [given.out], given)
 
 
 def _read_platform(path: Path, master_host: str) -> Platform:
@@ -209,44 +190,34 @@ def _check_demand(peak_w: float, platform: Platform) -> None:
         )
 
 
-def _uncertainty(percent: tuple[float, float]) -> Uncertainty:
-    at_once, later = percent
-    return Uncertainty(at_once / 100.0, later / 100.0)
-
-
 @plan.command()
 @click.argument("file", type=FILE)
 @_export_options
-def show(file: Path, quiet: bool, **exports: Path | None) -> None:
+def show(file: Path, **values: Any) -> None:
     """Print the contents of a plan file, and export it."""
     from beasy_sched.formats.plan_file import read_plans
 
-    plans = read_plans(file)
-    _show(plans, _export(plans, **exports), quiet)
+    _finish(read_plans(file), [], SimpleNamespace(**values))
 
 
-def _export(
-    plans: PlanStore, export_json: Path | None, export_csv: Path | None, figure: Path | None
-) -> list[Path]:
-    """Write what was asked for. Returns the files."""
+def _finish(plans: PlanStore, written: list[Path], given: SimpleNamespace) -> None:
+    """Export what was asked for, show the plan, and tell what was written."""
     from beasy_sched.formats.atomic import write_atomic
     from beasy_sched.formats.plan_file import csv_lines, json_text
 
-    if export_json is not None:
-        write_atomic(export_json, json_text(plans))
-    if export_csv is not None:
-        write_atomic(export_csv, csv_lines(plans))
-    if figure is not None:
+    if given.export_json is not None:
+        write_atomic(given.export_json, json_text(plans))
+    if given.export_csv is not None:
+        write_atomic(given.export_csv, csv_lines(plans))
+    if given.figure is not None:
         from beasy_sched.report.plan_figure import draw_plan
 
-        write_atomic(figure, draw_plan(plans, figure.suffix))
-    return [path for path in (export_json, export_csv, figure) if path is not None]
-
-
-def _show(plans: PlanStore, written: list[Path], quiet: bool) -> None:
+        write_atomic(given.figure, draw_plan(plans, given.figure.suffix))
+    if given.quiet:
+        return
     from beasy_sched.outputs.tables import plan_rows, print_rows
 
-    if not quiet:
-        print_rows([*plan_rows(plans)])
-        for path in written:
+    print_rows([*plan_rows(plans)])
+    for path in (*written, given.export_json, given.export_csv, given.figure):
+        if path is not None:
             click.echo(f"wrote {path}", err=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from beasy_sched.cli.options import FILE, platform_option
+from beasy_sched.cli.options import FILE, known_platform, platform_option
 from beasy_sched.errors import BeasyError
 
 
@@ -37,12 +36,7 @@ def replay(recording: Path, policy: str | None, platform: Path | None) -> None:
     from beasy_sched.outputs.recording import replay as play
 
     opened = open_recording(recording)
-    known: Any = None
-    if platform is not None:
-        from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-
-        known = read_simgrid_platform(platform).platform
-    count, difference = play(opened, policy=policy, platform=known)
+    count, difference = play(opened, policy=policy, platform=known_platform(platform))
     if difference is not None:
         raise Parted(f"{recording}: {difference}")
     click.echo(f"{recording}: {count} messages, the same decisions")

@@ -41,7 +41,8 @@ def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | Non
     pieces = _campaign(runs, plan, title) if _is_campaign(runs) else _runs(runs, plan, title, quiet)
     write_atomic(out, pieces)
     if not quiet:
-        click.echo(f"wrote {out}{_size(out)}", err=True)
+        size = f" ({out.stat().st_size / 1e6:.1f} MB)" if out.is_file() else ""  # none for a device or pipe
+        click.echo(f"wrote {out}{size}", err=True)
 
 
 def _runs(runs: tuple[str, ...], plan: Path | None, title: str | None, quiet: bool) -> Iterator[str]:
@@ -71,8 +72,3 @@ def _campaign(runs: tuple[str, ...], plan: Path | None, title: str | None) -> It
     campaign = read_campaign(runs[0])
     name = Path(runs[0]).resolve().name
     return campaign_html(name, campaign.runs, len(campaign.specs), title=title)
-
-
-def _size(path: Path) -> str:
-    """The size of what was written; nothing for a device or pipe."""
-    return f" ({path.stat().st_size / 1e6:.1f} MB)" if path.is_file() else ""

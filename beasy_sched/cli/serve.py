@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from beasy_sched.cli.options import platform_option, run_options, settings_of
+from beasy_sched.cli.options import known_platform, platform_option, run_options, settings_of
 from beasy_sched.errors import why
 from beasy_sched.protocol.wire import reachable
 from beasy_sched.settings import RunSettings, build_session
 
 if TYPE_CHECKING:
     from beasy_sched.daemon import Daemon
-    from beasy_sched.engine import Session
     from beasy_sched.model.platform import Platform
     from beasy_sched.outputs.files import RunFiles
 
@@ -81,14 +79,14 @@ def serve(
 
     settings = settings_of(**shared)
     build_session(settings)  # bad settings are reported before listening starts
-    known = _read_platform(platform)
+    known = known_platform(platform)
     waiting = None if verbosity in ("quiet", "silent") else say_waiting
     with Daemon(socket_endpoint, timeout_s=timeout, waiting=waiting) as daemon:
         for run in itertools.count(1):
-            files = RunFiles(
-                _numbered(prefix, run), settings, decisions=decisions, record=_numbered_file(record, run)
-            )
-            with files:
+            number = "" if run == 1 else f"-{run}"
+            written = None if prefix is None else f"{prefix}{number}"
+            recorded = record and record.parent / f"{record.stem}{number}{record.suffix}"
+            with RunFiles(written, settings, decisions=decisions, record=recorded) as files:
                 files.begin()
                 if run == 1 and verbosity != "silent":
                     click.echo(f"listening on {reachable(daemon.endpoint)}", err=True)
@@ -120,54 +118,31 @@ def _serve_one(
 
     ``idle_is_fine``: a daemon that has served before leaves nothing of a simulation that never came.
     """
-    from beasy_sched.outputs import tables  # now, when files can still be opened
+    from beasy_sched.outputs.tables import print_summary  # now, when files can still be opened
 
     session = build_session(settings, platform=platform, log=files.log)
+
+    def leave(error: str | None) -> None:
+        """Write the files and tell what there is to tell."""
+        session.warnings.extend(daemon.notices)
+        summary = files.finish(session, error)
+        if verbosity != "silent":
+            for warning in summary["warnings"]:
+                click.echo(f"warning: {warning}", err=True)
+        if verbosity in ("debug", "info"):
+            if session.begun:
+                print_summary(summary)
+            for path in files.written:
+                click.echo(f"wrote {path}", err=True)
+        if verbosity == "debug" and daemon.messages:
+            each_us = 1e6 * daemon.busy_s / daemon.messages
+            click.echo(f"{daemon.messages} messages, {each_us:.1f} us each", err=True)
+
     try:
         daemon.serve(session, files.recording.add if files.recording else None)
     except BaseException as error:
         if daemon.messages or not idle_is_fine:
             with contextlib.suppress(Exception):  # the first error is the one to tell
-                _leave(daemon, session, files, why(error), verbosity, tables.print_summary)
+                leave(why(error))
         raise
-    _leave(daemon, session, files, None, verbosity, tables.print_summary)
-
-
-def _leave(
-    daemon: Daemon,
-    session: Session,
-    files: RunFiles,
-    error: str | None,
-    verbosity: str,
-    print_summary: Callable[[dict[str, Any]], None],
-) -> None:
-    """Write the files and tell what there is to tell."""
-    session.warnings.extend(daemon.notices)
-    summary = files.finish(session, error)
-    if verbosity != "silent":
-        for warning in summary["warnings"]:
-            click.echo(f"warning: {warning}", err=True)
-    if verbosity in ("debug", "info"):
-        if session.begun:
-            print_summary(summary)
-        for path in files.written:
-            click.echo(f"wrote {path}", err=True)
-    if verbosity == "debug" and daemon.messages:
-        each_us = 1e6 * daemon.busy_s / daemon.messages
-        click.echo(f"{daemon.messages} messages, {each_us:.1f} us each", err=True)
-
-
-def _read_platform(path: Path | None) -> Platform | None:
-    if path is None:
-        return None
-    from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-
-    return read_simgrid_platform(path).platform
-
-
-def _numbered(prefix: str | None, run: int) -> str | None:
-    return prefix if prefix is None or run == 1 else f"{prefix}-{run}"
-
-
-def _numbered_file(path: Path | None, run: int) -> Path | None:
-    return path if path is None or run == 1 else path.with_name(f"{path.stem}-{run}{path.suffix}")
+    leave(None)

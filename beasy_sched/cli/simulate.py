@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,9 @@ def simulate(
     from beasy_sched.simulator import Inputs
 
     if not metering:
-        shared = _without_metering(shared)
+        if shared["site"] is not None and shared["energy"] is EnergySource.BATSIM:
+            raise click.UsageError("with --no-metering, energy queries are disabled: add --energy model")
+        shared["no_power_actions"] = True
     files = RunFiles(prefix, settings_of(**shared), decisions=decisions, record=record)
     inputs = Inputs(platform, workloads, events, master_host)
     gc.freeze()
@@ -69,21 +70,8 @@ def simulate(
     for text in summary["warnings"]:
         warn(text)
     if not quiet:
-        _tell(summary, files.written, print_summary)
+        print_summary(summary)
+        for path in files.written:
+            click.echo(f"wrote {path}", err=True)
     if not summary["complete"]:
         raise RunIncomplete(f"the run is not complete: {summary['error'] or 'it ended early'}")
-
-
-def _without_metering(shared: dict[str, Any]) -> dict[str, Any]:
-    """The settings for a simulator without -E, which neither answers for energy nor changes P-states."""
-    if shared["site"] is not None and shared["energy"] is EnergySource.BATSIM:
-        raise click.UsageError("with --no-metering, energy queries are disabled: add --energy model")
-    return {**shared, "no_power_actions": True}
-
-
-def _tell(
-    summary: dict[str, Any], written: list[Path], print_summary: Callable[[dict[str, Any]], None]
-) -> None:
-    print_summary(summary)
-    for path in written:
-        click.echo(f"wrote {path}", err=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.random_streams import Stream, grouped_walltimes, to_microseconds, uniforms
+from beasy_sched.generate.random_streams import Stream, grouped_walltimes, normals, to_microseconds, uniforms
 from beasy_sched.generate.workload import GeneratedWorkload
 from beasy_sched.plan.forecast import Forecast, Uncertainty
 
@@ -27,7 +27,6 @@ SIGMA: Final = 0.2
 """Default standard deviation of the noise, a share of each value; the paper prints none."""
 _SMALLEST_FACTOR: Final = 0.05
 _LAST_ARRIVAL_BEFORE_END_S: Final = 1.0
-_NORMAL: Final = NormalDist()
 
 
 class ProductionCase(str, Enum):
@@ -52,10 +51,9 @@ def gaussian_factors(uniform: FloatArray, sigma: float) -> FloatArray:
         raise ConfigError(f"sigma: found {sigma!r}, expected a number from 0 to 1 (20 % is 0.2)")
     if sigma == 0.0:
         return np.ones(len(uniform))
-    tail = _NORMAL.cdf((_SMALLEST_FACTOR - 1.0) / sigma)
-    shares = np.clip(tail + uniform * (1.0 - 2.0 * tail), 2.0**-54, 1.0 - 2.0**-53)
-    drawn = np.array([_NORMAL.inv_cdf(share) for share in shares.tolist()])
-    return np.clip(1.0 + sigma * drawn, _SMALLEST_FACTOR, 2.0 - _SMALLEST_FACTOR)
+    tail = NormalDist().cdf((_SMALLEST_FACTOR - 1.0) / sigma)
+    shares = np.minimum(tail + uniform * (1.0 - 2.0 * tail), 1.0 - 2.0**-53)
+    return np.clip(1.0 + sigma * np.array([*normals(shares)]), _SMALLEST_FACTOR, 2.0 - _SMALLEST_FACTOR)
 
 
 def noisy_arrivals(submit_s: FloatArray, window_s: float, *, sigma: float = SIGMA, seed: int) -> FloatArray:

@@ -238,7 +238,10 @@ def platform_xml(platform: Platform) -> Iterator[str]:
     """
     if not (platform.has_speeds and platform.has_powers):
         raise ConfigError("a platform file needs the speed and the power of every P-state")
-    yield _HEAD.format(master=MASTER_HOST, contents=_contents(platform), powers=_MASTER_POWERS)
+    counts = np.bincount(platform.kind_of, minlength=len(platform.kinds)).tolist()
+    contents = ", ".join(f"{count} x {kind.name}" for kind, count in zip(platform.kinds, counts, strict=True))
+    master_powers = _property_lines(_power_properties("100:200", "10"))
+    yield _HEAD.format(master=MASTER_HOST, contents=contents, powers=master_powers)
     pstates: Sequence[int] = platform.initial_pstates.tolist()
     bodies = [_host_body(kind) for kind in platform.kinds]
     kind_of = platform.kind_of.tolist()
@@ -258,8 +261,7 @@ def write_platform(platform: Platform, path: str | os.PathLike[str]) -> None:
 
 def number(value: float) -> str:
     """Write a number so that it reads back the same, without a trailing ``.0``."""
-    text = repr(float(value))
-    return text[:-2] if text.endswith(".0") else text
+    return repr(float(value)).removesuffix(".0")
 
 
 _HEAD: Final = """\
@@ -277,11 +279,6 @@ _HEAD: Final = """\
 """
 
 
-def _contents(platform: Platform) -> str:
-    counts = np.bincount(platform.kind_of, minlength=len(platform.kinds)).tolist()
-    return ", ".join(f"{count} x {kind.name}" for kind, count in zip(platform.kinds, counts, strict=True))
-
-
 def _host_body(kind: ServerKind) -> str:
     speeds = ", ".join(f"{number(speed)}f" for speed in kind.speeds_flops)
     return f'coordinates="0 0 0" speed="{speeds}">\n{_property_lines(host_properties(kind))}\n    </host>\n'
@@ -289,6 +286,3 @@ def _host_body(kind: ServerKind) -> str:
 
 def _property_lines(properties: Mapping[str, str]) -> str:
     return "\n".join(f'      <prop id="{key}" value="{value}"/>' for key, value in properties.items())
-
-
-_MASTER_POWERS: Final = _property_lines(_power_properties("100:200", "10"))

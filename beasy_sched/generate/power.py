@@ -29,9 +29,9 @@ from beasy_sched.energy.storage import require, require_positive
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
 from beasy_sched.formats.weather_exports import ninja_lines
-from beasy_sched.generate.random_streams import Stream, uniforms
+from beasy_sched.generate.random_streams import Stream, normals, uniforms
 from beasy_sched.preflight import Finding, low_wind, peak_far_below
-from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, j_to_kwh, w_to_kw
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, w_to_kw
 
 _LONGEST_FILLED = 6
 """Intervals in a row that `Gaps.INTERPOLATE` bridges."""
@@ -95,8 +95,7 @@ def pv_production(
     ``stated_w`` is that capacity where the series does not state one; ``efficiency`` is eta_pv of the
     weather route. Raises InputError or ConfigError where something is missing.
     """
-    _check_technology(series, "pv", "wind")
-    if _uses_electricity(series, route, IRRADIANCE, "irradiance"):
+    if _uses_electricity("pv", series, route, IRRADIANCE, "irradiance"):
         return _from_electricity("pv", series, installed_w, stated_w)
     plant = PvPlant(_needed(installed_w, "pv"), efficiency)
     return Production("pv", series, plant.power_w(series.columns[IRRADIANCE]), plant.nominal_w)
@@ -116,8 +115,7 @@ def wind_production(
 
     The rest is as for `pv_production`.
     """
-    _check_technology(series, "wind", "pv")
-    if _uses_electricity(series, route, WIND_SPEED, "wind speed"):
+    if _uses_electricity("wind", series, route, WIND_SPEED, "wind speed"):
         return _from_electricity("wind", series, installed_w, stated_w)
     turbine = WindTurbine(_needed(installed_w, "wind"), cut_in_m_s, rated_m_s, cut_out_m_s)
     power = turbine.power_w(series.columns[WIND_SPEED])
@@ -155,13 +153,11 @@ def step_power(
 
     Raises InputError where the series does not cover the window, or has gaps in it.
     """
-    series = production.series
-    offset_s = _offset_s(series, window)
-    end_s = offset_s + window.steps * window.step_s
-    first = int(offset_s // series.interval_s)
-    last = min(math.ceil(end_s / series.interval_s - 1e-9), len(series))
+    series, mean_w = production.series, production.mean_w
+    offset_s, first, last = _span(series, window)
     means = _filled(production, first, last, gaps)
-    lead, tail = (part[np.isfinite(part)] for part in _neighbours(production.mean_w, first, last))
+    neighbours = (mean_w[max(first - 1, 0) : first], mean_w[last : last + 1])
+    lead, tail = (part[np.isfinite(part)] for part in neighbours)
     return resample(
         np.concatenate((lead, means, tail)),
         interval_s=series.interval_s,
@@ -177,40 +173,15 @@ def flagged_intervals(series: TimeSeries, window: Window) -> int:
     """Intervals of the window that the provider marked as filled in by itself."""
     if FLAGGED not in series.columns:
         return 0
-    offset_s = _offset_s(series, window)
-    first = int(offset_s // series.interval_s)
-    last = math.ceil((offset_s + window.steps * window.step_s) / series.interval_s - 1e-9)
+    _, first, last = _span(series, window)
     return int(np.count_nonzero(series.columns[FLAGGED][first:last] > 0))
 
 
-@dataclass(frozen=True)
-class PowerSummary:
-    """What a profile amounts to."""
-
-    energy_kwh: float
-    peak_kw: float
-    mean_kw: float
-    capacity_factor: float
-
-
-def summarize(power_w: FloatArray, step_s: float, installed_w: float) -> PowerSummary:
-    """Energy, peak, mean, and mean over capacity (NaN without capacity) of a profile."""
-    mean_w = float(power_w.mean())
-    return PowerSummary(
-        j_to_kwh(float(power_w.sum()) * step_s),
-        w_to_kw(float(power_w.max())),
-        w_to_kw(mean_w),
-        mean_w / installed_w if installed_w > 0 else float("nan"),
-    )
-
-
-def _check_technology(series: TimeSeries, wanted: str, other: str) -> None:
-    if series.technology == other:
-        raise InputError(series.path, f"is a {other} export: give it with --{other}, not --{wanted}")
-
-
-def _uses_electricity(series: TimeSeries, route: Route, column: str, quantity: str) -> bool:
+def _uses_electricity(name: str, series: TimeSeries, route: Route, column: str, quantity: str) -> bool:
     """Whether the electricity route is taken; raises InputError where the file lacks what is needed."""
+    other = "wind" if name == "pv" else "pv"
+    if series.technology == other:
+        raise InputError(series.path, f"is a {other} export: give it with --{other}, not --{name}")
     has_power, has_weather = POWER in series.columns, column in series.columns
     if route is Route.ELECTRICITY and not has_power:
         raise InputError(series.path, "has no electricity: use --route weather")
@@ -248,8 +219,11 @@ def _from_electricity(
     return Production(name, series, scaled, target_w, target_w, (found,) if found else ())
 
 
-def _offset_s(series: TimeSeries, window: Window) -> float:
-    """Seconds from the series' start to the window's; raises InputError where it does not fit."""
+def _span(series: TimeSeries, window: Window) -> tuple[float, int, int]:
+    """Seconds from the series' start to the window's, its first interval, and the one after its last.
+
+    Raises InputError where it does not fit.
+    """
     offset_s = 0.0
     if window.start_s is not None:
         if series.start_s is None:
@@ -261,12 +235,8 @@ def _offset_s(series: TimeSeries, window: Window) -> float:
         wanted = f"{time_text(series.start_s, offset_s)} to {time_text(series.start_s, end_s)}"
         covered = f"{series.time_text(0)} to {series.time_text(len(series))}"
         raise InputError(series.path, f"covers {covered}, but the window is {wanted} (UTC)")
-    return offset_s
-
-
-def _neighbours(values: FloatArray, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-    """The value before and the value after a slice; empty at the ends."""
-    return values[max(first - 1, 0) : first], values[last : last + 1]
+    last = min(math.ceil(end_s / series.interval_s - 1e-9), len(series))
+    return offset_s, int(offset_s // series.interval_s), last
 
 
 def _filled(production: Production, first: int, last: int, gaps: Gaps) -> FloatArray:
@@ -306,8 +276,6 @@ def _bridged(mean_w: FloatArray) -> FloatArray:
 
 _NORMAL = NormalDist()
 _CLOUD_SPREAD = 1.5
-_SMALLEST_UNIFORM = 2.0**-54
-
 
 SYNTHETIC_START = "2024-10-01"
 """Default start of a synthetic window: days are as long as nights."""
@@ -343,9 +311,12 @@ def synthetic_series(
     times = start_s + interval_s * np.arange(count, dtype=np.float64)
     clear = clear_sky_irradiance(weather.latitude_deg, times + 0.5 * interval_s)
     irradiance = clear * (1.0 - 0.75 * _clouds(weather, seed, count, interval_s) ** 3.4)
+    latent = _autocorrelated(seed, Stream.WIND, count, interval_s, weather.wind_memory_h)
+    above = np.array([max(_NORMAL.cdf(-x), 1e-300) for x in latent.tolist()])
+    scale = weather.wind_mean_m_s / math.gamma(1.0 + 1.0 / weather.wind_shape)
     columns = {
         IRRADIANCE: np.round(irradiance, 3),
-        WIND_SPEED: np.round(_wind_speeds(weather, seed, count, interval_s), 3),
+        WIND_SPEED: np.round(scale * (-np.log(above)) ** (1.0 / weather.wind_shape), 3),
     }
     return TimeSeries(
         "synthetic weather",
@@ -379,22 +350,13 @@ def _clouds(weather: SyntheticWeather, seed: int, count: int, interval_s: int) -
     return np.array([_NORMAL.cdf(shift + _CLOUD_SPREAD * x) for x in latent.tolist()])
 
 
-def _wind_speeds(weather: SyntheticWeather, seed: int, count: int, interval_s: int) -> FloatArray:
-    """Wind speed of each interval, m/s."""
-    latent = _autocorrelated(seed, Stream.WIND, count, interval_s, weather.wind_memory_h)
-    scale = weather.wind_mean_m_s / math.gamma(1.0 + 1.0 / weather.wind_shape)
-    above = np.array([max(_NORMAL.cdf(-x), 1e-300) for x in latent.tolist()])
-    return np.asarray(scale * (-np.log(above)) ** (1.0 / weather.wind_shape))
-
-
 def _autocorrelated(seed: int, stream: Stream, count: int, interval_s: int, memory_h: float) -> FloatArray:
     """A stationary Gaussian AR(1) series of mean 0 and variance 1."""
     keep = math.exp(-interval_s / (memory_h * SECONDS_PER_HOUR))
     fresh = math.sqrt(1.0 - keep * keep)
     values = np.empty(count)
     level = 0.0
-    for i, uniform in enumerate(uniforms(seed, stream, count).tolist()):
-        shock = _NORMAL.inv_cdf(max(uniform, _SMALLEST_UNIFORM))
+    for i, shock in enumerate(normals(uniforms(seed, stream, count))):
         level = shock if i == 0 else keep * level + fresh * shock
         values[i] = level
     return values

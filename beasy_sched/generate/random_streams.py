@@ -9,6 +9,7 @@ keep their values. Numbers are never reused.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from enum import IntEnum
 from statistics import NormalDist
 from typing import Final
@@ -47,11 +48,15 @@ def uniforms(seed: int, stream: Stream, count: int) -> FloatArray:
     return np.random.Generator(np.random.PCG64(sequence)).random(count)
 
 
-def log_normal(uniform: FloatArray, median: float, log_sd: float) -> FloatArray:
-    """Turn uniforms into log-normal numbers by the inverse of the distribution function."""
+def normals(uniform: FloatArray) -> Iterator[float]:
+    """Turn uniforms into standard normal numbers by the inverse of the distribution function."""
     inverse = NormalDist().inv_cdf
-    smallest = 2.0**-54
-    return np.array([median * math.exp(log_sd * inverse(max(u, smallest))) for u in uniform.tolist()])
+    return (inverse(max(share, 2.0**-54)) for share in uniform.tolist())
+
+
+def log_normal(uniform: FloatArray, median: float, log_sd: float) -> FloatArray:
+    """Turn uniforms into log-normal numbers in the same way."""
+    return np.array([median * math.exp(log_sd * z) for z in normals(uniform)])
 
 
 GROUP_FACTORS: Final = (5.0, 3.333333333, 2.0, 1.428571429, 1.111111111)

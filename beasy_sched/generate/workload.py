@@ -92,10 +92,8 @@ class GeneratedWorkload:
     @property
     def beyond_walltime(self) -> int:
         """Number of jobs that Batsim will kill at their walltime, at the reference speed."""
-        late = self.run_s > self.walltime_s
-        if self.profile_type == "delay":
-            late = self.run_s >= self.walltime_s
-        return int(np.count_nonzero(late))
+        exceeds = np.greater_equal if self.profile_type == "delay" else np.greater
+        return int(np.count_nonzero(exceeds(self.run_s, self.walltime_s)))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the workload file, whole or not at all. Raises InputError, and ConfigError as below."""
@@ -114,8 +112,14 @@ class GeneratedWorkload:
         for start in range(0, self.size, _JOBS_A_PIECE):
             jobs = self._jobs(slice(start, start + _JOBS_A_PIECE), names, profile_of)
             yield (b",\n" if start else b"\n") + b",\n".join(map(encode, jobs))
-        profiles = zip(names, plain_numbers(run_times), self._flops(run_times), strict=True)
-        lines = (b"%s:%s" % (encode(name), encode(self._profile(run, cpu))) for name, run, cpu in profiles)
+        profiles: Iterator[dict[str, Any]]
+        if self.profile_type == "delay":
+            profiles = ({"type": "delay", "delay": run_s} for run_s in plain_numbers(run_times))
+        else:
+            flops = plain_numbers(run_times * self.reference_speed_flops)
+            profiles = ({"type": "parallel_homogeneous", "cpu": cpu, "com": 0} for cpu in flops)
+        named = zip(names, profiles, strict=True)
+        lines = (b"%s:%s" % (encode(name), encode(profile)) for name, profile in named)
         yield b'\n],"profiles":{\n' + b",\n".join(lines) + b"\n}}\n"
 
     def _check_numbers(self) -> None:
@@ -155,14 +159,6 @@ class GeneratedWorkload:
                 if values[index] is not None:
                     job[key] = values[index]
             yield job
-
-    def _flops(self, run_times: FloatArray) -> list[int | float | None]:
-        return plain_numbers(run_times * self.reference_speed_flops)
-
-    def _profile(self, run_s: float | None, flops: float | None) -> dict[str, Any]:
-        if self.profile_type == "delay":
-            return {"type": "delay", "delay": run_s}
-        return {"type": "parallel_homogeneous", "cpu": flops, "com": 0}
 
 
 def plain_numbers(values: FloatArray) -> list[int | float | None]:
@@ -339,23 +335,22 @@ def _are_shares(shares: tuple[float, ...]) -> bool:
 
 def synthetic_workload(options: SyntheticOptions) -> GeneratedWorkload:
     """Draw a workload; the same options give the same jobs."""
-    run_s = _run_times(options)
-    walltime_s = np.full(options.jobs, math.nan)
-    if options.walltimes:
-        walltime_s = grouped_walltimes(run_s, options.seed)
-    workload = GeneratedWorkload(
+    uniform = uniforms(options.seed, Stream.RUN_TIMES, options.jobs)
+    drawn_s = log_normal(uniform, options.run_median_s, options.run_log_sd)
+    run_s = np.maximum(np.rint(np.minimum(drawn_s, options.run_cap_s)), 1.0)
+    no_limit = np.full(options.jobs, math.nan)
+    return GeneratedWorkload(
         nb_res=options.hosts,
         window_s=len(options.day_shares) * SECONDS_PER_DAY,
         ids=[str(number) for number in range(options.jobs)],
         submit_s=_arrivals(options),
         run_s=run_s,
         hosts=_hosts(options),
-        walltime_s=walltime_s,
+        walltime_s=grouped_walltimes(run_s, options.seed) if options.walltimes else no_limit,
         reference_speed_flops=options.reference_speed_flops,
         profile_type=options.profile_type,
+        report=Report(rows=options.jobs),
     )
-    workload.report.rows = options.jobs
-    return workload
 
 
 def split_by_shares(total: int, shares: tuple[float, ...]) -> list[int]:
@@ -371,9 +366,8 @@ def split_by_shares(total: int, shares: tuple[float, ...]) -> list[int]:
 def _arrivals(options: SyntheticOptions) -> FloatArray:
     """Return the submission times in whole seconds, rising."""
     counts = split_by_shares(options.jobs, options.day_shares)
-    gaps = log_normal(
-        uniforms(options.seed, Stream.ARRIVAL_GAPS, options.jobs + len(counts)), 1.0, options.gap_log_sd
-    )
+    uniform = uniforms(options.seed, Stream.ARRIVAL_GAPS, options.jobs + len(counts))
+    gaps = log_normal(uniform, 1.0, options.gap_log_sd)
     days, start = [], 0
     for day, count in enumerate(counts):
         until = np.cumsum(gaps[start : start + count + 1])
@@ -393,13 +387,6 @@ def _time_of_day(share: FloatArray, night_ratio: float) -> FloatArray:
     angle = 2 * math.pi
     arrived = times + swing / angle * (np.sin(angle * (times - peak)) + math.sin(angle * peak))
     return np.interp(share, arrived, times)
-
-
-def _run_times(options: SyntheticOptions) -> FloatArray:
-    """Return run times in whole seconds, 1 at least."""
-    uniform = uniforms(options.seed, Stream.RUN_TIMES, options.jobs)
-    drawn = log_normal(uniform, options.run_median_s, options.run_log_sd)
-    return np.maximum(np.rint(np.minimum(drawn, options.run_cap_s)), 1.0)
 
 
 def _hosts(options: SyntheticOptions) -> IntArray:

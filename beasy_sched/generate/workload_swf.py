@@ -69,8 +69,6 @@ def read_rows(reader: SwfReader, options: SwfOptions) -> Rows:
     ``submit_s`` counts from the window's start. Raises InputError.
     """
     positions = _positions(options)
-    names = list(positions)
-    wanted = list(positions.values())
     report = Report()
     first, late, parts = math.inf, 0, []
     for chunk in reader.chunks():
@@ -80,13 +78,14 @@ def read_rows(reader: SwfReader, options: SwfOptions) -> Rows:
         # A later row can only move the end of the window to the front: what is behind it stays out.
         outside = submit >= end
         late += int(np.count_nonzero(outside))
-        parts.append(chunk[~outside][:, wanted])
-    columns = {name: np.concatenate([part[:, i] for part in parts]) for i, name in enumerate(names)}
+        parts.append(chunk[~outside][:, [*positions.values()]])
+    columns = {name: np.concatenate([part[:, i] for part in parts]) for i, name in enumerate(positions)}
     _report_findings(report, reader.findings)
     rows = Rows(columns, report)
     rows.keep(rows["submit_s"] >= 0, "no submission time")
-    start = _window_start(options, first)
-    end = options.end_s + (0.0 if options.absolute else first)
+    origin = 0.0 if options.absolute else first
+    start = first if options.start_s is None else options.start_s + origin
+    end = options.end_s + origin
     if options.carry_over:
         _carry_over(rows, start)
     rows.keep((rows["submit_s"] >= start) & (rows["submit_s"] < end), OUTSIDE)
@@ -95,13 +94,6 @@ def read_rows(reader: SwfReader, options: SwfOptions) -> Rows:
     rows["submit_s"] = np.round(rows["submit_s"] - start, 6)
     rows.window_s = end - start
     return rows
-
-
-def _window_start(options: SwfOptions, first_submit_s: float) -> float:
-    """Return the start of the window in the trace's time."""
-    if options.start_s is None:
-        return first_submit_s
-    return options.start_s + (0.0 if options.absolute else first_submit_s)
 
 
 def _carry_over(rows: Rows, start: float) -> None:
@@ -250,11 +242,10 @@ def _fit_site(rows: Rows, options: SwfOptions, reader: SwfReader) -> int:
 
 
 def _sort(rows: Rows) -> None:
-    order = np.argsort(rows["submit_s"], kind="stable")
     inversions = int(np.count_nonzero(np.diff(rows["submit_s"]) < 0))
     if inversions:
         rows.report.notes.append(f"rows were out of order ({inversions} steps back): sorted by submission")
-        rows.take(order)
+        rows.take(np.argsort(rows["submit_s"], kind="stable"))
 
 
 def _set_walltimes(rows: Rows, options: SwfOptions) -> None:

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from beasy_sched.cli.generate_power import figures
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries
@@ -12,7 +13,6 @@ from beasy_sched.generate.power import (
     pv_production,
     shared_start,
     step_power,
-    summarize,
     wind_production,
 )
 
@@ -191,6 +191,5 @@ def test_the_shared_start_is_the_first_moment_of_all():
 
 
 def test_the_summary():
-    summary = summarize(np.array([0.0, 1000, 2000, 1000]), 900, 4000)
-    assert summary.energy_kwh == pytest.approx(1.0)
-    assert (summary.peak_kw, summary.mean_kw, summary.capacity_factor) == (2, 1, 0.25)
+    summary = figures(np.array([0.0, 1000, 2000, 1000]), 900, 4000)
+    assert summary == "    1.000 kWh, peak 2.000 kW, mean 1.000 kW, capacity factor 25.0 %"
