@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
@@ -42,9 +42,7 @@ class ExternalEvent(Struct, gc=False):
     """File and line, for messages."""
 
 
-def read_external_events(
-    path: str | os.PathLike[str], *, forward_unknown: bool = False
-) -> list[ExternalEvent]:
+def read_external_events(path: PathLike, *, forward_unknown: bool = False) -> list[ExternalEvent]:
     """Read an events file, sorted as Batsim plays it.
 
     Types other than ``machine_available`` and ``machine_unavailable`` need ``forward_unknown``.
@@ -74,7 +72,7 @@ def _sort_key(event: ExternalEvent) -> tuple[float, int]:
 
 
 def _event(
-    path: str | os.PathLike[str],
+    path: PathLike,
     number: int,
     decoder: msgspec.json.Decoder[dict[str, Any]],
     text: bytes,
@@ -104,7 +102,7 @@ def _event(
     return ExternalEvent(as_batsim_reads(timestamp), kind, rounded(data), hosts, where)
 
 
-def _hosts(path: str | os.PathLike[str], number: int, data: dict[str, Any]) -> HostSet:
+def _hosts(path: PathLike, number: int, data: dict[str, Any]) -> HostSet:
     text = data.get("resources")
     try:
         hosts = HostSet.parse(text) if isinstance(text, str) else None

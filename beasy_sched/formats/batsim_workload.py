@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
@@ -277,7 +277,7 @@ class _RawFile(Struct):
 _KNOWN = frozenset(("id", "subtime", "res", "profile", "walltime"))
 
 
-def read_workload(path: str | os.PathLike[str], name: str = "w0") -> Workload:
+def read_workload(path: PathLike, name: str = "w0") -> Workload:
     """Read and check a workload file; ``name`` is what Batsim calls it.
 
     Raises InputError for anything that Batsim would refuse, and for profiles that are not simulated.
@@ -308,7 +308,7 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _decode(
-    path: str | os.PathLike[str], name: str, data: bytes
+    path: PathLike, name: str, data: bytes
 ) -> tuple[list[WorkloadJob], dict[str, dict[str, Any]], int]:
     """Decode in one typed pass; only a file whose jobs have further members needs a second."""
     seen: set[str] = set()
@@ -329,9 +329,7 @@ def _decode(
         raise InputError(path, "nested too deeply") from None
 
 
-def _with_extras(
-    path: str | os.PathLike[str], name: str, seen: set[str], index: int, text: msgspec.Raw
-) -> WorkloadJob:
+def _with_extras(path: PathLike, name: str, seen: set[str], index: int, text: msgspec.Raw) -> WorkloadJob:
     try:
         members = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.ValidationError as error:
@@ -340,7 +338,7 @@ def _with_extras(
 
 
 def parse_job(
-    path: str | os.PathLike[str] | None,
+    path: PathLike | None,
     workload: str,
     members: Mapping[str, Any],
     seen: set[str] | None = None,
@@ -356,7 +354,7 @@ def parse_job(
 
 
 def _checked(
-    path: str | os.PathLike[str] | None,
+    path: PathLike | None,
     name: str,
     seen: set[str],
     index: int,
@@ -384,7 +382,7 @@ def _checked(
     return WorkloadJob(job_id, subtime, job.res, job.profile, limit, extras)
 
 
-def full_job_id(path: str | os.PathLike[str] | None, workload: str, text: str) -> str:
+def full_job_id(path: PathLike | None, workload: str, text: str) -> str:
     """Return the id with its workload, by Batsim's rule. Raises InputError."""
     if workload not in text:
         if "!" not in text:
@@ -408,9 +406,7 @@ def _renamed(value: Any, job_id: str) -> Any:
     return [_renamed(item, job_id) for item in value] if isinstance(value, list) else value
 
 
-def _profiles(
-    path: str | os.PathLike[str], raw: Mapping[str, Any], jobs: list[WorkloadJob]
-) -> dict[str, Profile]:
+def _profiles(path: PathLike, raw: Mapping[str, Any], jobs: list[WorkloadJob]) -> dict[str, Profile]:
     parsed: dict[str, Profile] = {}
     later: dict[str, ProfileNotModelled] = {}
     for name, item in raw.items():
@@ -444,7 +440,7 @@ def _profiles(
 
 
 def _use(
-    path: str | os.PathLike[str],
+    path: PathLike,
     name: str,
     parsed: dict[str, Profile],
     later: dict[str, ProfileNotModelled],

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,7 @@ import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_UNPACKED_BYTES, shortened
@@ -45,7 +44,7 @@ class _PlanFile(msgspec.Struct):
     windows: bytes = b""
 
 
-def write_plans(path: str | os.PathLike[str], plans: PlanStore) -> None:
+def write_plans(path: PathLike, plans: PlanStore) -> None:
     """Write all windows to ``path``, whole or not at all. Raises InputError."""
     windows = msgspec.msgpack.encode(list(plans), enc_hook=_encode_array)
     digest = hashlib.sha256(windows).digest()
@@ -53,7 +52,7 @@ def write_plans(path: str | os.PathLike[str], plans: PlanStore) -> None:
     write_atomic(path, msgspec.msgpack.encode(file))
 
 
-def read_plans(path: str | os.PathLike[str]) -> PlanStore:
+def read_plans(path: PathLike) -> PlanStore:
     """Read and check a plan file. Raises InputError: not a plan, damaged, too new, or inconsistent."""
     file = _opened(path, read_bytes(path))
     if hashlib.sha256(file.windows).digest() != file.sha256:
@@ -67,7 +66,7 @@ def read_plans(path: str | os.PathLike[str]) -> PlanStore:
         raise InputError(path, "is nested too deeply for a plan") from None
 
 
-def _opened(path: str | os.PathLike[str], content: bytes) -> _PlanFile:
+def _opened(path: PathLike, content: bytes) -> _PlanFile:
     """The outer part of a file, of a format and version that this program reads."""
     try:
         raw = msgspec.msgpack.decode(content)

@@ -8,7 +8,6 @@ called ``period_end``.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.sources import Interpolation, resample
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.batsim_events import POWER_FIELD, is_power, read_external_events
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.table import (
@@ -53,7 +52,7 @@ def is_csv_header(cells: list[str]) -> bool:
     return not cells[0].startswith("#") and not any(_is_number(cell) for cell in cells)
 
 
-def choose_column(path: str | os.PathLike[str], names: list[str], wanted: str | None) -> str:
+def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
     """The column that the user means: by name, or by a part of it that only one column has.
 
     Raises InputError that lists the columns.
@@ -75,7 +74,7 @@ def choose_column(path: str | os.PathLike[str], names: list[str], wanted: str | 
 
 
 def parse_power_csv(
-    path: str | os.PathLike[str],
+    path: PathLike,
     text: str,
     *,
     column: str | None = None,
@@ -108,7 +107,7 @@ def parse_power_csv(
     return replace(series, capacity_w=1.0) if per_unit else series
 
 
-def _unit(path: str | os.PathLike[str], name: str, unit: str | None) -> tuple[float, bool]:
+def _unit(path: PathLike, name: str, unit: str | None) -> tuple[float, bool]:
     """Watts in one of the column's unit, and whether it is per unit of capacity."""
     stated = unit_in_name(name)
     if stated is None and unit is None:
@@ -149,7 +148,7 @@ def _is_number(text: str) -> bool:
 
 
 def read_power_series(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     steps: int,
     step_s: float,
@@ -168,7 +167,7 @@ def read_power_series(
     return _from_csv(path, text, steps, step_s, column, unit)
 
 
-def _from_events(path: str | os.PathLike[str], steps: int, step_s: float) -> FloatArray:
+def _from_events(path: PathLike, steps: int, step_s: float) -> FloatArray:
     events = [e for e in read_external_events(path, forward_unknown=True) if POWER_FIELD in e.data]
     if not events:
         raise InputError(path, f"has no event with the field {POWER_FIELD!r}: is it a file of powers?")
@@ -195,7 +194,7 @@ def _from_events(path: str | os.PathLike[str], steps: int, step_s: float) -> Flo
 
 
 def _from_csv(
-    path: str | os.PathLike[str],
+    path: PathLike,
     text: str,
     steps: int,
     step_s: float,
@@ -214,7 +213,7 @@ def _from_csv(
     return resample(values, interval_s=series.interval_s, step_s=step_s, steps=steps, method=method)
 
 
-def _check_length(path: str | os.PathLike[str], covered_s: float, steps: int, step_s: float) -> None:
+def _check_length(path: PathLike, covered_s: float, steps: int, step_s: float) -> None:
     needed_s = steps * step_s
     if covered_s < needed_s * (1 - 1e-9):
         raise InputError(
@@ -229,7 +228,7 @@ _HEAD_LINES = 60
 
 
 def read_weather_file(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     column: str | None = None,
     unit: str | None = None,

@@ -7,7 +7,6 @@ noted (`SimGridPlatform.has_network`) and otherwise skipped, since no communicat
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_HOSTS, MOST_PSTATES, shortened
 from beasy_sched.model.platform import (
@@ -87,7 +86,7 @@ class _Host:
 
 
 def read_simgrid_platform(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     master: str = "master_host",
     roles: Mapping[str, str] | None = None,
@@ -130,7 +129,7 @@ def read_simgrid_platform(
     )
 
 
-def _check_names(path: str | os.PathLike[str], hosts: Sequence[_Host]) -> None:
+def _check_names(path: PathLike, hosts: Sequence[_Host]) -> None:
     names: set[str] = set()
     for host in hosts:
         if host.name in names:
@@ -147,7 +146,7 @@ def _master_message(masters: Sequence[_Host], name: str) -> str:
     )
 
 
-def _role(path: str | os.PathLike[str], host: _Host, given: str | None, notes: list[str] | None) -> str:
+def _role(path: PathLike, host: _Host, given: str | None, notes: list[str] | None) -> str:
     """Join the role in the file and the one given, as Batsim does; only a single role can be read then."""
     own = host.properties.get("role", "")
     text = ",".join(filter(None, (own, given or "")))
@@ -172,7 +171,7 @@ def _role(path: str | os.PathLike[str], host: _Host, given: str | None, notes: l
     raise InputError(path, message, line=host.line)
 
 
-def _build(path: str | os.PathLike[str], hosts: Sequence[_Host], kinds: _Kinds, limit: int) -> Platform:
+def _build(path: PathLike, hosts: Sequence[_Host], kinds: _Kinds, limit: int) -> Platform:
     """Check all compute hosts, and put together the first ``limit`` of them."""
     kind_of = np.array([kinds.index(host) for host in hosts], dtype=np.intp)
     initial = np.array(
@@ -198,7 +197,7 @@ def _build(path: str | os.PathLike[str], hosts: Sequence[_Host], kinds: _Kinds, 
 class _Kinds:
     """The kinds of hosts in a file: each is read and checked once."""
 
-    def __init__(self, path: str | os.PathLike[str], energy: bool) -> None:
+    def __init__(self, path: PathLike, energy: bool) -> None:
         self._path = path
         self._energy = energy
         self._known: dict[tuple[str, ...], int] = {}
@@ -302,7 +301,7 @@ def _computing_problem(kind: ServerKind) -> str | None:
     return None
 
 
-def _initial_pstate(path: str | os.PathLike[str], host: _Host, speeds: Sequence[float]) -> int:
+def _initial_pstate(path: PathLike, host: _Host, speeds: Sequence[float]) -> int:
     try:
         pstate = int(host.pstate)
     except ValueError:
@@ -319,7 +318,7 @@ def _initial_pstate(path: str | os.PathLike[str], host: _Host, speeds: Sequence[
 class _HostReader:
     """One pass over the file with expat; hosts come out in the order of the file."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: PathLike) -> None:
         self.path = path
         self.hosts: list[_Host] = []
         self.has_network = False

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 
@@ -83,7 +83,7 @@ class SwfReader:
     """One pass over a trace. `header` and `findings` are complete when `chunks` has come to its end."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, accept_damaged: bool = False, progress: Progress | None = None
+        self, path: PathLike, *, accept_damaged: bool = False, progress: Progress | None = None
     ) -> None:
         """``accept_damaged`` takes what comes before the damage in a gzip file that is cut or corrupt."""
         self.path = path
@@ -207,7 +207,7 @@ class SwfReader:
 class _Capped(io.RawIOBase):
     """What a gzip file unpacks to, up to a cap."""
 
-    def __init__(self, path: str | os.PathLike[str], file: gzip.GzipFile) -> None:
+    def __init__(self, path: PathLike, file: gzip.GzipFile) -> None:
         self._path = path
         self._file = file
         self._left_bytes = MOST_UNPACKED_BYTES

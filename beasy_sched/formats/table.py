@@ -20,7 +20,7 @@ from enum import Enum
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_TABLE_BYTES
 
@@ -77,7 +77,7 @@ class Table:
             raise self.error(row, f"{name}: found {text!r}, expected a number") from None
 
 
-def read_table_text(path: str | os.PathLike[str]) -> str:
+def read_table_text(path: PathLike) -> str:
     """The text of a file (gzip or not): UTF-8, or Latin-1 as old spreadsheets write. Raises InputError."""
     with reading(path), open(path, "rb") as file:
         data = file.read(MOST_TABLE_BYTES + 1)
@@ -103,7 +103,7 @@ def split_line(line: str, delimiter: str = ",") -> list[str]:
         return []
 
 
-def parse_table(path: str | os.PathLike[str], text: str, is_header: Callable[[list[str]], bool]) -> Table:
+def parse_table(path: PathLike, text: str, is_header: Callable[[list[str]], bool]) -> Table:
     """Find the header line (the first whose cells ``is_header`` accepts) and the rows below it.
 
     Cells may be divided by commas, semicolons (with decimal commas) or tabs; empty columns at the end
@@ -123,7 +123,7 @@ def parse_table(path: str | os.PathLike[str], text: str, is_header: Callable[[li
 
 
 def _rows(
-    path: str | os.PathLike[str], body: str, delimiter: str, width: int, skipped: int
+    path: PathLike, body: str, delimiter: str, width: int, skipped: int
 ) -> tuple[list[list[str]], IntArray]:
     rows, places = [], []
     reader = csv.reader(io.StringIO(body), delimiter=delimiter)
@@ -220,7 +220,7 @@ def parse_moment(text: str) -> int | None:
 
 
 def parse_times(
-    path: str | os.PathLike[str], texts: Sequence[str], lines: IntArray, order: DateOrder | None = None
+    path: PathLike, texts: Sequence[str], lines: IntArray, order: DateOrder | None = None
 ) -> tuple[IntArray, tuple[str, ...]]:
     """Seconds since 1970 (UTC) of each text, and notes on what had to be guessed.
 
@@ -249,9 +249,7 @@ def parse_times(
     return times, (f"{shown} read as {chosen.other.value}, the others as {chosen.value}",)
 
 
-def _all(
-    path: str | os.PathLike[str], moments: list[int | None], texts: Sequence[str], lines: IntArray
-) -> IntArray:
+def _all(path: PathLike, moments: list[int | None], texts: Sequence[str], lines: IntArray) -> IntArray:
     if None in moments:
         at = moments.index(None)
         message = f"found {texts[at]!r}, expected a time such as 2019-06-01 05:00 (UTC)"

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 
 POWER = "power_w"
 IRRADIANCE = "irradiance_w_m2"
@@ -65,7 +65,7 @@ def time_text(start_s: int | None, offset_s: float) -> str:
 
 
 def on_grid(
-    path: str | os.PathLike[str],
+    path: PathLike,
     times_s: IntArray,
     lines: IntArray,
     columns: Mapping[str, FloatArray],
@@ -106,7 +106,7 @@ def with_notes(series: TimeSeries, *notes: str) -> TimeSeries:
     return replace(series, notes=series.notes + notes)
 
 
-def _check_plausible(path: str | os.PathLike[str], name: str, values: FloatArray, lines: IntArray) -> None:
+def _check_plausible(path: PathLike, name: str, values: FloatArray, lines: IntArray) -> None:
     if name not in _PLAUSIBLE:
         return
     low, high = _PLAUSIBLE[name]
@@ -119,7 +119,7 @@ def _check_plausible(path: str | os.PathLike[str], name: str, values: FloatArray
 
 
 def _without_repeats(
-    path: str | os.PathLike[str],
+    path: PathLike,
     times_s: IntArray,
     lines: IntArray,
     columns: Mapping[str, FloatArray],
@@ -145,9 +145,7 @@ def _without_repeats(
     return np.delete(order, repeats + 1), notes
 
 
-def _grid(
-    path: str | os.PathLike[str], times: IntArray, lines: IntArray, dated: bool
-) -> tuple[int, IntArray]:
+def _grid(path: PathLike, times: IntArray, lines: IntArray, dated: bool) -> tuple[int, IntArray]:
     """The spacing of the grid (s) and each row's slot on it."""
     gaps = np.diff(times)
     sizes, counts = np.unique(gaps, return_counts=True)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.table import (
     IRRADIANCE_UNITS,
     POWER_UNITS,
@@ -67,7 +67,7 @@ def is_ninja_header(cells: list[str]) -> bool:
     return cells[0].lstrip("# ") == "time" and any(cell in _NINJA_UNITS for cell in cells[1:])
 
 
-def parse_ninja(path: str | os.PathLike[str], text: str, date_order: DateOrder | None = None) -> TimeSeries:
+def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) -> TimeSeries:
     """Read an export's text; ``path`` is named in errors. Raises InputError with line and cause."""
     table = parse_table(path, text, is_ninja_header)
     table = replace(table, names=("time", *table.names[1:]))
@@ -248,7 +248,7 @@ def is_nasa_header(cells: list[str]) -> bool:
     return cells[0] == "YEAR" or cells[:2] == ["PARAMETER", "YEAR"]
 
 
-def parse_nasa_power(path: str | os.PathLike[str], text: str, wind_column: str | None = None) -> TimeSeries:
+def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) -> TimeSeries:
     """Read an export's text; ``wind_column`` chooses among several heights. Raises InputError."""
     table = parse_table(path, text, is_nasa_header)
     if table.names[:4] != _HOURLY:
@@ -344,7 +344,7 @@ def is_entsoe_header(cells: list[str]) -> bool:
     return any(cell.startswith("MTU") for cell in cells)
 
 
-def parse_entsoe(path: str | os.PathLike[str], text: str, column: str) -> TimeSeries:
+def parse_entsoe(path: PathLike, text: str, column: str) -> TimeSeries:
     """Read the generation of one full column name. Raises InputError with line and cause."""
     table = parse_table(path, text, is_entsoe_header)
     values = table.numbers(column) * POWER_UNITS[unit_in_name(column) or "mw"]
