@@ -25,7 +25,6 @@ from beasy_sched.formats.table import (
     DateOrder,
     Table,
     parse_table,
-    parse_times,
     power_factor,
     read_table_text,
     split_line,
@@ -96,10 +95,10 @@ def parse_power_csv(
         if interval_s is None:
             raise InputError(path, "has no column of times: give the length of its rows with --interval")
         times: IntArray = np.arange(len(values), dtype=np.int64) * interval_s
-        series = on_grid(path, times, table.lines, {POWER: values}, dated=False)
+        series = on_grid(table, times, {POWER: values}, dated=False)
     else:
         times, dated, notes = _times(table, time_name, date_order)
-        series = on_grid(path, times, table.lines, {POWER: values}, dated=dated, notes=notes)
+        series = on_grid(table, times, {POWER: values}, dated=dated, notes=notes)
         if time_name.lower() in _END_NAMES and series.start_s is not None:
             series = replace(series, start_s=series.start_s - series.interval_s)
     if per_unit and np.nanmax(values, initial=0.0) > 2.0:
@@ -135,7 +134,7 @@ def _times(table: Table, name: str, order: DateOrder | None) -> tuple[IntArray, 
         if seconds[0] > 1000 * _EPOCH_FROM_S:
             seconds = seconds / 1000.0
         return np.round(seconds).astype(np.int64), bool(seconds[0] > _EPOCH_FROM_S), ()
-    times, notes = parse_times(table.path, texts, table.lines, order)
+    times, notes = table.times(name, order)
     return times, True, notes
 
 

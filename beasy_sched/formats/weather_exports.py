@@ -34,7 +34,6 @@ from beasy_sched.formats.table import (
     Table,
     parse_moment,
     parse_table,
-    parse_times,
     plain_unit,
     split_line,
     unit_in_name,
@@ -72,7 +71,7 @@ def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) 
     table = parse_table(path, text, is_ninja_header)
     table = replace(table, names=("time", *table.names[1:]))
     header = _ninja_header(table)
-    times, notes = parse_times(path, table.texts("time"), table.lines, date_order)
+    times, notes = table.times("time", date_order)
     columns = _ninja_columns(table, header.get("units", {}))
     capacity_w = _ninja_capacity_w(table, header.get("params", {}))
     if capacity_w is not None and POWER in columns:
@@ -82,7 +81,7 @@ def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) 
                 f"electricity reaches {peak_w / 1e3:g} kW at a stated capacity of {capacity_w / 1e3:g} kW"
             )
             raise InputError(path, f"{message}: is the column in another unit?")
-    series = on_grid(path, times, table.lines, columns, notes=notes)
+    series = on_grid(table, times, columns, notes=notes)
     series = replace(series, capacity_w=capacity_w, technology=_ninja_technology(table))
     made_until = header.get("params", {}).get("date_to", "")
     wanted_s = parse_moment(str(made_until))
@@ -274,7 +273,7 @@ def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) 
     shift_h, note = _nasa_shift_h(table)
     height = re.fullmatch(r"WS(\d+)M", speed or "")
     series = replace(
-        on_grid(path, times, table.lines, columns),
+        on_grid(table, times, columns),
         technology="weather",
         start_s=int(times.min()) - shift_h * 3600,
         wind_height_m=float(height[1]) if height else None,
@@ -353,7 +352,7 @@ def parse_entsoe(path: PathLike, text: str, column: str) -> TimeSeries:
     if wrong.any():
         message = "has a value for an hour that the change to summer time skips"
         raise table.error(int(np.argmax(wrong)), f"{message}: are its times local at all?")
-    return on_grid(path, times[exists], table.lines[exists], {POWER: values[exists]})
+    return on_grid(replace(table, lines=table.lines[exists]), times[exists], {POWER: values[exists]})
 
 
 def _entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
