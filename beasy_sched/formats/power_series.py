@@ -108,18 +108,16 @@ def parse_power_csv(
 
 def _unit(path: PathLike, name: str, unit: str | None) -> tuple[float, bool]:
     """Watts in one of the column's unit, and whether it is per unit of capacity."""
+    known = ", ".join([*POWER_UNITS, PER_UNIT])
     stated = unit_in_name(name)
-    if stated is None and unit is None:
-        known = ", ".join([*POWER_UNITS, PER_UNIT])
+    chosen = stated or unit
+    if chosen is None:
         raise InputError(path, f"column {name!r} does not state its unit: give --unit ({known})")
     if stated is not None and unit is not None and power_factor(unit) != POWER_UNITS[stated]:
         raise InputError(path, f"column {name!r} is in {stated}, but --unit says {unit}")
-    chosen = stated or unit or ""
     factor = power_factor(chosen)
     if factor is None:
-        raise InputError(
-            path, f"unknown unit {chosen!r}, expected one of {', '.join([*POWER_UNITS, PER_UNIT])}"
-        )
+        raise InputError(path, f"unknown unit {chosen!r}, expected one of {known}")
     return factor, chosen.lower() not in POWER_UNITS
 
 
@@ -147,12 +145,7 @@ def _is_number(text: str) -> bool:
 
 
 def read_power_series(
-    path: PathLike,
-    *,
-    steps: int,
-    step_s: float,
-    column: str | None = None,
-    unit: str | None = None,
+    path: PathLike, *, steps: int, step_s: float, column: str | None = None, unit: str | None = None
 ) -> FloatArray:
     """Mean power (W) of each step from the file's beginning.
 
@@ -163,7 +156,16 @@ def read_power_series(
     text = read_text(path)
     if text.lstrip()[:1] == "{":
         return _from_events(path, steps, step_s)
-    return _from_csv(path, text, steps, step_s, column, unit)
+    series = parse_power_csv(path, text, column=column, unit=unit, interval_s=round(step_s))
+    values = series.columns[POWER]
+    if np.isnan(values).any():
+        missing = int(np.argmax(np.isnan(values)))
+        raise InputError(path, f"has no power for {series.time_text(missing)}")
+    _check_length(path, len(values) * series.interval_s, steps, step_s)
+    if series.interval_s == step_s:
+        return values[:steps].copy()
+    method = Interpolation.SMOOTH if series.interval_s > step_s else Interpolation.CONSTANT
+    return resample(values, interval_s=series.interval_s, step_s=step_s, steps=steps, method=method)
 
 
 def _from_events(path: PathLike, steps: int, step_s: float) -> FloatArray:
@@ -190,26 +192,6 @@ def _from_events(path: PathLike, steps: int, step_s: float) -> FloatArray:
     # Where no event falls inside a step its power is the event's own, without rounding.
     inside = np.searchsorted(times, edges[1:], side="left") - 1 > at[:-1]
     return np.where(inside, np.maximum(means, 0.0), powers[at[:-1]])
-
-
-def _from_csv(
-    path: PathLike,
-    text: str,
-    steps: int,
-    step_s: float,
-    column: str | None,
-    unit: str | None,
-) -> FloatArray:
-    series = parse_power_csv(path, text, column=column, unit=unit, interval_s=round(step_s))
-    values = series.columns[POWER]
-    if np.isnan(values).any():
-        missing = int(np.argmax(np.isnan(values)))
-        raise InputError(path, f"has no power for {series.time_text(missing)}")
-    _check_length(path, len(values) * series.interval_s, steps, step_s)
-    if series.interval_s == step_s:
-        return values[:steps].copy()
-    method = Interpolation.SMOOTH if series.interval_s > step_s else Interpolation.CONSTANT
-    return resample(values, interval_s=series.interval_s, step_s=step_s, steps=steps, method=method)
 
 
 def _check_length(path: PathLike, covered_s: float, steps: int, step_s: float) -> None:
@@ -242,12 +224,12 @@ def read_weather_file(
     text = read_table_text(path)
     if not text.strip():
         raise InputError(path, "is empty")
-    if _has(text, is_entsoe_header):
-        names = [name for name in _header(text, is_entsoe_header) if name != "Area" and name[:3] != "MTU"]
+    if header := _header(text, is_entsoe_header):
+        names = [name for name in header if name != "Area" and name[:3] != "MTU"]
         return parse_entsoe(path, text, choose_column(path, names, column))
-    if _has(text, is_nasa_header):
+    if _header(text, is_nasa_header):
         return parse_nasa_power(path, text, column)
-    if column is None and _has(text, is_ninja_header):
+    if column is None and _header(text, is_ninja_header):
         return parse_ninja(path, text, date_order)
     return parse_power_csv(path, text, column=column, unit=unit, interval_s=interval_s, date_order=date_order)
 
@@ -260,7 +242,3 @@ def _header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:
             if cells and is_header(cells):
                 return cells
     return []
-
-
-def _has(text: str, is_header: Callable[[list[str]], bool]) -> bool:
-    return bool(_header(text, is_header))

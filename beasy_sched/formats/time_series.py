@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 
 import numpy as np
@@ -97,11 +97,6 @@ def on_grid(
         gridded[name][slots] = values[order]
     start = int(times_s[order[0]]) if dated else None
     return TimeSeries(table.path, interval, gridded, lines, start, notes=notes + repeats)
-
-
-def with_notes(series: TimeSeries, *notes: str) -> TimeSeries:
-    """The same series with more notes."""
-    return replace(series, notes=series.notes + notes)
 
 
 def _check_plausible(table: Table, name: str, values: FloatArray) -> None:

@@ -47,7 +47,6 @@ from beasy_sched.formats.time_series import (
     TimeSeries,
     on_grid,
     time_text,
-    with_notes,
 )
 
 _NINJA_UNITS = {
@@ -88,7 +87,8 @@ def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) 
     if wanted_s is None or int(times.max()) + series.interval_s > wanted_s:
         return series
     last = series.time_text(len(series) - 1)
-    return with_notes(series, f"stops at {last}, but was made for days up to {made_until}")
+    note = f"stops at {last}, but was made for days up to {made_until}"
+    return replace(series, notes=(*series.notes, note))
 
 
 def _ninja_columns(table: Table, units: dict[str, Any]) -> dict[str, FloatArray]:
@@ -107,10 +107,9 @@ def _ninja_columns(table: Table, units: dict[str, Any]) -> dict[str, FloatArray]
     if "wind_speed" in names:
         factor = _ninja_factor(table, units, "wind_speed", {"m/s": 1.0})
         columns[WIND_SPEED] = table.numbers("wind_speed") * factor
-    if "temperature" in names:
-        columns[TEMPERATURE] = table.numbers("temperature")
-    if "missing" in names:
-        columns[FLAGGED] = table.numbers("missing")
+    for name, ours in (("temperature", TEMPERATURE), ("missing", FLAGGED)):
+        if name in names:
+            columns[ours] = table.numbers(name)
     return columns
 
 
@@ -270,15 +269,16 @@ def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) 
     if "T2M" in table.names:
         columns[TEMPERATURE] = _nasa_column(table, "T2M")
     times = _nasa_times(table)
-    shift_h, note = _nasa_shift_h(table)
+    shift_h, notes = _nasa_shift_h(table)
+    series = on_grid(table, times, columns)
     height = re.fullmatch(r"WS(\d+)M", speed or "")
-    series = replace(
-        on_grid(table, times, columns),
+    return replace(
+        series,
         technology="weather",
         start_s=int(times.min()) - shift_h * 3600,
         wind_height_m=float(height[1]) if height else None,
+        notes=(*series.notes, *notes, *([f"wind speed is {speed}"] if speed else [])),
     )
-    return with_notes(series, *note, *([f"wind speed is {speed}"] if speed else []))
 
 
 def _nasa_column(table: Table, name: str) -> FloatArray:
