@@ -211,22 +211,16 @@ def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
 
 def look_at(inputs: RunInputs) -> list[Finding]:
     """Return everything odd about ``inputs`` or that would end a run, failures first."""
-    found = [
-        *_platform(inputs),
-        *_machines(inputs),
-        *_workload(inputs),
-        *_production(inputs),
-        *_plan(inputs),
-    ]
+    checks = (_platform, _machines, _workload, _production, _plan)
+    found = [finding for check in checks for finding in check(inputs)]
     return sorted(found, key=lambda finding: finding.level is Level.ODD)
 
 
 def _platform(inputs: RunInputs) -> Iterator[Finding]:
     finding = missing_powers(inputs.platform) if inputs.platform is not None and inputs.energy else None
-    if finding is not None and inputs.site is not None:
-        yield fails(finding.code, f"{finding.text}; a site needs them")
-    elif finding is not None:
-        yield finding
+    if finding is not None:
+        needed = fails(finding.code, f"{finding.text}; a site needs them")
+        yield finding if inputs.site is None else needed
 
 
 def missing_powers(platform: Platform) -> Finding | None:
@@ -246,15 +240,12 @@ def missing_powers(platform: Platform) -> Finding | None:
 
 def _machines(inputs: RunInputs) -> Iterator[Finding]:
     """Events that Batsim aborts on when they come."""
+    largest = math.inf if inputs.platform is None else inputs.platform.size - 1
     for event in inputs.events or ():
-        if inputs.platform is not None and event.hosts is not None:
-            last = int(event.hosts.ids[-1])
-            if last >= inputs.platform.size:
-                largest = inputs.platform.size - 1
-                yield fails(
-                    "machine-unknown", f"{event.where}: machine {last} does not exist: ids go up to {largest}"
-                )
-                return
+        if event.hosts is not None and (last := int(event.hosts.ids[-1])) > largest:
+            text = f"machine {last} does not exist: ids go up to {largest}"
+            yield fails("machine-unknown", f"{event.where}: {text}")
+            return
 
 
 def _workload(inputs: RunInputs) -> Iterator[Finding]:
@@ -446,7 +437,8 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
     if inputs.workloads:
         yield "jobs", _jobs(inputs.workloads)
     if jobs is not None:
-        yield "run time, median", f"{float(np.median(jobs.limited_run_s)):,.0f} s{_share(jobs)}"
+        share = "" if jobs.median_share is None else f"; {100 * jobs.median_share:.3g} % of the walltime"
+        yield "run time, median", f"{float(np.median(jobs.limited_run_s)):,.0f} s{share}"
     if inputs.load is not None:
         over = "of the time to the last job's end" if inputs.end_s is None else f"over {_hours(inputs.end_s)}"
         yield "load", f"{100 * inputs.load:.1f} % {over}"
@@ -454,7 +446,7 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         battery, windows = inputs.site.storage.battery, _windows(inputs.windows)
         yield "site", f"battery {j_to_kwh(battery.capacity_j):g} kWh, {windows}, {_hours(inputs.end_s)}"
     if inputs.events is not None:
-        yield from _power_facts(inputs, inputs.powers)
+        yield from _power_facts(inputs)
     if inputs.plans is not None:
         plans = inputs.plans
         yield "plan", f"{_windows(len(plans))}, {_hours(plans.end_s - plans.start_s)}"
@@ -464,7 +456,8 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         yield "Batsim needs", " ".join(options)
 
 
-def _power_facts(inputs: RunInputs, powers: AnnouncedPower) -> Iterator[tuple[str, str]]:
+def _power_facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
+    powers = inputs.powers
     if not len(powers.times_s):
         yield "power", "none announced"
         return
@@ -508,11 +501,6 @@ def _jobs(workloads: Sequence[Workload]) -> str:
     limits = f", {unlimited:,} without walltime" if unlimited else ""
     last_s = max(float(job.subtime) for job in jobs)
     return f"{len(jobs):,}, the last at {_hours(last_s)}{limits}"
-
-
-def _share(jobs: ExpectedJobs) -> str:
-    share = jobs.median_share
-    return "" if share is None else f"; {100 * share:.3g} % of the walltime"
 
 
 def _between(values: Sequence[float]) -> str:

@@ -241,8 +241,6 @@ def _explained(path: PathLike) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            reason = "its folder does not exist; create it first"
-        else:
-            reason = error.strerror or str(error)
+        lost = isinstance(error, FileNotFoundError)
+        reason = "its folder does not exist; create it first" if lost else error.strerror or str(error)
         raise InputError(path, f"cannot be written: {reason}") from error

@@ -117,9 +117,6 @@ class SwfReader:
                 if self.progress is not None:
                     self.progress(raw.tell() if raw.seekable() else 0, total)
                 yield chunk
-        self._check_any_row()
-
-    def _check_any_row(self) -> None:
         if self.findings.rows == 0:
             raise InputError(self.path, "contains no job: an SWF trace has one line of 18 numbers per job")
         if self.findings.rows == self.findings.bad_rows:
@@ -229,10 +226,9 @@ def _not_a_number(fields: list[str]) -> str:
     for index, text in enumerate(fields):
         try:
             float(text)
+            wrong = "_" in text
         except ValueError:
-            pass
-        else:
-            if "_" not in text:
-                continue
-        return f"field {index + 1} is {text[:30]!r}, expected a number"
+            wrong = True
+        if wrong:
+            return f"field {index + 1} is {text[:30]!r}, expected a number"
     raise AssertionError(fields)

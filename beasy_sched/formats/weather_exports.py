@@ -140,12 +140,9 @@ def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
 def _ninja_technology(table: Table) -> str | None:
     """Sun, wind or weather, from the title, or else from the columns or the file's name."""
     title = table.preamble[0] if table.preamble else ""
-    if re.search(r"\bWeather\b", title):
-        return "weather"
-    if re.search(r"\bWind\b", title):
-        return "wind"
-    if re.search(r"\bPV\b|\bSolar\b", title):
-        return "pv"
+    for pattern, technology in ((r"Weather", "weather"), (r"Wind", "wind"), (r"PV|Solar", "pv")):
+        if re.search(rf"\b({pattern})\b", title):
+            return technology
     if "electricity" not in table.names:
         return "weather"
     if "wind_speed" in table.names or "irradiance_direct" in table.names:
@@ -189,10 +186,6 @@ def _parse_json(text: str) -> dict[str, Any]:
 
 
 _NINJA_TITLES = {"pv": "Solar photovoltaic power (PV)", "wind": "Wind power"}
-_NINJA_COLUMNS = {
-    "pv": {"irradiance_direct": "kW/m2", "irradiance_diffuse": "kW/m2"},
-    "wind": {"wind_speed": "m/s"},
-}
 
 
 def ninja_lines(
@@ -210,7 +203,8 @@ def ninja_lines(
     ``weather`` has the export's own columns: ``irradiance_direct`` and ``irradiance_diffuse`` in kW/m2,
     or ``wind_speed`` in m/s. ``source`` says in the title where the numbers are from.
     """
-    units = {"time": "UTC", "electricity": "kW", **_NINJA_COLUMNS[technology]}
+    columns = {"electricity": electricity_kw, **weather}
+    units = {"time": "UTC", **{name: _NINJA_UNITS[name] for name in columns}}
     hours = len(electricity_kw)
     params = {
         "local_time": False,
@@ -228,8 +222,7 @@ def ninja_lines(
     yield "# Units: " + ", ".join(f"{name} in {unit}" for name, unit in units.items()) + "\n"
     yield "# " + json.dumps({"units": units, "params": params}) + "\n"
     yield ",".join(units) + "\n"
-    columns = np.column_stack([electricity_kw, *(weather[name] for name in _NINJA_COLUMNS[technology])])
-    for hour, row in enumerate(columns.tolist()):
+    for hour, row in enumerate(np.column_stack(list(columns.values())).tolist()):
         cells = (f"{value:.3f}" for value in row)
         yield f"{time_text(start_s, hour * 3600)},{','.join(cells)}\n"
 
@@ -386,12 +379,13 @@ def _entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
 
 def _brussels_offset_h(local: datetime, second_time: bool) -> int | None:
     """Hours ahead of UTC of a Brussels time since 1996; None for the hour that spring skips."""
-    spring, autumn = (_last_sunday(local.year, month) for month in (3, 10))
-    if spring + timedelta(hours=2) <= local < spring + timedelta(hours=3):
+    spring, autumn = (_last_sunday(local.year, month) + timedelta(hours=2) for month in (3, 10))
+    hour = timedelta(hours=1)
+    if spring <= local < spring + hour:
         return None
-    if autumn + timedelta(hours=2) <= local < autumn + timedelta(hours=3):
+    if autumn <= local < autumn + hour:
         return 1 if second_time else 2
-    return 2 if spring < local < autumn + timedelta(hours=2) and local >= spring + timedelta(hours=3) else 1
+    return 2 if spring < local < autumn else 1
 
 
 def _last_sunday(year: int, month: int) -> datetime:
