@@ -180,7 +180,7 @@ def json_text(plans: PlanStore) -> bytes:
         }
         for plan in plans
     ]
-    return msgspec.json.encode({"windows": windows}, enc_hook=_plain) + b"\n"
+    return msgspec.json.encode({"windows": windows}, enc_hook=np.ndarray.tolist) + b"\n"
 
 
 def _servers(servers: PlannedServers) -> dict[str, Any]:
@@ -195,9 +195,3 @@ def _servers(servers: PlannedServers) -> dict[str, Any]:
         "state_changes": runs,
         "energy_j": servers.energy_j,
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise NotImplementedError(type(value))

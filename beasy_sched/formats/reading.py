@@ -132,13 +132,11 @@ def _at(place: str, values: Any, root: type[Any]) -> tuple[Any, Any]:
 def _chosen(kind: Any, found: dict[str, Any]) -> Any:
     """The struct among the options of a union that ``found`` is meant to be."""
     structs = [option for option in get_args(kind) if _is_struct(option)]
-    if get_origin(kind) is not UnionType or not structs:
-        return kind
-    if len(structs) == 1:
-        return structs[0]
-    configs = [option.__struct_config__ for option in structs]
-    matches = [o for o, c in zip(structs, configs, strict=True) if c.tag == found.get(c.tag_field)]
-    return matches[0] if matches else kind
+    for option in structs if get_origin(kind) is UnionType else ():
+        config = option.__struct_config__
+        if len(structs) == 1 or config.tag == found.get(config.tag_field):
+            return option
+    return kind
 
 
 def _expected(kind: Any, what: str, quoted: list[str]) -> str:

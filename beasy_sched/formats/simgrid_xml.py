@@ -23,7 +23,6 @@ from beasy_sched.model.platform import (
     OLD_POWERS_PROPERTY,
     POWERS_PROPERTY,
     Platform,
-    Powers,
     ServerKind,
     host_powers,
     old_name_note,
@@ -223,23 +222,19 @@ class _Kinds:
             if cores < 1:
                 raise ValueError(f"core={cores}: expected 1 or more")
             _check_off_powers(properties)
-            idle, epsilon, full = _powers(properties, cores)
+            text = properties.get(POWERS_PROPERTY, "")
+            if cores > 1 and any(part.count(":") < 2 for part in text.split(",") if part.strip()):
+                raise ValueError(
+                    f"{POWERS_PROPERTY} {text!r} gives two powers for a host of {cores} cores: SimGrid wants"
+                    " 'idle:epsilon:all_cores' there"
+                )
+            idle, epsilon, full = host_powers(properties, cores)
             states = parse_sleep_states(properties.get("sleep_pstates", ""))
             kind = ServerKind(f"kind{len(self.built)}", speeds, idle, epsilon, full, states, cores)
             _check_pstates(kind)
         except (ConfigError, ValueError) as error:
             raise host.error(f"host {host.name!r}: {error}") from None
         return kind
-
-
-def _powers(properties: Mapping[str, str], cores: int) -> Powers:
-    text = properties.get(POWERS_PROPERTY, "")
-    if cores > 1 and any(part.count(":") < 2 for part in text.split(",") if part.strip()):
-        raise ValueError(
-            f"{POWERS_PROPERTY} {text!r} gives two powers for a host of {cores} cores: SimGrid wants"
-            " 'idle:epsilon:all_cores' there"
-        )
-    return host_powers(properties, cores)
 
 
 def _check_off_powers(properties: Mapping[str, str]) -> None:

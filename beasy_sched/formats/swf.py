@@ -113,23 +113,20 @@ class SwfReader:
             total = os.fstat(raw.fileno()).st_size
             # Kept here until the end: the wrapper closes the file when it is let go.
             text = io.TextIOWrapper(self._unpacked(raw), encoding="latin-1", newline=None)
-            for chunk in self._chunks(text):
-                if self.progress is not None:
-                    self.progress(raw.tell() if raw.seekable() else 0, total)
-                yield chunk
+            lines = self._lines(text)
+            while batch := list(itertools.islice(lines, _ROWS_A_CHUNK)):
+                values = array("d")
+                for number, line in batch:
+                    self._add_row(values, number, line)
+                if values:
+                    chunk = self._sane(np.frombuffer(values, dtype=np.float64).reshape(-1, FIELDS_A_ROW + 1))
+                    if self.progress is not None:
+                        self.progress(raw.tell() if raw.seekable() else 0, total)
+                    yield chunk
         if self.findings.rows == 0:
             raise InputError(self.path, "contains no job: an SWF trace has one line of 18 numbers per job")
         if self.findings.rows == self.findings.bad_rows:
             raise InputError(self.path, f"not an SWF trace, no row can be read; {self.findings.examples[0]}")
-
-    def _chunks(self, text: io.TextIOWrapper) -> Iterator[FloatArray]:
-        lines = self._lines(text)
-        while batch := list(itertools.islice(lines, _ROWS_A_CHUNK)):
-            values = array("d")
-            for number, line in batch:
-                self._add_row(values, number, line)
-            if values:
-                yield self._sane(np.frombuffer(values, dtype=np.float64).reshape(-1, FIELDS_A_ROW + 1))
 
     def _sane(self, chunk: FloatArray) -> FloatArray:
         """Leave out rows with infinite or absurd values, and NaN."""
@@ -180,16 +177,11 @@ class SwfReader:
                 elif start:
                     yield number, whole
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            self._damaged(number, error)
-
-    def _damaged(self, line: int, error: Exception) -> None:
-        how = "is cut off" if isinstance(error, EOFError) else f"is corrupt ({error})"
-        self.findings.damage = f"the gzip file {how} after line {line}"
-        if not self.accept_damaged:
-            raise InputError(
-                self.path,
-                f"{self.findings.damage}: fetch it again, or accept what comes before (--accept-damaged)",
-            ) from error
+            how = "is cut off" if isinstance(error, EOFError) else f"is corrupt ({error})"
+            self.findings.damage = f"the gzip file {how} after line {number}"
+            if not self.accept_damaged:
+                hint = "fetch it again, or accept what comes before (--accept-damaged)"
+                raise InputError(self.path, f"{self.findings.damage}: {hint}") from error
 
     def _unpacked(self, raw: io.BufferedReader) -> BinaryIO:
         magic = raw.peek(8)
