@@ -76,15 +76,6 @@ class AnnouncedPower:
     times_s: FloatArray
     values_w: FloatArray
 
-    @classmethod
-    def of(cls, events: Sequence[ExternalEvent]) -> AnnouncedPower:
-        """Take the powers out of ``events``; what cannot be a power is left out."""
-        found = [event for event in events if is_power(event.data.get(POWER_FIELD))]
-        return cls(
-            np.array([event.timestamp for event in found], dtype=np.float64),
-            np.array([float(event.data[POWER_FIELD]) for event in found], dtype=np.float64),
-        )
-
     @cached_property
     def lasting_s(self) -> float:
         """How long a value usually holds, s: the median; 0 if there is only one value."""
@@ -119,8 +110,12 @@ class RunInputs:
 
     @cached_property
     def powers(self) -> AnnouncedPower:
-        """The production announced."""
-        return AnnouncedPower.of(self.events or ())
+        """The production announced; what cannot be a power is left out."""
+        found = [event for event in self.events or () if is_power(event.data.get(POWER_FIELD))]
+        return AnnouncedPower(
+            np.array([event.timestamp for event in found], dtype=np.float64),
+            np.array([float(event.data[POWER_FIELD]) for event in found], dtype=np.float64),
+        )
 
     @property
     def end_s(self) -> float | None:
@@ -431,9 +426,7 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
     """Describe ``inputs`` in a few rows, each a name and a text."""
     platform, jobs = inputs.platform, inputs.jobs
     if platform is not None:
-        yield "hosts", _hosts(platform)
-        yield "powers", _host_powers(platform)
-        yield "sleep states", _sleeps(platform)
+        yield from _platform_facts(platform)
     if inputs.workloads:
         yield "jobs", _jobs(inputs.workloads)
     if jobs is not None:
@@ -470,27 +463,24 @@ def _power_facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         yield "  mean", f"{_kw(mean_w)}{share}"
 
 
-def _hosts(platform: Platform) -> str:
-    if not platform.has_speeds:
-        return f"{platform.size:,}"
-    speeds = sorted({kind.speeds_flops[kind.fastest] / 1e9 for kind in platform.kinds})
-    return f"{platform.size:,}, {_between(speeds)} Gflop/s"
-
-
-def _host_powers(platform: Platform) -> str:
+def _platform_facts(platform: Platform) -> Iterator[tuple[str, str]]:
+    speeds = ""
+    if platform.has_speeds:
+        gflops = sorted({kind.speeds_flops[kind.fastest] / 1e9 for kind in platform.kinds})
+        speeds = f", {_between(gflops)} Gflop/s"
+    yield "hosts", f"{platform.size:,}{speeds}"
     known = [kind for kind in platform.kinds if kind.idle_w]
-    if not known:
-        return "none"
-    idle = sorted({kind.idle_w[kind.fastest] for kind in known})
-    full = sorted({kind.full_w[kind.fastest] for kind in known})
-    text = f"{_between(idle)} W idle, {_between(full)} W computing"
-    return text if platform.has_powers else f"{text}; some hosts have none"
-
-
-def _sleeps(platform: Platform) -> str:
+    powers = "none"
+    if known:
+        idle = sorted({kind.idle_w[kind.fastest] for kind in known})
+        full = sorted({kind.full_w[kind.fastest] for kind in known})
+        missing = "" if platform.has_powers else "; some hosts have none"
+        powers = f"{_between(idle)} W idle, {_between(full)} W computing{missing}"
+    yield "powers", powers
     can = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if kind.sleeps])
     count = int(can.sum())
-    return "all hosts" if count == platform.size else f"{count:,} hosts" if count else "none"
+    sleeps = "all hosts" if count == platform.size else f"{count:,} hosts" if count else "none"
+    yield "sleep states", sleeps
 
 
 def _jobs(workloads: Sequence[Workload]) -> str:
