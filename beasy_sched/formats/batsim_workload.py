@@ -417,15 +417,16 @@ def _use(
     used: dict[str, Profile],
 ) -> None:
     """Add a profile, and those of its sequence, to ``used``."""
-    profile = parsed.get(name)
-    parts = profile.sequence if isinstance(profile, Composed) else ()
-    for part in (name, *parts):
+    if name in later:
+        raise later[name]
+    used[name] = profile = parsed[name]
+    if not isinstance(profile, Composed):
+        return
+    for part in profile.sequence:
         if part in later:
             raise later[part]
-    used[name] = parsed[name]
-    if parts:
-        check_sequence(parsed, name)
-    for part in parts:
+    check_sequence(parsed, name)
+    for part in profile.sequence:
         if part not in used:
             _use(part, parsed, later, used)
 
