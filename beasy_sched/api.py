@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from beasy_sched.errors import PathLike
 from beasy_sched.results import Run, read_run
 
 __all__ = ["Run", "generate_platform", "generate_power", "generate_workload", "read_run", "simulate"]
 
-PathLike = str | os.PathLike[str]
 _STEP_S = 300.0
 
 

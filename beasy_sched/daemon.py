@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import zmq
@@ -38,8 +38,6 @@ _BUSY = b'{"error":"this scheduler serves another simulation"}'
 
 OnWaiting = Callable[[str, float], None]
 """Called with the endpoint and the time (s) without a connection to it."""
-
-Recorder = Callable[[bytes, bytes], None]
 
 
 class Daemon:
@@ -109,14 +107,12 @@ class Daemon:
                     self._old_handlers[number] = signal.signal(number, self._on_signal)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
 
-    def serve(self, session: Session, record: Recorder | None = None) -> None:
+    def serve(self, session: Session, record: Callable[[bytes, bytes], None] | None = None) -> None:
         """Serve one simulation to its end.
 
         Raises PeerError if the simulator violates the protocol, disconnects or sends no first message in
@@ -187,15 +183,11 @@ class Daemon:
             self._peer = sender
         elif sender != self._peer:
             self._send(_BUSY)
-            self._notice("another simulator tried to connect and was rejected")
+            self.notices = ["another simulator tried to connect and was rejected"]
             return None
         if len(frames) != 1:
             raise PeerError(f"found a message with {len(frames)} frames, expected one: is the peer Batsim?")
         return frames[0].bytes
-
-    def _notice(self, text: str) -> None:
-        if text not in self.notices:
-            self.notices.append(text)
 
     def _send(self, reply: bytes) -> None:
         if not self._socket.poll(int(_SEND_TIMEOUT_S * 1000), zmq.POLLOUT):

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 
 from beasy_sched.limits import LONGEST_ERROR, shortened
 
+PathLike = str | os.PathLike[str]
+
 
 class BeasyError(Exception):
     """Base of all errors that are reported to the user in one message."""
@@ -32,7 +34,7 @@ class InputError(BeasyError):
 
     exit_code = 2
 
-    def __init__(self, path: str | os.PathLike[str] | None, message: str, *, line: int | None = None) -> None:
+    def __init__(self, path: PathLike | None, message: str, *, line: int | None = None) -> None:
         """Point at ``path`` (None for a stream) and, where known, the 1-based ``line``."""
         self.path = None if path is None else os.fspath(path)
         self.line = line

@@ -76,15 +76,6 @@ class AnnouncedPower:
     times_s: FloatArray
     values_w: FloatArray
 
-    @classmethod
-    def of(cls, events: Sequence[ExternalEvent]) -> AnnouncedPower:
-        """Take the powers out of ``events``; what cannot be a power is left out."""
-        found = [event for event in events if is_power(event.data.get(POWER_FIELD))]
-        return cls(
-            np.array([event.timestamp for event in found], dtype=np.float64),
-            np.array([float(event.data[POWER_FIELD]) for event in found], dtype=np.float64),
-        )
-
     @cached_property
     def lasting_s(self) -> float:
         """How long a value usually holds, s: the median; 0 if there is only one value."""
@@ -119,8 +110,12 @@ class RunInputs:
 
     @cached_property
     def powers(self) -> AnnouncedPower:
-        """The production announced."""
-        return AnnouncedPower.of(self.events or ())
+        """The production announced; what cannot be a power is left out."""
+        found = [event for event in self.events or () if is_power(event.data.get(POWER_FIELD))]
+        return AnnouncedPower(
+            np.array([event.timestamp for event in found], dtype=np.float64),
+            np.array([float(event.data[POWER_FIELD]) for event in found], dtype=np.float64),
+        )
 
     @property
     def end_s(self) -> float | None:
@@ -211,22 +206,16 @@ def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
 
 def look_at(inputs: RunInputs) -> list[Finding]:
     """Return everything odd about ``inputs`` or that would end a run, failures first."""
-    found = [
-        *_platform(inputs),
-        *_machines(inputs),
-        *_workload(inputs),
-        *_production(inputs),
-        *_plan(inputs),
-    ]
+    checks = (_platform, _machines, _workload, _production, _plan)
+    found = [finding for check in checks for finding in check(inputs)]
     return sorted(found, key=lambda finding: finding.level is Level.ODD)
 
 
 def _platform(inputs: RunInputs) -> Iterator[Finding]:
     finding = missing_powers(inputs.platform) if inputs.platform is not None and inputs.energy else None
-    if finding is not None and inputs.site is not None:
-        yield fails(finding.code, f"{finding.text}; a site needs them")
-    elif finding is not None:
-        yield finding
+    if finding is not None:
+        needed = fails(finding.code, f"{finding.text}; a site needs them")
+        yield finding if inputs.site is None else needed
 
 
 def missing_powers(platform: Platform) -> Finding | None:
@@ -246,15 +235,12 @@ def missing_powers(platform: Platform) -> Finding | None:
 
 def _machines(inputs: RunInputs) -> Iterator[Finding]:
     """Events that Batsim aborts on when they come."""
+    largest = math.inf if inputs.platform is None else inputs.platform.size - 1
     for event in inputs.events or ():
-        if inputs.platform is not None and event.hosts is not None:
-            last = int(event.hosts.ids[-1])
-            if last >= inputs.platform.size:
-                largest = inputs.platform.size - 1
-                yield fails(
-                    "machine-unknown", f"{event.where}: machine {last} does not exist: ids go up to {largest}"
-                )
-                return
+        if event.hosts is not None and (last := int(event.hosts.ids[-1])) > largest:
+            text = f"machine {last} does not exist: ids go up to {largest}"
+            yield fails("machine-unknown", f"{event.where}: {text}")
+            return
 
 
 def _workload(inputs: RunInputs) -> Iterator[Finding]:
@@ -440,13 +426,12 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
     """Describe ``inputs`` in a few rows, each a name and a text."""
     platform, jobs = inputs.platform, inputs.jobs
     if platform is not None:
-        yield "hosts", _hosts(platform)
-        yield "powers", _host_powers(platform)
-        yield "sleep states", _sleeps(platform)
+        yield from _platform_facts(platform)
     if inputs.workloads:
         yield "jobs", _jobs(inputs.workloads)
     if jobs is not None:
-        yield "run time, median", f"{float(np.median(jobs.limited_run_s)):,.0f} s{_share(jobs)}"
+        share = "" if jobs.median_share is None else f"; {100 * jobs.median_share:.3g} % of the walltime"
+        yield "run time, median", f"{float(np.median(jobs.limited_run_s)):,.0f} s{share}"
     if inputs.load is not None:
         over = "of the time to the last job's end" if inputs.end_s is None else f"over {_hours(inputs.end_s)}"
         yield "load", f"{100 * inputs.load:.1f} % {over}"
@@ -454,7 +439,7 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         battery, windows = inputs.site.storage.battery, _windows(inputs.windows)
         yield "site", f"battery {j_to_kwh(battery.capacity_j):g} kWh, {windows}, {_hours(inputs.end_s)}"
     if inputs.events is not None:
-        yield from _power_facts(inputs, inputs.powers)
+        yield from _power_facts(inputs)
     if inputs.plans is not None:
         plans = inputs.plans
         yield "plan", f"{_windows(len(plans))}, {_hours(plans.end_s - plans.start_s)}"
@@ -464,7 +449,8 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         yield "Batsim needs", " ".join(options)
 
 
-def _power_facts(inputs: RunInputs, powers: AnnouncedPower) -> Iterator[tuple[str, str]]:
+def _power_facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
+    powers = inputs.powers
     if not len(powers.times_s):
         yield "power", "none announced"
         return
@@ -477,27 +463,24 @@ def _power_facts(inputs: RunInputs, powers: AnnouncedPower) -> Iterator[tuple[st
         yield "  mean", f"{_kw(mean_w)}{share}"
 
 
-def _hosts(platform: Platform) -> str:
-    if not platform.has_speeds:
-        return f"{platform.size:,}"
-    speeds = sorted({kind.speeds_flops[kind.fastest] / 1e9 for kind in platform.kinds})
-    return f"{platform.size:,}, {_between(speeds)} Gflop/s"
-
-
-def _host_powers(platform: Platform) -> str:
+def _platform_facts(platform: Platform) -> Iterator[tuple[str, str]]:
+    speeds = ""
+    if platform.has_speeds:
+        gflops = sorted({kind.speeds_flops[kind.fastest] / 1e9 for kind in platform.kinds})
+        speeds = f", {_between(gflops)} Gflop/s"
+    yield "hosts", f"{platform.size:,}{speeds}"
     known = [kind for kind in platform.kinds if kind.idle_w]
-    if not known:
-        return "none"
-    idle = sorted({kind.idle_w[kind.fastest] for kind in known})
-    full = sorted({kind.full_w[kind.fastest] for kind in known})
-    text = f"{_between(idle)} W idle, {_between(full)} W computing"
-    return text if platform.has_powers else f"{text}; some hosts have none"
-
-
-def _sleeps(platform: Platform) -> str:
+    powers = "none"
+    if known:
+        idle = sorted({kind.idle_w[kind.fastest] for kind in known})
+        full = sorted({kind.full_w[kind.fastest] for kind in known})
+        missing = "" if platform.has_powers else "; some hosts have none"
+        powers = f"{_between(idle)} W idle, {_between(full)} W computing{missing}"
+    yield "powers", powers
     can = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if kind.sleeps])
     count = int(can.sum())
-    return "all hosts" if count == platform.size else f"{count:,} hosts" if count else "none"
+    sleeps = "all hosts" if count == platform.size else f"{count:,} hosts" if count else "none"
+    yield "sleep states", sleeps
 
 
 def _jobs(workloads: Sequence[Workload]) -> str:
@@ -508,11 +491,6 @@ def _jobs(workloads: Sequence[Workload]) -> str:
     limits = f", {unlimited:,} without walltime" if unlimited else ""
     last_s = max(float(job.subtime) for job in jobs)
     return f"{len(jobs):,}, the last at {_hours(last_s)}{limits}"
-
-
-def _share(jobs: ExpectedJobs) -> str:
-    share = jobs.median_share
-    return "" if share is None else f"; {100 * share:.3g} % of the walltime"
 
 
 def _between(values: Sequence[float]) -> str:

@@ -20,8 +20,8 @@ import numpy as np
 from beasy_sched.campaign.inputs import start_in_trace_s, synthetic_options
 from beasy_sched.campaign.scenario import NAMES, FileProduction, Scenario, SwfWorkload, scenario_text
 from beasy_sched.energy.storage import FieldError, require
-from beasy_sched.errors import BeasyError, ConfigError, InputError
-from beasy_sched.formats.reading import PathLike, as_type, parse_toml, read_text
+from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
+from beasy_sched.formats.reading import as_type, parse_toml, read_text
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.noise import gaussian_factors

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 
 Content = str | bytes
 
@@ -29,7 +29,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _OLD_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-def write_atomic(path: str | os.PathLike[str], content: Content | Iterable[Content]) -> None:
+def write_atomic(path: PathLike, content: Content | Iterable[Content]) -> None:
     """Write ``content`` (one text or many pieces; text as UTF-8) to ``path``, whole or not at all.
 
     Raises InputError, naming ``path``, where it cannot be written. A piece that fails to be made
@@ -46,7 +46,7 @@ class PartFile:
     Either `finish` or `discard` must be called in the end; as a context manager it does so itself.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: PathLike) -> None:
         """Open it under a temporary name. Raises InputError where that cannot be."""
         self.path = Path(path)
         self._open = True
@@ -134,7 +134,7 @@ def discard_unfinished() -> None:
         part.discard()
 
 
-def remove_old(paths: Iterable[str | os.PathLike[str]]) -> None:
+def remove_old(paths: Iterable[PathLike]) -> None:
     """Remove an earlier run's files, and their leftovers, so that they do not mix with a new one's.
 
     Devices and folders stay. Raises InputError where one cannot be removed.
@@ -172,7 +172,7 @@ def remove_if_dead(part: Path) -> None:
         os.close(descriptor)
 
 
-def _target(path: str | os.PathLike[str]) -> Path | None:
+def _target(path: PathLike) -> Path | None:
     """Where the file really goes; None for a device or pipe, whose link leads to no name of a file."""
     if os.path.exists(path) and not os.path.isfile(path):
         return None
@@ -237,12 +237,10 @@ def _signals_wait() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
+def _explained(path: PathLike) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            reason = "its folder does not exist; create it first"
-        else:
-            reason = error.strerror or str(error)
+        lost = isinstance(error, FileNotFoundError)
+        reason = "its folder does not exist; create it first" if lost else error.strerror or str(error)
         raise InputError(path, f"cannot be written: {reason}") from error

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
@@ -42,9 +42,7 @@ class ExternalEvent(Struct, gc=False):
     """File and line, for messages."""
 
 
-def read_external_events(
-    path: str | os.PathLike[str], *, forward_unknown: bool = False
-) -> list[ExternalEvent]:
+def read_external_events(path: PathLike, *, forward_unknown: bool = False) -> list[ExternalEvent]:
     """Read an events file, sorted as Batsim plays it.
 
     Types other than ``machine_available`` and ``machine_unavailable`` need ``forward_unknown``.
@@ -58,7 +56,10 @@ def read_external_events(
             text = line.strip()
             if not text:
                 continue
-            event = _event(path, number, decoder, text, forward_unknown)
+            try:
+                event = _event(decoder, text, forward_unknown, f"{os.fspath(path)}:{number}")
+            except ValueError as error:
+                raise InputError(path, str(error), line=number) from None
             events.append(event)
             hosts += 0 if event.hosts is None else len(event.hosts)
             if hosts > MOST_HOSTS_NAMED:
@@ -74,44 +75,36 @@ def _sort_key(event: ExternalEvent) -> tuple[float, int]:
 
 
 def _event(
-    path: str | os.PathLike[str],
-    number: int,
-    decoder: msgspec.json.Decoder[dict[str, Any]],
-    text: bytes,
-    forward_unknown: bool,
+    decoder: msgspec.json.Decoder[dict[str, Any]], text: bytes, forward_unknown: bool, where: str
 ) -> ExternalEvent:
+    """Read one line. Raises ValueError."""
     try:
         data = decoder.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(
-            path, f"an event could not be parsed: expected one JSON object per line ({error})", line=number
-        ) from None
+        message = f"an event could not be parsed: expected one JSON object per line ({error})"
+        raise ValueError(message) from None
     kind, timestamp = data.get("type"), data.get("timestamp")
     if not isinstance(kind, str):
-        raise InputError(path, "the event has no 'type' text", line=number)
+        raise ValueError("the event has no 'type' text")
     if isinstance(timestamp, bool) or not isinstance(timestamp, (int, float)) or not math.isfinite(timestamp):
-        raise InputError(path, "the event has no 'timestamp' number", line=number)
+        raise ValueError("the event has no 'timestamp' number")
     if timestamp < 0:
-        raise InputError(path, f"the event's timestamp is {timestamp:g}: expected 0 or more", line=number)
+        raise ValueError(f"the event's timestamp is {timestamp:g}: expected 0 or more")
     if kind not in _ORDER and not forward_unknown:
-        raise InputError(
-            path,
-            f"unknown event type {kind!r}: use --forward-unknown-events to send it to the scheduler",
-            line=number,
+        raise ValueError(
+            f"unknown event type {kind!r}: use --forward-unknown-events to send it to the scheduler"
         )
-    hosts = _hosts(path, number, data) if kind in _ORDER else None
-    where = f"{os.fspath(path)}:{number}"
+    hosts = _hosts(data.get("resources")) if kind in _ORDER else None
     return ExternalEvent(as_batsim_reads(timestamp), kind, rounded(data), hosts, where)
 
 
-def _hosts(path: str | os.PathLike[str], number: int, data: dict[str, Any]) -> HostSet:
-    text = data.get("resources")
+def _hosts(text: object) -> HostSet:
     try:
         hosts = HostSet.parse(text) if isinstance(text, str) else None
     except ValueError:
         hosts = None
     if hosts is None or not len(hosts):
-        raise InputError(path, f"'resources' is {text!r}: expected machine ids such as '0-3 5'", line=number)
+        raise ValueError(f"'resources' is {text!r}: expected machine ids such as '0-3 5'")
     return hosts
 
 

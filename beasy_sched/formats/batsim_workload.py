@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
@@ -43,15 +43,13 @@ _OLD_NAMES = {
     "msg_par_hg_pfs": "parallel_homogeneous_pfs",
     "msg_par_hg_pfs0": "parallel_homogeneous_pfs",
 }
-MODELLED = ("delay", "parallel_homogeneous", "parallel_homogeneous_total", "parallel", "composed")
-"""The types of profile that can be simulated."""
 
 
-class ProfileError(ValueError):
-    """A profile is wrong, or of a sort that is not simulated: the text says which and why."""
+class WorkloadError(ValueError):
+    """A job or profile is wrong, or of a sort that is not simulated: the text says which and why."""
 
 
-class ProfileNotModelled(ProfileError):
+class ProfileNotModelled(WorkloadError):
     """A profile that Batsim could run, but that is not simulated here."""
 
 
@@ -97,45 +95,45 @@ class Composed(Profile):
 
 
 def parse_profile(name: str, raw: Any) -> Profile:
-    """Check one profile as Batsim does. Raises ProfileError."""
+    """Check one profile as Batsim does. Raises WorkloadError."""
     if not isinstance(raw, Mapping):
-        raise ProfileError(f"profile {name!r} is not an object")
+        raise WorkloadError(f"profile {name!r} is not an object")
     kind = raw.get("type")
     if not isinstance(kind, str):
-        raise ProfileError(f"profile {name!r} has no 'type' text")
+        raise WorkloadError(f"profile {name!r} has no 'type' text")
     reader = _READERS.get(kind)
     if reader is None:
         raise _unknown(name, kind)
     code = raw.get("ret", 0)
     if not isinstance(code, int) or isinstance(code, bool) or code < 0:
-        raise ProfileError(
+        raise WorkloadError(
             f"profile {name!r}: 'ret' is {code!r}, expected an integer of 0 or more (-1 and -2 are for kills)"
         )
     return reader(name, code, raw)
 
 
-def _unknown(name: str, kind: str) -> ProfileError:
+def _unknown(name: str, kind: str) -> WorkloadError:
     if kind in _OTHERS:
         return ProfileNotModelled(
             f"profile {name!r} has type {kind!r}, which {_OTHERS[kind]}: this simulator models"
-            f" {', '.join(MODELLED)}; use Batsim itself"
+            f" {', '.join(_READERS)}; use Batsim itself"
         )
     if kind in _OLD_NAMES:
-        return ProfileError(
+        return WorkloadError(
             f"profile {name!r} has type {kind!r}, the name before Batsim 3 of {_OLD_NAMES[kind]!r}: rename it"
             f" in the file, for example with sed -i 's/{kind}/{_OLD_NAMES[kind]}/'"
         )
-    return ProfileError(f"profile {name!r} has the unknown type {kind!r}: expected {', '.join(MODELLED)}")
+    return WorkloadError(f"profile {name!r} has the unknown type {kind!r}: expected {', '.join(_READERS)}")
 
 
 def _number(name: str, raw: Mapping[str, Any], field: str, *, positive: bool = False) -> float:
     value = raw.get(field)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         found = "is missing" if field not in raw else f"is {value!r}"
-        raise ProfileError(f"profile {name!r}: {field!r} {found}, expected a number")
+        raise WorkloadError(f"profile {name!r}: {field!r} {found}, expected a number")
     if value < 0 or (positive and value == 0):
         wanted = "a strictly positive number" if positive else "0 or more"
-        raise ProfileError(f"profile {name!r}: {field!r} is {value:g}, expected {wanted}")
+        raise WorkloadError(f"profile {name!r}: {field!r} is {value:g}, expected {wanted}")
     return as_batsim_reads(value)
 
 
@@ -158,32 +156,30 @@ def _homogeneous(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
 
 
 def _parallel(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
-    vectors: dict[str, list[Any]] = {}
     for field in ("cpu", "com"):
         values = raw.get(field)
         if not isinstance(values, list):
-            raise ProfileError(f"profile {name!r}: {field!r} is not an array")
+            raise WorkloadError(f"profile {name!r}: {field!r} is not an array")
         for value in values:
             _number(name, {field: value}, field)
-        vectors[field] = values
-    size = len(vectors["cpu"])
-    if size == 0 or len(vectors["com"]) != size * size:
-        raise ProfileError(
-            f"profile {name!r}: 'cpu' has {size} values and 'com' {len(vectors['com'])},"
-            f" expected {size * size}"
+    cpu, com = raw["cpu"], raw["com"]
+    size = len(cpu)
+    if size == 0 or len(com) != size * size:
+        raise WorkloadError(
+            f"profile {name!r}: 'cpu' has {size} values and 'com' {len(com)}, expected {size * size}"
         )
-    if any(vectors["com"]):
+    if any(com):
         raise _refuse_communication(name)
-    return Parallel(name, code, tuple(map(as_batsim_reads, vectors["cpu"])))
+    return Parallel(name, code, tuple(map(as_batsim_reads, cpu)))
 
 
 def _composed(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
     repeat = raw.get("repeat", 1)
     if not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 1:
-        raise ProfileError(f"profile {name!r}: 'repeat' is {repeat!r}, expected 1 or more")
+        raise WorkloadError(f"profile {name!r}: 'repeat' is {repeat!r}, expected 1 or more")
     sequence = raw.get("seq")
     if not isinstance(sequence, list) or not sequence or not all(isinstance(s, str) for s in sequence):
-        raise ProfileError(f"profile {name!r}: 'seq' is not an array of profile names")
+        raise WorkloadError(f"profile {name!r}: 'seq' is not an array of profile names")
     return Composed(name, code, tuple(sequence), repeat)
 
 
@@ -194,12 +190,13 @@ _READERS: dict[str, Callable[[str, int, Mapping[str, Any]], Profile]] = {
     "parallel": _parallel,
     "composed": _composed,
 }
+"""The types of profile that can be simulated."""
 
 
-def check_sequences(profiles: Mapping[str, Profile], names: list[str]) -> None:
-    """Check that the sequences reachable from ``names`` exist and do not contain themselves.
+def check_sequence(profiles: Mapping[str, Profile], name: str) -> None:
+    """Check that the sequences reachable from ``name`` exist and do not contain themselves.
 
-    Raises ProfileError.
+    Raises WorkloadError.
     """
     done: set[str] = set()
 
@@ -209,14 +206,13 @@ def check_sequences(profiles: Mapping[str, Profile], names: list[str]) -> None:
             return
         for part in dict.fromkeys(profile.sequence):
             if part not in profiles:
-                raise ProfileError(f"profile {name!r}: 'seq' names {part!r}, which does not exist")
+                raise WorkloadError(f"profile {name!r}: 'seq' names {part!r}, which does not exist")
             if part == name or part in above:
-                raise ProfileError(f"profile {name!r}: 'seq' contains itself by way of {part!r}")
+                raise WorkloadError(f"profile {name!r}: 'seq' contains itself by way of {part!r}")
             visit(part, (*above, name))
         done.add(name)
 
-    for name in names:
-        visit(name, ())
+    visit(name, ())
 
 
 LARGEST_INT = 2**31 - 1
@@ -262,33 +258,31 @@ class _FileJob(Struct, forbid_unknown_fields=True, gc=False):
     walltime: float | int = NO_WALLTIME
 
 
-class _WorkloadFile(Struct):
+_KNOWN = frozenset(_FileJob.__struct_fields__)
+FileJob = TypeVar("FileJob", _FileJob, msgspec.Raw)
+
+
+class _WorkloadFile(Struct, Generic[FileJob]):
     nb_res: int
-    jobs: list[_FileJob]
+    jobs: list[FileJob]
     profiles: dict[str, dict[str, Any]]
 
 
-class _RawFile(Struct):
-    nb_res: int
-    jobs: list[msgspec.Raw]
-    profiles: dict[str, dict[str, Any]]
-
-
-_KNOWN = frozenset(("id", "subtime", "res", "profile", "walltime"))
-
-
-def read_workload(path: str | os.PathLike[str], name: str = "w0") -> Workload:
+def read_workload(path: PathLike, name: str = "w0") -> Workload:
     """Read and check a workload file; ``name`` is what Batsim calls it.
 
     Raises InputError for anything that Batsim would refuse, and for profiles that are not simulated.
     """
     data = read_bytes(path)
     with _collector_paused():
-        jobs, raw_profiles, nb_res = _decode(path, name, data)
-        del data
-        if not 1 <= nb_res <= LARGEST_INT:
-            raise InputError(path, f"'nb_res' is {nb_res}, expected the number of hosts, 1 to {LARGEST_INT}")
-        profiles = _profiles(path, raw_profiles, jobs)
+        try:
+            jobs, raw_profiles, nb_res = _decode(name, data)
+            del data
+            if not 1 <= nb_res <= LARGEST_INT:
+                raise WorkloadError(f"'nb_res' is {nb_res}, expected the number of hosts, 1 to {LARGEST_INT}")
+            profiles = _profiles(raw_profiles, jobs)
+        except WorkloadError as error:
+            raise InputError(path, str(error)) from None
         jobs.sort(key=lambda job: (job.subtime, job.id))
         used = {key: rounded(raw_profiles[key]) for key in raw_profiles if key in profiles}
     return Workload(name, os.fspath(path), nb_res, jobs, profiles, used)
@@ -297,86 +291,64 @@ def read_workload(path: str | os.PathLike[str], name: str = "w0") -> Workload:
 @contextmanager
 def _collector_paused() -> Iterator[None]:
     """Keep Python's cyclic garbage collector from walking hundreds of thousands of new objects."""
-    if not gc.isenabled():
-        yield
-        return
+    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_on:
+            gc.enable()
 
 
-def _decode(
-    path: str | os.PathLike[str], name: str, data: bytes
-) -> tuple[list[WorkloadJob], dict[str, dict[str, Any]], int]:
+def _decode(name: str, data: bytes) -> tuple[list[WorkloadJob], dict[str, dict[str, Any]], int]:
     """Decode in one typed pass; only a file whose jobs have further members needs a second."""
     seen: set[str] = set()
     try:
         try:
-            file = msgspec.json.decode(data, type=_WorkloadFile)
+            file = msgspec.json.decode(data, type=_WorkloadFile[_FileJob])
         except msgspec.ValidationError:
-            raw = msgspec.json.decode(data, type=_RawFile)
-            jobs = [_with_extras(path, name, seen, i, text) for i, text in enumerate(raw.jobs)]
+            raw = msgspec.json.decode(data, type=_WorkloadFile[msgspec.Raw])
+            jobs = [parse_job(name, text, seen, i) for i, text in enumerate(raw.jobs)]
             return jobs, raw.profiles, raw.nb_res
-        jobs = [_checked(path, name, seen, i, job, None) for i, job in enumerate(file.jobs)]
+        jobs = [_checked(name, seen, i, job, None) for i, job in enumerate(file.jobs)]
         return jobs, file.profiles, file.nb_res
     except msgspec.ValidationError as error:
-        raise InputError(path, f"not a Batsim workload: {error}") from None
+        raise WorkloadError(f"not a Batsim workload: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(path, f"not valid JSON: {error}") from None
+        raise WorkloadError(f"not valid JSON: {error}") from None
     except RecursionError:
-        raise InputError(path, "nested too deeply") from None
-
-
-def _with_extras(
-    path: str | os.PathLike[str], name: str, seen: set[str], index: int, text: msgspec.Raw
-) -> WorkloadJob:
-    try:
-        members = msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.ValidationError as error:
-        raise InputError(path, f"jobs[{index}]: {error}") from None
-    return parse_job(path, name, members, seen, index)
+        raise WorkloadError("nested too deeply") from None
 
 
 def parse_job(
-    path: str | os.PathLike[str] | None,
-    workload: str,
-    members: Mapping[str, Any],
-    seen: set[str] | None = None,
-    index: int = 0,
+    workload: str, job: Mapping[str, Any] | msgspec.Raw, seen: set[str] | None = None, index: int = 0
 ) -> WorkloadJob:
-    """Check one job object of a workload; ``seen`` holds the ids before it. Raises InputError."""
+    """Check one job object of a workload; ``seen`` holds the ids before it. Raises WorkloadError."""
     try:
-        job = msgspec.convert({k: v for k, v in members.items() if k in _KNOWN}, _FileJob)
+        members = msgspec.json.decode(job, type=dict[str, Any]) if isinstance(job, msgspec.Raw) else job
+        known = msgspec.convert({k: v for k, v in members.items() if k in _KNOWN}, _FileJob)
     except msgspec.ValidationError as error:
-        raise InputError(path, f"jobs[{index}]: {error}") from None
+        raise WorkloadError(f"jobs[{index}]: {error}") from None
     extras = {k: v for k, v in members.items() if k not in _KNOWN}
-    return _checked(path, workload, set() if seen is None else seen, index, job, extras or None)
+    return _checked(workload, set() if seen is None else seen, index, known, extras or None)
 
 
 def _checked(
-    path: str | os.PathLike[str] | None,
-    name: str,
-    seen: set[str],
-    index: int,
-    job: _FileJob,
-    extras: dict[str, Any] | None,
+    name: str, seen: set[str], index: int, job: _FileJob, extras: dict[str, Any] | None
 ) -> WorkloadJob:
-    job_id = full_job_id(path, name, str(job.id))
+    job_id = _full_job_id(name, str(job.id))
     if job_id in seen:
-        raise InputError(path, f"jobs[{index}]: the id {job_id!r} occurs twice")
+        raise WorkloadError(f"jobs[{index}]: the id {job_id!r} occurs twice")
     seen.add(job_id)
     subtime, walltime = job.subtime, job.walltime
     if subtime < 0:
-        raise InputError(path, f"job {job_id!r}: 'subtime' is {subtime:g}, expected 0 or more")
+        raise WorkloadError(f"job {job_id!r}: 'subtime' is {subtime:g}, expected 0 or more")
     if not 1 <= job.res <= LARGEST_INT:
-        raise InputError(path, f"job {job_id!r}: 'res' is {job.res}, expected 1 to {LARGEST_INT}")
+        raise WorkloadError(f"job {job_id!r}: 'res' is {job.res}, expected 1 to {LARGEST_INT}")
     if walltime <= 0 and walltime != NO_WALLTIME:
-        raise InputError(
-            path,
+        raise WorkloadError(
             f"job {job_id!r} has an invalid walltime ({walltime:g}): expected -1 (no walltime) or a strictly"
-            " positive number",
+            " positive number"
         )
     if extras is not None:
         extras = _renamed(rounded(extras), job_id)
@@ -384,17 +356,16 @@ def _checked(
     return WorkloadJob(job_id, subtime, job.res, job.profile, limit, extras)
 
 
-def full_job_id(path: str | os.PathLike[str] | None, workload: str, text: str) -> str:
-    """Return the id with its workload, by Batsim's rule. Raises InputError."""
+def _full_job_id(workload: str, text: str) -> str:
+    """The id with its workload, by Batsim's rule."""
     if workload not in text:
         if "!" not in text:
             return f"{workload}!{text}"
     elif len(parts := text.split("!")) == 2:
         return "!".join(parts)
-    raise InputError(
-        path,
+    raise WorkloadError(
         f"Invalid string job identifier {text!r}: an id must not contain '!', nor the workload's name"
-        f" {workload!r} unless it is written as '{workload}!id'",
+        f" {workload!r} unless it is written as '{workload}!id'"
     )
 
 
@@ -408,9 +379,8 @@ def _renamed(value: Any, job_id: str) -> Any:
     return [_renamed(item, job_id) for item in value] if isinstance(value, list) else value
 
 
-def _profiles(
-    path: str | os.PathLike[str], raw: Mapping[str, Any], jobs: list[WorkloadJob]
-) -> dict[str, Profile]:
+def _profiles(raw: Mapping[str, Any], jobs: list[WorkloadJob]) -> dict[str, Profile]:
+    """The profiles that ``jobs`` use, directly or within a sequence. Raises WorkloadError."""
     parsed: dict[str, Profile] = {}
     later: dict[str, ProfileNotModelled] = {}
     for name, item in raw.items():
@@ -418,55 +388,47 @@ def _profiles(
             parsed[name] = parse_profile(name, item)
         except ProfileNotModelled as error:
             later[name] = error
-        except ProfileError as error:
-            raise InputError(path, str(error)) from None
     for name, profile in parsed.items():
         for part in profile.sequence if isinstance(profile, Composed) else ():
             if part not in raw:
-                raise InputError(path, f"profile {name!r}: 'seq' names {part!r}, which does not exist")
+                raise WorkloadError(f"profile {name!r}: 'seq' names {part!r}, which does not exist")
     used: dict[str, Profile] = {}
     names = {name: name for name in raw}
     for job in jobs:
         name = job.profile
         if name not in names:
-            raise InputError(path, f"job {job.id!r}: the profile {name!r} does not exist")
+            raise WorkloadError(f"job {job.id!r}: the profile {name!r} does not exist")
         job.profile = names[name]
         if name not in used:
-            _use(path, name, parsed, later, used)
+            _use(name, parsed, later, used)
         profile = used[name]
         if isinstance(profile, Parallel) and len(profile.flops) != job.res:
-            raise InputError(
-                path,
+            raise WorkloadError(
                 f"job {job.id!r}: 'res' is {job.res}, but 'cpu' of its profile {name!r} has"
-                f" {len(profile.flops)} values: expected one for each host",
+                f" {len(profile.flops)} values: expected one for each host"
             )
     return used
 
 
 def _use(
-    path: str | os.PathLike[str],
     name: str,
-    parsed: dict[str, Profile],
-    later: dict[str, ProfileNotModelled],
+    parsed: Mapping[str, Profile],
+    later: Mapping[str, ProfileNotModelled],
     used: dict[str, Profile],
 ) -> None:
     """Add a profile, and those of its sequence, to ``used``."""
     if name in later:
-        raise InputError(path, str(later[name]))
+        raise later[name]
     used[name] = profile = parsed[name]
     if not isinstance(profile, Composed):
         return
     for part in profile.sequence:
         if part in later:
-            raise InputError(path, str(later[part]))
-    try:
-        check_sequences(parsed, [name])
-    except (ProfileError, KeyError) as error:
-        message = str(error) if isinstance(error, ProfileError) else str(later[error.args[0]])
-        raise InputError(path, message) from None
+            raise later[part]
+    check_sequence(parsed, name)
     for part in profile.sequence:
         if part not in used:
-            _use(path, part, parsed, later, used)
+            _use(part, parsed, later, used)
 
 
 def expected_runs_s(workload: Workload, speed_flops: float, *, walltimes: bool = False) -> FloatArray:
@@ -513,14 +475,14 @@ def workload_demand_w(
     submit, runs, hosts = [], [], []
     for number, path in enumerate(paths):
         workload = read_workload(path, f"w{number}")
-        submit.append(np.array([float(job.subtime) for job in workload.jobs]))
+        submit += [float(job.subtime) for job in workload.jobs]
         runs.append(expected_runs_s(workload, speed, walltimes=walltimes))
-        hosts.append(np.array([job.res for job in workload.jobs], dtype=np.intp))
+        hosts += [job.res for job in workload.jobs]
     return demand_power_w(
         platform,
-        np.concatenate(submit),
+        np.array(submit),
         np.concatenate(runs),
-        np.concatenate(hosts),
+        np.array(hosts, dtype=np.intp),
         steps=steps,
         step_s=step_s,
     )

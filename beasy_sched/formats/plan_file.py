@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from beasy_sched._version import __version__
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_UNPACKED_BYTES, shortened
@@ -45,7 +45,7 @@ class _PlanFile(msgspec.Struct):
     windows: bytes = b""
 
 
-def write_plans(path: str | os.PathLike[str], plans: PlanStore) -> None:
+def write_plans(path: PathLike, plans: PlanStore) -> None:
     """Write all windows to ``path``, whole or not at all. Raises InputError."""
     windows = msgspec.msgpack.encode(list(plans), enc_hook=_encode_array)
     digest = hashlib.sha256(windows).digest()
@@ -53,7 +53,7 @@ def write_plans(path: str | os.PathLike[str], plans: PlanStore) -> None:
     write_atomic(path, msgspec.msgpack.encode(file))
 
 
-def read_plans(path: str | os.PathLike[str]) -> PlanStore:
+def read_plans(path: PathLike) -> PlanStore:
     """Read and check a plan file. Raises InputError: not a plan, damaged, too new, or inconsistent."""
     file = _opened(path, read_bytes(path))
     if hashlib.sha256(file.windows).digest() != file.sha256:
@@ -67,7 +67,7 @@ def read_plans(path: str | os.PathLike[str]) -> PlanStore:
         raise InputError(path, "is nested too deeply for a plan") from None
 
 
-def _opened(path: str | os.PathLike[str], content: bytes) -> _PlanFile:
+def _opened(path: PathLike, content: bytes) -> _PlanFile:
     """The outer part of a file, of a format and version that this program reads."""
     try:
         raw = msgspec.msgpack.decode(content)
@@ -128,77 +128,59 @@ class _Unpacker:
         return read_only(values.reshape(array.shape))
 
 
-CSV_COLUMNS = (
-    "window",
-    "step",
-    "time_s",
-    "load_w",
-    "load_uncertainty",
-    "renew_w",
-    "renew_uncertainty",
-    "charge_w",
-    "discharge_w",
-    "electrolyzer_w",
-    "fuel_cell_w",
-    "curtailed_w",
-    "envelope_w",
-    "soc_pct",
-    "hydrogen_kg",
-    "servers_on",
-    "server_energy_j",
-)
-"""Levels are those at the end of the step; the last two columns are empty where no servers are planned."""
-
-
 def csv_lines(plans: PlanStore) -> Iterator[str]:
-    """The header, then one line per step, window by window; numbers read back as the same doubles."""
-    yield ",".join(CSV_COLUMNS) + "\n"
+    """The header, then one line per step, window by window; numbers read back as the same doubles.
+
+    Levels are those at the end of the step; the last two columns are empty where no servers are planned.
+    """
     for window, plan in enumerate(plans):
         power, servers = plan.power, plan.servers
-        columns: list[list[Any]] = [
-            [window] * plan.steps,
-            list(range(plan.steps)),
-            (plan.start_s + plan.step_s * np.arange(plan.steps)).tolist(),
-            power.load_w.tolist(),
-            plan.load_uncertainty.tolist(),
-            power.renew_w.tolist(),
-            plan.renew_uncertainty.tolist(),
-            power.charge_w.tolist(),
-            power.discharge_w.tolist(),
-            power.electrolyzer_w.tolist(),
-            power.fuel_cell_w.tolist(),
-            power.curtailed_w.tolist(),
-            power.envelope_w.tolist(),
-            plan.soc_pct[1:].tolist(),
-            power.hydrogen_kg[1:].tolist(),
-            servers.on_count.tolist() if servers else [""] * plan.steps,
-            servers.energy_j.tolist() if servers else [""] * plan.steps,
-        ]
-        for row in zip(*columns, strict=True):
+        nothing = np.full(plan.steps, "")
+        columns: dict[str, npt.NDArray[Any]] = {
+            "window": np.full(plan.steps, window),
+            "step": np.arange(plan.steps),
+            "time_s": plan.start_s + plan.step_s * np.arange(plan.steps),
+            "load_w": power.load_w,
+            "load_uncertainty": plan.load_uncertainty,
+            "renew_w": power.renew_w,
+            "renew_uncertainty": plan.renew_uncertainty,
+            "charge_w": power.charge_w,
+            "discharge_w": power.discharge_w,
+            "electrolyzer_w": power.electrolyzer_w,
+            "fuel_cell_w": power.fuel_cell_w,
+            "curtailed_w": power.curtailed_w,
+            "envelope_w": power.envelope_w,
+            "soc_pct": plan.soc_pct[1:],
+            "hydrogen_kg": power.hydrogen_kg[1:],
+            "servers_on": servers.on_count if servers else nothing,
+            "server_energy_j": servers.energy_j if servers else nothing,
+        }
+        if window == 0:
+            yield ",".join(columns) + "\n"
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True):
             yield ",".join(map(str, row)) + "\n"
 
 
 def json_text(plans: PlanStore) -> bytes:
     """All windows as one JSON object; server states as changes: ``[step, P-state]`` pairs per server."""
-    windows = [_window(plan) for plan in plans]
-    return msgspec.json.encode({"windows": windows}, enc_hook=_plain) + b"\n"
-
-
-def _window(plan: Plan) -> dict[str, Any]:
-    return {
-        "start_s": plan.start_s,
-        "step_s": plan.step_s,
-        "steps": plan.steps,
-        "relax_factor": plan.power.relax_factor,
-        "storage": plan.storage,
-        "power": plan.power,
-        "envelope_w": plan.power.envelope_w,
-        "soc_pct": plan.soc_pct,
-        "load_uncertainty": plan.load_uncertainty,
-        "renew_uncertainty": plan.renew_uncertainty,
-        "servers": _servers(plan.servers) if plan.servers else None,
-        "provenance": plan.provenance,
-    }
+    windows = [
+        {
+            "start_s": plan.start_s,
+            "step_s": plan.step_s,
+            "steps": plan.steps,
+            "relax_factor": plan.power.relax_factor,
+            "storage": plan.storage,
+            "power": plan.power,
+            "envelope_w": plan.power.envelope_w,
+            "soc_pct": plan.soc_pct,
+            "load_uncertainty": plan.load_uncertainty,
+            "renew_uncertainty": plan.renew_uncertainty,
+            "servers": _servers(plan.servers) if plan.servers else None,
+            "provenance": plan.provenance,
+        }
+        for plan in plans
+    ]
+    return msgspec.json.encode({"windows": windows}, enc_hook=np.ndarray.tolist) + b"\n"
 
 
 def _servers(servers: PlannedServers) -> dict[str, Any]:
@@ -213,9 +195,3 @@ def _servers(servers: PlannedServers) -> dict[str, Any]:
         "state_changes": runs,
         "energy_j": servers.energy_j,
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise NotImplementedError(type(value))

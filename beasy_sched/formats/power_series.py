@@ -8,7 +8,6 @@ called ``period_end``.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.sources import Interpolation, resample
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.batsim_events import POWER_FIELD, is_power, read_external_events
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.table import (
@@ -26,7 +25,6 @@ from beasy_sched.formats.table import (
     DateOrder,
     Table,
     parse_table,
-    parse_times,
     power_factor,
     read_table_text,
     split_line,
@@ -53,7 +51,7 @@ def is_csv_header(cells: list[str]) -> bool:
     return not cells[0].startswith("#") and not any(_is_number(cell) for cell in cells)
 
 
-def choose_column(path: str | os.PathLike[str], names: list[str], wanted: str | None) -> str:
+def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
     """The column that the user means: by name, or by a part of it that only one column has.
 
     Raises InputError that lists the columns.
@@ -75,7 +73,7 @@ def choose_column(path: str | os.PathLike[str], names: list[str], wanted: str | 
 
 
 def parse_power_csv(
-    path: str | os.PathLike[str],
+    path: PathLike,
     text: str,
     *,
     column: str | None = None,
@@ -97,10 +95,10 @@ def parse_power_csv(
         if interval_s is None:
             raise InputError(path, "has no column of times: give the length of its rows with --interval")
         times: IntArray = np.arange(len(values), dtype=np.int64) * interval_s
-        series = on_grid(path, times, table.lines, {POWER: values}, dated=False)
+        series = on_grid(table, times, {POWER: values}, dated=False)
     else:
         times, dated, notes = _times(table, time_name, date_order)
-        series = on_grid(path, times, table.lines, {POWER: values}, dated=dated, notes=notes)
+        series = on_grid(table, times, {POWER: values}, dated=dated, notes=notes)
         if time_name.lower() in _END_NAMES and series.start_s is not None:
             series = replace(series, start_s=series.start_s - series.interval_s)
     if per_unit and np.nanmax(values, initial=0.0) > 2.0:
@@ -108,20 +106,18 @@ def parse_power_csv(
     return replace(series, capacity_w=1.0) if per_unit else series
 
 
-def _unit(path: str | os.PathLike[str], name: str, unit: str | None) -> tuple[float, bool]:
+def _unit(path: PathLike, name: str, unit: str | None) -> tuple[float, bool]:
     """Watts in one of the column's unit, and whether it is per unit of capacity."""
+    known = ", ".join([*POWER_UNITS, PER_UNIT])
     stated = unit_in_name(name)
-    if stated is None and unit is None:
-        known = ", ".join([*POWER_UNITS, PER_UNIT])
+    chosen = stated or unit
+    if chosen is None:
         raise InputError(path, f"column {name!r} does not state its unit: give --unit ({known})")
     if stated is not None and unit is not None and power_factor(unit) != POWER_UNITS[stated]:
         raise InputError(path, f"column {name!r} is in {stated}, but --unit says {unit}")
-    chosen = stated or unit or ""
     factor = power_factor(chosen)
     if factor is None:
-        raise InputError(
-            path, f"unknown unit {chosen!r}, expected one of {', '.join([*POWER_UNITS, PER_UNIT])}"
-        )
+        raise InputError(path, f"unknown unit {chosen!r}, expected one of {known}")
     return factor, chosen.lower() not in POWER_UNITS
 
 
@@ -136,7 +132,7 @@ def _times(table: Table, name: str, order: DateOrder | None) -> tuple[IntArray, 
         if seconds[0] > 1000 * _EPOCH_FROM_S:
             seconds = seconds / 1000.0
         return np.round(seconds).astype(np.int64), bool(seconds[0] > _EPOCH_FROM_S), ()
-    times, notes = parse_times(table.path, texts, table.lines, order)
+    times, notes = table.times(name, order)
     return times, True, notes
 
 
@@ -149,12 +145,7 @@ def _is_number(text: str) -> bool:
 
 
 def read_power_series(
-    path: str | os.PathLike[str],
-    *,
-    steps: int,
-    step_s: float,
-    column: str | None = None,
-    unit: str | None = None,
+    path: PathLike, *, steps: int, step_s: float, column: str | None = None, unit: str | None = None
 ) -> FloatArray:
     """Mean power (W) of each step from the file's beginning.
 
@@ -165,10 +156,19 @@ def read_power_series(
     text = read_text(path)
     if text.lstrip()[:1] == "{":
         return _from_events(path, steps, step_s)
-    return _from_csv(path, text, steps, step_s, column, unit)
+    series = parse_power_csv(path, text, column=column, unit=unit, interval_s=round(step_s))
+    values = series.columns[POWER]
+    if np.isnan(values).any():
+        missing = int(np.argmax(np.isnan(values)))
+        raise InputError(path, f"has no power for {series.time_text(missing)}")
+    _check_length(path, len(values) * series.interval_s, steps, step_s)
+    if series.interval_s == step_s:
+        return values[:steps].copy()
+    method = Interpolation.SMOOTH if series.interval_s > step_s else Interpolation.CONSTANT
+    return resample(values, interval_s=series.interval_s, step_s=step_s, steps=steps, method=method)
 
 
-def _from_events(path: str | os.PathLike[str], steps: int, step_s: float) -> FloatArray:
+def _from_events(path: PathLike, steps: int, step_s: float) -> FloatArray:
     events = [e for e in read_external_events(path, forward_unknown=True) if POWER_FIELD in e.data]
     if not events:
         raise InputError(path, f"has no event with the field {POWER_FIELD!r}: is it a file of powers?")
@@ -194,27 +194,7 @@ def _from_events(path: str | os.PathLike[str], steps: int, step_s: float) -> Flo
     return np.where(inside, np.maximum(means, 0.0), powers[at[:-1]])
 
 
-def _from_csv(
-    path: str | os.PathLike[str],
-    text: str,
-    steps: int,
-    step_s: float,
-    column: str | None,
-    unit: str | None,
-) -> FloatArray:
-    series = parse_power_csv(path, text, column=column, unit=unit, interval_s=round(step_s))
-    values = series.columns[POWER]
-    if np.isnan(values).any():
-        missing = int(np.argmax(np.isnan(values)))
-        raise InputError(path, f"has no power for {series.time_text(missing)}")
-    _check_length(path, len(values) * series.interval_s, steps, step_s)
-    if series.interval_s == step_s:
-        return values[:steps].copy()
-    method = Interpolation.SMOOTH if series.interval_s > step_s else Interpolation.CONSTANT
-    return resample(values, interval_s=series.interval_s, step_s=step_s, steps=steps, method=method)
-
-
-def _check_length(path: str | os.PathLike[str], covered_s: float, steps: int, step_s: float) -> None:
+def _check_length(path: PathLike, covered_s: float, steps: int, step_s: float) -> None:
     needed_s = steps * step_s
     if covered_s < needed_s * (1 - 1e-9):
         raise InputError(
@@ -229,7 +209,7 @@ _HEAD_LINES = 60
 
 
 def read_weather_file(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     column: str | None = None,
     unit: str | None = None,
@@ -244,12 +224,12 @@ def read_weather_file(
     text = read_table_text(path)
     if not text.strip():
         raise InputError(path, "is empty")
-    if _has(text, is_entsoe_header):
-        names = [name for name in _header(text, is_entsoe_header) if name != "Area" and name[:3] != "MTU"]
+    if header := _header(text, is_entsoe_header):
+        names = [name for name in header if name != "Area" and name[:3] != "MTU"]
         return parse_entsoe(path, text, choose_column(path, names, column))
-    if _has(text, is_nasa_header):
+    if _header(text, is_nasa_header):
         return parse_nasa_power(path, text, column)
-    if column is None and _has(text, is_ninja_header):
+    if column is None and _header(text, is_ninja_header):
         return parse_ninja(path, text, date_order)
     return parse_power_csv(path, text, column=column, unit=unit, interval_s=interval_s, date_order=date_order)
 
@@ -262,7 +242,3 @@ def _header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:
             if cells and is_header(cells):
                 return cells
     return []
-
-
-def _has(text: str, is_header: Callable[[list[str]], bool]) -> bool:
-    return bool(_header(text, is_header))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import sys
 import zlib
@@ -15,14 +14,13 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError, InputError, PathLike
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
 
@@ -134,13 +132,11 @@ def _at(place: str, values: Any, root: type[Any]) -> tuple[Any, Any]:
 def _chosen(kind: Any, found: dict[str, Any]) -> Any:
     """The struct among the options of a union that ``found`` is meant to be."""
     structs = [option for option in get_args(kind) if _is_struct(option)]
-    if get_origin(kind) is not UnionType or not structs:
-        return kind
-    if len(structs) == 1:
-        return structs[0]
-    configs = [option.__struct_config__ for option in structs]
-    matches = [o for o, c in zip(structs, configs, strict=True) if c.tag == found.get(c.tag_field)]
-    return matches[0] if matches else kind
+    for option in structs if get_origin(kind) is UnionType else ():
+        config = option.__struct_config__
+        if len(structs) == 1 or config.tag == found.get(config.tag_field):
+            return option
+    return kind
 
 
 def _expected(kind: Any, what: str, quoted: list[str]) -> str:

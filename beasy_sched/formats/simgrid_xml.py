@@ -7,7 +7,6 @@ noted (`SimGridPlatform.has_network`) and otherwise skipped, since no communicat
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_HOSTS, MOST_PSTATES, shortened
 from beasy_sched.model.platform import (
@@ -24,7 +23,6 @@ from beasy_sched.model.platform import (
     OLD_POWERS_PROPERTY,
     POWERS_PROPERTY,
     Platform,
-    Powers,
     ServerKind,
     host_powers,
     old_name_note,
@@ -77,17 +75,21 @@ class SimGridPlatform:
 
 @dataclass
 class _Host:
+    path: PathLike
+    line: int
     name: str
     speed: str
     cores: str
     pstate: str
-    line: int
     properties: dict[str, str]
     zone_properties: dict[str, str]
 
+    def error(self, message: str) -> InputError:
+        return InputError(self.path, message, line=self.line)
+
 
 def read_simgrid_platform(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     master: str = "master_host",
     roles: Mapping[str, str] | None = None,
@@ -104,13 +106,17 @@ def read_simgrid_platform(
     ``strict``, as it is for Batsim, and otherwise a note: older files of ours are so. Raises InputError.
     """
     reader = _HostReader(path)
-    hosts = reader.read()
-    _check_names(path, hosts)
     notes: list[str] = []
     wanted = {master: "master", **(roles or {})}
+    names: set[str] = set()
     by_role: dict[str, list[_Host]] = {role: [] for role in ROLES}
+    hosts = reader.read()
     for host in hosts:
-        by_role[_role(path, host, wanted.get(host.name), None if strict else notes)].append(host)
+        if host.name in names:
+            raise host.error(f"two hosts have the name {host.name!r}")
+        names.add(host.name)
+    for host in hosts:
+        by_role[_role(host, wanted.get(host.name), None if strict else notes)].append(host)
     if len(by_role["master"]) != 1:
         raise InputError(path, _master_message(by_role["master"], master))
     compute = sorted(by_role["compute_node"], key=lambda host: host.name)
@@ -118,24 +124,16 @@ def read_simgrid_platform(
         raise InputError(path, "no compute host: nothing could run")
     if limit > len(compute):
         raise InputError(path, f"cannot use {limit} machines: only {len(compute)} are described")
-    kinds = _Kinds(path, energy)
+    kinds = _Kinds(energy)
     for host in (*by_role["master"], *by_role["storage"]):
         kinds.check(host)
-    platform = _build(path, compute, kinds, limit or len(compute))
+    platform = _build(compute, kinds, limit or len(compute))
     if kinds.note is not None:
         notes.append(kinds.note)
     storage = tuple((h.name, h.properties, h.zone_properties) for h in by_role["storage"])
     return SimGridPlatform(
         platform, by_role["master"][0].name, storage, reader.has_network, tuple(dict.fromkeys(notes))
     )
-
-
-def _check_names(path: str | os.PathLike[str], hosts: Sequence[_Host]) -> None:
-    names: set[str] = set()
-    for host in hosts:
-        if host.name in names:
-            raise InputError(path, f"two hosts have the name {host.name!r}", line=host.line)
-        names.add(host.name)
 
 
 def _master_message(masters: Sequence[_Host], name: str) -> str:
@@ -147,7 +145,7 @@ def _master_message(masters: Sequence[_Host], name: str) -> str:
     )
 
 
-def _role(path: str | os.PathLike[str], host: _Host, given: str | None, notes: list[str] | None) -> str:
+def _role(host: _Host, given: str | None, notes: list[str] | None) -> str:
     """Join the role in the file and the one given, as Batsim does; only a single role can be read then."""
     own = host.properties.get("role", "")
     text = ",".join(filter(None, (own, given or "")))
@@ -169,19 +167,14 @@ def _role(path: str | os.PathLike[str], host: _Host, given: str | None, notes: l
             f" ({'-m' if given == 'master' else '-r'}): Batsim cannot read {text!r}; remove the property"
             " from the file" + (f", or give -m {NO_MASTER_HOST}" if repeated else ", or do not give the role")
         )
-    raise InputError(path, message, line=host.line)
+    raise host.error(message)
 
 
-def _build(path: str | os.PathLike[str], hosts: Sequence[_Host], kinds: _Kinds, limit: int) -> Platform:
+def _build(hosts: Sequence[_Host], kinds: _Kinds, limit: int) -> Platform:
     """Check all compute hosts, and put together the first ``limit`` of them."""
     kind_of = np.array([kinds.index(host) for host in hosts], dtype=np.intp)
-    initial = np.array(
-        [
-            _initial_pstate(path, host, kinds.built[kind].speeds_flops)
-            for host, kind in zip(hosts, kind_of, strict=True)
-        ],
-        dtype=np.intp,
-    )
+    speeds = (kinds.built[kind].speeds_flops for kind in kind_of)
+    initial = np.array(list(map(_initial_pstate, hosts, speeds)), dtype=np.intp)
     shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
     used = hosts[:limit]
     present, kind_of = np.unique(kind_of[:limit], return_inverse=True)
@@ -198,9 +191,8 @@ def _build(path: str | os.PathLike[str], hosts: Sequence[_Host], kinds: _Kinds, 
 class _Kinds:
     """The kinds of hosts in a file: each is read and checked once."""
 
-    def __init__(self, path: str | os.PathLike[str], energy: bool) -> None:
-        self._path = path
-        self._energy = energy
+    def __init__(self, energy: bool) -> None:
+        self._properties = (*_POWER_PROPERTIES, "sleep_pstates") if energy else ()
         self._known: dict[tuple[str, ...], int] = {}
         self.built: list[ServerKind] = []
         """The kinds of compute hosts, in the order of their first hosts."""
@@ -215,15 +207,11 @@ class _Kinds:
             kind = self.check(host)
             problem = _computing_problem(kind)
             if problem:
-                raise InputError(self._path, f"host {host.name!r}: {problem}", line=host.line)
-            self.note = self.note or (old_name_note(host.name, host.properties) if self._energy else None)
+                raise host.error(f"host {host.name!r}: {problem}")
+            self.note = self.note or (old_name_note(host.name, host.properties) if self._properties else None)
             self._known[key] = index = len(self.built)
             self.built.append(kind)
         return index
-
-    @property
-    def _properties(self) -> tuple[str, ...]:
-        return (*_POWER_PROPERTIES, "sleep_pstates") if self._energy else ()
 
     def check(self, host: _Host) -> ServerKind:
         """Read a host of any role. Raises InputError where Batsim aborts whatever the host is for."""
@@ -234,23 +222,19 @@ class _Kinds:
             if cores < 1:
                 raise ValueError(f"core={cores}: expected 1 or more")
             _check_off_powers(properties)
-            idle, epsilon, full = _powers(properties, cores)
+            text = properties.get(POWERS_PROPERTY, "")
+            if cores > 1 and any(part.count(":") < 2 for part in text.split(",") if part.strip()):
+                raise ValueError(
+                    f"{POWERS_PROPERTY} {text!r} gives two powers for a host of {cores} cores: SimGrid wants"
+                    " 'idle:epsilon:all_cores' there"
+                )
+            idle, epsilon, full = host_powers(properties, cores)
             states = parse_sleep_states(properties.get("sleep_pstates", ""))
             kind = ServerKind(f"kind{len(self.built)}", speeds, idle, epsilon, full, states, cores)
             _check_pstates(kind)
         except (ConfigError, ValueError) as error:
-            raise InputError(self._path, f"host {host.name!r}: {error}", line=host.line) from None
+            raise host.error(f"host {host.name!r}: {error}") from None
         return kind
-
-
-def _powers(properties: Mapping[str, str], cores: int) -> Powers:
-    text = properties.get(POWERS_PROPERTY, "")
-    if cores > 1 and any(part.count(":") < 2 for part in text.split(",") if part.strip()):
-        raise ValueError(
-            f"{POWERS_PROPERTY} {text!r} gives two powers for a host of {cores} cores: SimGrid wants"
-            " 'idle:epsilon:all_cores' there"
-        )
-    return host_powers(properties, cores)
 
 
 def _check_off_powers(properties: Mapping[str, str]) -> None:
@@ -302,24 +286,21 @@ def _computing_problem(kind: ServerKind) -> str | None:
     return None
 
 
-def _initial_pstate(path: str | os.PathLike[str], host: _Host, speeds: Sequence[float]) -> int:
+def _initial_pstate(host: _Host, speeds: Sequence[float]) -> int:
     try:
         pstate = int(host.pstate)
     except ValueError:
         pstate = -1
     if not 0 <= pstate < len(speeds):
-        raise InputError(
-            path,
-            f"host {host.name!r} starts in pstate={host.pstate!r}, expected 0 to {len(speeds) - 1}",
-            line=host.line,
-        )
+        expected = f"expected 0 to {len(speeds) - 1}"
+        raise host.error(f"host {host.name!r} starts in pstate={host.pstate!r}, {expected}")
     return pstate
 
 
 class _HostReader:
     """One pass over the file with expat; hosts come out in the order of the file."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: PathLike) -> None:
         self.path = path
         self.hosts: list[_Host] = []
         self.has_network = False
@@ -348,7 +329,8 @@ class _HostReader:
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "prop":
-            self._property(attributes)
+            for properties in [host.properties for host in self._open] or [self._zones[-1]]:
+                properties[attributes.get("id", "")] = attributes.get("value", "")
         elif tag == "host":
             self._host(attributes)
         elif tag in ("cluster", "cabinet"):
@@ -381,14 +363,6 @@ class _HostReader:
         elif tag in ("zone", "AS"):
             self._zones.pop()
 
-    def _property(self, attributes: dict[str, str]) -> None:
-        name, value = attributes.get("id", ""), attributes.get("value", "")
-        if self._open:
-            for host in self._open:
-                host.properties[name] = value
-        else:
-            self._zones[-1][name] = value
-
     def _host(self, attributes: dict[str, str]) -> None:
         for trace in ("availability_file", "state_file"):
             if trace in attributes:
@@ -409,15 +383,9 @@ class _HostReader:
         ]
 
     def _new_host(self, name: str, attributes: dict[str, str], zone: dict[str, str]) -> _Host:
-        return _Host(
-            name,
-            self._required(attributes, "speed"),
-            attributes.get("core", "1"),
-            attributes.get("pstate", "0"),
-            self._parser.CurrentLineNumber,
-            {},
-            zone,
-        )
+        line = self._parser.CurrentLineNumber
+        speed, cores = self._required(attributes, "speed"), attributes.get("core", "1")
+        return _Host(self.path, line, name, speed, cores, attributes.get("pstate", "0"), {}, zone)
 
     def _required(self, attributes: dict[str, str], name: str) -> str:
         if name not in attributes:

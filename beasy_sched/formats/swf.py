@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 
@@ -83,7 +83,7 @@ class SwfReader:
     """One pass over a trace. `header` and `findings` are complete when `chunks` has come to its end."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, accept_damaged: bool = False, progress: Progress | None = None
+        self, path: PathLike, *, accept_damaged: bool = False, progress: Progress | None = None
     ) -> None:
         """``accept_damaged`` takes what comes before the damage in a gzip file that is cut or corrupt."""
         self.path = path
@@ -113,26 +113,20 @@ class SwfReader:
             total = os.fstat(raw.fileno()).st_size
             # Kept here until the end: the wrapper closes the file when it is let go.
             text = io.TextIOWrapper(self._unpacked(raw), encoding="latin-1", newline=None)
-            for chunk in self._chunks(text):
-                if self.progress is not None:
-                    self.progress(raw.tell() if raw.seekable() else 0, total)
-                yield chunk
-        self._check_any_row()
-
-    def _check_any_row(self) -> None:
+            lines = self._lines(text)
+            while batch := list(itertools.islice(lines, _ROWS_A_CHUNK)):
+                values = array("d")
+                for number, line in batch:
+                    self._add_row(values, number, line)
+                if values:
+                    chunk = self._sane(np.frombuffer(values, dtype=np.float64).reshape(-1, FIELDS_A_ROW + 1))
+                    if self.progress is not None:
+                        self.progress(raw.tell() if raw.seekable() else 0, total)
+                    yield chunk
         if self.findings.rows == 0:
             raise InputError(self.path, "contains no job: an SWF trace has one line of 18 numbers per job")
         if self.findings.rows == self.findings.bad_rows:
             raise InputError(self.path, f"not an SWF trace, no row can be read; {self.findings.examples[0]}")
-
-    def _chunks(self, text: io.TextIOWrapper) -> Iterator[FloatArray]:
-        lines = self._lines(text)
-        while batch := list(itertools.islice(lines, _ROWS_A_CHUNK)):
-            values = array("d")
-            for number, line in batch:
-                self._add_row(values, number, line)
-            if values:
-                yield self._sane(np.frombuffer(values, dtype=np.float64).reshape(-1, FIELDS_A_ROW + 1))
 
     def _sane(self, chunk: FloatArray) -> FloatArray:
         """Leave out rows with infinite or absurd values, and NaN."""
@@ -183,16 +177,11 @@ class SwfReader:
                 elif start:
                     yield number, whole
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            self._damaged(number, error)
-
-    def _damaged(self, line: int, error: Exception) -> None:
-        how = "is cut off" if isinstance(error, EOFError) else f"is corrupt ({error})"
-        self.findings.damage = f"the gzip file {how} after line {line}"
-        if not self.accept_damaged:
-            raise InputError(
-                self.path,
-                f"{self.findings.damage}: fetch it again, or accept what comes before (--accept-damaged)",
-            ) from error
+            how = "is cut off" if isinstance(error, EOFError) else f"is corrupt ({error})"
+            self.findings.damage = f"the gzip file {how} after line {number}"
+            if not self.accept_damaged:
+                hint = "fetch it again, or accept what comes before (--accept-damaged)"
+                raise InputError(self.path, f"{self.findings.damage}: {hint}") from error
 
     def _unpacked(self, raw: io.BufferedReader) -> BinaryIO:
         magic = raw.peek(8)
@@ -207,7 +196,7 @@ class SwfReader:
 class _Capped(io.RawIOBase):
     """What a gzip file unpacks to, up to a cap."""
 
-    def __init__(self, path: str | os.PathLike[str], file: gzip.GzipFile) -> None:
+    def __init__(self, path: PathLike, file: gzip.GzipFile) -> None:
         self._path = path
         self._file = file
         self._left_bytes = MOST_UNPACKED_BYTES
@@ -229,10 +218,9 @@ def _not_a_number(fields: list[str]) -> str:
     for index, text in enumerate(fields):
         try:
             float(text)
+            wrong = "_" in text
         except ValueError:
-            pass
-        else:
-            if "_" not in text:
-                continue
-        return f"field {index + 1} is {text[:30]!r}, expected a number"
+            wrong = True
+        if wrong:
+            return f"field {index + 1} is {text[:30]!r}, expected a number"
     raise AssertionError(fields)

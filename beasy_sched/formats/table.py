@@ -20,7 +20,7 @@ from enum import Enum
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_TABLE_BYTES
 
@@ -68,6 +68,37 @@ class Table:
             raise self.error(at, f"{name}: found {texts[at]!r}")
         return values
 
+    def times(self, name: str, order: DateOrder | None = None) -> tuple[IntArray, tuple[str, ...]]:
+        """One column as seconds since 1970 (UTC), and notes on what had to be guessed.
+
+        Where the year is last and ``order`` is not given, the order is the one whose times follow each
+        other evenly; single dates that cannot be read in it are read in the other. Raises InputError with
+        the line for what is not a date, and where both orders fit equally well.
+        """
+        texts = self.texts(name)
+        if not texts or _YEAR_LAST.match(texts[0]) is None:
+            return self._moments(texts, [parse_moment(text) for text in texts]), ()
+        readings = []
+        for candidate in [order] if order else list(DateOrder):
+            pairs = [_year_last(text, candidate) for text in texts]
+            times = self._moments(texts, [moment for moment, _ in pairs])
+            swapped = [i for i, (_, as_other) in enumerate(pairs) if as_other]
+            readings.append(((_unevenness(times), len(swapped)), times, swapped, candidate))
+        rank, times, swapped, chosen = min(readings, key=lambda reading: reading[0])
+        if any(other[0] == rank and not np.array_equal(other[1], times) for other in readings):
+            message = f"{texts[0]!r} may be day/month or month/day: specify which with --date-order"
+            raise self.error(0, message)
+        if not swapped:
+            return times, ()
+        shown = f"dates: {len(swapped)} (first {texts[swapped[0]]!r} at line {self.lines[swapped[0]]})"
+        return times, (f"{shown} read as {chosen.other.value}, the others as {chosen.value}",)
+
+    def _moments(self, texts: Sequence[str], moments: list[int | None]) -> IntArray:
+        if None in moments:
+            at = moments.index(None)
+            raise self.error(at, f"found {texts[at]!r}, expected a time such as 2019-06-01 05:00 (UTC)")
+        return np.array(moments, dtype=np.int64)
+
     def _number(self, text: str, row: int, name: str) -> float:
         if text.lower() in _NOTHING:
             return float("nan")
@@ -77,7 +108,7 @@ class Table:
             raise self.error(row, f"{name}: found {text!r}, expected a number") from None
 
 
-def read_table_text(path: str | os.PathLike[str]) -> str:
+def read_table_text(path: PathLike) -> str:
     """The text of a file (gzip or not): UTF-8, or Latin-1 as old spreadsheets write. Raises InputError."""
     with reading(path), open(path, "rb") as file:
         data = file.read(MOST_TABLE_BYTES + 1)
@@ -103,7 +134,7 @@ def split_line(line: str, delimiter: str = ",") -> list[str]:
         return []
 
 
-def parse_table(path: str | os.PathLike[str], text: str, is_header: Callable[[list[str]], bool]) -> Table:
+def parse_table(path: PathLike, text: str, is_header: Callable[[list[str]], bool]) -> Table:
     """Find the header line (the first whose cells ``is_header`` accepts) and the rows below it.
 
     Cells may be divided by commas, semicolons (with decimal commas) or tabs; empty columns at the end
@@ -115,18 +146,17 @@ def parse_table(path: str | os.PathLike[str], text: str, is_header: Callable[[li
         headers = [(names, d) for names, d in readings if names and is_header(names)]
         if headers:
             names, delimiter = max(headers, key=lambda header: len(header[0]))
-            body = "\n".join(lines[number + 1 :])
-            rows, places = _rows(path, body, delimiter, len(names), number + 1)
+            rows, places = _rows(path, lines, number + 1, delimiter, len(names))
             decimal_comma = delimiter == ";"
             return Table(os.fspath(path), tuple(lines[:number]), tuple(names), rows, places, decimal_comma)
     raise InputError(path, f"no header line was found in {len(lines)} lines")
 
 
 def _rows(
-    path: str | os.PathLike[str], body: str, delimiter: str, width: int, skipped: int
+    path: PathLike, lines: list[str], skipped: int, delimiter: str, width: int
 ) -> tuple[list[list[str]], IntArray]:
     rows, places = [], []
-    reader = csv.reader(io.StringIO(body), delimiter=delimiter)
+    reader = csv.reader(io.StringIO("\n".join(lines[skipped:])), delimiter=delimiter)
     try:
         for cells in reader:
             if not any(cell.strip() for cell in cells):
@@ -214,49 +244,9 @@ def parse_moment(text: str) -> int | None:
     match = _YEAR_FIRST.match(text.strip())
     if match is None:
         return None
-    year, month, day, hour, minute, second, half, zone = match.groups()
-    moment = _moment(year, month, day, hour, minute, second, half)
+    *day_and_clock, zone = match.groups()
+    moment = _moment(*day_and_clock)
     return None if moment is None else moment - _offset_s(zone)
-
-
-def parse_times(
-    path: str | os.PathLike[str], texts: Sequence[str], lines: IntArray, order: DateOrder | None = None
-) -> tuple[IntArray, tuple[str, ...]]:
-    """Seconds since 1970 (UTC) of each text, and notes on what had to be guessed.
-
-    Where the year is last and ``order`` is not given, the order is the one whose times follow each
-    other evenly; single dates that cannot be read in it are read in the other. Raises InputError with
-    the line for what is not a date, and where both orders fit equally well.
-    """
-    if not texts or _YEAR_LAST.match(texts[0]) is None:
-        return _all(path, [parse_moment(text) for text in texts], texts, lines), ()
-    readings = {}
-    for candidate in [order] if order else list(DateOrder):
-        pairs = [_year_last(text, candidate) for text in texts]
-        times = _all(path, [moment for moment, _ in pairs], texts, lines)
-        swapped = [i for i, (_, as_other) in enumerate(pairs) if as_other]
-        readings[candidate] = _unevenness(times), times, swapped, candidate
-    best = min(readings.values(), key=lambda reading: (reading[0], len(reading[2])))
-    for other in readings.values():
-        same = (other[0], len(other[2])) == (best[0], len(best[2]))
-        if same and not np.array_equal(other[1], best[1]):
-            message = f"{texts[0]!r} may be day/month or month/day: specify which with --date-order"
-            raise InputError(path, message, line=int(lines[0]))
-    _, times, swapped, chosen = best
-    if not swapped:
-        return times, ()
-    shown = f"dates: {len(swapped)} (first {texts[swapped[0]]!r} at line {lines[swapped[0]]})"
-    return times, (f"{shown} read as {chosen.other.value}, the others as {chosen.value}",)
-
-
-def _all(
-    path: str | os.PathLike[str], moments: list[int | None], texts: Sequence[str], lines: IntArray
-) -> IntArray:
-    if None in moments:
-        at = moments.index(None)
-        message = f"found {texts[at]!r}, expected a time such as 2019-06-01 05:00 (UTC)"
-        raise InputError(path, message, line=int(lines[at]))
-    return np.array(moments, dtype=np.int64)
 
 
 def _year_last(text: str, order: DateOrder) -> tuple[int | None, bool]:
@@ -273,21 +263,15 @@ def _year_last(text: str, order: DateOrder) -> tuple[int | None, bool]:
     return None, False
 
 
-def _moment(
-    year: str,
-    month: str,
-    day: str,
-    hour: str | None,
-    minute: str | None,
-    second: str | None,
-    half: str | None,
-) -> int | None:
+def _moment(year: str, month: str, day: str, *clock: str | None) -> int | None:
+    """Seconds since 1970; ``clock`` has hour, minute, second and AM or PM, each if it is known."""
+    hour, minute, second, half = clock
     hours = int(hour or 0)
     if half:
         hours = hours % 12 + (12 if half.lower() == "pm" else 0)
-    clock = 0 if hours == 24 else hours, int(minute or 0), int(second or 0)
+    time = 0 if hours == 24 else hours, int(minute or 0), int(second or 0)
     try:
-        moment = datetime(int(year), int(month), int(day), *clock, tzinfo=timezone.utc)
+        moment = datetime(int(year), int(month), int(day), *time, tzinfo=timezone.utc)
         return int((moment + timedelta(days=hours // 24)).timestamp())
     except (ValueError, OverflowError):
         return None

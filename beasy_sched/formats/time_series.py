@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import InputError
+from beasy_sched.formats.table import Table
 
 POWER = "power_w"
 IRRADIANCE = "irradiance_w_m2"
@@ -65,48 +65,41 @@ def time_text(start_s: int | None, offset_s: float) -> str:
 
 
 def on_grid(
-    path: str | os.PathLike[str],
+    table: Table,
     times_s: IntArray,
-    lines: IntArray,
     columns: Mapping[str, FloatArray],
     *,
     dated: bool = True,
     notes: tuple[str, ...] = (),
 ) -> TimeSeries:
-    """Sort the rows by time and put them on a grid of their most frequent spacing.
+    """Sort the rows of ``table`` by time and put them on a grid of their most frequent spacing.
 
     Rows that are missing become NaN. Raises InputError, naming the line, for times that repeat with
     other values, that are off the grid, or that leave most of the grid empty, and for values that no
     power, irradiance or wind speed can have.
     """
     if len(times_s) < 2:
-        raise InputError(path, f"has {len(times_s)} rows of data, expected at least 2")
+        raise InputError(table.path, f"has {len(times_s)} rows of data, expected at least 2")
     for name, values in columns.items():
-        _check_plausible(path, name, values, lines)
+        _check_plausible(table, name, values)
     order = np.argsort(times_s, kind="stable")
     if np.any(np.diff(times_s) < 0):
-        line = int(lines[int(np.argmax(np.diff(times_s) < 0)) + 1])
+        line = int(table.lines[int(np.argmax(np.diff(times_s) < 0)) + 1])
         notes += (f"rows are not in order of time (first at line {line}): sorted",)
-    order, notes = _without_repeats(path, times_s, lines, columns, order, notes)
-    times, kept_lines = times_s[order], lines[order]
-    interval, slots = _grid(path, times, kept_lines, dated)
+    order, repeats = _without_repeats(table, times_s, columns, order)
+    interval, slots = _grid(table, times_s, order, dated)
     size = int(slots[-1]) + 1
-    grid_lines = np.zeros(size, dtype=np.int64)
-    grid_lines[slots] = kept_lines
+    lines = np.zeros(size, dtype=np.int64)
+    lines[slots] = table.lines[order]
     gridded = {}
     for name, values in columns.items():
         gridded[name] = np.full(size, np.nan)
         gridded[name][slots] = values[order]
-    start = int(times[0]) if dated else None
-    return TimeSeries(os.fspath(path), interval, gridded, grid_lines, start, notes=notes)
+    start = int(times_s[order[0]]) if dated else None
+    return TimeSeries(table.path, interval, gridded, lines, start, notes=notes + repeats)
 
 
-def with_notes(series: TimeSeries, *notes: str) -> TimeSeries:
-    """The same series with more notes."""
-    return replace(series, notes=series.notes + notes)
-
-
-def _check_plausible(path: str | os.PathLike[str], name: str, values: FloatArray, lines: IntArray) -> None:
+def _check_plausible(table: Table, name: str, values: FloatArray) -> None:
     if name not in _PLAUSIBLE:
         return
     low, high = _PLAUSIBLE[name]
@@ -115,57 +108,45 @@ def _check_plausible(path: str | os.PathLike[str], name: str, values: FloatArray
         first = int(np.argmax(wrong))
         found = f"{name} is {values[first]:g}"
         reason = "must not be negative" if values[first] < 0 else f"at most {high:g} is possible: wrong unit?"
-        raise InputError(path, f"{found}, {reason}", line=int(lines[first]))
+        raise table.error(first, f"{found}, {reason}")
 
 
 def _without_repeats(
-    path: str | os.PathLike[str],
-    times_s: IntArray,
-    lines: IntArray,
-    columns: Mapping[str, FloatArray],
-    order: IndexArray,
-    notes: tuple[str, ...],
+    table: Table, times_s: IntArray, columns: Mapping[str, FloatArray], order: IndexArray
 ) -> tuple[IndexArray, tuple[str, ...]]:
-    """Drop rows that repeat a time with the same values; refuse those with others."""
+    """Drop rows that repeat a time with the same values, with a note; refuse those with others."""
     repeats = np.flatnonzero(np.diff(times_s[order]) == 0)
     if not len(repeats):
-        return order, notes
-    for at in repeats:
-        first, second = order[at], order[at + 1]
+        return order, ()
+    for first, second in zip(order[repeats], order[repeats + 1], strict=True):
         if not all(np.array_equal(v[first], v[second], equal_nan=True) for v in columns.values()):
-            raise InputError(
-                path,
-                f"repeats the time of line {lines[first]} with other values; times must be UTC "
+            raise table.error(
+                second,
+                f"repeats the time of line {table.lines[first]} with other values; times must be UTC "
                 "(local times repeat an hour in autumn)",
-                line=int(lines[second]),
             )
-    notes += (
-        f"rows that repeat the one before: {len(repeats)} (first at line {lines[order[repeats[0] + 1]]})",
-    )
-    return np.delete(order, repeats + 1), notes
+    line = table.lines[order[repeats[0] + 1]]
+    note = f"rows that repeat the one before: {len(repeats)} (first at line {line})"
+    return np.delete(order, repeats + 1), (note,)
 
 
-def _grid(
-    path: str | os.PathLike[str], times: IntArray, lines: IntArray, dated: bool
-) -> tuple[int, IntArray]:
-    """The spacing of the grid (s) and each row's slot on it."""
+def _grid(table: Table, times_s: IntArray, order: IndexArray, dated: bool) -> tuple[int, IntArray]:
+    """The spacing of the grid (s) and the slot on it of each row in ``order``."""
+    times = times_s[order]
     gaps = np.diff(times)
     sizes, counts = np.unique(gaps, return_counts=True)
     interval = int(sizes[np.argmax(counts)])
     if interval > _LONGEST_INTERVAL_S:
-        raise InputError(path, f"has a row every {interval / 3600:g} h, expected hourly rows or finer")
+        raise InputError(table.path, f"has a row every {interval / 3600:g} h, expected hourly rows or finer")
     start = int(times[0]) if dated else None
     slots, remainder = np.divmod(times - times[0], interval)
     if remainder.any():
         at = int(np.argmax(remainder != 0))
         message = f"{time_text(start, int(times[at] - times[0]))} is not a whole number of {interval} s from"
-        raise InputError(path, f"{message} the first row", line=int(lines[at]))
+        raise table.error(order[at], f"{message} the first row")
     if slots[-1] > 4 * len(times) + 48:
         at = int(np.argmax(gaps))
         before, after = (time_text(start, int(times[i] - times[0])) for i in (at, at + 1))
-        raise InputError(
-            path,
-            f"jumps from {before} to {after}: is a date misread? (see --date-order)",
-            line=int(lines[at + 1]),
-        )
+        message = f"jumps from {before} to {after}: is a date misread? (see --date-order)"
+        raise table.error(order[at + 1], message)
     return interval, slots

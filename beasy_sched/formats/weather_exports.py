@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.table import (
     IRRADIANCE_UNITS,
     POWER_UNITS,
@@ -34,7 +34,6 @@ from beasy_sched.formats.table import (
     Table,
     parse_moment,
     parse_table,
-    parse_times,
     plain_unit,
     split_line,
     unit_in_name,
@@ -48,7 +47,6 @@ from beasy_sched.formats.time_series import (
     TimeSeries,
     on_grid,
     time_text,
-    with_notes,
 )
 
 _NINJA_UNITS = {
@@ -67,12 +65,12 @@ def is_ninja_header(cells: list[str]) -> bool:
     return cells[0].lstrip("# ") == "time" and any(cell in _NINJA_UNITS for cell in cells[1:])
 
 
-def parse_ninja(path: str | os.PathLike[str], text: str, date_order: DateOrder | None = None) -> TimeSeries:
+def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) -> TimeSeries:
     """Read an export's text; ``path`` is named in errors. Raises InputError with line and cause."""
     table = parse_table(path, text, is_ninja_header)
     table = replace(table, names=("time", *table.names[1:]))
     header = _ninja_header(table)
-    times, notes = parse_times(path, table.texts("time"), table.lines, date_order)
+    times, notes = table.times("time", date_order)
     columns = _ninja_columns(table, header.get("units", {}))
     capacity_w = _ninja_capacity_w(table, header.get("params", {}))
     if capacity_w is not None and POWER in columns:
@@ -82,14 +80,15 @@ def parse_ninja(path: str | os.PathLike[str], text: str, date_order: DateOrder |
                 f"electricity reaches {peak_w / 1e3:g} kW at a stated capacity of {capacity_w / 1e3:g} kW"
             )
             raise InputError(path, f"{message}: is the column in another unit?")
-    series = on_grid(path, times, table.lines, columns, notes=notes)
+    series = on_grid(table, times, columns, notes=notes)
     series = replace(series, capacity_w=capacity_w, technology=_ninja_technology(table))
     made_until = header.get("params", {}).get("date_to", "")
     wanted_s = parse_moment(str(made_until))
     if wanted_s is None or int(times.max()) + series.interval_s > wanted_s:
         return series
     last = series.time_text(len(series) - 1)
-    return with_notes(series, f"stops at {last}, but was made for days up to {made_until}")
+    note = f"stops at {last}, but was made for days up to {made_until}"
+    return replace(series, notes=(*series.notes, note))
 
 
 def _ninja_columns(table: Table, units: dict[str, Any]) -> dict[str, FloatArray]:
@@ -108,10 +107,9 @@ def _ninja_columns(table: Table, units: dict[str, Any]) -> dict[str, FloatArray]
     if "wind_speed" in names:
         factor = _ninja_factor(table, units, "wind_speed", {"m/s": 1.0})
         columns[WIND_SPEED] = table.numbers("wind_speed") * factor
-    if "temperature" in names:
-        columns[TEMPERATURE] = table.numbers("temperature")
-    if "missing" in names:
-        columns[FLAGGED] = table.numbers("missing")
+    for name, ours in (("temperature", TEMPERATURE), ("missing", FLAGGED)):
+        if name in names:
+            columns[ours] = table.numbers(name)
     return columns
 
 
@@ -142,12 +140,9 @@ def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
 def _ninja_technology(table: Table) -> str | None:
     """Sun, wind or weather, from the title, or else from the columns or the file's name."""
     title = table.preamble[0] if table.preamble else ""
-    if re.search(r"\bWeather\b", title):
-        return "weather"
-    if re.search(r"\bWind\b", title):
-        return "wind"
-    if re.search(r"\bPV\b|\bSolar\b", title):
-        return "pv"
+    for pattern, technology in ((r"Weather", "weather"), (r"Wind", "wind"), (r"PV|Solar", "pv")):
+        if re.search(rf"\b({pattern})\b", title):
+            return technology
     if "electricity" not in table.names:
         return "weather"
     if "wind_speed" in table.names or "irradiance_direct" in table.names:
@@ -191,10 +186,6 @@ def _parse_json(text: str) -> dict[str, Any]:
 
 
 _NINJA_TITLES = {"pv": "Solar photovoltaic power (PV)", "wind": "Wind power"}
-_NINJA_COLUMNS = {
-    "pv": {"irradiance_direct": "kW/m2", "irradiance_diffuse": "kW/m2"},
-    "wind": {"wind_speed": "m/s"},
-}
 
 
 def ninja_lines(
@@ -212,7 +203,8 @@ def ninja_lines(
     ``weather`` has the export's own columns: ``irradiance_direct`` and ``irradiance_diffuse`` in kW/m2,
     or ``wind_speed`` in m/s. ``source`` says in the title where the numbers are from.
     """
-    units = {"time": "UTC", "electricity": "kW", **_NINJA_COLUMNS[technology]}
+    columns = {"electricity": electricity_kw, **weather}
+    units = {"time": "UTC", **{name: _NINJA_UNITS[name] for name in columns}}
     hours = len(electricity_kw)
     params = {
         "local_time": False,
@@ -230,8 +222,7 @@ def ninja_lines(
     yield "# Units: " + ", ".join(f"{name} in {unit}" for name, unit in units.items()) + "\n"
     yield "# " + json.dumps({"units": units, "params": params}) + "\n"
     yield ",".join(units) + "\n"
-    columns = np.column_stack([electricity_kw, *(weather[name] for name in _NINJA_COLUMNS[technology])])
-    for hour, row in enumerate(columns.tolist()):
+    for hour, row in enumerate(np.column_stack(list(columns.values())).tolist()):
         cells = (f"{value:.3f}" for value in row)
         yield f"{time_text(start_s, hour * 3600)},{','.join(cells)}\n"
 
@@ -248,7 +239,7 @@ def is_nasa_header(cells: list[str]) -> bool:
     return cells[0] == "YEAR" or cells[:2] == ["PARAMETER", "YEAR"]
 
 
-def parse_nasa_power(path: str | os.PathLike[str], text: str, wind_column: str | None = None) -> TimeSeries:
+def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) -> TimeSeries:
     """Read an export's text; ``wind_column`` chooses among several heights. Raises InputError."""
     table = parse_table(path, text, is_nasa_header)
     if table.names[:4] != _HOURLY:
@@ -271,15 +262,16 @@ def parse_nasa_power(path: str | os.PathLike[str], text: str, wind_column: str |
     if "T2M" in table.names:
         columns[TEMPERATURE] = _nasa_column(table, "T2M")
     times = _nasa_times(table)
-    shift_h, note = _nasa_shift_h(table)
+    shift_h, notes = _nasa_shift_h(table)
+    series = on_grid(table, times, columns)
     height = re.fullmatch(r"WS(\d+)M", speed or "")
-    series = replace(
-        on_grid(path, times, table.lines, columns),
+    return replace(
+        series,
         technology="weather",
         start_s=int(times.min()) - shift_h * 3600,
         wind_height_m=float(height[1]) if height else None,
+        notes=(*series.notes, *notes, *([f"wind speed is {speed}"] if speed else [])),
     )
-    return with_notes(series, *note, *([f"wind speed is {speed}"] if speed else []))
 
 
 def _nasa_column(table: Table, name: str) -> FloatArray:
@@ -344,7 +336,7 @@ def is_entsoe_header(cells: list[str]) -> bool:
     return any(cell.startswith("MTU") for cell in cells)
 
 
-def parse_entsoe(path: str | os.PathLike[str], text: str, column: str) -> TimeSeries:
+def parse_entsoe(path: PathLike, text: str, column: str) -> TimeSeries:
     """Read the generation of one full column name. Raises InputError with line and cause."""
     table = parse_table(path, text, is_entsoe_header)
     values = table.numbers(column) * POWER_UNITS[unit_in_name(column) or "mw"]
@@ -353,7 +345,7 @@ def parse_entsoe(path: str | os.PathLike[str], text: str, column: str) -> TimeSe
     if wrong.any():
         message = "has a value for an hour that the change to summer time skips"
         raise table.error(int(np.argmax(wrong)), f"{message}: are its times local at all?")
-    return on_grid(path, times[exists], table.lines[exists], {POWER: values[exists]})
+    return on_grid(replace(table, lines=table.lines[exists]), times[exists], {POWER: values[exists]})
 
 
 def _entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
@@ -387,12 +379,13 @@ def _entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
 
 def _brussels_offset_h(local: datetime, second_time: bool) -> int | None:
     """Hours ahead of UTC of a Brussels time since 1996; None for the hour that spring skips."""
-    spring, autumn = (_last_sunday(local.year, month) for month in (3, 10))
-    if spring + timedelta(hours=2) <= local < spring + timedelta(hours=3):
+    spring, autumn = (_last_sunday(local.year, month) + timedelta(hours=2) for month in (3, 10))
+    hour = timedelta(hours=1)
+    if spring <= local < spring + hour:
         return None
-    if autumn + timedelta(hours=2) <= local < autumn + timedelta(hours=3):
+    if autumn <= local < autumn + hour:
         return 1 if second_time else 2
-    return 2 if spring < local < autumn + timedelta(hours=2) and local >= spring + timedelta(hours=3) else 1
+    return 2 if spring < local < autumn else 1
 
 
 def _last_sunday(year: int, month: int) -> datetime:

@@ -11,7 +11,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,7 +29,6 @@ from beasy_sched.errors import BeasyError, ConfigError, PeerError
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
-from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.protocol import batsim4
 from beasy_sched.settings import RunSettings, build_session
@@ -67,10 +65,6 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
             energy=self.energy,
             power_actions=self.power_actions,
         )
-
-    def read_platform(self) -> Platform | None:
-        """Read the platform file, if one is given. Raises InputError."""
-        return None if self.platform is None else read_simgrid_platform(Path(self.platform)).platform
 
 
 def read_options(options: Mapping[str, Any]) -> PybatsimOptions:
@@ -117,7 +111,8 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
             known = read_options(options)
             settings = known.settings()
             build_session(settings)  # report bad settings before any file is opened
-            platform = known.read_platform()
+            file = known.platform
+            platform = None if file is None else read_simgrid_platform(file).platform
             files = RunFiles(known.export, settings)
             self.session = build_session(settings, platform=platform, log=files.log)
             files.begin()

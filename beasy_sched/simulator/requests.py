@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from beasy_sched.arrays import IntArray
-from beasy_sched.errors import DecisionRefused, InputError
+from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_workload import (
     Homogeneous,
-    ProfileError,
-    check_sequences,
+    WorkloadError,
+    check_sequence,
     parse_job,
     parse_profile,
 )
@@ -251,8 +251,8 @@ class Requests:
             return
         try:
             profiles[name] = parse_profile(name, decision.profile)
-            check_sequences(profiles, [name])
-        except ProfileError as error:
+            check_sequence(profiles, name)
+        except WorkloadError as error:
             raise DecisionRefused(f"Invalid JSON profile received from the scheduler: {error}") from None
         self._raw_profiles[workload, name] = rounded(decision.profile)
 
@@ -267,9 +267,9 @@ class Requests:
         if job_id in world.jobs or job_id in self._met or self._arrivals.knows(job_id):
             raise DecisionRefused(f"Cannot register new job '{job_id}', it already exists.")
         try:
-            job = parse_job(None, workload, {"subtime": world.stamp, **decision.job, "id": job_id})
-        except InputError as error:
-            raise DecisionRefused(f"Invalid job received from the scheduler: {error.message}") from None
+            job = parse_job(workload, {"subtime": world.stamp, **decision.job, "id": job_id})
+        except WorkloadError as error:
+            raise DecisionRefused(f"Invalid job received from the scheduler: {error}") from None
         profile = world.profiles.get(workload, {}).get(job.profile)
         if profile is None:
             raise DecisionRefused(

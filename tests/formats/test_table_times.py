@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.table import DateOrder, parse_moment, parse_times
+from beasy_sched.formats.table import DateOrder, Table, parse_moment
 
 
 def seconds(text):
@@ -36,7 +36,8 @@ def test_what_is_no_such_time(text):
 
 
 def read(texts, order=None):
-    times, notes = parse_times("f.csv", texts, np.arange(2, 2 + len(texts)), order)
+    rows = [[text] for text in texts]
+    times, notes = Table("f.csv", (), ("time",), rows, np.arange(2, 2 + len(texts))).times("time", order)
     return [datetime.fromtimestamp(t, timezone.utc).strftime("%m-%d %H") for t in times.tolist()], notes
 
 

@@ -2,13 +2,15 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
+from beasy_sched.formats.table import Table
 from beasy_sched.formats.time_series import IRRADIANCE, POWER, WIND_SPEED, on_grid
 
 
 def grid(hours, values=None, name=POWER, dated=True):
     times = np.array([round(h * 3600) for h in hours], dtype=np.int64)
     values = np.arange(1.0, len(hours) + 1) if values is None else np.array(values, dtype=float)
-    return on_grid("f.csv", times, np.arange(2, len(hours) + 2), {name: values}, dated=dated)
+    table = Table("f.csv", (), ("time", name), [], np.arange(2, len(hours) + 2))
+    return on_grid(table, times, {name: values}, dated=dated)
 
 
 def test_missing_rows_become_gaps():
