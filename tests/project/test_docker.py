@@ -63,7 +63,7 @@ def test_batsim_gets_what_the_scheduler_needs():
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_files_are_those_of_the_main_job_in_the_shared_folder(service: str):
-    from run_inputs import INPUT_NAMES
+    from run_options import Files
 
     folder, _, mounted = SERVICES[service]["volumes"][0].partition("}:")
     assert folder == "${DATA:-../out/run"
@@ -72,7 +72,7 @@ def test_files_are_those_of_the_main_job_in_the_shared_folder(service: str):
     values = [argument.partition("=")[2] for argument in command]
     files = [value for value in values if re.fullmatch(r"\w+\.(xml|json|txt|toml)", value)]
     assert files
-    assert set(files) <= set(INPUT_NAMES)
+    assert set(files) <= set(Files())
 
 
 def test_the_guide_names_variables_and_services_that_exist():
