@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
@@ -223,17 +224,12 @@ def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, num
 
 def synthetic_options(scenario: Scenario, part: SyntheticWorkload) -> SyntheticOptions:
     """Return what to draw. Raises ConfigError."""
+    drawn = msgspec.structs.asdict(part)
     return SyntheticOptions(
         reference_speed_flops=_reference_speed_flops(scenario.platform),
-        jobs=part.jobs,
         hosts=scenario.servers,
-        day_shares=ARRIVAL_SHAPES[part.shape],
-        gap_log_sd=part.gap_log_sd,
-        run_median_s=part.run_median_s,
-        run_log_sd=part.run_log_sd,
-        run_cap_s=part.run_cap_s,
-        host_shares=part.host_shares,
-        seed=part.seed,
+        day_shares=ARRIVAL_SHAPES[drawn.pop("shape")],
+        **drawn,
     )
 
 

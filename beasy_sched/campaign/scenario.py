@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import resources
 from typing import Any, Final, Literal
 
@@ -119,14 +119,7 @@ class SyntheticProduction(ProductionSource, frozen=True, kw_only=True, tag_field
 
     def weather(self) -> SyntheticWeather:
         """Return the climate. Raises `FieldError`."""
-        return SyntheticWeather(
-            self.latitude_deg,
-            self.cloudiness,
-            self.cloud_memory_h,
-            self.wind_mean_m_s,
-            self.wind_shape,
-            self.wind_memory_h,
-        )
+        return SyntheticWeather(**{part.name: getattr(self, part.name) for part in fields(SyntheticWeather)})
 
 
 class FileProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="files"):

@@ -39,27 +39,29 @@ def week_table(weeks: Iterable[Week]) -> TextTable:
     return TextTable("Weeks", ("week", "processors", "jobs", "load"), rows, ("processors", "jobs", "load"))
 
 
+_TITLES: Final = {
+    "utilization": (4, "Figure 2: mean normalized utilization"),
+    "ave_bsld": (1, "Figure 3: mean normalized AVEbsld, all jobs"),
+    "energy_share": (4, "Figure 4: mean normalized energy of the week, share of the most that can be used"),
+}
+"""Digits and title of each figure's table."""
+
+
 def figure_tables(results: Results) -> Iterator[TextTable]:
     """Figures 2, 3 and 4: means by budget and condition."""
-    digits = {"utilization": 4, "ave_bsld": 1, "energy_share": 4}
-    titles = {
-        "utilization": "Figure 2: mean normalized utilization",
-        "ave_bsld": "Figure 3: mean normalized AVEbsld, all jobs",
-        "energy_share": "Figure 4: mean normalized energy of the week, share of the most that can be used",
-    }
-    for measure, title in titles.items():
+    for measure, (digits, title) in _TITLES.items():
         easy = results.interval(measure, EASY)[0]
         head = ["budget", *NAMES.values()]
         rows = []
         for budget in results.budgets:
-            means = [results.interval(measure, Setting(*name[:1], budget, name[1]))[0] for name in NAMES]
-            row = [f"{percent(budget)} %", *(f"{mean:.{digits[measure]}f}" for mean in means)]
+            means = [results.interval(measure, Setting(a, budget, shut))[0] for a, shut in NAMES]
+            row = [f"{percent(budget)} %", *(f"{mean:.{digits}f}" for mean in means)]
             if measure == "utilization":
                 row.append(f"{results.line(budget)[0]:.4f}")
             rows.append(tuple(row))
         if measure == "utilization":
             head.append("line f")
-        note = f"EASY (no budget): {easy:.{digits[measure]}f}; {len(results.executions)} weeks"
+        note = f"EASY (no budget): {easy:.{digits}f}; {len(results.executions)} weeks"
         yield TextTable(title, tuple(head), rows, tuple(head[1:]), note)
 
 

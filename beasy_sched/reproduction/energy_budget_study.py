@@ -172,10 +172,7 @@ def percent(budget: float) -> int:
 
 def all_settings(budgets: tuple[float, ...] = BUDGETS) -> list[Setting]:
     """The paper's conditions: EASY, and every algorithm with every budget, with and without shutdown."""
-    return [
-        Setting("easy"),
-        *(Setting(a, b, s) for a in ALGORITHMS for b in budgets for s in (False, True)),
-    ]
+    return [Setting("easy"), *(Setting(a, b, s) for a in ALGORITHMS for b in budgets for s in (False, True))]
 
 
 @dataclass(frozen=True)
@@ -316,7 +313,12 @@ class EnergyStudy:
 
     def begin(self) -> None:
         """Make the folder, or see that it is that of the same study. Raises ConfigError."""
-        path, content = self.folder / "study.json", msgspec.json.format(msgspec.json.encode(self._what()))
+        what = {
+            "version": __version__,
+            "allocation": self.allocation,
+            "settings": [setting.options(self.allocation) for setting in self.settings],
+        }
+        path, content = self.folder / "study.json", msgspec.json.format(msgspec.json.encode(what))
         if path.exists() and path.read_bytes() != content:
             raise ConfigError(
                 f"{path} belongs to another study (other options or program version): choose another folder"
@@ -325,13 +327,6 @@ class EnergyStudy:
             must_be_empty(self.folder, "that of a study")
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomic(path, content)
-
-    def _what(self) -> dict[str, Any]:
-        return {
-            "version": __version__,
-            "allocation": self.allocation,
-            "settings": [setting.options(self.allocation) for setting in self.settings],
-        }
 
     @property
     def runs(self) -> list[tuple[Week, Setting]]:
@@ -343,6 +338,10 @@ class EnergyStudy:
         (self.folder / "rows").mkdir(exist_ok=True)
         pending = [run for run in self.runs if (found := self.result(*run)) is None or found.error]
         ended = len(self.runs) - len(pending)
+        tasks: Iterator[Task] = (
+            (key, execute_week, WeekTask(key[0].hosts, key[0].workload.absolute(), key[1], self.allocation))
+            for key in sorted(pending, key=lambda run: -run[0].jobs)  # the longest first
+        )
 
         def done(key: tuple[Week, Setting], result: WeekResult | Failure) -> None:
             nonlocal ended
@@ -356,13 +355,8 @@ class EnergyStudy:
         with contextlib.closing(executor):
             if progress is not None:
                 progress(ended, len(self.runs))
-            work_through(executor, self._tasks(pending), done)
+            work_through(executor, tasks, done)
         return sum(bool(self._must(*run).error) for run in self.runs)
-
-    def _tasks(self, pending: Sequence[tuple[Week, Setting]]) -> Iterator[Task]:
-        for week, setting in sorted(pending, key=lambda run: -run[0].jobs):  # the longest first
-            task = WeekTask(week.hosts, week.workload.absolute(), setting, self.allocation)
-            yield (week, setting), execute_week, task
 
     def _row_path(self, week: Week, setting: Setting) -> Path:
         return self.folder / "rows" / f"{week.name}-{week.sha256[:8]}-{setting.key}.json"
