@@ -170,9 +170,9 @@ class _Work:
 
     def _run_done(self, spec: RunSpec, result: RunResult | Failure) -> None:
         if isinstance(result, Failure):
-            result = RunResult(None, result.error)
+            result = RunResult(result.error)
         elif result.summary is not None and result.summary["version"] != __version__:
-            result = RunResult(None, f"a worker with beasy-sched {result.summary['version']} executed it")
+            result = RunResult(f"a worker with beasy-sched {result.summary['version']} executed it")
         told = result.summary["warnings"] if result.summary is not None else ()
         for sort, text in {re.sub(r"\d[\d.,e+-]*", "#", text): text for text in told}.items():
             self.warnings[self.first_words.setdefault(sort, text)] += 1

@@ -22,7 +22,7 @@ from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import Progress
 from beasy_sched.campaign.folder import must_be_empty, read_ended
 from beasy_sched.campaign.table import RunColumn, parquet_of
-from beasy_sched.campaign.tasks import attempt
+from beasy_sched.campaign.tasks import Attempt, attempt
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError, InputError
@@ -214,7 +214,8 @@ MEASURES: Final[Mapping[str, str]] = {
 def execute_week(task: WeekTask) -> WeekResult:
     """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
     values: dict[str, float | int | None] = dict.fromkeys(MEASURES)
-    with attempt() as tried:
+    tried = Attempt()
+    with attempt(tried):
         values = _run(task)
     return WeekResult(values, tried.error, tried.trace, tried.wall_s, tried.cpu_s)
 
