@@ -77,19 +77,16 @@ def prepare_weeks(folder: Path, traces: Sequence[Path], *, quick: bool) -> list[
     """
     folder.mkdir(parents=True, exist_ok=True)
     speed = load_server(SERVER).kind().reference_speed_flops
-    made = [_from_trace(trace, speed) for trace in traces] or [
-        _synthetic(*size, speed, quick=quick) for size in _SYNTHETIC[: 2 if quick else None]
-    ]
+    options = SwfOptions(reference_speed_flops=speed)
+    made = [
+        (trace.name.removesuffix(".gz").removesuffix(".swf"), workload_from_swf(trace, options))
+        for trace in traces
+    ] or [_synthetic(*size, speed, quick=quick) for size in _SYNTHETIC[: 2 if quick else None]]
     names = [name for name, _ in made]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"--week: two weeks have the name {twice!r}: rename one of the files")
     return [_written(folder, name, workload) for name, workload in made]
-
-
-def _from_trace(trace: Path, speed: float) -> tuple[str, GeneratedWorkload]:
-    name = trace.name.removesuffix(".gz").removesuffix(".swf")
-    return name, workload_from_swf(trace, SwfOptions(reference_speed_flops=speed))
 
 
 def _synthetic(
