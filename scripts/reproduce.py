@@ -19,6 +19,7 @@ from reproduce_common import STOPPED, count, counted, exit_code_of, parser_of, p
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import begin, go_on
+from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.scenario_file import find_scenario
 from beasy_sched.campaign.table import Campaign, read_campaign
 from beasy_sched.campaign.workers import Processes
@@ -44,7 +45,6 @@ from beasy_sched.reproduction.beasy_study import (
     ABLATION,
     HEADLINES,
     SHED,
-    Experiment,
     Size,
     campaign_in,
     check_folder,
@@ -113,7 +113,8 @@ def reproduce(chosen: argparse.Namespace) -> int:
     """Do all of it; return the exit code."""
     check_folder(chosen.out)
     scenarios = [find_scenario(str(name)) for name in chosen.scenarios]
-    failed = sum(run(chosen, each) for each in experiments(chosen.headline, scenarios, chosen.size))
+    campaigns = experiments(chosen.headline, scenarios, chosen.size)
+    failed = sum(run(chosen, name, parts) for name, parts in campaigns.items())
     campaign = read_campaign(chosen.out / chosen.headline)
     study = study_of(campaign.runs)
     if not study:
@@ -138,17 +139,17 @@ def reproduce(chosen: argparse.Namespace) -> int:
     return int(failed > 0)
 
 
-def run(chosen: argparse.Namespace, experiment: Experiment) -> int:
+def run(chosen: argparse.Namespace, name: str, scenarios: Sequence[Scenario]) -> int:
     """Run a campaign, or what is left of it; return how many of its runs failed."""
-    folder, started = chosen.out / experiment.name, time.monotonic()
-    begin(list(experiment.scenarios), folder)
-    with counted(experiment.name) as progress:
+    folder, started = chosen.out / name, time.monotonic()
+    begin(scenarios, folder)
+    with counted(name) as progress:
         outcome = go_on(folder, Processes(chosen.jobs), progress=progress)
     took = (
         f"{outcome.executed} in {time.monotonic() - started:.0f} s" if outcome.executed else "all done before"
     )
     failed = f", {outcome.failed} failed" if outcome.failed else ""
-    tell(f"{experiment.name}: {outcome.runs} runs, {took}{failed}")
+    tell(f"{name}: {outcome.runs} runs, {took}{failed}")
     return outcome.failed
 
 

@@ -23,13 +23,7 @@ from beasy_sched.campaign.folder import (
     scenario_hash,
     write_manifest,
 )
-from beasy_sched.campaign.inputs import (
-    ForecastInputs,
-    RealInputs,
-    make_forecast,
-    make_plan,
-    make_real,
-)
+from beasy_sched.campaign.inputs import ForecastInputs, RealInputs, make_forecast, make_plan, make_real
 from beasy_sched.campaign.scenario import RunSpec, Scenario, expand, quick
 from beasy_sched.campaign.scenario_file import check_code
 from beasy_sched.campaign.table import check_installed, row_of, write_tables
@@ -122,7 +116,7 @@ class _Work:
     executed: int = 0
     warnings: Counter[str] = field(default_factory=Counter)
     first_words: dict[str, str] = field(default_factory=dict)
-    """The first warning of each sort."""
+    """The first warning of each sort: those that differ in numbers only."""
 
     def __post_init__(self) -> None:
         self.prepared = Preparation(self.folder)
@@ -136,7 +130,7 @@ class _Work:
         work_through(self.executor, self._plans(), self._plan_done)
         work_through(self.executor, self._runs(), self._run_done)
         failed = write_tables(self.folder, self.specs)
-        return Outcome(self.folder.path, len(self.specs), self.executed, failed, self._warnings())
+        return Outcome(self.folder.path, len(self.specs), self.executed, failed, self.warnings)
 
     def _plans(self) -> Iterator[Task]:
         """The plans that pending runs need and that are not there, each once."""
@@ -162,7 +156,10 @@ class _Work:
         for spec in self.pending:
             hashes = self.prepared.provenance(spec.scenario)
             try:
-                task = self._task(spec)
+                recipe = self.prepared.forecast(spec.scenario, spec.tuple_number).plan.recipe
+                if recipe in self.no_plan:
+                    raise ConfigError(f"there is no plan: {self.no_plan[recipe]}")
+                task, self.provenance[spec.key] = self.prepared.task(spec, self.keep)
             except Exception as error:  # a row that says so; the campaign goes on
                 if machine_error(error) is not None:
                     raise
@@ -171,31 +168,18 @@ class _Work:
             else:
                 yield spec, execute, task
 
-    def _task(self, spec: RunSpec) -> RunTask:
-        recipe = self.prepared.forecast(spec.scenario, spec.tuple_number).plan.recipe
-        if recipe in self.no_plan:
-            raise ConfigError(f"there is no plan: {self.no_plan[recipe]}")
-        task, self.provenance[spec.key] = self.prepared.task(spec, self.keep)
-        return task
-
     def _run_done(self, spec: RunSpec, result: RunResult | Failure) -> None:
         if isinstance(result, Failure):
-            result = RunResult(None, result.error)
+            result = RunResult(result.error)
         elif result.summary is not None and result.summary["version"] != __version__:
-            result = RunResult(None, f"a worker with beasy-sched {result.summary['version']} executed it")
-        self._note(result.summary["warnings"] if result.summary is not None else ())
+            result = RunResult(f"a worker with beasy-sched {result.summary['version']} executed it")
+        told = result.summary["warnings"] if result.summary is not None else ()
+        for sort, text in {re.sub(r"\d[\d.,e+-]*", "#", text): text for text in told}.items():
+            self.warnings[self.first_words.setdefault(sort, text)] += 1
         row = row_of(spec, self.provenance.pop(spec.key), result.summary, result.error)
         self.folder.add(spec.key, row, result, self.keep)
         self.executed += 1
         self._tell()
-
-    def _note(self, warnings: Sequence[str]) -> None:
-        for sort, text in {re.sub(r"\d[\d.,e+-]*", "#", text): text for text in warnings}.items():
-            self.warnings[sort] += 1
-            self.first_words.setdefault(sort, text)
-
-    def _warnings(self) -> dict[str, int]:
-        return {self.first_words[sort]: count for sort, count in self.warnings.items()}
 
     def _tell(self) -> None:
         if self.progress is not None:
@@ -217,25 +201,13 @@ class Preparation:
         """Return the forecasts of tuple ``number``. Raises InputError and ConfigError."""
         return self._forecasts.get((scenario.name, number), lambda: make_forecast(scenario, number))
 
-    def execution(self, scenario: Scenario, number: int, seed: int) -> RealInputs:
-        """Return what really happens. Raises InputError and ConfigError."""
-        return self._executions.get(
-            (scenario.name, number, seed), lambda: self._execution(scenario, number, seed)
-        )
-
-    def _execution(self, scenario: Scenario, number: int, seed: int) -> RealInputs:
-        forecast = self.forecast(scenario, number)
-        execution = make_real(scenario, forecast, number, seed)
-        for kind in ("workload", "power"):
-            self._folder.add_input(kind, getattr(execution, kind))
-        self._folder.add_input("platform", forecast.platform)
-        return execution
-
     def task(self, spec: RunSpec, keep: Keep) -> tuple[RunTask, dict[str, str]]:
         """Return a run's task, and the hashes for its row. Raises InputError and ConfigError."""
         scenario = spec.scenario
         forecast = self.forecast(scenario, spec.tuple_number)
-        execution = self.execution(scenario, spec.tuple_number, spec.seed)
+        execution = self._executions.get(
+            (scenario.name, spec.tuple_number, spec.seed), lambda: self._execution(spec, forecast)
+        )
         site = scenario.site_text(spec.guard)
         plan = None
         if scenario.plan.make:
@@ -259,15 +231,20 @@ class Preparation:
         }
         return task, hashes
 
+    def _execution(self, spec: RunSpec, forecast: ForecastInputs) -> RealInputs:
+        found = make_real(spec.scenario, forecast, spec.tuple_number, spec.seed)
+        contents = {"workload": found.workload, "power": found.power, "platform": forecast.platform}
+        for kind, content in contents.items():
+            self._folder.add_input(kind, content)
+        return found
+
     def provenance(self, scenario: Scenario) -> dict[str, str]:
         """Return what is known of a run's origin even where its inputs cannot be made."""
         return {
             "version": __version__,
             "numpy_version": np.__version__,
             "scenario_sha256": self._hashes.get(scenario.name, lambda: scenario_hash(scenario)),
-            **dict.fromkeys(
-                ("platform_sha256", "workload_sha256", "power_sha256", "site_sha256", "plan_sha256"), ""
-            ),
+            **{f"{kind}_sha256": "" for kind in ("platform", "workload", "power", "site", "plan")},
         }
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.scenario import (
     FileProduction,
-    GuardPart,
     PlanPart,
     PlatformPart,
     ProductionPart,
@@ -92,7 +92,17 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
     if not 0 <= number < len(scenario.tuples):
         raise ConfigError(f"tuple: found {number}, expected 0 to {len(scenario.tuples) - 1}")
     forecast = make_forecast(scenario, number)
-    files = dict(_contents(scenario, forecast, number, seed, scenario.guards[0]))
+    execution = make_real(scenario, forecast, number, seed)
+    files = {
+        "platform.xml": forecast.platform,
+        "workload.json": execution.workload,
+        "power.txt": execution.power,
+        "forecast_workload.json": forecast.plan.workload,
+        "forecast_power.txt": forecast.plan.production,
+        "site.toml": scenario.site_text(scenario.guards[0]).encode(),
+    }
+    if scenario.plan.make:
+        files["plan.msgpack"] = make_plan(forecast.plan)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -100,20 +110,6 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
     for name, content in files.items():
         write_atomic(folder / name, content)
     return [folder / name for name in files]
-
-
-def _contents(
-    scenario: Scenario, forecast: ForecastInputs, number: int, seed: int, guard: GuardPart
-) -> Iterator[tuple[str, bytes]]:
-    execution = make_real(scenario, forecast, number, seed)
-    yield "platform.xml", forecast.platform
-    yield "workload.json", execution.workload
-    yield "power.txt", execution.power
-    yield "forecast_workload.json", forecast.plan.workload
-    yield "forecast_power.txt", forecast.plan.production
-    yield "site.toml", scenario.site_text(guard).encode()
-    if scenario.plan.make:
-        yield "plan.msgpack", make_plan(forecast.plan)
 
 
 def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
@@ -166,9 +162,19 @@ def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
     """Return the workload that is forecast for tuple ``number``. Raises InputError and ConfigError."""
     part = scenario.tuples[number].workload
     if isinstance(part, SwfWorkload):
-        return _trace(scenario, part)
-    options = synthetic_options(scenario, part)
-    drawn = synthetic_workload(options)
+        start_s = start_in_trace_s(part)
+        options = SwfOptions(
+            reference_speed_flops=_reference_speed_flops(scenario.platform),
+            start_s=start_s,
+            end_s=start_s + total_s(scenario),
+            hosts=scenario.servers,
+            cores_per_host=part.cores_per_host,
+            min_run_s=part.min_run_s,
+            max_run_s=math.inf if part.max_run_s is None else part.max_run_s,
+            walltimes="trace" if scenario.noise.walltimes == "keep" else "groups",
+        )
+        return workload_from_swf(part.file, options)
+    drawn = synthetic_workload(synthetic_options(scenario, part))
     wanted_s = total_s(scenario)
     submit_s = np.floor(drawn.submit_s * (wanted_s / drawn.window_s))
     return replace(drawn, submit_s=submit_s, window_s=wanted_s)
@@ -181,7 +187,10 @@ def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
     start_s = None if part.start is None else _moment_s(part.start)
     plants = _plants(part, total_s(scenario))
     window = Window(steps, site.step_s, shared_start(plants) if start_s is None else start_s)
-    powers = [_steps(part, plant, window) for plant in plants]
+    how: dict[str, Any] = {}
+    if isinstance(part, FileProduction):
+        how = {"method": part.interpolation, "gaps": part.gaps}
+    powers = [step_power(plant, window, **how) for plant in plants]
     total: FloatArray = np.sum([np.zeros(steps), *powers], axis=0)
     return total
 
@@ -215,17 +224,12 @@ def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, num
 
 def synthetic_options(scenario: Scenario, part: SyntheticWorkload) -> SyntheticOptions:
     """Return what to draw. Raises ConfigError."""
+    drawn = msgspec.structs.asdict(part)
     return SyntheticOptions(
         reference_speed_flops=_reference_speed_flops(scenario.platform),
-        jobs=part.jobs,
         hosts=scenario.servers,
-        day_shares=ARRIVAL_SHAPES[part.shape],
-        gap_log_sd=part.gap_log_sd,
-        run_median_s=part.run_median_s,
-        run_log_sd=part.run_log_sd,
-        run_cap_s=part.run_cap_s,
-        host_shares=part.host_shares,
-        seed=part.seed,
+        day_shares=ARRIVAL_SHAPES[drawn.pop("shape")],
+        **drawn,
     )
 
 
@@ -245,52 +249,25 @@ def _reference_speed_flops(platform: PlatformPart) -> float:
     return load_server(reference).kind().reference_speed_flops
 
 
-def _trace(scenario: Scenario, part: SwfWorkload) -> GeneratedWorkload:
-    start_s = start_in_trace_s(part)
-    return workload_from_swf(
-        part.file,
-        SwfOptions(
-            reference_speed_flops=_reference_speed_flops(scenario.platform),
-            start_s=start_s,
-            end_s=start_s + total_s(scenario),
-            hosts=scenario.servers,
-            cores_per_host=part.cores_per_host,
-            min_run_s=part.min_run_s,
-            max_run_s=math.inf if part.max_run_s is None else part.max_run_s,
-            walltimes="trace" if scenario.noise.walltimes == "keep" else "groups",
-        ),
-    )
-
-
 def _plants(part: ProductionPart, length_s: float) -> list[Production]:
     pv_w, wind_w = kw_to_w(part.pv_kw), kw_to_w(part.wind_kw)
-    plants = []
     if isinstance(part, FileProduction):
-        if part.pv is not None:
-            plants.append(pv_production(read_weather_file(part.pv), installed_w=pv_w, route=part.route))
-        if part.wind is not None:
-            series = read_weather_file(part.wind)
-            plants.append(wind_production(series, installed_w=wind_w, route=part.route))
-        return plants
+        files = ((part.pv, pv_production, pv_w), (part.wind, wind_production, wind_w))
+        return [
+            produce(read_weather_file(file), installed_w=installed_w, route=part.route)
+            for file, produce, installed_w in files
+            if file is not None
+        ]
     hours = math.ceil(length_s / SECONDS_PER_HOUR)
     sky = synthetic_series(part.weather(), seed=part.seed, start_s=_moment_s(part.start), hours=hours)
-    if pv_w > 0:
-        plants.append(pv_production(sky, installed_w=pv_w))
-    if wind_w > 0:
-        plants.append(wind_production(sky, installed_w=wind_w))
-    return plants
+    plants = ((pv_production, pv_w), (wind_production, wind_w))
+    return [produce(sky, installed_w=installed_w) for produce, installed_w in plants if installed_w > 0]
 
 
 def _moment_s(text: str) -> int:
     if (found := parse_moment(text)) is None:
         raise ConfigError(f"production.start: found {text!r}, expected a date such as 2024-06-01")
     return found
-
-
-def _steps(part: ProductionPart, plant: Production, window: Window) -> FloatArray:
-    if isinstance(part, FileProduction):
-        return step_power(plant, window, method=part.interpolation, gaps=part.gaps)
-    return step_power(plant, window)
 
 
 @dataclass(frozen=True)
@@ -316,6 +293,13 @@ class PlanTask:
 
 def make_plan(task: PlanTask) -> bytes:
     """Return the plan file. Raises ConfigError, InputError and NoPlan."""
+    contents = {  # under the names that ``beasy-sched plan`` gives them
+        "platform": task.platform,
+        "production": task.production,
+        "workload 0": task.workload,
+        "site": task.site.encode(),
+    }
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     with TemporaryDirectory(prefix="beasy-plan-") as place:
         folder = Path(place)
         (folder / "platform.xml").write_bytes(task.platform)
@@ -329,28 +313,13 @@ def make_plan(task: PlanTask) -> bytes:
             platform,
             workload_demand_w([folder / "workload.json"], platform, steps=steps, step_s=site.step_s),
             read_power_series(folder / "power.txt", steps=steps, step_s=site.step_s),
-            options=_choices(task.options),
-            provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(task)),
+            options=OfflineOptions(
+                surplus=task.options.surplus,
+                load_uncertainty=task.options.uncertainty("load"),
+                renew_uncertainty=task.options.uncertainty("renew"),
+                rules=ServerRules(minimum_on_s=task.options.minimum_on_s),
+            ),
+            provenance=Provenance(f"beasy-sched {__version__}", inputs=hashes),
         )
         write_plans(folder / "plan.msgpack", plans)
         return (folder / "plan.msgpack").read_bytes()
-
-
-def _choices(part: PlanPart) -> OfflineOptions:
-    return OfflineOptions(
-        surplus=part.surplus,
-        load_uncertainty=part.uncertainty("load"),
-        renew_uncertainty=part.uncertainty("renew"),
-        rules=ServerRules(minimum_on_s=part.minimum_on_s),
-    )
-
-
-def _hashes(task: PlanTask) -> dict[str, str]:
-    """SHA-256 of each input, under the names that ``beasy-sched plan`` gives them."""
-    contents = {
-        "platform": task.platform,
-        "production": task.production,
-        "workload 0": task.workload,
-        "site": task.site.encode(),
-    }
-    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}

@@ -53,10 +53,7 @@ def find_scenario(name: str, *, allowed: Collection[str] = ()) -> Scenario:
 
 
 def read_scenario(path: PathLike, *, allowed: Collection[str] = ()) -> Scenario:
-    """Read a scenario file, with ``allowed`` as for `parse_scenario`.
-
-    Raises InputError that names file and field.
-    """
+    """Read a scenario file; see `parse_scenario`. Raises InputError that names file and field."""
     return parse_scenario(read_text(path), path, allowed=allowed)
 
 
@@ -95,7 +92,7 @@ def _check_numbers(value: Any, place: str = "") -> None:
 
 def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The values of a `Scenario`, with the file's conveniences resolved. Raises ConfigError."""
-    filled = {key: value for key, value in raw.items() if key not in ("workload", "production")}
+    filled = {key: value for key, value in raw.items() if key not in SHORTHANDS}
     filled["tuples"] = _tuples(raw, folder)
     filled["site"] = _site(raw, folder)
     if isinstance(raw.get("policies"), list):
@@ -104,7 +101,10 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         filled["seeds"] = _seeds(raw["seeds"])
     platform = raw.get("platform")
     if isinstance(platform, dict) and isinstance(platform.get("servers"), dict):
-        servers = {_server(name, folder): count for name, count in platform["servers"].items()}
+        servers = {
+            os.path.abspath(folder / name) if name.endswith(".toml") else name: count
+            for name, count in platform["servers"].items()
+        }
         filled["platform"] = {**platform, "servers": servers}
     return filled
 
@@ -115,30 +115,24 @@ def _tuples(raw: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
         raise ConfigError("tuples: expected at least one [[tuples]] section")
     result = []
     for number, change in enumerate(changes):
-        unknown = sorted(set(change) - {"workload", "production"})
+        unknown = sorted(set(change) - set(SHORTHANDS))
         if unknown:
             raise ConfigError(f"tuples[{number}].{unknown[0]}: expected workload or production")
         merged: dict[str, Any] = {}
-        for part in ("workload", "production"):
+        for part in SHORTHANDS:
             base, own = raw.get(part, {}), change.get(part, {})
             if not (isinstance(base, dict) and isinstance(own, dict)):
                 raise ConfigError(f"{part}: expected a section")
             if own.get("source", base.get("source")) != base.get("source"):
                 base = {}
             if base or own:
-                merged[part] = _absolute({**base, **own}, folder)
+                merged[part] = {**base, **own}
+        for section in merged.values():
+            for key in ("file", "pv", "wind"):
+                if isinstance(section.get(key), str):
+                    section[key] = os.path.abspath(folder / section[key])
         result.append(merged)
     return result
-
-
-def _absolute(part: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Make the file names of a part absolute."""
-    names = {key: part[key] for key in ("file", "pv", "wind") if isinstance(part.get(key), str)}
-    return {**part, **{key: os.path.abspath(folder / name) for key, name in names.items()}}
-
-
-def _server(name: str, folder: Path) -> str:
-    return os.path.abspath(folder / name) if name.endswith(".toml") else name
 
 
 def _site(raw: dict[str, Any], folder: Path) -> Any:
@@ -221,9 +215,8 @@ def _check_workload(scenario: Scenario, number: int, prefix: str) -> None:
         _check_file(f"{prefix}workload.file", part.file)
         with _at(f"{prefix}workload.from"):
             start_in_trace_s(part)
-        require(
-            part.cores_per_host >= 1, f"{prefix}workload.cores_per_host", part.cores_per_host, "1 or more"
-        )
+        cores = part.cores_per_host
+        require(cores >= 1, f"{prefix}workload.cores_per_host", cores, "1 or more")
         return
     require(part.jobs <= _MOST_JOBS, f"{prefix}workload.jobs", part.jobs, f"{_MOST_JOBS:,} at most")
     with _at(f"{prefix}workload"):
@@ -236,9 +229,8 @@ def _check_production(scenario: Scenario, number: int, prefix: str) -> None:
     for name in ("pv_kw", "wind_kw"):
         require(0 <= getattr(part, name) < np.inf, f"{where}.{name}", getattr(part, name), "0 kW or more")
     if part.start is not None:
-        require(
-            parse_moment(part.start) is not None, f"{where}.start", part.start, "a date such as 2024-06-01"
-        )
+        known = parse_moment(part.start) is not None
+        require(known, f"{where}.start", part.start, "a date such as 2024-06-01")
     if not isinstance(part, FileProduction):
         require(part.seed >= 0, f"{where}.seed", part.seed, "0 or more")
         try:
@@ -283,12 +275,8 @@ def _check_distinct(field: str, names: Sequence[object]) -> None:
 
 
 def _check_name(field: str, name: str) -> None:
-    require(
-        _NAME.fullmatch(name) is not None,
-        field,
-        name,
-        "letters, digits, '.', '_' and '-', 64 at most",
-    )
+    expected = "letters, digits, '.', '_' and '-', 64 at most"
+    require(_NAME.fullmatch(name) is not None, field, name, expected)
 
 
 def _check_file(field: str, path: str) -> None:

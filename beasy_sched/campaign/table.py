@@ -38,34 +38,30 @@ class RunColumn:
     place: str = ""
 
 
-def _known(name: str, kind: ColumnType, meaning: str, unit: str = "") -> RunColumn:
-    return RunColumn(name, kind, unit, meaning)
-
-
 _IDENTITY: Final = (
-    _known("run", "text", "the run's name, unique in the campaign"),
-    _known("scenario", "text", "name of the scenario"),
-    _known("tuple", "integer", "number of the pair of workload and production, from 0"),
-    _known("case", "text", "case of production: `best`, `worst`, `between` or `exact`"),
-    _known("arrivals", "text", "`begin`, `end` or `uniform`; `swf` for a trace"),
-    _known("seed", "integer", "seed of the execution's noise"),
-    _known("policy", "text", "label of the policy"),
-    _known("policy_name", "text", "name of the policy"),
-    _known("options", "text", "its options, JSON"),
-    _known("guard", "text", "mode of the storage guard: `kill-all` or `shed`"),
-    _known("veto", "flag", "whether starts and wakes must fit into the step's headroom"),
-    _known("status", "text", "`ok`, or `failed`: the run did not reach its end"),
-    _known("error", "text", "why it failed; empty otherwise"),
+    RunColumn("run", "text", "", "the run's name, unique in the campaign"),
+    RunColumn("scenario", "text", "", "name of the scenario"),
+    RunColumn("tuple", "integer", "", "number of the pair of workload and production, from 0"),
+    RunColumn("case", "text", "", "case of production: `best`, `worst`, `between` or `exact`"),
+    RunColumn("arrivals", "text", "", "`begin`, `end` or `uniform`; `swf` for a trace"),
+    RunColumn("seed", "integer", "", "seed of the execution's noise"),
+    RunColumn("policy", "text", "", "label of the policy"),
+    RunColumn("policy_name", "text", "", "name of the policy"),
+    RunColumn("options", "text", "", "its options, JSON"),
+    RunColumn("guard", "text", "", "mode of the storage guard: `kill-all` or `shed`"),
+    RunColumn("veto", "flag", "", "whether starts and wakes must fit into the step's headroom"),
+    RunColumn("status", "text", "", "`ok`, or `failed`: the run did not reach its end"),
+    RunColumn("error", "text", "", "why it failed; empty otherwise"),
 )
 _PROVENANCE: Final = (
-    _known("version", "text", "version of beasy-sched"),
-    _known("numpy_version", "text", "version of NumPy"),
-    _known("scenario_sha256", "text", "hash of the scenario, all defaults filled in"),
-    _known("platform_sha256", "text", "hash of the platform file"),
-    _known("workload_sha256", "text", "hash of the workload that came"),
-    _known("power_sha256", "text", "hash of the production that came"),
-    _known("site_sha256", "text", "hash of the site file, guard included"),
-    _known("plan_sha256", "text", "hash of the plan; empty without one"),
+    RunColumn("version", "text", "", "version of beasy-sched"),
+    RunColumn("numpy_version", "text", "", "version of NumPy"),
+    RunColumn("scenario_sha256", "text", "", "hash of the scenario, all defaults filled in"),
+    RunColumn("platform_sha256", "text", "", "hash of the platform file"),
+    RunColumn("workload_sha256", "text", "", "hash of the workload that came"),
+    RunColumn("power_sha256", "text", "", "hash of the production that came"),
+    RunColumn("site_sha256", "text", "", "hash of the site file, guard included"),
+    RunColumn("plan_sha256", "text", "", "hash of the plan; empty without one"),
 )
 _OUTCOMES: Final = (
     ("finished", "finished by themselves, without an error code"),
@@ -78,62 +74,42 @@ _OUTCOMES: Final = (
 )
 
 
-def _summary(place: str, kind: ColumnType, unit: str, meaning: str, name: str | None = None) -> RunColumn:
+def _summary(place: str, unit: str, meaning: str, name: str = "", kind: ColumnType = "number") -> RunColumn:
     return RunColumn(name or place.rpartition(".")[2], kind, unit, meaning, place)
 
 
+def _jobs(place: str, meaning: str) -> RunColumn:
+    return _summary(place, "jobs", meaning, f"jobs_{place.removeprefix('jobs.')}", "integer")
+
+
 _JOBS: Final = (
-    _summary("jobs.submitted", "integer", "jobs", "jobs submitted", "jobs_submitted"),
-    *(
-        _summary(f"jobs.{name}", "integer", "jobs", f"of these, {meaning}", f"jobs_{name}")
-        for name, meaning in _OUTCOMES
-    ),
-    _summary(
-        "killed_as_in_paper",
-        "integer",
-        "jobs",
-        "killed, reached their walltime or still ran at the end",
-        "jobs_killed_as_in_paper",
-    ),
+    _jobs("jobs.submitted", "jobs submitted"),
+    *(_jobs(f"jobs.{name}", f"of these, {meaning}") for name, meaning in _OUTCOMES),
+    _jobs("killed_as_in_paper", "killed, reached their walltime or still ran at the end"),
 )
+_SHARES: Final = ("reached_walltime", "killed", "not_completely_finished", "postponed", "killed_as_in_paper")
 _PERCENT: Final = (
     RunColumn("finished_pct", "number", "% of submitted", "finished, with or without an error code"),
-    *(
-        RunColumn(f"{name}_pct", "number", "% of submitted", f"the share of `jobs_{name}`")
-        for name in (
-            "reached_walltime",
-            "killed",
-            "not_completely_finished",
-            "postponed",
-            "killed_as_in_paper",
-        )
-    ),
+    *(RunColumn(f"{n}_pct", "number", "% of submitted", f"the share of `jobs_{n}`") for n in _SHARES),
 )
 _SITE: Final = (
-    _summary("site.soc_start_pct", "number", "%", "state of charge at the start"),
-    _summary("site.soc_final_pct", "number", "%", "state of charge at the end"),
-    _summary("site.soc_target_pct", "number", "%", "where it should have ended"),
-    _summary("site.soc_distance_points", "number", "points", "final less target"),
-    _summary("site.soc_lowest_pct", "number", "%", "lowest state of charge at the end of a step"),
-    _summary("site.hydrogen_final_kg", "number", "kg", "hydrogen at the end; null without a tank"),
-    _summary("site.hydrogen_distance_kg", "number", "kg", "final less target"),
-    _summary(
-        "site.largest_relative_residual", "number", "", "largest relative residual of the energy balance"
-    ),
-    _summary("planned.soc_final_pct", "number", "%", "what the plan had foreseen", "planned_soc_final_pct"),
-    _summary("planned.relax_factor", "number", "", "rf of the plan", "planned_relax_factor"),
-    _summary(
-        "planned.energy_kwh.servers", "number", "kWh", "energy planned for the servers", "planned_servers_kwh"
-    ),
-    _summary(
-        "planned.energy_kwh.load", "number", "kWh", "demand that the plan was made for", "planned_load_kwh"
-    ),
-    _summary(
-        "planned.energy_kwh.production",
-        "number",
-        "kWh",
-        "production that was foreseen",
-        "planned_production_kwh",
+    _summary("site.soc_start_pct", "%", "state of charge at the start"),
+    _summary("site.soc_final_pct", "%", "state of charge at the end"),
+    _summary("site.soc_target_pct", "%", "where it should have ended"),
+    _summary("site.soc_distance_points", "points", "final less target"),
+    _summary("site.soc_lowest_pct", "%", "lowest state of charge at the end of a step"),
+    _summary("site.hydrogen_final_kg", "kg", "hydrogen at the end; null without a tank"),
+    _summary("site.hydrogen_distance_kg", "kg", "final less target"),
+    _summary("site.largest_relative_residual", "", "largest relative residual of the energy balance"),
+    _summary("planned.soc_final_pct", "%", "what the plan had foreseen", "planned_soc_final_pct"),
+    _summary("planned.relax_factor", "", "rf of the plan", "planned_relax_factor"),
+    *(
+        _summary(f"planned.energy_kwh.{name}", "kWh", meaning, f"planned_{name}_kwh")
+        for name, meaning in (
+            ("servers", "energy planned for the servers"),
+            ("load", "demand that the plan was made for"),
+            ("production", "production that was foreseen"),
+        )
     ),
 )
 _ENERGIES: Final = (
@@ -154,36 +130,24 @@ _ENERGIES: Final = (
 )
 _QUALITY: Final = (
     *(
-        _summary(f"quality.waiting_s_{name}", "number", "s", f"waiting time of jobs that started: {meaning}")
-        for name, meaning in (
-            ("mean", "mean"),
-            ("p50", "median"),
-            ("p95", "95 % quantile"),
-            ("max", "longest"),
+        _summary(f"quality.{measure}_{name}", unit, f"{title}: {meaning}")
+        for measure, unit, title, most in (
+            ("waiting_s", "s", "waiting time of jobs that started", "longest"),
+            ("bounded_slowdown", "", "bounded slowdown (tau = 10 s)", "largest"),
         )
+        for name, meaning in (("mean", "mean"), ("p50", "median"), ("p95", "95 % quantile"), ("max", most))
     ),
-    *(
-        _summary(
-            f"quality.bounded_slowdown_{name}", "number", "", f"bounded slowdown (tau = 10 s): {meaning}"
-        )
-        for name, meaning in (
-            ("mean", "mean"),
-            ("p50", "median"),
-            ("p95", "95 % quantile"),
-            ("max", "largest"),
-        )
-    ),
-    _summary("quality.utilization", "number", "", "host-seconds of jobs over those of the site, 0 to 1"),
-    _summary("quality.server_switches", "integer", "", "servers put to sleep or woken"),
-    _summary("quality.speed_changes", "integer", "", "changes of a server's speed"),
-    _summary("end_s", "number", "s", "when the run ended"),
+    _summary("quality.utilization", "", "host-seconds of jobs over those of the site, 0 to 1"),
+    _summary("quality.server_switches", "", "servers put to sleep or woken", kind="integer"),
+    _summary("quality.speed_changes", "", "changes of a server's speed", kind="integer"),
+    _summary("end_s", "s", "when the run ended"),
 )
 COLUMNS: Final[tuple[RunColumn, ...]] = (
     *_IDENTITY,
     *_JOBS,
     *_PERCENT,
     *_SITE,
-    *(_summary(f"energy_kwh.{name}", "number", "kWh", text, f"{name}_kwh") for name, text in _ENERGIES),
+    *(_summary(f"energy_kwh.{name}", "kWh", text, f"{name}_kwh") for name, text in _ENERGIES),
     *_QUALITY,
     *_PROVENANCE,
 )
@@ -262,13 +226,9 @@ def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
 
 def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows and timings of the runs that have ended."""
-    rows, timings = [], []
-    for spec in specs:
-        ended = folder.ended(spec.key)
-        if ended is not None:
-            rows.append(ended.row)
-            timings.append({"run": spec.key, "wall_s": ended.wall_s, "cpu_s": ended.cpu_s})
-    return rows, timings
+    found = [(spec.key, ended) for spec in specs if (ended := folder.ended(spec.key)) is not None]
+    timings = [{"run": run, "wall_s": ended.wall_s, "cpu_s": ended.cpu_s} for run, ended in found]
+    return [ended.row for _, ended in found], timings
 
 
 def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> bytes:
@@ -282,17 +242,11 @@ def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> byte
 
 
 def _table(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> Any:
-    """Rows as an Arrow table."""
     try:
         import pyarrow
     except ImportError:
         raise ConfigError(_NEEDS_DATA) from None
-    types = {
-        "text": pyarrow.string(),
-        "integer": pyarrow.int64(),
-        "number": pyarrow.float64(),
-        "flag": pyarrow.bool_(),
-    }
+    types = {"text": "string", "integer": "int64", "number": "float64", "flag": "bool"}
     arrays = [pyarrow.array([row[column.name] for row in rows], types[column.kind]) for column in columns]
     return pyarrow.table(arrays, names=[column.name for column in columns])
 
@@ -312,12 +266,12 @@ class Campaign:
     @cached_property
     def runs(self) -> pd.DataFrame:
         """One row per completed run; the columns are in ``docs/campaigns.md``."""
-        return self._frame(_collected(self.folder, self.specs)[0], COLUMNS)
+        return _frame(_collected(self.folder, self.specs)[0], COLUMNS)
 
     @cached_property
     def timings(self) -> pd.DataFrame:
         """How long each of them took, s."""
-        return self._frame(_collected(self.folder, self.specs)[1], TIMING_COLUMNS)
+        return _frame(_collected(self.folder, self.specs)[1], TIMING_COLUMNS)
 
     @property
     def complete(self) -> bool:
@@ -336,11 +290,11 @@ class Campaign:
             )
         return _pandas().read_csv(path)
 
-    @staticmethod
-    def _frame(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> pd.DataFrame:
-        _pandas()
-        # Arrow's own threads now and then abort the interpreter at its end.
-        return _table(rows, columns).to_pandas(use_threads=False)
+
+def _frame(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> pd.DataFrame:
+    _pandas()
+    # Arrow's own threads now and then abort the interpreter at its end.
+    return _table(rows, columns).to_pandas(use_threads=False)
 
 
 def _pandas() -> Any:

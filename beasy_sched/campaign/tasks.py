@@ -41,39 +41,34 @@ class RunTask:
     keep: Keep = "nothing"
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """What came of it."""
-
-    summary: dict[str, Any] | None
-    error: str | None
-    """Why it did not reach its end; None where it did."""
-    wall_s: float = 0.0
-    cpu_s: float = 0.0
-    trace: str | None = None
-    """Python's traceback, where there is one."""
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    """What was to be kept, by name."""
-
-
 @dataclass
 class Attempt:
     """How a run went, and what it took."""
 
     error: str | None = None
+    """Why it did not reach its end; None where it did."""
     trace: str | None = None
     """Python's traceback, where there is one."""
     wall_s: float = 0.0
     cpu_s: float = 0.0
 
 
+@dataclass
+class RunResult(Attempt):
+    """What came of it."""
+
+    summary: dict[str, Any] | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """What was to be kept, by name."""
+
+
 @contextlib.contextmanager
-def attempt() -> Iterator[Attempt]:
+def attempt(noted: Attempt) -> Iterator[None]:
     """Note how the block goes. Raises only MachineError, if the machine lacks a resource."""
     gc.set_threshold(200_000, 20, 100)
-    wall_s, cpu_s, noted = time.perf_counter(), time.process_time(), Attempt()
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
     try:
-        yield noted
+        yield
     except Exception as error:
         if (lack := machine_error(error)) is not None:
             raise lack from error
@@ -83,16 +78,17 @@ def attempt() -> Iterator[Attempt]:
 
 def execute(task: RunTask) -> RunResult:
     """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
-    summary = None
+    result = RunResult()
     with TemporaryDirectory(prefix="beasy-run-") as place:
         folder = Path(place)
-        with attempt() as tried:
-            summary = _run(task, folder)
-        files = _kept(task, folder, summary)
-        error = None if tried.error is None else tried.error.replace(f"{folder}/", "")
-    if summary is not None:
-        error = _not_ended(summary)
-    return RunResult(summary, error, tried.wall_s, tried.cpu_s, tried.trace, files)
+        with attempt(result):
+            result.summary = _run(task, folder)
+        result.files = _kept(task, folder, result.summary)
+        if result.error is not None:
+            result.error = result.error.replace(f"{folder}/", "")
+    if result.summary is not None:
+        result.error = _not_ended(result.summary)
+    return result
 
 
 def _run(task: RunTask, folder: Path) -> dict[str, Any]:
@@ -120,10 +116,8 @@ def _run(task: RunTask, folder: Path) -> dict[str, Any]:
 def _kept(task: RunTask, folder: Path, summary: dict[str, Any] | None) -> dict[str, bytes]:
     if task.keep == "nothing":
         return {}
-    found = {path.name: path for path in (folder / "out").glob("run_*")}
-    if task.keep == "trace":
-        found = {name: path for name, path in found.items() if name == TRACE}
-    files = {name: path.read_bytes() for name, path in sorted(found.items())}
+    found = sorted((folder / "out").glob(TRACE if task.keep == "trace" else "run_*"))
+    files = {path.name: path.read_bytes() for path in found}
     if summary is not None and "run_summary.json" in files:
         files["run_summary.json"] = (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode()
     return files

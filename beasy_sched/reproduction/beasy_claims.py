@@ -8,7 +8,7 @@ claim's text. A printed number counts as found within the tolerances below: our 
 # ruff: noqa: E501
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -227,11 +227,8 @@ _Row = tuple[str, str, Statement, str] | tuple[str, str, Statement, str, float]
 
 def _claims(scenario: str, *rows: _Row) -> tuple[Claim, ...]:
     """Name, text, statement, what the paper prints, and its number where it prints one."""
-    found = []
-    for row in rows:
-        number = row[4] if len(row) == 5 else None
-        found.append(Claim(row[0], scenario, row[1], row[2], row[3], number, row[0] in _UNIVERSAL))
-    return tuple(found)
+    found = [Claim(row[0], scenario, *row[1:]) for row in rows]
+    return tuple(replace(claim, universal=claim.name in _UNIVERSAL) for claim in found)
 
 
 _BB, _BE, _WB, _WE = CRITICAL

@@ -19,7 +19,7 @@ from beasy_sched.campaign.campaign import Preparation
 from beasy_sched.campaign.inputs import make_forecast, make_real
 from beasy_sched.campaign.scenario import RunSpec, Scenario
 from beasy_sched.campaign.table import Campaign
-from beasy_sched.campaign.tasks import TRACE, execute
+from beasy_sched.campaign.tasks import TRACE, RunResult, execute
 from beasy_sched.campaign.workers import Failure, Processes, work_through
 from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.formats.atomic import write_atomic
@@ -88,19 +88,18 @@ def make_closeups(campaign: Campaign, runs: Iterable[str], out: Path, *, jobs: i
     missing = [specs[name] for name, closeup in wanted.items() if not (closeup.folder / TRACE).exists()]
     prepared = Preparation(campaign.folder)
     tasks = ((spec, execute, prepared.task(spec, "everything")[0]) for spec in missing)
+
+    def write(spec: RunSpec, result: RunResult | Failure) -> None:
+        if isinstance(result, Failure):
+            return
+        folder = wanted[spec.key].folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in sorted(result.files, key=TRACE.__eq__):  # the trace last: where it is, all is
+            write_atomic(folder / name, result.files[name])
+
     with contextlib.closing(Processes(jobs)) as executor:
-        work_through(executor, tasks, lambda spec, result: _write(wanted, spec, result))
+        work_through(executor, tasks, write)
     return {name: closeup for name, closeup in wanted.items() if (closeup.folder / TRACE).exists()}
-
-
-def _write(wanted: dict[str, Closeup], spec: RunSpec, result: object) -> None:
-    if isinstance(result, Failure):
-        return
-    folder = wanted[spec.key].folder
-    folder.mkdir(parents=True, exist_ok=True)
-    files = sorted(result.files.items(), key=lambda file: file[0] == TRACE)  # type: ignore[attr-defined]
-    for name, content in files:  # the trace last: where it is, all is
-        write_atomic(folder / name, content)
 
 
 OUTCOME_NUMBERS: Final = {"best-begin": 9, "best-end": 11, "worst-begin": 12, "worst-end": 13}
@@ -204,18 +203,13 @@ def _prediction_figures(campaign: Campaign, scenario: Scenario, number: int) -> 
 def _critical_powers(scenarios: Mapping[str, Scenario]) -> Any:
     """Demand of both workloads, and production, without noise and with that of the first seed."""
     demands = []
-    for name, title in (
-        ("best-begin", "demand, jobs mainly on the first day"),
-        ("best-end", "demand, jobs mainly on the third day"),
-    ):
-        demands.append(_powers(scenarios[name], 0, title)[0])
-    best = _powers(scenarios["best-begin"], 0, "production")[1]
-    worst = _powers(scenarios["worst-begin"], 0, "production")[1]
+    for name, day in (("best-begin", "first"), ("best-end", "third")):
+        found, _ = _powers(scenarios[name], 0, f"demand, jobs mainly on the {day} day")
+        demands.append(PowerCurves(found.title, found.foreseen_w, {"with noise": _only(found.came_w)}))
+    best, worst = (_powers(scenarios[name], 0, "production")[1] for name in ("best-begin", "worst-begin"))
     came = {"best case": _only(best.came_w), "worst case": _only(worst.came_w)}
-    steps = len(best.foreseen_w)
     production = PowerCurves("production", best.foreseen_w, came)
-    named = [PowerCurves(d.title, d.foreseen_w, {"with noise": _only(d.came_w)}) for d in demands]
-    return power_figure(_hours(scenarios["best-begin"], steps), named, production)
+    return power_figure(_hours(scenarios["best-begin"], len(best.foreseen_w)), demands, production)
 
 
 def _tuple_powers(scenario: Scenario) -> Any:
@@ -254,17 +248,13 @@ class _Reader:
 
     def demand(self, workload: bytes) -> FloatArray:
         (self._folder / "workload.json").write_bytes(workload)
-        return self._smooth(
-            workload_demand_w(
-                [self._folder / "workload.json"], self._platform, steps=self._steps, step_s=self._step_s
-            )
-        )
+        files = [self._folder / "workload.json"]
+        return self._smooth(workload_demand_w(files, self._platform, steps=self._steps, step_s=self._step_s))
 
     def production(self, power: bytes) -> FloatArray:
-        (self._folder / "power.txt").write_bytes(power)
-        return self._smooth(
-            read_power_series(self._folder / "power.txt", steps=self._steps, step_s=self._step_s)
-        )
+        file = self._folder / "power.txt"
+        file.write_bytes(power)
+        return self._smooth(read_power_series(file, steps=self._steps, step_s=self._step_s))
 
     def _smooth(self, power_w: FloatArray) -> FloatArray:
         width = max(round(SECONDS_PER_HOUR / self._step_s), 1)

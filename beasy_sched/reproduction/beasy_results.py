@@ -166,12 +166,11 @@ def _rank_table(study: Study) -> TextTable:
         paper = PAPER_RANKS.get(scenario, {}) if sample.conditions == PAPER_POLICIES else {}
         for measure in TABLE_MEASURES:
             ours = [int(rank) for rank in ranks(sample, measure)[0]]
-            theirs = paper.get(measure)
-            agreement = float("nan") if theirs is None else rank_agreement(ours, theirs)
-            cells = [str(own) for own in ours]
-            if theirs is not None:
+            cells, rho = [str(own) for own in ours], ""
+            if (theirs := paper.get(measure)) is not None:
                 cells = [f"{own} ({other})" for own, other in zip(ours, theirs, strict=True)]
-            rho = "" if math.isnan(agreement) else f"{agreement:.2f}"
+                agreement = rank_agreement(ours, theirs)
+                rho = "" if math.isnan(agreement) else f"{agreement:.2f}"
             rows.append((_row_title(scenario, measure), MEASURES[measure].title, *cells, rho))
     note = (
         "Ranks of means: ours (the paper's); the best is 1, equals share a rank; SoC: the highest is best. "
@@ -237,12 +236,13 @@ def guard_table(papers: pd.DataFrame, ours: pd.DataFrame) -> TextTable:
     shared = ours[keys].drop_duplicates()
     for scenario in ours["scenario"].unique():
         for policy in _GUARD_POLICIES:
-            cells = [str(scenario), policy]
-            for measure in TABLE_MEASURES:
-                for runs in (papers.merge(shared, on=keys), ours):
-                    own = runs[(runs["scenario"] == scenario) & (runs["policy"] == policy)]
-                    cells.append(f"{own[MEASURES[measure].column].mean():.1f}")
-            body.append((*cells[:2], *(f"{a} → {b}" for a, b in zip(cells[2::2], cells[3::2], strict=True))))
+            both = [
+                runs[(runs["scenario"] == scenario) & (runs["policy"] == policy)]
+                for runs in (papers.merge(shared, on=keys), ours)
+            ]
+            columns = (MEASURES[measure].column for measure in TABLE_MEASURES)
+            cells = (" → ".join(f"{own[column].mean():.1f}" for own in both) for column in columns)
+            body.append((str(scenario), policy, *cells))
     head = ("Scenario", "Policy", *(_with_unit(measure) for measure in TABLE_MEASURES))
     seeds = len(ours["seed"].unique())
     return TextTable(f"Guard: kill-all without veto → shed with veto ({_seeds(seeds)})", head, body, head[2:])

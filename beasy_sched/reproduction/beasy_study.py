@@ -53,9 +53,7 @@ def _guard(mode: GuardMode, veto: bool) -> Change:
 
 
 def _plan(**values: Any) -> Change:
-    return lambda scenario: msgspec.structs.replace(
-        scenario, plan=msgspec.structs.replace(scenario.plan, **values)
-    )
+    return lambda scenario: _replaced(plan=msgspec.structs.replace(scenario.plan, **values))(scenario)
 
 
 def _battery(factor: float) -> Change:
@@ -115,28 +113,19 @@ VARIANTS: Final[tuple[Variant, ...]] = (
 
 def ablation(scenarios: Sequence[Scenario], variants: Iterable[Variant] = VARIANTS) -> list[Scenario]:
     """Return the scenarios in all variants, named ``SCENARIO+VARIANT``."""
-    return [_varied(scenario, variant) for variant in variants for scenario in scenarios]
-
-
-def _varied(scenario: Scenario, variant: Variant) -> Scenario:
-    policies = tuple(PolicyPart(name=name, label=name) for name in variant.policies)
-    changed = variant.change(msgspec.structs.replace(scenario, policies=policies))
-    return msgspec.structs.replace(changed, name=f"{scenario.name}{SEPARATOR}{variant.name}")
+    found = []
+    for variant in variants:
+        policies = tuple(PolicyPart(name=name, label=name) for name in variant.policies)
+        for scenario in scenarios:
+            named = _replaced(policies=policies, name=f"{scenario.name}{SEPARATOR}{variant.name}")
+            found.append(variant.change(named(scenario)))
+    return found
 
 
 PAPERS_GUARD, OUR_GUARD = PAPER_GUARDS
 SHED: Final = "-shed"
 ABLATION: Final = "ablation"
 HEADLINES: Final = ("critical", "average")
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One campaign of a reproduction."""
-
-    name: str
-    """Name of its folder."""
-    scenarios: tuple[Scenario, ...]
 
 
 @dataclass(frozen=True)
@@ -150,22 +139,21 @@ class Size:
     """Take the scenarios' quick relatives."""
 
 
-def experiments(headline: str, scenarios: Sequence[Scenario], size: Size) -> list[Experiment]:
-    """Return the campaigns: under the papers' guard, under ours, and the ablation, as far as wanted."""
+def experiments(headline: str, scenarios: Sequence[Scenario], size: Size) -> dict[str, list[Scenario]]:
+    """Return the campaigns, by folder: under the papers' guard, ours, and the ablation, as far as wanted."""
     if size.small:
         scenarios = [quick(scenario) for scenario in scenarios]
-    found = [Experiment(headline, _with(scenarios, PAPERS_GUARD, size.headline))]
+
+    def under(guard: GuardPart, seeds: int) -> list[Scenario]:
+        change = _replaced(guards=(guard,), seeds=tuple(range(1, seeds + 1)))
+        return [change(scenario) for scenario in scenarios]
+
+    found = {headline: under(PAPERS_GUARD, size.headline)}
     if size.shed:
-        found.append(Experiment(headline + SHED, _with(scenarios, OUR_GUARD, size.shed)))
+        found[headline + SHED] = under(OUR_GUARD, size.shed)
     if size.ablation:
-        base = _with(scenarios, PAPERS_GUARD, size.ablation)
-        found.append(Experiment(ABLATION, tuple(ablation(base))))
+        found[ABLATION] = ablation(under(PAPERS_GUARD, size.ablation))
     return found
-
-
-def _with(scenarios: Iterable[Scenario], guard: GuardPart, seeds: int) -> tuple[Scenario, ...]:
-    numbers = tuple(range(1, seeds + 1))
-    return tuple(msgspec.structs.replace(scenario, guards=(guard,), seeds=numbers) for scenario in scenarios)
 
 
 def check_folder(folder: Path) -> None:

@@ -22,7 +22,7 @@ from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import Progress
 from beasy_sched.campaign.folder import must_be_empty, read_ended
 from beasy_sched.campaign.table import RunColumn, parquet_of
-from beasy_sched.campaign.tasks import attempt
+from beasy_sched.campaign.tasks import Attempt, attempt
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError, InputError
@@ -77,19 +77,16 @@ def prepare_weeks(folder: Path, traces: Sequence[Path], *, quick: bool) -> list[
     """
     folder.mkdir(parents=True, exist_ok=True)
     speed = load_server(SERVER).kind().reference_speed_flops
-    made = [_from_trace(trace, speed) for trace in traces] or [
-        _synthetic(*size, speed, quick=quick) for size in _SYNTHETIC[: 2 if quick else None]
-    ]
+    options = SwfOptions(reference_speed_flops=speed)
+    made = [
+        (trace.name.removesuffix(".gz").removesuffix(".swf"), workload_from_swf(trace, options))
+        for trace in traces
+    ] or [_synthetic(*size, speed, quick=quick) for size in _SYNTHETIC[: 2 if quick else None]]
     names = [name for name, _ in made]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"--week: two weeks have the name {twice!r}: rename one of the files")
     return [_written(folder, name, workload) for name, workload in made]
-
-
-def _from_trace(trace: Path, speed: float) -> tuple[str, GeneratedWorkload]:
-    name = trace.name.removesuffix(".gz").removesuffix(".swf")
-    return name, workload_from_swf(trace, SwfOptions(reference_speed_flops=speed))
 
 
 def _synthetic(
@@ -172,10 +169,7 @@ def percent(budget: float) -> int:
 
 def all_settings(budgets: tuple[float, ...] = BUDGETS) -> list[Setting]:
     """The paper's conditions: EASY, and every algorithm with every budget, with and without shutdown."""
-    return [
-        Setting("easy"),
-        *(Setting(a, b, s) for a in ALGORITHMS for b in budgets for s in (False, True)),
-    ]
+    return [Setting("easy"), *(Setting(a, b, s) for a in ALGORITHMS for b in budgets for s in (False, True))]
 
 
 @dataclass(frozen=True)
@@ -217,7 +211,8 @@ MEASURES: Final[Mapping[str, str]] = {
 def execute_week(task: WeekTask) -> WeekResult:
     """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
     values: dict[str, float | int | None] = dict.fromkeys(MEASURES)
-    with attempt() as tried:
+    tried = Attempt()
+    with attempt(tried):
         values = _run(task)
     return WeekResult(values, tried.error, tried.trace, tried.wall_s, tried.cpu_s)
 
@@ -316,7 +311,12 @@ class EnergyStudy:
 
     def begin(self) -> None:
         """Make the folder, or see that it is that of the same study. Raises ConfigError."""
-        path, content = self.folder / "study.json", msgspec.json.format(msgspec.json.encode(self._what()))
+        what = {
+            "version": __version__,
+            "allocation": self.allocation,
+            "settings": [setting.options(self.allocation) for setting in self.settings],
+        }
+        path, content = self.folder / "study.json", msgspec.json.format(msgspec.json.encode(what))
         if path.exists() and path.read_bytes() != content:
             raise ConfigError(
                 f"{path} belongs to another study (other options or program version): choose another folder"
@@ -325,13 +325,6 @@ class EnergyStudy:
             must_be_empty(self.folder, "that of a study")
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomic(path, content)
-
-    def _what(self) -> dict[str, Any]:
-        return {
-            "version": __version__,
-            "allocation": self.allocation,
-            "settings": [setting.options(self.allocation) for setting in self.settings],
-        }
 
     @property
     def runs(self) -> list[tuple[Week, Setting]]:
@@ -343,6 +336,10 @@ class EnergyStudy:
         (self.folder / "rows").mkdir(exist_ok=True)
         pending = [run for run in self.runs if (found := self.result(*run)) is None or found.error]
         ended = len(self.runs) - len(pending)
+        tasks: Iterator[Task] = (
+            (key, execute_week, WeekTask(key[0].hosts, key[0].workload.absolute(), key[1], self.allocation))
+            for key in sorted(pending, key=lambda run: -run[0].jobs)  # the longest first
+        )
 
         def done(key: tuple[Week, Setting], result: WeekResult | Failure) -> None:
             nonlocal ended
@@ -356,13 +353,8 @@ class EnergyStudy:
         with contextlib.closing(executor):
             if progress is not None:
                 progress(ended, len(self.runs))
-            work_through(executor, self._tasks(pending), done)
+            work_through(executor, tasks, done)
         return sum(bool(self._must(*run).error) for run in self.runs)
-
-    def _tasks(self, pending: Sequence[tuple[Week, Setting]]) -> Iterator[Task]:
-        for week, setting in sorted(pending, key=lambda run: -run[0].jobs):  # the longest first
-            task = WeekTask(week.hosts, week.workload.absolute(), setting, self.allocation)
-            yield (week, setting), execute_week, task
 
     def _row_path(self, week: Week, setting: Setting) -> Path:
         return self.folder / "rows" / f"{week.name}-{week.sha256[:8]}-{setting.key}.json"

@@ -124,16 +124,12 @@ def soc_figure(curves: Sequence[SocCurve], battery: BatterySpec) -> Any:
         panel.plot(curve.hours, curve.soc_pct, color=color, linestyle=style, linewidth=1.3, label=curve.name)
         if curve.kills:
             hours = np.array(list(curve.kills))
-            total = sum(curve.kills.values())
             below = np.interp(hours, curve.hours, curve.soc_pct) - 3.5
-            name = f"{curve.name} kills jobs ({total})"
+            look = {"color": VERMILLION, "markeredgecolor": color, "markersize": 4.5}
             panel.plot(
-                hours, below, mark, color=VERMILLION, markeredgecolor=color, markersize=4.5, label=name
+                hours, below, mark, **look, label=f"{curve.name} kills jobs ({sum(curve.kills.values())})"
             )
-    _draw_limits(panel, battery)
-    last = max(curve.hours[-1] for curve in curves)
-    mark_days(panel, last / 24.0)
-    _level_axis(panel)
+    _level_axis(panel, battery, max(curve.hours[-1] for curve in curves))
     figure.legend(loc="outside upper center", ncols=2, columnspacing=1.0, handlelength=1.6)
     return figure
 
@@ -154,9 +150,7 @@ def nine_curves_figure(
         panel.plot(hours, curve, color=colors[production], linestyle=styles[demand])
     if np.any(dangerous):
         panel.fill_between(hours, 0, 100, where=dangerous, step="pre", color=GREY, alpha=0.25, linewidth=0)
-    _draw_limits(panel, battery)
-    mark_days(panel, hours[-1] / 24.0)
-    _level_axis(panel)
+    _level_axis(panel, battery, hours[-1])
     _nine_legend(figure, colors, styles, bool(np.any(dangerous)))
     return figure
 
@@ -183,15 +177,8 @@ def prediction_figure(hours: FloatArray, production: Forecast, demand: Forecast)
     for panel, band, color, name in zip(
         panels, (production, demand), (BLUE, GREEN), ("production", "demand"), strict=True
     ):
-        panel.fill_between(
-            hours,
-            band.low_w / 1e3,
-            band.high_w / 1e3,
-            color=color,
-            alpha=0.3,
-            linewidth=0,
-            label="uncertainty",
-        )
+        low_kw, high_kw = band.low_w / 1e3, band.high_w / 1e3
+        panel.fill_between(hours, low_kw, high_kw, color=color, alpha=0.3, linewidth=0, label="uncertainty")
         panel.plot(hours, band.value_w / 1e3, color=color, linewidth=0.9, label="prediction")
         panel.set_ylabel(f"{name} [kW]")
         panel.set_ylim(bottom=0)
@@ -239,15 +226,11 @@ def tuple_figure(hours: FloatArray, tuples: Sequence[tuple[PowerCurves, PowerCur
     figure = new_figure(TWO_COLUMNS_IN, 0.35 + 1.0 * rows)
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for panel, (demand, production) in zip(panels.flat, tuples, strict=False):
-        for powers, color, style, name in (
-            (demand, BLUE, "-", "demand"),
-            (production, ORANGE, "--", "production"),
-        ):
+        shown = ((demand, BLUE, "-", "demand"), (production, ORANGE, "--", "production"))
+        for powers, color, style, name in shown:
             came_w = np.stack(list(powers.came_w.values())) / 1e3
-            panel.fill_between(
-                hours, came_w.min(axis=0), came_w.max(axis=0), color=color, alpha=0.3, linewidth=0,
-                label=f"{name}: with noise (range)",
-            )  # fmt: skip
+            look = {"color": color, "alpha": 0.3, "linewidth": 0, "label": f"{name}: with noise (range)"}
+            panel.fill_between(hours, came_w.min(axis=0), came_w.max(axis=0), **look)
             panel.plot(hours, powers.foreseen_w / 1e3, color=color, linestyle=style, label=f"{name}: without")
         panel.set_title(demand.title, loc="left", pad=2)
         panel.grid()
@@ -262,13 +245,12 @@ def tuple_figure(hours: FloatArray, tuples: Sequence[tuple[PowerCurves, PowerCur
     return figure
 
 
-def _draw_limits(panel: Any, battery: BatterySpec) -> None:
+def _level_axis(panel: Any, battery: BatterySpec, hours: float) -> None:
+    """Axes of time and of the state of charge, with the battery's limits and target."""
     for value in (battery.soc_min_pct, battery.soc_max_pct):
         panel.axhline(value, color=VERMILLION, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1)
     panel.axhline(battery.soc_target_pct, color=GREY, linestyle=(0, (1, 2)), linewidth=0.8, zorder=1)
-
-
-def _level_axis(panel: Any) -> None:
+    mark_days(panel, hours / 24.0)
     panel.set_ylim(0, 100)
     panel.set_yticks(range(0, 101, 20))
     panel.set_ylabel("state of charge [%]")
@@ -318,17 +300,8 @@ def outcome_figure(
 def _draw_outcomes(panel: Any, places: Any, outcomes: Mapping[str, FloatArray]) -> None:
     left = np.zeros(len(places))
     for column, name, color, hatch in OUTCOMES:
-        panel.barh(
-            places,
-            outcomes[column],
-            _HEIGHT,
-            left,
-            color=color,
-            hatch=hatch,
-            label=name,
-            edgecolor=BLACK,
-            linewidth=0.3,
-        )
+        look = {"color": color, "hatch": hatch, "edgecolor": BLACK, "linewidth": 0.3}
+        panel.barh(places, outcomes[column], _HEIGHT, left, label=name, **look)
         left = left + outcomes[column]
     for place, share in zip(places, outcomes["finished_pct"], strict=True):
         panel.text(1.5, place, f"{share:.1f} %", va="center", fontsize=6.5)

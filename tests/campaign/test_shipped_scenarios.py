@@ -37,7 +37,7 @@ def demand_kwh(name, folder):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_files_are_what_the_generator_writes(name):
+def test_the_files_beside_the_scripts_are_those_of_the_program(name):
     assert (SCENARIOS / f"{name}.toml").read_text("utf-8") == scenario_text(name)
 
 
