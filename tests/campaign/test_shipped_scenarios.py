@@ -14,7 +14,7 @@ from beasy_sched.campaign.scenario_file import find_scenario
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.generate.platform import preset_platform
 
-SCENARIOS = Path(__file__).resolve().parents[2] / "scripts" / "scenarios"
+SCENARIOS = Path(__file__).resolve().parents[2] / "beasy_sched/campaign/scenarios"
 STEP_KWH = 300 / 3.6e6
 TUNING_SEED = 1000
 
