@@ -94,13 +94,11 @@ def generate_power(
     )
     from beasy_sched.units import SECONDS_PER_DAY, kw_to_w
 
-    start_s = None if start is None else parse_moment(start)
-    if start is not None and start_s is None:
+    begin_s = parse_moment(SYNTHETIC_START if start is None else start)
+    if begin_s is None:
         raise ConfigError(f"start: found {start!r}, expected a date such as 2024-06-01")
     sky = None
     if pv is None and wind is None:
-        begin_s = parse_moment(SYNTHETIC_START) if start_s is None else start_s
-        assert begin_s is not None
         sky = synthetic_series(SyntheticWeather(**weather), seed=seed, start_s=begin_s, hours=24 * days)
     plants = []
     for file, size_kw, make in ((pv, pv_kw, pv_production), (wind, wind_kw, wind_production)):
@@ -110,7 +108,7 @@ def generate_power(
     for plant in plants:
         for finding in plant.findings:
             warnings.warn(f"{plant.series.path}: {finding.text}", stacklevel=2)
-    start_s = shared_start(plants) if start_s is None else start_s
+    start_s = shared_start(plants) if start is None else begin_s
     window = Window(round(days * SECONDS_PER_DAY / _STEP_S), _STEP_S, start_s)
     total_w = np.sum([np.zeros(window.steps), *(step_power(plant, window) for plant in plants)], axis=0)
     write_atomic(path, power_event_lines(total_w, _STEP_S))

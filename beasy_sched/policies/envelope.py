@@ -22,7 +22,7 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.follow_plan import FollowPlan
-from beasy_sched.policies.working_plan import WorkingPlan, compensation_j
+from beasy_sched.policies.working_plan import WorkingPlan, battery_j, compensation_j
 
 TOLERANCE_J = 1e-3
 """Smaller amounts are neither spent nor saved."""
@@ -288,11 +288,11 @@ class EnvelopePolicy(FollowPlan):
 
     def power_actions(self, view: View) -> Sequence[Action]:
         """Compensate, then follow the plan as it is now."""
-        assert view.budget is not None
-        step = self.plan.step_at(view.budget.start_s)
-        if step is None or not view.power_actions_allowed:
+        budget = view.budget
+        step = None if budget is None else self.plan.step_at(budget.start_s)
+        if budget is None or step is None or not view.power_actions_allowed:
             return ()
-        self.plan.set_production(step, view.budget.renew_w)
+        self.plan.set_production(step, budget.renew_w)
         return [self.compensate(view, step), *self.follow(view, step)]
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
@@ -301,10 +301,9 @@ class EnvelopePolicy(FollowPlan):
 
     def compensate(self, view: View, step: int) -> Compensate:
         """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and say so."""
-        assert view.storage_state is not None
         plan = self.plan
         end_step = plan.window_end(step)
-        levels_j = plan.project_soc(step, view.storage_state.battery_j)
+        levels_j = plan.project_soc(step, battery_j(view))
         diff_j = float(levels_j[end_step - step]) - plan.battery.target_j
         comp_j = compensation_j(plan.battery, diff_j)
         busy_until_s = np.zeros(view.platform.size)

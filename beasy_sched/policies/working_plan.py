@@ -530,6 +530,13 @@ def offline_plans(view: View) -> PlanStore:
     return view.plans
 
 
+def battery_j(view: View) -> float:
+    """True level of the battery at the start of the present step, J. Raises ConfigError without a site."""
+    if view.storage_state is None:
+        raise ConfigError("the policy requires a site: pass --site FILE")
+    return view.storage_state.battery_j
+
+
 class PlanFollower:
     """Brings servers into the states of a working plan."""
 

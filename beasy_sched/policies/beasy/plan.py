@@ -19,7 +19,6 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.engine.policy import View
-from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.working_plan import (
@@ -28,6 +27,7 @@ from beasy_sched.policies.working_plan import (
     Rest,
     RunningJob,
     WorkingPlan,
+    battery_j,
     kept_on,
     offline_plans,
     sleep_savings_j,
@@ -38,13 +38,6 @@ from beasy_sched.units import TIME_TOLERANCE_S
 ENERGY_TOLERANCE_J = 1e-6
 _FIRST_ROWS: Final = 16
 """Length of the first scan for idle servers; each further scan is four times as long."""
-
-
-def battery_j(view: View) -> float:
-    """True level of the battery at the start of the present step, J. Raises ConfigError without a site."""
-    if view.storage_state is None:
-        raise ConfigError("the policy requires a site: pass --site FILE")
-    return view.storage_state.battery_j
 
 
 @dataclass

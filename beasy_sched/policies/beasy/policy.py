@@ -21,7 +21,7 @@ from beasy_sched.model.cluster import HostState
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.plan.forecast import Predictions
-from beasy_sched.policies.beasy.plan import LivePlan, Placement, battery_j
+from beasy_sched.policies.beasy.plan import LivePlan, Placement
 from beasy_sched.policies.beasy.speeds import Lowering, Spending
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,
@@ -38,7 +38,7 @@ from beasy_sched.policies.easy import (
     smallest_size,
     spent_facts,
 )
-from beasy_sched.policies.working_plan import PlanFollower, compensation_j, offline_plans, ready_s
+from beasy_sched.policies.working_plan import PlanFollower, battery_j, compensation_j, offline_plans, ready_s
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
