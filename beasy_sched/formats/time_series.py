@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import InputError
-from beasy_sched.formats.table import Table
+
+if TYPE_CHECKING:
+    from beasy_sched.formats.table import Table
 
 POWER = "power_w"
 IRRADIANCE = "irradiance_w_m2"
