@@ -30,6 +30,7 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
     if kind not in _FORMATS:
         raise ConfigError(f"figures are {', '.join(_FORMATS)} files: found {suffix!r}")
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigError("drawing needs matplotlib: install it with pip install 'matplotlib>=3.7'") from None
@@ -46,7 +47,8 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
     axes[0].set_title(_title(plans), fontsize=11, loc="left")
     _mark_hours(axes[-1], plans)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=120, metadata=_FORMATS[kind])
+    with rc_context({"svg.hashsalt": "plan"}):  # ids that are the same every time
+        figure.savefig(buffer, format=kind, dpi=120, metadata=_FORMATS[kind])
     return buffer.getvalue()
 
 

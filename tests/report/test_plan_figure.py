@@ -22,7 +22,9 @@ PLAN = hand_plan()
     ("suffix", "begins"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".PDF", b"%PDF"), ("", b"\x89PNG")]
 )
 def test_formats(suffix: str, begins: bytes) -> None:
-    assert draw_plan(PlanStore([PLAN]), suffix).startswith(begins)
+    drawn = draw_plan(PlanStore([PLAN]), suffix)
+    assert drawn.startswith(begins)
+    assert draw_plan(PlanStore([PLAN]), suffix) == drawn
 
 
 def test_unknown_format() -> None:
