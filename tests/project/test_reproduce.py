@@ -111,7 +111,7 @@ def test_quick(tmp_path: Path, script: Path, figures: set[str]):
         assert title in done.stdout
     drawn = {path.stem for path in (tmp_path / "out/reproduction-quick/figures").glob("*.pdf")}
     assert figures <= drawn
-    assert "So few executions" in (tmp_path / "tables.md").read_text()
+    assert "Too few executions" in (tmp_path / "tables.md").read_text()
 
 
 @pytest.mark.slow

@@ -152,6 +152,7 @@ def write_large_run(prefix: Path, *, servers: int = 1000, jobs: int = 20_000, ch
     return write_run(
         prefix,
         jobs="\n".join([JOBS.splitlines()[0], *rows]) + "\n",
+        decisions=None,
         pstate_changes=f"time,machine_id,new_pstate\n0,0-{servers - 1},0\n" + "".join(pstates),
         summary=None,
     )
