@@ -58,10 +58,39 @@ def check(
     """
     if not any((platform, workloads, events, site, plan)):
         raise click.UsageError("nothing to check: give at least one of -p, -w, --events, --site, --plan")
+    given, problems = _read(platform, workloads, events, site, plan, windows, master_host, metering)
+    found = sorted((*problems, *look_at(given)), key=lambda finding: finding.level is Level.ODD)
+    code = 0 if not found else 1 if all(finding.level is Level.ODD for finding in found) else 2
+    if as_json:
+        report = {
+            "verdict": _VERDICTS[code],
+            "figures": figures(given),
+            "findings": [{**asdict(finding), "level": finding.level.value} for finding in found],
+        }
+        click.echo(json.dumps(report, indent=2, allow_nan=False))
+    elif quiet:
+        for finding in found:
+            label = "warning" if finding.level is Level.ODD else "would fail"
+            click.echo(f"{label}: {finding.text}", err=True)
+    else:
+        _print_table(given, found, code)
+    context.exit(code)
+
+
+def _read(
+    platform: Path | None,
+    workloads: tuple[Path, ...],
+    events: tuple[Path, ...],
+    site: Path | None,
+    plan: str | None,
+    windows: int,
+    master_host: str,
+    metering: bool,
+) -> tuple[RunInputs, list[Finding]]:
+    """Read what is given; a file that cannot be read is a finding, and the rest is read all the same."""
     problems: list[Finding] = []
 
     def attempt(code: str, read: Callable[[], T], prefix: str = "") -> T | None:
-        """A file that cannot be read is a finding; the rest is read all the same."""
         try:
             return read()
         except (InputError, ConfigError) as error:
@@ -93,22 +122,7 @@ def check(
         plans=attempt("plan-bad", partial(read_plans, plan)) if plan else None,
         windows=windows,
     )
-    found = sorted((*problems, *look_at(given)), key=lambda finding: finding.level is Level.ODD)
-    code = 0 if not found else 1 if all(finding.level is Level.ODD for finding in found) else 2
-    if as_json:
-        report = {
-            "verdict": _VERDICTS[code],
-            "figures": figures(given),
-            "findings": [{**asdict(finding), "level": finding.level.value} for finding in found],
-        }
-        click.echo(json.dumps(report, indent=2, allow_nan=False))
-    elif quiet:
-        for finding in found:
-            label = "warning" if finding.level is Level.ODD else "would fail"
-            click.echo(f"{label}: {finding.text}", err=True)
-    else:
-        _print_table(given, found, code)
-    context.exit(code)
+    return given, problems
 
 
 def _print_table(given: RunInputs, found: list[Finding], code: int) -> None:

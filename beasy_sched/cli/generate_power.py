@@ -191,7 +191,7 @@ def power(**values: Any) -> None:
           --wind-column WS50M --rated-speed 11 -o power.txt
 
     \b
-    From a CSV file of measurements without times, one row an hour, as a share of the capacity:
+    From a CSV file of measurements without times, one row per hour, as a share of the capacity:
       beasy-sched generate power --pv plant.csv --pv-column PV-MEAS --unit per-unit --interval 3600 \\
           --pv-kw 10 -o power.txt
 
@@ -219,16 +219,26 @@ def power(**values: Any) -> None:
     write_output(options.output, power_event_lines(real, options.dt, options.events_format))
     for production, window in placed:
         _remark(production, window)
-    if options.quiet:
-        return
-    installed_w = sum(production.installed_w for production in productions)
+    if not options.quiet:
+        _print_figures(options, placed, powers, real)
+
+
+def _print_figures(
+    options: SimpleNamespace,
+    placed: list[tuple[Production, Window]],
+    powers: list[FloatArray],
+    real: FloatArray,
+) -> None:
+    """Print energy, peak, mean and capacity factor of each plant, of all, and of what was written."""
+    total = np.sum(powers, axis=0)
+    installed_w = sum(production.installed_w for production, _ in placed)
     click.echo(f"{options.output}: {len(total)} steps of {options.dt:g} s", err=True)
     for (production, window), power_w in zip(placed, powers, strict=True):
         since = "" if window.start_s is None else f", from {time_text(window.start_s, 0)} UTC"
         size = f"of {w_to_kw(production.installed_w):g} kW{since}"
         came = figures(power_w, options.dt, production.installed_w)
         click.echo(f"  {production.name:5} {came} {size}", err=True)
-    if len(productions) > 1:
+    if len(placed) > 1:
         click.echo(f"  total {figures(total, options.dt, installed_w)}", err=True)
     if options.case is not ProductionCase.EXACT:
         came = figures(real, options.dt, installed_w).strip()

@@ -226,7 +226,7 @@ class Session:
             return  # their run time does not depend on the hosts
         share = self.outcomes.median_run_share()
         if share is not None and share < SHORT_RUN_SHARE:
-            self._warn(short_runs(share, "do the workload's flops belong to this platform?").text)
+            self._warn(short_runs(share, "are the workload's flops meant for this platform?").text)
 
     def _on_submitted(self, event: e.JobSubmitted) -> None:
         request = event.job

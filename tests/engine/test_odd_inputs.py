@@ -50,7 +50,7 @@ def test_jobs_far_shorter_than_their_walltime() -> None:
     (told,) = shares(100.0)
     assert (
         told
-        == "the median job runs for 1 % of its walltime: do the workload's flops belong to this platform?"
+        == "the median job runs for 1 % of its walltime: are the workload's flops meant for this platform?"
     )
     assert shares(100.0, inputs_checked=True) == []
 
