@@ -37,13 +37,21 @@ def generate_platform(servers: Mapping[str, int], path: PathLike, *, one_pstate:
 
 
 def generate_workload(
-    path: PathLike, *, swf: PathLike | None = None, reference: str = "gros", **options: Any
+    path: PathLike,
+    *,
+    swf: PathLike | None = None,
+    reference: str = "gros",
+    deadlines: str = "none",
+    **options: Any,
 ) -> Path:
     """Write a Batsim workload from the trace ``swf``, or a synthetic one.
 
-    ``reference`` names the server whose median P-state's speed turns run times into flops; ``options``
-    are those of `SwfOptions` or `SyntheticOptions` (``seed``, ``hosts``, ``jobs`` ...).
+    ``reference`` names the server whose median P-state's speed turns run times into flops; ``deadlines`` is
+    a rule such as ``"factor:2..10"``; ``options`` are those of `SwfOptions` or `SyntheticOptions`
+    (``seed``, ``hosts``, ``jobs`` ...). Raises ConfigError and InputError.
     """
+    from beasy_sched.errors import ConfigError
+    from beasy_sched.generate.deadlines import parse_deadlines, with_deadlines
     from beasy_sched.generate.platform import load_server
     from beasy_sched.generate.workload import SwfOptions, SyntheticOptions, synthetic_workload
     from beasy_sched.generate.workload_swf import workload_from_swf
@@ -53,6 +61,12 @@ def generate_workload(
         workload = synthetic_workload(SyntheticOptions(**options))
     else:
         workload = workload_from_swf(swf, SwfOptions(**options))
+    try:
+        rule = parse_deadlines(deadlines)
+    except ValueError as error:
+        raise ConfigError(f"deadlines: {error}") from None
+    if rule is not None:
+        workload = with_deadlines(workload, rule, seed=options.get("seed", 0))
     workload.write(path)
     return Path(path)
 
@@ -82,35 +96,28 @@ def generate_power(
     from beasy_sched.formats.batsim_events import power_event_lines
     from beasy_sched.formats.power_series import read_weather_file
     from beasy_sched.formats.table import parse_moment
-    from beasy_sched.generate.power import (
-        SYNTHETIC_START,
-        SyntheticWeather,
-        Window,
-        pv_production,
-        shared_start,
-        step_power,
-        synthetic_series,
-        wind_production,
-    )
+    from beasy_sched.generate import power
     from beasy_sched.units import SECONDS_PER_DAY, kw_to_w
 
-    begin_s = parse_moment(SYNTHETIC_START if start is None else start)
+    begin_s = parse_moment(power.SYNTHETIC_START if start is None else start)
     if begin_s is None:
         raise ConfigError(f"start: found {start!r}, expected a date such as 2024-06-01")
     sky = None
     if pv is None and wind is None:
-        sky = synthetic_series(SyntheticWeather(**weather), seed=seed, start_s=begin_s, hours=24 * days)
+        sky = power.synthetic_series(
+            power.SyntheticWeather(**weather), seed=seed, start_s=begin_s, hours=24 * days
+        )
     plants = []
-    for file, size_kw, make in ((pv, pv_kw, pv_production), (wind, wind_kw, wind_production)):
+    for file, size_kw, make in ((pv, pv_kw, power.pv_production), (wind, wind_kw, power.wind_production)):
         series = read_weather_file(file) if file is not None else sky
         if series is not None and size_kw > 0:
             plants.append(make(series, installed_w=kw_to_w(size_kw)))
     for plant in plants:
         for finding in plant.findings:
             warnings.warn(f"{plant.series.path}: {finding.text}", stacklevel=2)
-    start_s = shared_start(plants) if start is None else begin_s
-    window = Window(round(days * SECONDS_PER_DAY / _STEP_S), _STEP_S, start_s)
-    total_w = np.sum([np.zeros(window.steps), *(step_power(plant, window) for plant in plants)], axis=0)
+    start_s = power.shared_start(plants) if start is None else begin_s
+    window = power.Window(round(days * SECONDS_PER_DAY / _STEP_S), _STEP_S, start_s)
+    total_w = np.sum([np.zeros(window.steps), *(power.step_power(plant, window) for plant in plants)], axis=0)
     write_atomic(path, power_event_lines(total_w, _STEP_S))
     return Path(path)
 
@@ -124,14 +131,17 @@ def simulate(
     options: Mapping[str, Any] | None = None,
     site: PathLike | None = None,
     windows: int = 1,
+    forecast: str | None = None,
     export: PathLike | None = None,
 ) -> Run:
     """Run a policy on the embedded simulator and return its results.
 
-    ``site`` is a site file or ``"default"``; ``export`` is the prefix of the output files (default: in a new
-    temporary folder). Issues a UserWarning for unusual inputs and for an incomplete run. Raises
-    ConfigError, InputError and whatever ends the run early.
+    ``site`` is a site file or ``"default"``; ``forecast`` names where predictions of the production come
+    from, as ``--forecast`` does (``"perfect"`` is the production of ``events``); ``export`` is the prefix of
+    the output files (default: in a new temporary folder). Issues a UserWarning for unusual inputs and for an
+    incomplete run. Raises ConfigError, InputError and whatever ends the run early.
     """
+    from beasy_sched.formats.forecast_source import with_own_events
     from beasy_sched.formats.site_file import read_site_text
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.runner import run_in_process
@@ -140,7 +150,12 @@ def simulate(
 
     text = None if site is None else read_site_text(site)
     settings = RunSettings(
-        policy=policy, options=dict(options or {}), site=text, site_name=str(site), windows=windows
+        policy=policy,
+        options=dict(options or {}),
+        site=text,
+        site_name=str(site),
+        forecast=with_own_events(forecast, [] if events is None else [events]),
+        windows=windows,
     )
     prefix = os.fspath(export) if export is not None else os.path.join(tempfile.mkdtemp("beasy-sched"), "run")
     inputs = Inputs(platform, [workload], [] if events is None else [events])

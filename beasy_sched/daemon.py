@@ -36,10 +36,6 @@ _BUSY = b'{"error":"this scheduler serves another simulation"}'
 """Not a valid reply for Batsim: a second simulator aborts instead of waiting forever."""
 
 
-OnWaiting = Callable[[str, float], None]
-"""Called with the endpoint and the time (s) without a connection to it."""
-
-
 class Daemon:
     """A bound REP socket that answers a simulator's requests in lockstep.
 
@@ -52,13 +48,14 @@ class Daemon:
         endpoint: str,
         *,
         timeout_s: float | None = None,
-        waiting: OnWaiting | None = None,
+        waiting: Callable[[str, float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Bind ``endpoint`` (port 0 takes any free one); wait ``timeout_s`` for a first message.
 
-        ``waiting`` is called now and then, at growing intervals, as long as nobody is connected; ``clock``
-        tells the time by which that is measured, s.
+        ``waiting`` is called now and then, at growing intervals, as long as nobody is connected, with the
+        endpoint and the time (s) without a connection to it; ``clock`` tells the time by which that is
+        measured, s.
 
         Raises ConfigError for an endpoint that cannot be bound or reached.
         """
@@ -79,10 +76,8 @@ class Daemon:
         """Notices to the user about the last simulation."""
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.REP)
-        self._socket.setsockopt(zmq.LINGER, 1000)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_MESSAGE_BYTES)
-        self._socket.setsockopt(zmq.IPV6, is_ipv6(endpoint))
-        for option, value in {zmq.TCP_KEEPALIVE: 1, **_KEEPALIVE_S}.items():
+        options = {zmq.LINGER: 1000, zmq.MAXMSGSIZE: MOST_MESSAGE_BYTES, zmq.IPV6: is_ipv6(endpoint)}
+        for option, value in {**options, zmq.TCP_KEEPALIVE: 1, **_KEEPALIVE_S}.items():
             self._socket.setsockopt(option, value)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
         self._waiting, self._clock = waiting, clock

@@ -7,7 +7,7 @@ Everything here takes what has been read already and returns findings; it opens 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -17,7 +17,15 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.batsim_events import POWER_FIELD, ExternalEvent, is_power
+from beasy_sched.forecast.outlook import ForecastSource
+from beasy_sched.formats.batsim_events import (
+    CARBON_FIELD,
+    POWER_FIELD,
+    PRICE_FIELD,
+    ExternalEvent,
+    is_power,
+    is_rate,
+)
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.time_series import POWER, TimeSeries
 from beasy_sched.model.platform import POWERS_PROPERTY, Platform
@@ -35,6 +43,9 @@ _LOW_WIND_M = 5.0
 """Wind measured below this height (m) is far weaker than at a turbine's hub."""
 _HOLE = 10.0
 """A gap of this many times the usual time between announcements of power is a hole in the file."""
+_PREDICTED_HOURS = 14 * 24
+_FORECAST_APART = 10.0
+"""A forecast this many times as high or as low as the production is for a plant of another size."""
 _TOO_MUCH_POWER = 100.0
 """A power of this many times what all hosts draw at most is in another unit."""
 
@@ -107,6 +118,7 @@ class RunInputs:
     site: Site | None = None
     plans: PlanStore | None = None
     windows: int = 1
+    forecast: ForecastSource | None = None
 
     @cached_property
     def powers(self) -> AnnouncedPower:
@@ -116,6 +128,13 @@ class RunInputs:
             np.array([event.timestamp for event in found], dtype=np.float64),
             np.array([float(event.data[POWER_FIELD]) for event in found], dtype=np.float64),
         )
+
+    @cached_property
+    def predicted_w(self) -> FloatArray:
+        """Mean production of each hour of the run, of two weeks at most, W, as predicted when it begins."""
+        if self.forecast is None or self.end_s is None:
+            return np.zeros(0)
+        return self.forecast.hour_by_hour_w(min(math.ceil(self.end_s / SECONDS_PER_HOUR), _PREDICTED_HOURS))
 
     @property
     def end_s(self) -> float | None:
@@ -206,7 +225,7 @@ def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
 
 def look_at(inputs: RunInputs) -> list[Finding]:
     """Return everything odd about ``inputs`` or that would end a run, failures first."""
-    checks = (_platform, _machines, _workload, _production, _plan)
+    checks = (_platform, _machines, _workload, _production, _grid, _plan, _forecast)
     found = [finding for check in checks for finding in check(inputs)]
     return sorted(found, key=lambda finding: finding.level is Level.ODD)
 
@@ -214,19 +233,18 @@ def look_at(inputs: RunInputs) -> list[Finding]:
 def _platform(inputs: RunInputs) -> Iterator[Finding]:
     finding = missing_powers(inputs.platform) if inputs.platform is not None and inputs.energy else None
     if finding is not None:
-        needed = fails(finding.code, f"{finding.text}; a site needs them")
-        yield finding if inputs.site is None else needed
+        yield finding if inputs.site is None else fails(finding.code, f"{finding.text}; a site needs them")
 
 
 def missing_powers(platform: Platform) -> Finding | None:
     """Return a finding if some hosts of a platform have no powers."""
     without = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if not kind.idle_w])
-    count = int(without.sum())
+    count, size = int(without.sum()), platform.size
     if not count:
         return None
     name = platform.names[int(np.argmax(without))]
-    which = f"the {count} hosts have" if count == platform.size else f"{count} of {platform.size} hosts have"
-    which = which if platform.size > 1 else "the host has"
+    which = f"the {count} hosts have" if count == size else f"{count} of {size} hosts have"
+    which = which if size > 1 else "the host has"
     return odd(
         "no-powers",
         f"{which} no powers (host {name!r} lacks {POWERS_PROPERTY}): the energy of such hosts is 0 J",
@@ -345,6 +363,41 @@ def _unit(powers: AnnouncedPower, platform: Platform) -> Iterator[Finding]:
         )
 
 
+def _grid(inputs: RunInputs) -> Iterator[Finding]:
+    if inputs.site is not None and (
+        finding := rates_too_short(inputs.site, inputs.site.window_s * inputs.windows)
+    ):
+        yield finding
+    if (finding := bad_rate(inputs.events or ())) is not None:
+        yield finding
+
+
+def bad_rate(events: Iterable[ExternalEvent]) -> Finding | None:
+    """Return a finding if an event announces a price or a carbon intensity that is no number."""
+    for event in events:
+        for field in (PRICE_FIELD, CARBON_FIELD):
+            value = event.data.get(field)
+            if value is not None and not is_rate(value):
+                return fails("rates-bad", f"{event.where}: {field}: found {value!r}, expected a number")
+    return None
+
+
+def rates_too_short(site: Site, end_s: float) -> Finding | None:
+    """Return a finding if the grid's price or carbon intensity is not given from time 0 to ``end_s``."""
+    grid = site.grid
+    given = {} if grid is None else {"price": grid.price, "carbon": grid.carbon}
+    for name, foreseen in given.items():
+        if foreseen is not None and not foreseen.rate.covers(0.0, end_s):
+            first_s, last_s = foreseen.rate.span_s
+            covers = f"from {_hours(first_s)} to {_hours(last_s)}"
+            return fails(
+                "rates-short",
+                f"grid.{name}: the file covers {covers}, the run 0 to {_hours(end_s)}: provide a longer file,"
+                " run fewer --windows, or set [time] start to a moment of the file",
+            )
+    return None
+
+
 def _plan(inputs: RunInputs) -> Iterator[Finding]:
     plans, site = inputs.plans, inputs.site
     if plans is None or site is None:
@@ -360,12 +413,33 @@ def _plan(inputs: RunInputs) -> Iterator[Finding]:
         yield finding
 
 
+def _forecast(inputs: RunInputs) -> Iterator[Finding]:
+    source, predicted_w = inputs.forecast, inputs.predicted_w
+    if source is None or source.name == "none" or not len(predicted_w):
+        return
+    expected_w, powers = float(predicted_w.max()), inputs.powers
+    if not expected_w > 0:
+        yield odd(
+            "forecast-empty",
+            f"the forecast has no production in the first {_hours(len(predicted_w) * SECONDS_PER_HOUR)} of"
+            " the run: is [time] start of the site file right?",
+        )
+        return
+    peak_w = float(powers.values_w.max()) if len(powers.times_s) else 0.0
+    if peak_w > 0 and not 1 / _FORECAST_APART <= expected_w / peak_w <= _FORECAST_APART:
+        yield odd(
+            "forecast-size",
+            f"the forecast reaches {_kw(expected_w)}, the power {_kw(peak_w)}: are they for plants of the"
+            " same size? (capacity_kw in a predictor's TOML file)",
+        )
+
+
 def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:
     """Return a finding if a plan ends before or after the run."""
     planned_s, run_s = plans.end_s - plans.start_s, site.window_s * windows
     if abs(planned_s - run_s) <= TIME_TOLERANCE_S:
         return None
-    what = f"the plan covers {_hours(planned_s)} ({_windows(len(plans))}), the run {_hours(run_s)}"
+    what = f"the plan covers {_hours(planned_s)} ({_count(len(plans), 'window')}), the run {_hours(run_s)}"
     if planned_s < run_s:
         return odd("plan-short", f"{what}: nothing is planned for the rest of the run")
     return odd("plan-long", f"{what}: the rest of the plan is not used; did you mean --windows {len(plans)}?")
@@ -418,6 +492,7 @@ def figures(inputs: RunInputs) -> dict[str, float | int | None]:
         "power_peak_w": float(powers.values_w.max()) if known else None,
         "power_mean_w": inputs.mean_power_w if known else None,
         "capacity_factor": inputs.capacity_factor if known else None,
+        "forecast_peak_w": float(inputs.predicted_w.max()) if len(inputs.predicted_w) else None,
         "planned_s": inputs.plans.end_s - inputs.plans.start_s if inputs.plans else None,
     }
 
@@ -436,27 +511,45 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         over = "of the time to the last job's end" if inputs.end_s is None else f"over {_hours(inputs.end_s)}"
         yield "load", f"{100 * inputs.load:.1f} % {over}"
     if inputs.site is not None:
-        battery, windows = inputs.site.storage.battery, _windows(inputs.windows)
-        yield "site", f"battery {j_to_kwh(battery.capacity_j):g} kWh, {windows}, {_hours(inputs.end_s)}"
+        yield "site", f"{_site(inputs.site)}, {_count(inputs.windows, 'window')}, {_hours(inputs.end_s)}"
     if inputs.events is not None:
         yield from _power_facts(inputs)
     if inputs.plans is not None:
         plans = inputs.plans
-        yield "plan", f"{_windows(len(plans))}, {_hours(plans.end_s - plans.start_s)}"
+        yield "plan", f"{_count(len(plans), 'window')}, {_hours(plans.end_s - plans.start_s)}"
+    if inputs.forecast is not None:
+        yield "forecast", _forecast_text(inputs)
     forwards = any(event.hosts is None for event in inputs.events or ())
     options = [*["-E"] * (inputs.site is not None), *["--forward-unknown-events"] * forwards]
     if options:
         yield "Batsim needs", " ".join(options)
 
 
+def _site(site: Site) -> str:
+    battery, grid = site.storage.battery, site.grid
+    parts = [f"battery {j_to_kwh(battery.capacity_j):g} kWh" if battery.exists else "no battery"]
+    if grid is not None:
+        parts.append("grid without limit" if grid.unlimited else f"grid up to {_kw(grid.import_limit_w)}")
+    return ", ".join(parts)
+
+
+def _forecast_text(inputs: RunInputs) -> str:
+    source, predicted_w = inputs.forecast, inputs.predicted_w
+    if source is None or source.name == "none" or not len(predicted_w):
+        return "none: no production is expected"
+    length = _hours(len(predicted_w) * SECONDS_PER_HOUR)
+    energy = f"{j_to_kwh(float(predicted_w.sum()) * SECONDS_PER_HOUR):.4g} kWh in {length}"
+    told = "".join(f"; {note}" for note in source.notes)
+    return f"{source.name}, peak {_kw(float(predicted_w.max()))}, {energy}{told}"
+
+
 def _power_facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
-    powers = inputs.powers
+    powers, factor, mean_w = inputs.powers, inputs.capacity_factor, inputs.mean_power_w
     if not len(powers.times_s):
         yield "power", "none announced"
         return
     steps = f"in steps of {powers.lasting_s:g} s" if powers.lasting_s else "announced once"
     yield "power", f"{_hours(powers.covered_s)}, {steps}"
-    factor, mean_w = inputs.capacity_factor, inputs.mean_power_w
     yield "  peak", _kw(float(powers.values_w.max()))
     if mean_w is not None:
         share = "" if factor is None else f" (capacity factor {100 * factor:.1f} % of the peak)"
@@ -479,8 +572,7 @@ def _platform_facts(platform: Platform) -> Iterator[tuple[str, str]]:
     yield "powers", powers
     can = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if kind.sleeps])
     count = int(can.sum())
-    sleeps = "all hosts" if count == platform.size else f"{count:,} hosts" if count else "none"
-    yield "sleep states", sleeps
+    yield "sleep states", "all hosts" if count == platform.size else f"{count:,} hosts" if count else "none"
 
 
 def _jobs(workloads: Sequence[Workload]) -> str:
@@ -504,10 +596,6 @@ def _hours(time_s: float | None) -> str:
 
 def _kw(power_w: float) -> str:
     return f"{w_to_kw(power_w):.4g} kW"
-
-
-def _windows(count: int) -> str:
-    return _count(count, "window")
 
 
 def _count(count: int, what: str) -> str:

@@ -9,44 +9,34 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats import run_files as files
 from beasy_sched.formats.reading import read_text, reading
-from beasy_sched.formats.run_files import (
-    DECISIONS,
-    ENERGY,
-    FILES,
-    JOBS,
-    PSTATES,
-    SCHEDULE,
-    STATES,
-    SUMMARY,
-    TRACE,
-    path_of,
-)
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model.hosts import HostSet
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_LARGEST = 1e18
+LARGEST = 1e18
+"""No number in a run's files is larger."""
+Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 _COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "hosts_to_speed")
 """Facts that explanations calculate with."""
-_STEP = ("step", "start_s", "duration_s")
-"""What every row of an energy trace has."""
 _SAME_START_S = 10.0
 """How far the start times of scheduler and simulator may differ: by the latency of messages."""
 
 
-def _table(name: str, doc: str, read: Callable[[Any, Path], pd.DataFrame]) -> cached_property[pd.DataFrame]:
+def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_property[pd.DataFrame]:
     """A field of `Run`: a file as a data frame, read when it is asked for."""
 
     def frame(run: Run) -> pd.DataFrame:
@@ -54,19 +44,17 @@ def _table(name: str, doc: str, read: Callable[[Any, Path], pd.DataFrame]) -> ca
             import pandas
         except ImportError:
             raise ConfigError("data frames need pandas: pip install 'beasy-sched[data]'") from None
-        path = path_of(run.prefix, name)
+        path = files.path_of(run.prefix, name)
         try:
             with reading(path):
-                return read(pandas, path)
+                if name == files.DECISIONS:
+                    return pandas.read_json(path, lines=True)
+                return pandas.read_csv(path, dtype=types)
         except (ValueError, OverflowError, RecursionError) as error:
             raise InputError(path, f"cannot be read as a table: {error}") from None
 
     frame.__doc__ = doc
     return cached_property(frame)
-
-
-def _csv(name: str, doc: str, types: dict[str, type] | None = None) -> cached_property[pd.DataFrame]:
-    return _table(name, doc, lambda pandas, path: pandas.read_csv(path, dtype=types))
 
 
 @dataclass(frozen=True)
@@ -78,7 +66,7 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """Outcomes, quality, site and energy, as in ``PREFIX_summary.json``."""
-        path = path_of(self.prefix, SUMMARY)
+        path = files.path_of(self.prefix, files.SUMMARY)
         try:
             summary = json.loads(read_text(path), parse_constant=_no_number)
         except ValueError as error:
@@ -89,23 +77,25 @@ class Run:
             raise InputError(path, "is not the summary of a run: expected an object")
         return summary
 
-    jobs = _csv(
-        JOBS,
+    jobs = _table(
+        files.JOBS,
         "One row per job, as Batsim writes them; times in s, energies in J.",
         {"job_id": str, "profile": str, "allocated_resources": str},
     )
-    energy_trace = _csv(TRACE, "One row per step of the site; powers in W.")
-    machine_states = _csv(STATES, "How many hosts are in each state, whenever that changes.")
-    pstate_changes = _csv(PSTATES, "Every change of P-state.", {"machine_id": str})
-    consumed_energy = _csv(
-        ENERGY, "Energy (J) used since time 0, at job starts and ends and P-state changes."
+    energy_trace = _table(files.TRACE, "One row per step of the site; powers in W.")
+    deadlines = _table(
+        files.DEADLINES,
+        "One row per job with a deadline; times in s.",
+        {"job": str, "workflow": str, "outcome": str},
     )
-    schedule = _csv(SCHEDULE, "Batsim's one-row summary.")
-
+    machine_states = _table(files.STATES, "How many hosts are in each state, whenever that changes.")
+    pstate_changes = _table(files.PSTATES, "Every change of P-state.", {"machine_id": str})
+    consumed_energy = _table(
+        files.ENERGY, "Energy (J) used since time 0, at job starts and ends and P-state changes."
+    )
+    schedule = _table(files.SCHEDULE, "Batsim's one-row summary.")
     decisions = _table(
-        DECISIONS,
-        "The decision log: time (s), action, job, hosts, rule, facts (a dictionary).",
-        lambda pandas, path: pandas.read_json(path, lines=True),
+        files.DECISIONS, "The decision log: time (s), action, job, hosts, rule, facts (a dictionary)."
     )
 
 
@@ -135,36 +125,28 @@ def find_runs(places: Sequence[str | os.PathLike[str]]) -> dict[str, str]:
 
 
 def _prefixes(place: str) -> list[str]:
+    """The prefixes of all runs at a place; in a folder without runs, those in the folders in it.
+
+    Where one has a summary, only runs with a summary count.
+    """
     if os.path.isdir(place):
-        found = _in_folder(Path(place))
-        if not found:
-            raise InputError(
-                place, "holds no run: expected files such as NAME_summary.json, made with '-e FOLDER/NAME'"
-            )
-        return found
-    for ending in FILES:
+        for pattern, endings in product(("*_", "*/*_"), (files.FILES[:1], files.FILES[1:])):
+            found = {str(path)[: -len(e) - 1] for e in endings for path in Path(place).glob(pattern + e)}
+            if found:
+                return sorted(found)
+        raise InputError(
+            place, "holds no run: expected files such as NAME_summary.json, made with '-e FOLDER/NAME'"
+        )
+    for ending in files.FILES:
         if place.endswith(f"_{ending}") and os.path.isfile(place):
             return [place[: -len(ending) - 1]]
-    if any(os.path.isfile(f"{place}_{ending}") for ending in FILES):
+    if any(os.path.isfile(f"{place}_{ending}") for ending in files.FILES):
         return [place]
     raise InputError(
         place,
         f"is not a run: there is neither {Path(place).name}_summary.json nor another file of a run; "
         "give the prefix that '-e' was given, or a folder",
     )
-
-
-def _in_folder(folder: Path) -> list[str]:
-    """The prefixes of all runs in a folder, or else in the folders in it.
-
-    Where one has a summary, only runs with a summary count.
-    """
-    for pattern in ("*_", "*/*_"):
-        for endings in (FILES[:1], FILES[1:]):
-            found = {str(path)[: -len(e) - 1] for e in endings for path in folder.glob(pattern + e)}
-            if found:
-                return sorted(found)
-    return []
 
 
 def _names(paths: list[str]) -> list[str]:
@@ -184,21 +166,19 @@ def find_prefix(run: str | os.PathLike[str]) -> str:
 
     Raises InputError where there is no run, or more than one.
     """
-    path = Path(run)
-    log = path_of(os.fspath(run), DECISIONS)
+    path, log, ending = Path(run), files.path_of(os.fspath(run), files.DECISIONS), f"_{files.DECISIONS}"
     if log.exists():
         return os.fspath(run)
     if not path.is_dir():
         raise InputError(
-            log,
-            "no such decision log: give the export prefix of a run (-e), or the folder that holds it",
+            log, "no such decision log: give the export prefix of a run (-e), or the folder that holds it"
         )
-    found = sorted(each.name.removesuffix(f"_{DECISIONS}") for each in path.glob(f"*_{DECISIONS}"))
+    found = sorted(each.name.removesuffix(ending) for each in path.glob(f"*{ending}"))
     if len(found) == 1:
         return os.fspath(path / found[0])
     what = f"holds several runs: {', '.join(found)}" if found else "holds no decision log (*_decisions.jsonl)"
-    below = [] if found else sorted(path.glob(f"*/*_{DECISIONS}"))
-    example = str(below[0]).removesuffix(f"_{DECISIONS}") if below else path / (found or ["run"])[0]
+    below = [] if found else sorted(path.glob(f"*/*{ending}"))
+    example = str(below[0]).removesuffix(ending) if below else path / (found or ["run"])[0]
     raise InputError(path, f"{what}; give the prefix of one, such as {example}")
 
 
@@ -210,7 +190,7 @@ class LogLine(msgspec.Struct, gc=False):
     job: str = ""
     hosts: str = ""
     rule: str = ""
-    facts: dict[str, Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)] | int | str | None] = {}
+    facts: dict[str, Number | int | str | None] = {}
 
     @property
     def kind(self) -> str:
@@ -227,7 +207,7 @@ def read_log(prefix: str, *actions: str) -> Iterator[LogLine]:
 
     Raises InputError, also where a log that is read as a whole is cut.
     """
-    path = path_of(prefix, DECISIONS)
+    path = files.path_of(prefix, files.DECISIONS)
     decode = msgspec.json.Decoder(LogLine).decode
     words = [f'"{action}"'.encode() for action in actions]
     number, line = 0, b""
@@ -251,7 +231,7 @@ def _check(decision: LogLine) -> None:
     if decision.hosts:
         HostSet.ranges(decision.hosts)
     for name, value in decision.facts.items():
-        if isinstance(value, int) and abs(value) > _LARGEST:
+        if isinstance(value, int) and abs(value) > LARGEST:
             raise ValueError(f"facts.{name}: found a number with {len(str(value))} digits")
         if name in _COUNTED and isinstance(value, str):
             raise ValueError(f"facts.{name}: found {shortened(value)!r}, expected a number")
@@ -273,13 +253,13 @@ class JobRow:
 
 def read_jobs(prefix: str) -> Iterator[JobRow]:
     """The rows of ``jobs.csv``; none where Batsim has written that file elsewhere. Raises InputError."""
-    for path, line, row in _rows(prefix, JOBS):
+    for path, line, row in _rows(prefix, files.JOBS):
         try:
             yield JobRow(
                 id=f"{row['workload_name']}!{row['job_id']}",
                 subtime_s=_finite(row["submission_time"]),
                 res=int(row["requested_number_of_resources"]),
-                walltime_s=_walltime(row["requested_time"]),
+                walltime_s=_number(row["requested_time"], least=0.0),
                 final_state=row["final_state"],
                 start_s=_number(row["starting_time"]),
                 end_s=_number(row["finish_time"]),
@@ -289,21 +269,55 @@ def read_jobs(prefix: str) -> Iterator[JobRow]:
             raise InputError(path, f"is not a row of Batsim's jobs.csv: {error!r}", line=line) from None
 
 
+@dataclass(frozen=True)
+class DeadlineRow:
+    """One row of ``deadlines.csv``, times in s; None where there is no value."""
+
+    job: str
+    workflow: str
+    """Empty for a job of no workflow."""
+    phase: int | None
+    end_s: float | None
+    internal_deadline_s: float | None
+    """By when it must end so that the jobs after it can keep their deadlines."""
+    deadline_s: float
+    lateness_s: float | None
+    outcome: str
+
+
+def read_deadlines(prefix: str) -> Iterator[DeadlineRow]:
+    """The rows of ``deadlines.csv``; none where no job had a deadline. Raises InputError."""
+    for path, line, row in _rows(prefix, files.DEADLINES):
+        try:
+            yield DeadlineRow(
+                job=row["job"],
+                workflow=row["workflow"],
+                phase=int(row["phase"]) if row["phase"] else None,
+                end_s=_number(row["end_s"]),
+                internal_deadline_s=_number(row["internal_deadline_s"]),
+                deadline_s=_finite(row["deadline_s"]),
+                lateness_s=_number(row["lateness_s"]),
+                outcome=row["outcome"],
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            raise InputError(path, f"is not a row of deadlines: {error!r}", line=line) from None
+
+
 def read_trace(prefix: str) -> Iterator[dict[str, float]]:
     """The rows of the energy trace, empty fields left out; none without a site. Raises InputError."""
-    for path, line, row in _rows(prefix, TRACE):
+    for path, line, row in _rows(prefix, files.TRACE):
         try:
             numbers = {name: _finite(text) for name, text in row.items() if text}
-            missing = [name for name in _STEP if name not in numbers]
-            if missing:
-                raise ValueError(f"it has no {missing[0]}")
+            for name in ("step", "start_s", "duration_s"):
+                if name not in numbers:
+                    raise ValueError(f"it has no {name}")
             yield numbers
         except (ValueError, TypeError) as error:
             raise InputError(path, f"is not a row of an energy trace: {error}", line=line) from None
 
 
 def _rows(prefix: str, name: str) -> Iterator[tuple[Path, int, dict[str, str]]]:
-    path = path_of(prefix, name)
+    path = files.path_of(prefix, name)
     if not path.exists():
         return
     try:
@@ -317,19 +331,14 @@ def _rows(prefix: str, name: str) -> Iterator[tuple[Path, int, dict[str, str]]]:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if not abs(value) <= _LARGEST:
+    if not abs(value) <= LARGEST:
         raise ValueError(f"found {text!r}, expected a number")
     return value
 
 
-def _number(text: str) -> float | None:
-    return _finite(text) if text else None
-
-
-def _walltime(text: str) -> float | None:
-    """Batsim writes -1 where a job has no walltime."""
-    value = _number(text)
-    return None if value is None or value < 0 else value
+def _number(text: str, least: float = -LARGEST) -> float | None:
+    """A number; None for no text and for less than ``least`` (Batsim's -1 for a job without a walltime)."""
+    return value if text and (value := _finite(text)) >= least else None
 
 
 def check_same_run(prefix: str) -> None:
@@ -352,7 +361,7 @@ def check_starts(prefix: str, log: Iterable[LogLine], rows: Mapping[str, float |
         if log_s is None or abs(log_s - start_s) > _SAME_START_S:
             says = f"does not start {job}" if log_s is None else f"starts {job} at {log_s:g} s"
             raise InputError(
-                path_of(prefix, JOBS),
-                f"is of another run than {path_of(prefix, DECISIONS)}, which {says}, while it started at"
-                f" {start_s:g} s here; run both sides again, or remove the files of the older run",
+                files.path_of(prefix, files.JOBS),
+                f"is of another run than {files.path_of(prefix, files.DECISIONS)}, which {says}, while it"
+                f" started at {start_s:g} s here; run both sides again, or remove the files of the older run",
             )

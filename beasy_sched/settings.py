@@ -10,11 +10,12 @@ from msgspec import Struct
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.preflight import rates_too_short
 
 
 class RunSettings(Struct, frozen=True):
@@ -28,6 +29,8 @@ class RunSettings(Struct, frozen=True):
     """Its name, for error messages."""
     plan: str | None = None
     """Plan file."""
+    forecast: str | None = None
+    """Source of predictions of the production, as ``--forecast`` names it."""
     windows: int = 1
     energy: EnergySource = EnergySource.BATSIM
     power_actions: bool = True
@@ -52,6 +55,8 @@ def build_session(
     if settings.windows < 1:
         raise ConfigError(f"windows: found {settings.windows}, expected at least 1")
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
+    if site is not None and (short := rates_too_short(site, site.window_s * settings.windows)) is not None:
+        raise InputError(settings.site_name, short.text)
     if settings.plan is not None and site is None:
         raise ConfigError("a plan requires a site: pass --site FILE")
     plans = None
@@ -59,9 +64,17 @@ def build_session(
         from beasy_sched.formats.plan_file import read_plans
 
         plans = read_plans(settings.plan)
+    forecast = None
+    if settings.forecast is not None:
+        from beasy_sched.formats.forecast_source import read_forecast
+
+        if site is None:
+            raise ConfigError("a forecast requires a site: pass --site FILE")
+        forecast = read_forecast(settings.forecast, site, settings.windows)
     options = SessionOptions(
         site=site,
         plans=plans,
+        forecast=forecast,
         windows=settings.windows,
         energy=settings.energy,
         power_actions=settings.power_actions,

@@ -54,25 +54,11 @@ def make_inputs(trace: Path, folder: Path) -> Inputs:
     """Generate platform and workload."""
     hosts, server = processors(trace), "taurus"
     platform, workload = folder / f"{trace.stem}.xml", folder / f"{trace.stem}.json"
-    generate = [sys.executable, "-m", "beasy_sched", "generate"]
-    subprocess.run(
-        [*generate, "platform", "-n", f"{server}:{hosts}", "--one-pstate", "-q", "-o", platform], check=True
-    )
-    subprocess.run(
-        [
-            *generate,
-            "workload",
-            trace,
-            "--hosts",
-            str(hosts),
-            "--platform-preset",
-            server,
-            "-q",
-            "-o",
-            workload,
-        ],
-        check=True,
-    )
+    for arguments in (
+        ["platform", "-n", f"{server}:{hosts}", "--one-pstate", "-q", "-o", platform],
+        ["workload", trace, "--hosts", str(hosts), "--platform-preset", server, "-q", "-o", workload],
+    ):
+        subprocess.run([sys.executable, "-m", "beasy_sched", "generate", *arguments], check=True)
     return Inputs(platform, [workload])
 
 

@@ -12,11 +12,11 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from console import exit_code_of, tell, width
-from run_options import days_in_words, files_in, parse_arguments, show
+from run_options import EXAMPLE_JOBS, days_in_words, decider, files_in, parse_arguments, show
 from two_processes import LOG_NAME, Ended, Pair, RunFailed, run_pair, summary_in
 
 from beasy_sched.campaign.workers import Failure, Processes, Task, work_through
@@ -47,15 +47,23 @@ def run(chosen: argparse.Namespace) -> int:
         print_text(f"The days: {days_in_words(chosen)}")
         list_files(chosen, f"results in {folder_name(chosen.policies[0])}/run_*")
         return 0
-    text = markdown(chosen, contenders)
+    days, site = days_in_words(chosen), "; ".join(conditions(contenders)) or "no run is complete"
+    text = f"The days: {days}. The site: {site}.\n\n{comparison_markdown(contenders)}"
     write_atomic(chosen.out / TABLE_NAME, text)
     if chosen.markdown:
         print(text, end="", flush=True)
     else:
-        print_table(chosen, contenders)
+        print("", *comparison_lines(contenders, width(100)), "", sep="\n")
+        print_text(f"The days: {days}")
+        print_text(f"The site: {site}")
+        for name in chosen.policies:
+            policy, options = decider(chosen, name)
+            if name != policy:
+                print_text(f"{name}: policy {policy} with {options}")
         list_files(chosen, f"the table in {TABLE_NAME}; results in POLICY/run_*")
-        example = chosen.out / folder_name(chosen.policies[0])
-        print_text(f"To see what happened to a job, and why: beasy-sched explain {example} --job 17")
+        told = chosen.scenario if chosen.scenario in chosen.policies else chosen.policies[0]
+        example, job = chosen.out / folder_name(told), EXAMPLE_JOBS[chosen.scenario]
+        print_text(f"To see what happened to a job, and why: beasy-sched explain {example} --job {job}")
         charts = f"beasy-sched report {chosen.out} -o {chosen.out / 'report.html'}"
         print_text(f"To see charts (pip install '.[report]'): {charts}")
     if stop is not None:
@@ -117,9 +125,11 @@ def pair(chosen: argparse.Namespace, policy: str, *, logged: bool) -> Pair:
     """Return the commands of a policy; results go to the policy's folder."""
     folder, files = chosen.out / folder_name(policy), files_in(chosen.out)
     prefix = str(folder / "run")
-    serve = ["serve", "-s", "tcp://127.0.0.1:0", "--policy", policy]
-    serve += ["-o", chosen.options] if chosen.options is not None else []
-    serve += ["--site", files.site, *files.plan_options(chosen), "-e", prefix, "--timeout", "60"]
+    name, options = decider(chosen, policy)
+    serve = ["serve", "-s", "tcp://127.0.0.1:0", "--policy", name]
+    serve += ["-o", options] if options is not None else []
+    known = [*files.plan_options(chosen), *files.forecast_options(chosen)]
+    serve += ["--site", files.site, *known, "-e", prefix, "--timeout", "60"]
     batsim = ["batsim", "-p", files.platform, "-w", files.workload, "--events", files.power]
     batsim += ["--forward-unknown-events", "-E", "-e", prefix]
     return Pair(folder, serve, batsim, logged)
@@ -166,25 +176,6 @@ class Progress(contextlib.AbstractContextManager):
         self._running.remove(policy)
         self._bar.console.print(f"  {story}", highlight=False, markup=False, emoji=False, soft_wrap=True)
         self._bar.update(self._task, advance=1, description=", ".join(self._running))
-
-
-def print_table(chosen: argparse.Namespace, contenders: Sequence[Contender]) -> None:
-    """Print the comparison and its caption."""
-    print("", *comparison_lines(contenders, width(100)), "", sep="\n")
-    days, site = caption(chosen, contenders)
-    print_text(f"The days: {days}")
-    print_text(f"The site: {site}")
-
-
-def caption(chosen: argparse.Namespace, contenders: Sequence[Contender]) -> tuple[str, str]:
-    """Describe the days, and the other conditions that change results."""
-    return days_in_words(chosen), "; ".join(conditions(contenders)) or "no run is complete"
-
-
-def markdown(chosen: argparse.Namespace, contenders: Sequence[Contender]) -> str:
-    """Return the comparison in Markdown, with its caption."""
-    days, site = caption(chosen, contenders)
-    return f"The days: {days}. The site: {site}.\n\n{comparison_markdown(contenders)}"
 
 
 def list_files(chosen: argparse.Namespace, results: str) -> None:

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from reproduce_common import STOPPED, count, counted, exit_code_of, parser_of, present, tell
+from console import count, exit_code_of, tell
+from reproduce_common import STOPPED, counted, parser_of, present
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import begin, go_on

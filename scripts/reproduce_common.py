@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from console import ENVIRONMENT, cores, count, exit_code_of, tell, width, writable
+from console import ENVIRONMENT, cores, count, tell, width, writable
 
 from beasy_sched.campaign.campaign import Progress
 from beasy_sched.cli.options import progress_bar
@@ -15,8 +15,6 @@ from beasy_sched.reproduction.figures import Figures, write_figures
 from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
 
 STOPPED = "stopped; completed runs are kept, and the same command continues"
-
-__all__ = ["STOPPED", "count", "counted", "exit_code_of", "parser_of", "present", "tell"]
 
 
 def parser_of(name: str, description: str, *, quick: str, out: str, markdown: str) -> argparse.ArgumentParser:

@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from reproduce_common import STOPPED, counted, exit_code_of, parser_of, present, tell
+from console import exit_code_of, tell
+from reproduce_common import STOPPED, counted, parser_of, present
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.workers import Processes

@@ -19,15 +19,21 @@ from run_options import (
     PV_KW,
     WIND_KW,
     Files,
+    decider,
     files_in,
     parse_arguments,
     show,
 )
-from two_processes import PROGRAM, RunFailed, how
+from two_processes import PROGRAM, RunFailed
 
+from beasy_sched.campaign.workers import how
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import BeasyError, why
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W, forecast_lines, step_power_w
+from beasy_sched.generate.workflows import NODES, WorkflowOptions, workflow_workload
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.settings import read_options
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -49,8 +55,9 @@ def prepare(chosen: argparse.Namespace) -> int:
 
 def check_policies(chosen: argparse.Namespace) -> None:
     """Check that each policy can be created with its options. Raises BeasyError."""
-    options = read_options(chosen.options) if chosen.options is not None else {}
-    for policy in chosen.policies:
+    for name in chosen.policies:
+        policy, text = decider(chosen, name)
+        options = {} if text is None else read_options(text)
         try:
             make_policy(policy, options)
         except BeasyError:
@@ -63,8 +70,9 @@ def make_inputs(chosen: argparse.Namespace) -> Files:
     """Write the platform, the site, and workload and power both as forecast and as they really occur."""
     text = site_text(chosen)
     site = parse_site(text, str(chosen.site or "site.toml"))
-    days = site.window_s / SECONDS_PER_DAY
-    workload, power = workload_arguments(chosen, days), power_arguments(chosen, site)
+    if chosen.scenario is None:
+        days = site.window_s / SECONDS_PER_DAY
+        workload, power = workload_arguments(chosen, days), power_arguments(chosen, site)
     try:
         chosen.out.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
@@ -73,6 +81,9 @@ def make_inputs(chosen: argparse.Namespace) -> Files:
         ) from None
     files = files_in(chosen.out)
     Path(files.site).write_text(text, "utf-8")
+    if chosen.scenario is not None:
+        make_greenslot_inputs(files, site)
+        return files
     generate("platform", "--servers", f"gros:{HOSTS}", "-o", files.platform)
     generate("workload", *workload, "-o", files.forecast_workload)
     generate("workload", *workload, "--noise", f"{chosen.sigma:g}", "-o", files.workload)
@@ -82,10 +93,34 @@ def make_inputs(chosen: argparse.Namespace) -> Files:
     return files
 
 
+def make_greenslot_inputs(files: Files, site: Site) -> None:
+    """Write the platform, the workload and the sun of GreenSlot's paper, with its predictions.
+
+    Raises RunFailed for steps that do not fit the sun.
+    """
+    if SECONDS_PER_HOUR % site.step_s:
+        raise RunFailed(
+            f"{files.site}: time.step_s: found {site.step_s:g}, expected a divisor of an hour: the sun"
+            " of this scenario is known by the hour",
+            2,
+        )
+    generate("platform", "--servers", f"greenslot-xeon:{NODES}", "-o", files.platform)
+    week = workflow_workload(WorkflowOptions())
+    week.write(files.workload)
+    load = f"{100 * week.load:.1f} % of what the servers can do"
+    tell(f"{files.workload}: {week.size} jobs in workflows with deadlines, {load}")
+    power_w = step_power_w(ACTUAL_W, site.step_s)[: site.steps]
+    write_atomic(files.power, power_event_lines(power_w, site.step_s))
+    write_atomic(files.forecast, forecast_lines(PREDICTED_W))
+    tell(f"{files.power}: {ACTUAL_W.sum() / 1000.0:.1f} kWh of sun; {files.forecast}: its predictions")
+    tell(f"site: {files.site}, with the grid behind it, a window of {site.window_s / SECONDS_PER_HOUR:g} h")
+
+
 def site_text(chosen: argparse.Namespace) -> str:
     """Return the text of the site file, with a shorter window for a quick run. Raises RunFailed."""
     if chosen.site is None:
-        text = Path(__file__).with_name("site.toml").read_text("utf-8")
+        name = "site.toml" if chosen.scenario is None else f"{chosen.scenario}.toml"
+        text = Path(__file__).with_name(name).read_text("utf-8")
         hours = f"window_h = {QUICK_H}"
         return re.sub(r"^window_h = \S+", hours, text, flags=re.MULTILINE) if chosen.quick else text
     try:

@@ -21,6 +21,20 @@ POLICIES = (
 """Those that the BEASY paper compares."""
 
 
+GREENSLOT_RUNS = {
+    "conventional": ("conventional", None),
+    "greenonly": ("greenslot", '{"prices": "flat"}'),
+    "greenslot": ("greenslot", None),
+    "lowest-window": ("lowest-window", None),
+}
+"""What --scenario greenslot compares: the policy behind each name, and its options. GreenOnly is the paper's
+name for GreenSlot where all brown energy costs the same."""
+
+
+EXAMPLE_JOBS = {None: "17", "greenslot": "W2.5.1.8"}
+"""A job of each scenario, to show how one asks for it."""
+
+
 class Files(NamedTuple):
     """All files: those that the runs read, those that the plan is made from, and the plan."""
 
@@ -32,6 +46,13 @@ class Files(NamedTuple):
     forecast_power: str = "forecast_power.txt"
     plan: str = "plan.msgpack"
     figure: str = "plan.png"
+    forecast: str = "forecast.csv"
+
+    def forecast_options(self, chosen: argparse.Namespace) -> list[str]:
+        """Return the --forecast option of a command, for a scenario whose policies plan with one."""
+        if chosen.scenario is None:
+            return []
+        return ["--forecast", f"perfect:{self.power}" if chosen.production == "exact" else self.forecast]
 
     def plan_options(self, chosen: argparse.Namespace) -> list[str]:
         """Return the --plan option of a command, if there is a plan."""
@@ -41,6 +62,12 @@ class Files(NamedTuple):
 def files_in(folder: Path) -> Files:
     """Return the paths of all files in the chosen folder."""
     return Files(*(str(folder / name) for name in Files()))
+
+
+def decider(chosen: argparse.Namespace, name: str) -> tuple[str, str | None]:
+    """Return the policy and the options (JSON) behind a name in the table."""
+    policy, options = (GREENSLOT_RUNS if chosen.scenario else {}).get(name, (name, None))
+    return policy, options if chosen.options is None else chosen.options
 
 
 def show(arguments: Sequence[str]) -> None:
@@ -63,7 +90,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     _add_own_data(parser.add_argument_group("your own data"))
     chosen = parser.parse_args(arguments)
     _check(parser, chosen)
-    chosen.policies = chosen.policy or list(POLICIES)
+    chosen.no_plan |= chosen.scenario is not None
+    chosen.policies = chosen.policy or list(GREENSLOT_RUNS if chosen.scenario else POLICIES)
     chosen.jobs = chosen.jobs or min(cores(), len(chosen.policies))
     return chosen
 
@@ -91,6 +119,9 @@ def _add_what_runs(group: argparse._ArgumentGroup) -> None:
 
 def _add_scenario(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
+    add("--scenario", choices=("greenslot",), help="instead of these days the week of GreenSlot's paper: 28 "
+        "workflows with deadlines on 16 servers with 2.3 kW of solar panels, and the grid behind them; runs "
+        f"{', '.join(GREENSLOT_RUNS)}")  # fmt: skip
     add("--seed", type=int, default=1, metavar="N", help="seed of all random numbers (default: 1)")
     add("--arrivals", choices=("begin", "end", "uniform"), help="when most jobs arrive (default: begin)")
     add("--production", choices=("exact", "best", "worst", "between"), default="between",
@@ -113,6 +144,8 @@ def _add_own_data(group: argparse._ArgumentGroup) -> None:
 
 def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
+    if chosen.scenario is not None:
+        _check_scenario(parser, chosen)
     if chosen.swf is None and (chosen.begin or chosen.cores_per_host):
         parser.error("--from and --cores-per-host require a trace: pass --swf FILE")
     if chosen.swf is not None and chosen.arrivals:
@@ -124,9 +157,24 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
         parser.error(f"--policy {twice}: given twice; each policy runs once, on the same days")
     if chosen.options is not None and len(chosen.policy or ()) != 1:
         parser.error("--options requires exactly one policy: pass --policy NAME")
-    if chosen.no_plan and not chosen.policy:
+    if chosen.no_plan and not chosen.policy and not chosen.scenario:
         parser.error(
             "--no-plan: most of the eight policies need a plan; choose others, such as --policy easy"
+        )
+
+
+def _check_scenario(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
+    """Refuse options of other days than those of the scenario."""
+    names = {"begin": "from", **{name: name for name in ("quick", "seed", "arrivals", "sigma", "swf")}}
+    names |= {name: name for name in ("cores_per_host", "ninja_pv", "ninja_wind", "start")}
+    for name, option in names.items():
+        if getattr(chosen, name) != parser.get_default(name):
+            option = option.replace("_", "-")
+            parser.error(f"--scenario {chosen.scenario} has its own days: omit --{option}")
+    if chosen.production in ("best", "worst"):
+        parser.error(
+            f"--production {chosen.production}: the sun of --scenario {chosen.scenario} was measured; omit"
+            " the option, or pass exact for perfect predictions"
         )
 
 
@@ -142,6 +190,9 @@ def _percent(text: str) -> float:
 
 def days_in_words(chosen: argparse.Namespace) -> str:
     """Describe the days, and how they differ from the forecast."""
+    if chosen.scenario is not None:
+        known = "exactly as it comes" if chosen.production == "exact" else "as the paper's predictor said"
+        return f"GreenSlot's workflows, Monday to Friday; sun of 12 July 2010 on, predicted {known}"
     came = {
         "exact": "production as forecast",
         "best": "production at the upper bound of its forecast",

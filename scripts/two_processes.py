@@ -7,7 +7,6 @@ import json
 import math
 import queue
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from beasy_sched.campaign.workers import uninterrupted
+from beasy_sched.campaign.workers import how, uninterrupted
 from beasy_sched.errors import BeasyError
 
 PROGRAM = [sys.executable, "-m", "beasy_sched"]
@@ -172,11 +171,6 @@ def start(
     return subprocess.Popen(
         list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True, start_new_session=True
     )
-
-
-def how(code: int) -> str:
-    """Say how a process ended."""
-    return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
 
 def _wait_for_both(scheduler: Process, simulator: Process) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -56,7 +57,12 @@ class Witness:
         }
 
     def log(self, now: float, what: str, job: str, hosts: str, rule: str, facts: Facts) -> None:
-        """Take a row of the decision log."""
+        """Take a row of the decision log; every number of it can be written down."""
+        assert all(isinstance(fact, str) or math.isfinite(fact) for fact in facts.values()), (
+            what,
+            rule,
+            facts,
+        )
         self.actions.append(Action(now, what, job, hosts, rule))
 
     def see(self, message: e.Message, reply: d.Reply, budget: StepBudget | None) -> None:

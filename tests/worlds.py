@@ -5,14 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from witness import Witness
+from world_grids import (
+    CALENDAR,
+    FORECAST_S,
+    Members,
+    WorldGrid,
+    forecast_of,
+    slot_options,
+    small_grid,
+    with_terms,
+)
 from world_plans import plans_of, small_hydrogen, world_plans
 
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
-from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, Storage
+from beasy_sched.energy.storage import NO_BATTERY, BatterySpec, HydrogenSpec, Storage
 from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob, parse_profile
@@ -29,10 +41,12 @@ __all__ = [
     "FAST",
     "ONE",
     "PLAIN",
+    "SLOT_POLICIES",
     "SLOW",
     "Run",
     "World",
     "WorldJob",
+    "green_world",
     "plans_of",
     "random_world",
     "rich_world",
@@ -40,6 +54,9 @@ __all__ = [
 ]
 
 STEP_S = 60.0
+SLOT_POLICIES = ("greenslot", "lowest-window", "conventional")
+"""Policies that decide at the starts of slots."""
+_SHARED_OPTIONS = ("slot_s", "sleep", "default_slack_h", "internal_deadlines")
 
 
 def server(name: str, *, speed: float = 100.0, idle: float = 50.0, full: float = 100.0) -> ServerKind:
@@ -83,6 +100,8 @@ class WorldJob:
     run: float
     """On the fast servers at full speed, s."""
     delays: bool = False
+    members: Members = ()
+    """Deadline, workflow, predecessors: what Batsim passes on."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +134,13 @@ class World:
     start_pstates: tuple[int, ...] = ()
     """Where each host starts; all in P-state 0 where this is empty."""
 
+    grid: WorldGrid | None = None
+    base_w: float = 0.0
+    predicted_w: tuple[float, ...] = ()
+    """What policies are told of the production, one value for each `FORECAST_S`; without it, nothing."""
+    slots: Members = (("slot_s", STEP_S), ("window_h", 6 * STEP_S / 3600))
+    """Options of the policies that decide in slots."""
+
     @property
     def counts(self) -> list[int]:
         """Hosts of each of the platform's kinds."""
@@ -130,16 +156,22 @@ class World:
 
     @property
     def site(self) -> Site:
-        battery = BatterySpec(
-            self.capacity_j,
-            soc_start_pct=self.soc_start_pct,
-            charge_limit_w=400.0,
-            discharge_limit_w=self.discharge_limit_w,
-            self_discharge_per_day=0.01,
+        grid = None if self.grid is None else self.grid.grid
+        battery = (
+            NO_BATTERY
+            if not self.capacity_j
+            else BatterySpec(
+                self.capacity_j,
+                soc_start_pct=self.soc_start_pct,
+                charge_limit_w=400.0,
+                discharge_limit_w=self.discharge_limit_w,
+                self_discharge_per_day=0.01,
+            )
         )
         guard = GuardSettings(self.mode, self.veto)
         storage = Storage(battery, self.hydrogen)
-        return Site(storage, STEP_S, STEP_S * len(self.production_w) / self.windows, guard)
+        window_s = STEP_S * len(self.production_w) / self.windows
+        return Site(storage, STEP_S, window_s, guard, grid, self.base_w, CALENDAR)
 
     @property
     def platform(self) -> Platform:
@@ -163,7 +195,7 @@ class World:
             for i, job in enumerate(self.jobs)
         }
         jobs = [
-            WorkloadJob(f"w0!{i}", job.subtime, job.res, f"p{i}", job.walltime)
+            WorkloadJob(f"w0!{i}", job.subtime, job.res, f"p{i}", job.walltime, _as_json(job.members))
             for i, job in enumerate(self.jobs)
         ]
         jobs.sort(key=lambda job: (job.subtime, job.id))
@@ -184,8 +216,19 @@ class World:
                     events.append(ExternalEvent(when, kind, {"type": kind}, HostSet.parse(hosts)))
         return sorted(events, key=lambda event: event.timestamp)
 
+    def policy(self, name: str) -> Policy:
+        """A policy with the options that this world has for it."""
+        names = dict(self.slots) if name in SLOT_POLICIES else {}
+        shared = {option: value for option, value in names.items() if option in _SHARED_OPTIONS}
+        return make_policy(name, shared if name == "conventional" else names)
+
     def but(self, **changes: object) -> World:
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+
+def _as_json(members: Members) -> dict[str, Any] | None:
+    """The members as a workload file has them."""
+    return {name: [*value] if isinstance(value, tuple) else value for name, value in members} or None
 
 
 @dataclass
@@ -223,11 +266,17 @@ def session_of(
     world: World, policy: str, witness: Witness | None = None, *, with_site: bool = True
 ) -> Session:
     """A session for a world, its plans included where the policy needs them."""
-    maker = make_policy(policy)
+    maker = world.policy(policy)
     if not with_site:
         return Session(maker, None, witness and witness.log)
     plans = world_plans(world) if maker.needs_plan else None
-    options = SessionOptions(site=world.site, plans=plans, windows=world.windows, energy=world.energy)
+    options = SessionOptions(
+        site=world.site,
+        plans=plans,
+        forecast=forecast_of(world),
+        windows=world.windows,
+        energy=world.energy,
+    )
     return Session(maker, options, witness and witness.log)
 
 
@@ -280,6 +329,31 @@ def rich_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 12
     if rng.random() < 0.25:
         world = world.but(outages=_outage(rng, world, steps))
     return world
+
+
+def green_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 18) -> World:
+    """Draw a world for those that plan ahead: a grid, prices, a forecast, deadlines, workflows."""
+    sparse = rng.random() < 0.4
+    draw = rich_world if rng.random() < 0.3 else random_world
+    world = draw(rng, most_jobs=min(most_jobs, 6) if sparse else most_jobs, steps=steps)
+    grid = small_grid(rng, world.hosts, steps, STEP_S) if rng.random() < 0.85 else None
+    production = np.array(world.production_w) * rng.choice([0.0, 0.5, 1.0, 1.0])
+    pieces = math.ceil(steps * STEP_S / FORECAST_S)
+    guess = np.resize(production[:: int(FORECAST_S / STEP_S)], pieces) * rng.uniform(0.6, 1.4, pieces)
+    most = world.hosts + int(rng.random() < 0.2)
+    jobs = [
+        dataclasses.replace(job, members=members, res=min(job.res, most))
+        for job, members in zip(world.jobs, with_terms(rng, world.jobs), strict=True)
+    ]
+    return world.but(
+        jobs=tuple(jobs),
+        production_w=tuple(production.tolist()),
+        grid=grid,
+        base_w=float(rng.choice([0.0, 0.0, 15.0, 85.0])),
+        capacity_j=0.0 if grid is not None and rng.random() < 0.4 else world.capacity_j,
+        predicted_w=tuple(guess.round(3).tolist()) if rng.random() < 0.7 else (),
+        slots=slot_options(rng, grid),
+    )
 
 
 def _outage(rng: np.random.Generator, world: World, steps: int) -> tuple[tuple[float, float, str], ...]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import re
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
@@ -21,9 +23,16 @@ from beasy_sched.campaign.folder import (
     must_be_empty,
     read_manifest,
     scenario_hash,
-    write_manifest,
 )
-from beasy_sched.campaign.inputs import ForecastInputs, RealInputs, make_forecast, make_plan, make_real
+from beasy_sched.campaign.inputs import (
+    ForecastInputs,
+    RealInputs,
+    forecast_csv,
+    make_folder,
+    make_forecast,
+    make_plan,
+    make_real,
+)
 from beasy_sched.campaign.scenario import RunSpec, Scenario, expand, quick
 from beasy_sched.campaign.scenario_file import check_code
 from beasy_sched.campaign.table import check_installed, row_of, write_tables
@@ -67,8 +76,8 @@ def begin(
         check_same(folder, read_manifest(place.manifest), manifest)
     else:
         must_be_empty(folder, "a campaign")
-    place.create()
-    write_manifest(place.manifest, manifest)
+    make_folder(folder)
+    write_atomic(place.manifest, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
 
 
 def go_on(
@@ -91,11 +100,12 @@ def go_on(
         scenarios = manifest.parsed()
         for scenario in scenarios:
             check_code(scenario, allowed)
-        check_same(
-            folder, manifest, manifest_of(scenarios, quick=manifest.quick, keep=manifest.keep)
-        )  # another version, or files that have changed
+        now = manifest_of(scenarios, quick=manifest.quick, keep=manifest.keep)
+        check_same(folder, manifest, now)  # another version, or files that have changed
         with place.locked():
-            return _Work(place, expand(scenarios), manifest.keep, executor, progress).do(retry_failed)
+            specs = expand(scenarios)
+            work = _Work(place, Preparation(place), specs, manifest.keep, executor, progress)
+            return work.do(retry_failed)
 
 
 @dataclass
@@ -103,11 +113,11 @@ class _Work:
     """The work on one campaign."""
 
     folder: Folder
+    prepared: Preparation
     specs: list[RunSpec]
     keep: Keep
     executor: Executor
     progress: Progress | None
-    prepared: Preparation = field(init=False)
     pending: list[RunSpec] = field(default_factory=list)
     no_plan: dict[str, str] = field(default_factory=dict)
     """Why there is no plan, by recipe."""
@@ -117,9 +127,6 @@ class _Work:
     warnings: Counter[str] = field(default_factory=Counter)
     first_words: dict[str, str] = field(default_factory=dict)
     """The first warning of each sort: those that differ in numbers only."""
-
-    def __post_init__(self) -> None:
-        self.prepared = Preparation(self.folder)
 
     def do(self, retry_failed: bool) -> Outcome:
         for spec in self.specs:
@@ -194,7 +201,7 @@ class Preparation:
         """Keep everything in ``folder``."""
         self._folder = folder
         self._forecasts = _Recent[ForecastInputs](4)
-        self._executions = _Recent[RealInputs](4)
+        self._executions = _Recent[tuple[RealInputs, dict[str, str]]](4)
         self._hashes = _Recent[str](64)
 
     def forecast(self, scenario: Scenario, number: int) -> ForecastInputs:
@@ -205,7 +212,7 @@ class Preparation:
         """Return a run's task, and the hashes for its row. Raises InputError and ConfigError."""
         scenario = spec.scenario
         forecast = self.forecast(scenario, spec.tuple_number)
-        execution = self._executions.get(
+        real, hashes = self._executions.get(
             (scenario.name, spec.tuple_number, spec.seed), lambda: self._execution(spec, forecast)
         )
         site = scenario.site_text(spec.guard)
@@ -213,30 +220,34 @@ class Preparation:
         if scenario.plan.make:
             plan = self._folder.input_path("plan", forecast.plan.recipe).read_bytes()
         task = RunTask(
-            policy=spec.policy.name,
-            options=spec.policy.options,
+            policy=spec.policy,
             site=site,
             windows=scenario.windows,
-            platform=forecast.platform,
-            workload=execution.workload,
-            power=execution.power,
+            platform=forecast.plan.platform,
+            workload=real.workload,
+            power=real.power,
             plan=plan,
             keep=keep,
+            forecast=scenario.forecast,
+            forecast_file=(
+                forecast_csv(forecast.production_w, scenario)
+                if scenario.forecast is not None and scenario.forecast.source == "plan"
+                else None
+            ),
         )
-        hashes = {
+        return task, {
             **self.provenance(scenario),
-            **execution.hashes,
+            **hashes,
             "site_sha256": self._folder.add_input("site", site.encode()),
             "plan_sha256": "" if plan is None else hashlib.sha256(plan).hexdigest(),
         }
-        return task, hashes
 
-    def _execution(self, spec: RunSpec, forecast: ForecastInputs) -> RealInputs:
-        found = make_real(spec.scenario, forecast, spec.tuple_number, spec.seed)
-        contents = {"workload": found.workload, "power": found.power, "platform": forecast.platform}
-        for kind, content in contents.items():
-            self._folder.add_input(kind, content)
-        return found
+    def _execution(self, spec: RunSpec, forecast: ForecastInputs) -> tuple[RealInputs, dict[str, str]]:
+        """What really happens, kept in the folder, and its hashes."""
+        real = make_real(spec.scenario, forecast, spec.tuple_number, spec.seed)
+        contents = {"workload": real.workload, "power": real.power, "platform": forecast.plan.platform}
+        add = self._folder.add_input
+        return real, {f"{kind}_sha256": add(kind, content) for kind, content in contents.items()}
 
     def provenance(self, scenario: Scenario) -> dict[str, str]:
         """Return what is known of a run's origin even where its inputs cannot be made."""
@@ -253,18 +264,16 @@ class _Recent(Generic[Value]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._values: OrderedDict[Any, Value | Exception] = OrderedDict()
+        self._values: dict[Any, Value | Exception] = {}
 
     def get(self, key: Any, make: Callable[[], Value]) -> Value:
-        if key not in self._values:
-            try:
-                self._values[key] = make()
-            except Exception as error:
-                self._values[key] = error
-        self._values.move_to_end(key)
-        while len(self._values) > self._most:
-            self._values.popitem(last=False)
-        value = self._values[key]
+        try:
+            value = self._values.pop(key) if key in self._values else make()
+        except Exception as error:
+            value = error
+        self._values[key] = value  # the last one
+        if len(self._values) > self._most:
+            del self._values[next(iter(self._values))]
         if isinstance(value, Exception):
             raise value
         return value

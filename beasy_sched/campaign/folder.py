@@ -32,6 +32,7 @@ from beasy_sched.campaign.scenario_file import scenario_of
 from beasy_sched.campaign.tasks import TRACE, Keep, RunResult
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import remove_if_dead, write_atomic
+from beasy_sched.formats.forecast_source import forecast_files
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.reading import read_bytes
 
@@ -80,18 +81,6 @@ class Folder:
         """``runs.parquet``."""
         return self.path / "runs.parquet"
 
-    @property
-    def timings(self) -> Path:
-        """``timings.parquet``."""
-        return self.path / "timings.parquet"
-
-    def create(self) -> None:
-        """Make the folder. Raises ConfigError."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"cannot write to {self.path}: {error.strerror or error}") from None
-
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other campaigns out; the lock ends with the process. Raises ConfigError."""
@@ -131,13 +120,10 @@ class Folder:
         return self.path / "inputs" / f"{kind}-{digest[:16]}.{_ENDINGS[kind]}"
 
     def has(self, run: str, keep: Keep) -> bool:
-        """Whether a run has ended, and all is there that is to be kept of it."""
-        kept = {
-            "nothing": True,
-            "trace": self.trace(run) is not None,
-            "everything": (self.path / "runs" / run).is_dir(),
-        }
-        return self.row_path(run).exists() and kept[keep]
+        """Whether all is there that is to be kept of a run."""
+        if keep == "trace":
+            return self.trace(run) is not None
+        return keep == "nothing" or (self.path / "runs" / run).is_dir()
 
     def row_path(self, run: str) -> Path:
         """The journal's file of a run."""
@@ -150,11 +136,12 @@ class Folder:
     def add(self, run: str, row: dict[str, Any], result: RunResult, keep: Keep) -> None:
         """Write what is kept of a run, then its row. Raises InputError."""
         if keep == "everything":
-            (self.path / "runs" / run).mkdir(parents=True, exist_ok=True)
-            for left in (self.path / "runs" / run).iterdir():  # of the same run, when it failed
+            folder = self.path / "runs" / run
+            folder.mkdir(parents=True, exist_ok=True)
+            for left in folder.iterdir():  # of the same run, when it failed
                 left.unlink()
             for name, content in result.files.items():
-                write_atomic(self.path / "runs" / run / name, content)
+                write_atomic(folder / name, content)
         elif keep == "trace" and TRACE in result.files:
             (self.path / "traces").mkdir(exist_ok=True)
             write_atomic(self.path / "traces" / f"{run}.csv", result.files[TRACE])
@@ -163,10 +150,8 @@ class Folder:
 
     def trace(self, run: str) -> Path | None:
         """The energy trace of a run, None where it was not kept."""
-        for path in (self.path / "traces" / f"{run}.csv", self.path / "runs" / run / TRACE):
-            if path.exists():
-                return path
-        return None
+        places = self.path / "traces" / f"{run}.csv", self.path / "runs" / run / TRACE
+        return next((path for path in places if path.exists()), None)
 
 
 FORMAT = "beasy-sched campaign"
@@ -201,7 +186,9 @@ def manifest_of(scenarios: Sequence[Scenario], *, quick: bool, keep: Keep) -> Ma
 
 def plain_values(scenario: Scenario) -> dict[str, Any]:
     """Return a scenario as JSON has it."""
-    return msgspec.json.decode(msgspec.json.encode(scenario), type=dict[str, Any])
+    values = msgspec.json.decode(msgspec.json.encode(scenario), type=dict[str, Any])
+    optional = ("forecast", "deadlines")
+    return {name: value for name, value in values.items() if value is not None or name not in optional}
 
 
 def scenario_hash(scenario: Scenario) -> str:
@@ -209,11 +196,6 @@ def scenario_hash(scenario: Scenario) -> str:
     values = {key: value for key, value in plain_values(scenario).items() if key != "comment"}
     text = json.dumps([values, _file_hashes([scenario])], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Write ``campaign.json``. Raises InputError."""
-    write_atomic(path, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -235,12 +217,10 @@ def read_manifest(path: Path) -> Manifest:
 
 def check_same(folder: Path, old: Manifest, new: Manifest) -> None:
     """Raise ConfigError, saying what differs, if new runs would not match those of the folder."""
-    found = [*_differences_of_manifests(old, new)]
-    if not found:
+    if not (found := list(_differences_of_manifests(old, new))):
         return
-    shown = found[:_MOST_DIFFERENCES]
-    if len(found) > len(shown):
-        shown.append(f"and {len(found) - len(shown)} more")
+    more = len(found) - _MOST_DIFFERENCES
+    shown = [*found[:_MOST_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]
     raise ConfigError(
         f"{folder} holds another campaign:\n  " + "\n  ".join(shown) + "\nChoose another folder with -o, or "
         "continue the existing one with 'beasy-sched campaign resume'"
@@ -277,16 +257,17 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any,
 
 
 def _file_hashes(scenarios: Sequence[Scenario]) -> dict[str, str]:
-    hashes = {}
-    for path in sorted({path for scenario in scenarios for path in _files(scenario)}):
-        hashes[path] = hashlib.sha256(read_bytes(path)).hexdigest()
-    return hashes
+    paths = sorted({path for scenario in scenarios for path in _files(scenario)})
+    return {path: hashlib.sha256(read_bytes(path)).hexdigest() for path in paths}
 
 
 def _files(scenario: Scenario) -> Iterator[str]:
-    """Every file that a scenario names: server files, traces, weather."""
+    """Every file that a scenario names: server files, traces, weather, prices, forecasts."""
     names = [*scenario.platform.servers, scenario.platform.reference or ""]
     yield from (name for name in names if name.endswith(".toml"))
+    yield from scenario.rate_files
+    if scenario.forecast is not None and scenario.forecast.file is not None:
+        yield from forecast_files(scenario.forecast.named(Path()))
     for part in scenario.tuples:
         if isinstance(part.workload, SwfWorkload):
             yield part.workload.file

@@ -24,6 +24,7 @@ from beasy_sched.campaign.scenario import (
     SwfWorkload,
     SyntheticWorkload,
 )
+from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
@@ -33,6 +34,7 @@ from beasy_sched.formats.power_series import read_power_series, read_weather_fil
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.formats.table import parse_moment
+from beasy_sched.generate.deadlines import parse_deadlines, with_deadlines
 from beasy_sched.generate.noise import noisy_workload, real_production
 from beasy_sched.generate.platform import load_server, platform_xml, preset_platform
 from beasy_sched.generate.power import (
@@ -52,6 +54,7 @@ from beasy_sched.generate.workload import (
     synthetic_workload,
 )
 from beasy_sched.generate.workload_swf import workload_from_swf
+from beasy_sched.model.platform import Platform
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
 from beasy_sched.plan.servers import ServerRules
@@ -65,20 +68,26 @@ _EXECUTION_KEY = 1000
 class ForecastInputs:
     """The forecasts of a tuple."""
 
-    platform: bytes
     workload: GeneratedWorkload
     production_w: FloatArray
     plan: PlanTask
-    """Everything for its plan."""
+    """Everything for its plan, the platform's file included."""
 
 
 @dataclass(frozen=True)
 class RealInputs:
-    """What really happens in an execution, and its hashes."""
+    """What really happens in an execution."""
 
     workload: bytes
     power: bytes
-    hashes: dict[str, str]
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder where there is none. Raises ConfigError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror or error}") from None
 
 
 def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0) -> list[Path]:
@@ -94,7 +103,7 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
     forecast = make_forecast(scenario, number)
     execution = make_real(scenario, forecast, number, seed)
     files = {
-        "platform.xml": forecast.platform,
+        "platform.xml": forecast.plan.platform,
         "workload.json": execution.workload,
         "power.txt": execution.power,
         "forecast_workload.json": forecast.plan.workload,
@@ -103,10 +112,9 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
     }
     if scenario.plan.make:
         files["plan.msgpack"] = make_plan(forecast.plan)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"cannot write to {folder}: {error.strerror or error}") from None
+    if scenario.forecast is not None and scenario.forecast.source == "plan":
+        files["forecast.csv"] = forecast_csv(forecast.production_w, scenario)
+    make_folder(folder)
     for name, content in files.items():
         write_atomic(folder / name, content)
     return [folder / name for name in files]
@@ -115,32 +123,36 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
 def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
     """Make the forecasts of tuple ``number``. Raises InputError and ConfigError."""
     servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
-    platform = "".join(platform_xml(servers)).encode()
     workload = forecast_workload(scenario, number)
     production_w = forecast_production_w(scenario, number)
     plan = PlanTask(
         site=scenario.site_text(),
         windows=scenario.windows,
-        platform=platform,
+        platform="".join(platform_xml(servers)).encode(),
         workload=b"".join(workload.json_pieces()),
         production=power_text(production_w, scenario),
         options=scenario.plan,
     )
-    return ForecastInputs(platform, workload, production_w, plan)
+    return ForecastInputs(workload, production_w, plan)
 
 
 def make_real(scenario: Scenario, forecast: ForecastInputs, number: int, seed: int) -> RealInputs:
     """Make what really happens in the execution ``seed`` of tuple ``number``."""
     workload = b"".join(real_workload(scenario, forecast.workload, seed, number).json_pieces())
-    power = power_text(real_production_w(scenario, forecast.production_w, seed, number), scenario)
-    contents = {"platform": forecast.platform, "workload": workload, "power": power}
-    hashes = {f"{kind}_sha256": hashlib.sha256(part).hexdigest() for kind, part in contents.items()}
-    return RealInputs(workload, power, hashes)
+    power_w = real_production_w(scenario, forecast.production_w, seed, number)
+    return RealInputs(workload, power_text(power_w, scenario))
 
 
 def power_text(power_w: FloatArray, scenario: Scenario) -> bytes:
     """Return a power file."""
     return "".join(power_event_lines(power_w, scenario.parsed_site().step_s)).encode()
+
+
+def forecast_csv(power_w: FloatArray, scenario: Scenario) -> bytes:
+    """Return the forecast that plans are made from as a forecast file, issued at time 0."""
+    step_s = scenario.parsed_site().step_s
+    rows = (f"0,{step * step_s:.15g},{power!r}\n" for step, power in enumerate(power_w.tolist()))
+    return ("issued,valid,W\n" + "".join(rows)).encode()
 
 
 def total_s(scenario: Scenario) -> float:
@@ -172,6 +184,7 @@ def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
             min_run_s=part.min_run_s,
             max_run_s=math.inf if part.max_run_s is None else part.max_run_s,
             walltimes="trace" if scenario.noise.walltimes == "keep" else "groups",
+            chains="none" if scenario.deadlines is None else scenario.deadlines.chains,
         )
         return workload_from_swf(part.file, options)
     drawn = synthetic_workload(synthetic_options(scenario, part))
@@ -191,22 +204,28 @@ def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
     if isinstance(part, FileProduction):
         how = {"method": part.interpolation, "gaps": part.gaps}
     powers = [step_power(plant, window, **how) for plant in plants]
-    total: FloatArray = np.sum([np.zeros(steps), *powers], axis=0)
-    return total
+    return np.asarray(np.sum([np.zeros(steps), *powers], axis=0))
 
 
 def real_workload(
     scenario: Scenario, forecast: GeneratedWorkload, seed: int, number: int
 ) -> GeneratedWorkload:
-    """Return the real workload of the execution ``seed`` of tuple ``number``."""
+    """Return the real workload of the execution ``seed`` of tuple ``number``, with its deadlines."""
     noise = scenario.noise
-    return noisy_workload(
+    real = noisy_workload(
         forecast,
         seed=execution_seed(seed, number),
         arrivals_sigma=noise.arrivals_sigma,
         run_sigma=noise.run_time_sigma,
         walltimes=noise.walltimes,
     )
+    rule = None if scenario.deadlines is None else parse_deadlines(scenario.deadlines.rule)
+    if rule is None:
+        return real
+    calendar = scenario.parsed_site().calendar
+    if calendar is not None:
+        real = replace(real, midnight_s=calendar.seconds(calendar.midnight(calendar.local(0.0))))
+    return with_deadlines(real, rule, seed=execution_seed(seed, number))
 
 
 def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, number: int) -> FloatArray:
@@ -301,18 +320,11 @@ def make_plan(task: PlanTask) -> bytes:
     }
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     with TemporaryDirectory(prefix="beasy-plan-") as place:
-        folder = Path(place)
-        (folder / "platform.xml").write_bytes(task.platform)
-        (folder / "workload.json").write_bytes(task.workload)
-        (folder / "power.txt").write_bytes(task.production)
         site = parse_site(task.site, "site")
-        platform = read_simgrid_platform(folder / "platform.xml").platform
-        steps = site.steps * task.windows
+        files = task.platform, task.workload, task.production
         plans = plan_windows(
             site,
-            platform,
-            workload_demand_w([folder / "workload.json"], platform, steps=steps, step_s=site.step_s),
-            read_power_series(folder / "power.txt", steps=steps, step_s=site.step_s),
+            *read_back(Path(place), site, task.windows, *files),
             options=OfflineOptions(
                 surplus=task.options.surplus,
                 load_uncertainty=task.options.uncertainty("load"),
@@ -321,5 +333,18 @@ def make_plan(task: PlanTask) -> bytes:
             ),
             provenance=Provenance(f"beasy-sched {__version__}", inputs=hashes),
         )
-        write_plans(folder / "plan.msgpack", plans)
-        return (folder / "plan.msgpack").read_bytes()
+        write_plans(Path(place, "plan.msgpack"), plans)
+        return Path(place, "plan.msgpack").read_bytes()
+
+
+def read_back(
+    folder: Path, site: Site, windows: int, platform: bytes, workload: bytes, power: bytes
+) -> tuple[Platform, FloatArray, FloatArray]:
+    """Write files into ``folder``; return what is in them: platform, demand and production (W a step)."""
+    paths = folder / "platform.xml", folder / "workload.json", folder / "power.txt"
+    for path, content in zip(paths, (platform, workload, power), strict=True):
+        path.write_bytes(content)
+    steps, step_s = site.steps * windows, site.step_s
+    servers = read_simgrid_platform(paths[0]).platform
+    demand_w = workload_demand_w([paths[1]], servers, steps=steps, step_s=step_s)
+    return servers, demand_w, read_power_series(paths[2], steps=steps, step_s=step_s)

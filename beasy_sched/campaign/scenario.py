@@ -8,9 +8,10 @@ its *seeds* draw the noise that makes forecasts real.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib import resources
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,14 +22,16 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
 from beasy_sched.generate.power import SYNTHETIC_START, Gaps, Route, SyntheticWeather
+from beasy_sched.generate.workload import Chains
 from beasy_sched.plan.forecast import Uncertainty
 from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.units import SECONDS_PER_HOUR
 
-Value = bool | int | float | str
-SiteSections = dict[str, dict[str, Value]]
+SiteSections = dict[str, dict[str, Any]]
+"""The site file's sections; values are as in TOML, but for times, which are texts."""
 
-
+RATES: Final = ("price", "carbon")
+"""Fields of a site's section ``grid`` that may name a file."""
 _QUICK_WINDOW_H: Final = 24.0
 _QUICK_TUPLES: Final = 2
 PAPER_POLICIES: Final = (
@@ -169,6 +172,33 @@ class PlanPart(Part, frozen=True, kw_only=True):
         return Uncertainty(at_once / 100.0, later / 100.0)
 
 
+class ForecastPart(Part, frozen=True, kw_only=True):
+    """Where policies that plan ahead get predictions of the production; see ``--forecast``."""
+
+    source: Literal["perfect", "plan", "file", "predictor", "none"]
+    """``perfect``: the production that really comes; ``plan``: the forecast that plans are made from."""
+    file: str | None = None
+    """For ``file`` and ``predictor``."""
+
+    def named(self, folder: Path) -> str:
+        """Return the source as ``--forecast`` names it; files of the run lie in ``folder``."""
+        names = {
+            "perfect": f"perfect:{folder / 'power.txt'}",
+            "plan": str(folder / "forecast.csv"),
+            "file": str(self.file),
+            "predictor": f"predictor:{self.file}",
+        }
+        return names.get(self.source, "none")
+
+
+class DeadlinesPart(Part, frozen=True, kw_only=True):
+    """By when jobs are due; see ``beasy-sched generate workload --deadlines`` and ``--chains``."""
+
+    rule: str = "none"
+    """Times of day are those of the site's clock; without one, as in the trace, or time 0 is midnight."""
+    chains: Chains = "none"
+
+
 class PolicyPart(Part, frozen=True, kw_only=True):
     """A policy that is compared."""
 
@@ -212,15 +242,28 @@ class Scenario(Part, frozen=True, kw_only=True):
     policies: tuple[PolicyPart, ...] = tuple(PolicyPart(name=name, label=name) for name in PAPER_POLICIES)
     guards: tuple[GuardPart, ...] = PAPER_GUARDS
     seeds: tuple[int, ...]
+    forecast: ForecastPart | None = None
+    deadlines: DeadlinesPart | None = None
 
     def site_text(self, guard: GuardPart | None = None) -> str:
-        """Return the text of the site file, with a guard or without."""
-        section = {} if guard is None else {"guard": {"mode": guard.mode.value, "veto": guard.veto}}
-        return site_text({**self.site, **section})
+        """Return the site file (TOML), with a guard or without; the same text for the same sections."""
+        sections: SiteSections = {**self.site}
+        if guard is not None:
+            sections["guard"] = {"mode": guard.mode.value, "veto": guard.veto}
+        lines = []
+        for name, section in sorted(sections.items()):
+            lines += [f"[{name}]", *(f"{key} = {_toml(section[key])}" for key in sorted(section)), ""]
+        return "\n".join(lines)
 
     def parsed_site(self) -> Site:
         """Return the site. Raises InputError."""
         return parse_site(self.site_text(), "site")
+
+    @property
+    def rate_files(self) -> list[str]:
+        """Files of the grid's price and carbon intensity."""
+        rates = (self.site.get("grid", {}).get(name) for name in RATES)
+        return [rate["file"] if isinstance(rate, dict) else rate for rate in rates if rate is not None]
 
     @property
     def servers(self) -> int:
@@ -228,22 +271,12 @@ class Scenario(Part, frozen=True, kw_only=True):
         return sum(self.platform.servers.values())
 
 
-def site_text(sections: Mapping[str, Mapping[str, Value]]) -> str:
-    """Write TOML; the same sections give the same text, whatever their order."""
-    lines = []
-    for name in sorted(sections):
-        lines.append(f"[{name}]")
-        lines += [f"{key} = {_value(sections[name][key])}" for key in sorted(sections[name])]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _value(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
-    return repr(value)
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(value[key])}" for key in sorted(value)) + " }"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value) if isinstance(value, bool | str) else repr(value)
 
 
 @dataclass(frozen=True)
@@ -266,9 +299,8 @@ class RunSpec:
 def expand(scenarios: Sequence[Scenario]) -> list[RunSpec]:
     """Return all runs in the order of result tables. Raises ConfigError for scenarios of one name."""
     names = [scenario.name for scenario in scenarios]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"two scenarios are called {name!r}: rename one")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"two scenarios are called {twice[0]!r}: rename one")
     return [
         RunSpec(scenario, number, seed, guard, policy)
         for scenario in scenarios

@@ -12,25 +12,31 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from beasy_sched.campaign.inputs import start_in_trace_s, synthetic_options
-from beasy_sched.campaign.scenario import NAMES, FileProduction, Scenario, SwfWorkload, scenario_text
+from beasy_sched.campaign.scenario import NAMES, RATES, FileProduction, Scenario, SwfWorkload, scenario_text
 from beasy_sched.energy.storage import FieldError, require
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
+from beasy_sched.formats.forecast_source import read_forecast
 from beasy_sched.formats.reading import as_type, parse_toml, read_text
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.formats.table import parse_moment
+from beasy_sched.generate.deadlines import parse_deadlines
 from beasy_sched.generate.noise import gaussian_factors
 from beasy_sched.generate.platform import load_server
 from beasy_sched.limits import shortened
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
+from beasy_sched.preflight import rates_too_short
 
-SHORTHANDS: Final = ("workload", "production")
+_OF_TUPLES: Final = ("workload", "production")
 """Sections of a file that stand for those of its tuples."""
+SHORTHANDS: Final = (*_OF_TUPLES, "grid")
+"""Sections of a file that a `Scenario` has elsewhere."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST_SEED: Final = 1 << 63
 _MOST_SEEDS: Final = 100_000
@@ -94,7 +100,10 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The values of a `Scenario`, with the file's conveniences resolved. Raises ConfigError."""
     filled = {key: value for key, value in raw.items() if key not in SHORTHANDS}
     filled["tuples"] = _tuples(raw, folder)
-    filled["site"] = _site(raw, folder)
+    filled["site"] = _with_grid(_site(raw, folder), raw, folder)
+    forecast = raw.get("forecast")
+    if isinstance(forecast, dict) and isinstance(forecast.get("file"), str):
+        filled["forecast"] = {**forecast, "file": os.path.abspath(folder / forecast["file"])}
     if isinstance(raw.get("policies"), list):
         filled["policies"] = [_policy(value) for value in raw["policies"]]
     if isinstance(raw.get("seeds"), dict):
@@ -115,11 +124,10 @@ def _tuples(raw: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
         raise ConfigError("tuples: expected at least one [[tuples]] section")
     result = []
     for number, change in enumerate(changes):
-        unknown = sorted(set(change) - set(SHORTHANDS))
-        if unknown:
+        if unknown := sorted(set(change) - set(_OF_TUPLES)):
             raise ConfigError(f"tuples[{number}].{unknown[0]}: expected workload or production")
         merged: dict[str, Any] = {}
-        for part in SHORTHANDS:
+        for part in _OF_TUPLES:
             base, own = raw.get(part, {}), change.get(part, {})
             if not (isinstance(base, dict) and isinstance(own, dict)):
                 raise ConfigError(f"{part}: expected a section")
@@ -142,10 +150,48 @@ def _site(raw: dict[str, Any], folder: Path) -> Any:
         path = site if site == DEFAULT_SITE else os.path.abspath(folder / site)
         text = read_site_text(path)
         parse_site(text, path)
-        return {name: section for name, section in parse_toml(text, path).items() if name != "guard"}
+        sections = {name: section for name, section in parse_toml(text, path).items() if name != "guard"}
+        return _located(sections, Path(path).parent)
     if isinstance(site, dict) and "guard" in site:
         raise ConfigError("site.guard: a scenario's guards belong in [[guards]]")
-    return site
+    return _located(site, folder)
+
+
+def _with_grid(site: Any, raw: dict[str, Any], folder: Path) -> Any:
+    """The sections with the file's own [grid]."""
+    if "grid" not in raw:
+        return site
+    if not isinstance(raw["grid"], dict):
+        raise ConfigError(f"grid: found {raw['grid']!r}, expected a section")
+    if isinstance(site, dict) and "grid" in site:
+        raise ConfigError("grid: the site has a section [grid], too: leave one of them out")
+    return {**site, **_located({"grid": raw["grid"]}, folder)} if isinstance(site, dict) else site
+
+
+def _located(site: Any, folder: Path) -> Any:
+    """The sections with absolute names of files, times as texts, and without limits that are infinite."""
+    if not isinstance(site, dict):
+        return site
+    plain: dict[str, Any] = {name: _plain(section) for name, section in site.items()}
+    grid = plain.get("grid")
+    if isinstance(grid, dict):
+        for name in RATES:
+            rate = grid.get(name)
+            if isinstance(rate, str):
+                grid[name] = os.path.abspath(folder / rate)
+            elif isinstance(rate, dict) and isinstance(rate.get("file"), str):
+                rate["file"] = os.path.abspath(folder / rate["file"])
+        plain["grid"] = {name: value for name, value in grid.items() if value != math.inf}
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """A copy of a TOML value that JSON has as well."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _policy(value: Any) -> Any:
@@ -189,6 +235,7 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
         scenario.plan.uncertainty("renew")
     least_s = scenario.plan.minimum_on_s
     require(0 <= least_s < np.inf, "plan.minimum_on_s", least_s, "0 s or more")
+    _check_foresight(scenario)
     _check_policies(scenario)
     _check_distinct("guards", [guard.label for guard in scenario.guards])
     _check_distinct("seeds", scenario.seeds)
@@ -202,8 +249,8 @@ def _check_platform(scenario: Scenario) -> None:
     for source, count in servers.items():
         with _at("platform.servers"):
             load_server(source)
-        expected = f"1 to {_MOST_SERVERS:,}"
-        require(1 <= count <= _MOST_SERVERS, f"platform.servers.{source}", count, expected)
+        fits = 1 <= count <= _MOST_SERVERS
+        require(fits, f"platform.servers.{source}", count, f"1 to {_MOST_SERVERS:,}")
     if scenario.platform.reference is not None:
         with _at("platform.reference"):
             load_server(scenario.platform.reference)
@@ -212,7 +259,7 @@ def _check_platform(scenario: Scenario) -> None:
 def _check_workload(scenario: Scenario, number: int, prefix: str) -> None:
     part = scenario.tuples[number].workload
     if isinstance(part, SwfWorkload):
-        _check_file(f"{prefix}workload.file", part.file)
+        require(os.path.isfile(part.file), f"{prefix}workload.file", part.file, "an existing file")
         with _at(f"{prefix}workload.from"):
             start_in_trace_s(part)
         cores = part.cores_per_host
@@ -221,6 +268,27 @@ def _check_workload(scenario: Scenario, number: int, prefix: str) -> None:
     require(part.jobs <= _MOST_JOBS, f"{prefix}workload.jobs", part.jobs, f"{_MOST_JOBS:,} at most")
     with _at(f"{prefix}workload"):
         synthetic_options(scenario, part)
+
+
+def _check_foresight(scenario: Scenario) -> None:
+    """Check that prices cover the runs, that the forecast can be had, and the rule of deadlines."""
+    site = scenario.parsed_site()
+    if (short := rates_too_short(site, scenario.windows * site.window_s)) is not None:
+        raise ConfigError(f"site.{short.text}")
+    part = scenario.forecast
+    if part is not None:
+        needs = part.source in ("file", "predictor")
+        if needs != (part.file is not None):
+            expected = f"{'a file' if needs else 'none'} for source {part.source!r}"
+            raise ConfigError(f"forecast.file: found {part.file!r}, expected {expected}")
+        if needs:
+            with _at("forecast"):
+                read_forecast(part.named(Path()), site, scenario.windows)
+    if scenario.deadlines is not None:
+        try:
+            parse_deadlines(scenario.deadlines.rule)
+        except ValueError as error:
+            raise ConfigError(f"deadlines.rule: {error}") from None
 
 
 def _check_production(scenario: Scenario, number: int, prefix: str) -> None:
@@ -243,7 +311,7 @@ def _check_production(scenario: Scenario, number: int, prefix: str) -> None:
     for name in ("pv", "wind"):
         file, size_kw = getattr(part, name), getattr(part, f"{name}_kw")
         if file is not None:
-            _check_file(f"{where}.{name}", file)
+            require(os.path.isfile(file), f"{where}.{name}", file, "an existing file")
             require(size_kw > 0, f"{where}.{name}_kw", size_kw, "the plant's size, above 0")
 
 
@@ -275,12 +343,7 @@ def _check_distinct(field: str, names: Sequence[object]) -> None:
 
 
 def _check_name(field: str, name: str) -> None:
-    expected = "letters, digits, '.', '_' and '-', 64 at most"
-    require(_NAME.fullmatch(name) is not None, field, name, expected)
-
-
-def _check_file(field: str, path: str) -> None:
-    require(os.path.isfile(path), field, path, "an existing file")
+    require(bool(_NAME.fullmatch(name)), field, name, "letters, digits, '.', '_' and '-', 64 at most")
 
 
 @contextmanager

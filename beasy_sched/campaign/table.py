@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -151,7 +152,45 @@ COLUMNS: Final[tuple[RunColumn, ...]] = (
     *_QUALITY,
     *_PROVENANCE,
 )
-"""All columns of ``runs.parquet``, in order; those with a place are null where a run has no such value."""
+"""The columns of ``runs.parquet``, in order; those with a place are null where a run has no such value."""
+
+GRID_COLUMNS: Final = (
+    _summary("grid.import_kwh", "kWh", "energy from the grid"),
+    _summary("grid.export_kwh", "kWh", "energy into the grid"),
+    _summary("grid.cost", "currency", "what the import cost"),
+    _summary("grid.export_revenue", "currency", "what the export earned"),
+    _summary("grid.carbon_kg", "kg", "carbon of the import; null where the intensity is not known"),
+    _summary("grid.green_kwh", "kWh", "renewable energy that was used"),
+    _summary("grid.green_share", "", "its share of the energy used, 0 to 1"),
+    _summary("grid.mean_import_price", "currency/kWh", "cost over import"),
+    _summary("grid.peak_import_w", "W", "largest import of a step"),
+)
+"""Further columns, at the end, where a scenario's site has a grid."""
+DEADLINE_COLUMNS: Final = (
+    *(
+        _summary(f"deadlines.{what}{outcome}", what, meaning, f"deadline_{what}{outcome}", "integer")
+        for what in ("jobs", "workflows")
+        for outcome, meaning in (
+            ("", f"{what} with a deadline"),
+            ("_met", "of these, those that kept it"),
+            ("_missed", "those that did not"),
+            ("_refused", "those that were refused"),
+        )
+    ),
+    _summary("deadlines.lateness_s_sum", "s", "lateness of all late jobs together"),
+    _summary("deadlines.lateness_s_mean", "s", "mean lateness of late jobs"),
+    _summary("deadlines.lateness_s_max", "s", "largest lateness"),
+)
+"""Further columns, at the end, where a scenario gives its jobs deadlines."""
+
+
+def columns_of(scenarios: Iterable[Scenario]) -> tuple[RunColumn, ...]:
+    """Return the columns of the runs of these scenarios."""
+    some = [*scenarios]
+    more = () if not any("grid" in scenario.site for scenario in some) else GRID_COLUMNS
+    due = () if all(scenario.deadlines is None for scenario in some) else DEADLINE_COLUMNS
+    return (*COLUMNS, *more, *due)
+
 
 TIMING_COLUMNS: Final = (
     RunColumn("run", "text", "", "the run's name"),
@@ -164,7 +203,8 @@ TIMING_COLUMNS: Final = (
 def row_of(
     spec: RunSpec, provenance: dict[str, str], summary: dict[str, Any] | None, error: str | None
 ) -> dict[str, Any]:
-    """Return the row of a run, a value for each of `COLUMNS`; ``summary`` None where there is none."""
+    """Return the row of a run, a value for each of its columns; ``summary`` None where there is none."""
+    columns = columns_of([spec.scenario])
     part = spec.scenario.tuples[spec.tuple_number]
     row: dict[str, Any] = {
         "run": spec.key,
@@ -182,13 +222,13 @@ def row_of(
         "error": error or "",
         **provenance,
     }
-    for column in COLUMNS:
+    for column in columns:
         if column.place:
             row[column.name] = _found(summary, column.place)
     jobs = {name.removeprefix("jobs_"): count for name, count in row.items() if name.startswith("jobs_")}
     for column in _PERCENT:
         row[column.name] = job_share_pct(jobs, column.name.removesuffix("_pct"))
-    return {column.name: row[column.name] for column in COLUMNS}
+    return {column.name: row[column.name] for column in columns}
 
 
 def _found(summary: dict[str, Any] | None, place: str) -> Any:
@@ -196,9 +236,6 @@ def _found(summary: dict[str, Any] | None, place: str) -> Any:
     for part in place.split("."):
         found = found.get(part) if isinstance(found, dict) else None
     return found
-
-
-_NEEDS_DATA = "tables of campaigns need pandas and pyarrow: pip install 'beasy-sched[data]'"
 
 
 def check_installed(scenarios: Sequence[Scenario]) -> None:
@@ -219,8 +256,8 @@ def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
     rows, timings = _collected(folder, specs)
     if len(rows) < len(specs):
         raise ConfigError(f"{len(specs) - len(rows)} runs of {folder.path} have not ended")
-    write_atomic(folder.table, parquet_of(rows, COLUMNS))
-    write_atomic(folder.timings, parquet_of(timings, TIMING_COLUMNS))
+    write_atomic(folder.table, parquet_of(rows, columns_of(spec.scenario for spec in specs)))
+    write_atomic(folder.path / "timings.parquet", parquet_of(timings, TIMING_COLUMNS))
     return sum(row["status"] == "failed" for row in rows)
 
 
@@ -233,21 +270,25 @@ def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str,
 
 def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> bytes:
     """Rows as a Parquet file; the same rows give the same bytes. Raises ConfigError without pyarrow."""
-    table = _table(rows, columns)
-    import pyarrow.parquet
-
     content = io.BytesIO()
-    pyarrow.parquet.write_table(table, content, compression="snappy")
+    _imported("pyarrow.parquet").write_table(_table(rows, columns), content, compression="snappy")
     return content.getvalue()
 
 
-def _table(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> Any:
+def _imported(name: str) -> Any:
+    """Import a package that tables need. Raises ConfigError without it."""
     try:
-        import pyarrow
+        return importlib.import_module(name)
     except ImportError:
-        raise ConfigError(_NEEDS_DATA) from None
+        raise ConfigError(
+            "tables of campaigns need pandas and pyarrow: pip install 'beasy-sched[data]'"
+        ) from None
+
+
+def _table(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> Any:
+    pyarrow = _imported("pyarrow")
     types = {"text": "string", "integer": "int64", "number": "float64", "flag": "bool"}
-    arrays = [pyarrow.array([row[column.name] for row in rows], types[column.kind]) for column in columns]
+    arrays = [pyarrow.array([row.get(column.name) for row in rows], types[column.kind]) for column in columns]
     return pyarrow.table(arrays, names=[column.name for column in columns])
 
 
@@ -266,7 +307,9 @@ class Campaign:
     @cached_property
     def runs(self) -> pd.DataFrame:
         """One row per completed run; the columns are in ``docs/campaigns.md``."""
-        return _frame(_collected(self.folder, self.specs)[0], COLUMNS)
+        return _frame(
+            _collected(self.folder, self.specs)[0], columns_of(spec.scenario for spec in self.specs)
+        )
 
     @cached_property
     def timings(self) -> pd.DataFrame:
@@ -288,21 +331,13 @@ class Campaign:
             raise InputError(
                 self.folder.path, f"has no trace of {run!r}: run the campaign with --keep-traces"
             )
-        return _pandas().read_csv(path)
+        return _imported("pandas").read_csv(path)
 
 
 def _frame(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> pd.DataFrame:
-    _pandas()
+    _imported("pandas")
     # Arrow's own threads now and then abort the interpreter at its end.
     return _table(rows, columns).to_pandas(use_threads=False)
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise ConfigError(_NEEDS_DATA) from None
-    return pandas
 
 
 def read_campaign(folder: str | Path) -> Campaign:
@@ -319,12 +354,10 @@ def status_lines(folder: Path) -> Iterator[str]:
     found = read_campaign(folder)
     runs = found.runs.set_index("run")
     yield f"{len(runs)} of {len(found.specs)} runs have ended"
-    for scenario in found.manifest.parsed():
-        own = [spec for spec in found.specs if spec.scenario.name == scenario.name]
-        ended = [spec.key for spec in own if spec.key in runs.index]
-        failed = int((runs.loc[ended, "status"] == "failed").sum())
-        yield f"  {scenario.name}: {len(ended)} of {len(own)}" + (f", {failed} failed" if failed else "")
     failures = runs[runs["status"] == "failed"]
+    ended, failed = Counter(runs["scenario"]), Counter(failures["scenario"])
+    for name, count in Counter(spec.scenario.name for spec in found.specs).items():
+        yield f"  {name}: {ended[name]} of {count}" + (f", {failed[name]} failed" if failed[name] else "")
     for name, error in failures["error"].head(_MOST_FAILURES).items():
         yield f"failed: {name}: {error}"
     if len(failures) > _MOST_FAILURES:
@@ -344,6 +377,13 @@ _SHOWN = {
     "bounded_slowdown_mean": "bounded_slowdown_mean",
 }
 """Columns of the runs' table, and under which heading of a comparison they stand."""
+_SHOWN_ON_GREEN_SITES = {
+    "cost": ("grid", "cost", ""),
+    "carbon_kg": ("", "carbon", "kg"),
+    "green_share": ("green", "share", ""),
+    "deadline_jobs_missed": ("past", "due", "jobs"),
+}
+"""Further ones, with the two lines of their heading and their unit, where a run has such a figure."""
 
 
 def result_lines(folder: Path) -> Iterator[str]:
@@ -352,16 +392,17 @@ def result_lines(folder: Path) -> Iterator[str]:
     runs = campaign.runs[campaign.runs["status"] == "ok"]
     if runs.empty:
         return
-    headings = {column.name: column for column in COMPARISON_COLUMNS}
-    shown = [headings[name] for name in _SHOWN.values()]
-    head = [
-        ["", "", *(column.heading[0] for column in shown)],
-        ["policy", "runs", *(column.heading[1] for column in shown)],
-        ["", "", *(column.unit for column in shown)],
-    ]
+    known = {column.name: (*column.heading, column.unit) for column in COMPARISON_COLUMNS}
+    shown = {name: known[heading] for name, heading in _SHOWN.items()} | {
+        name: heading
+        for name, heading in _SHOWN_ON_GREEN_SITES.items()
+        if name in runs.columns and runs[name].notna().any()
+    }
+    first, second, units = zip(*shown.values(), strict=True)
+    head = [["", "", *first], ["policy", "runs", *second], ["", "", *units]]
     groups = {
         f"{scenario}, guard {guard} {'with' if veto else 'without'} veto:": [
-            [policy, str(len(own)), *(_mean(own[name]) for name in _SHOWN)]
+            [policy, str(len(own)), *(f"{own[name].mean():,.2f}".replace("nan", "-") for name in shown)]
             for policy, own in runs_of_group.groupby("policy", sort=False)
         ]
         for (scenario, guard, veto), runs_of_group in runs.groupby(["scenario", "guard", "veto"], sort=False)
@@ -373,11 +414,6 @@ def result_lines(folder: Path) -> Iterator[str]:
         yield heading
         yield from (_line(row, widths) for row in group)
     yield "killed: also jobs that reached their walltime or still ran at the end"
-
-
-def _mean(values: pd.Series[float]) -> str:
-    mean = values.mean()
-    return "-" if mean != mean else f"{mean:,.2f}"
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

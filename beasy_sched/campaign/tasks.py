@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+from beasy_sched.campaign.scenario import ForecastPart, PolicyPart
 from beasy_sched.errors import machine_error, why
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.runner import run_in_process
@@ -29,8 +30,7 @@ TRACE = "run_energy_trace.csv"
 class RunTask:
     """A run and its inputs."""
 
-    policy: str
-    options: dict[str, Any]
+    policy: PolicyPart
     site: str
     """Text of the site file, with the guard."""
     windows: int
@@ -39,6 +39,9 @@ class RunTask:
     power: bytes
     plan: bytes | None
     keep: Keep = "nothing"
+    forecast: ForecastPart | None = None
+    forecast_file: bytes | None = None
+    """The forecast that plans are made from, where that is the policies' own."""
 
 
 @dataclass
@@ -86,8 +89,9 @@ def execute(task: RunTask) -> RunResult:
         result.files = _kept(task, folder, result.summary)
         if result.error is not None:
             result.error = result.error.replace(f"{folder}/", "")
-    if result.summary is not None:
-        result.error = _not_ended(result.summary)
+    if (summary := result.summary) is not None:
+        unfinished = None if summary["complete"] else "the run did not reach its end"
+        result.error = str(summary["error"]) if summary["error"] else unfinished
     return result
 
 
@@ -95,14 +99,17 @@ def _run(task: RunTask, folder: Path) -> dict[str, Any]:
     contents = {"platform.xml": task.platform, "workload.json": task.workload, "power.txt": task.power}
     if task.plan is not None:
         contents["plan.msgpack"] = task.plan
+    if task.forecast_file is not None:
+        contents["forecast.csv"] = task.forecast_file
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     settings = RunSettings(
-        policy=task.policy,
-        options=task.options,
+        policy=task.policy.name,
+        options=task.policy.options,
         site=task.site,
         plan=None if task.plan is None else str(folder / "plan.msgpack"),
         windows=task.windows,
+        forecast=None if task.forecast is None else task.forecast.named(folder),
     )
     prefix = None if task.keep == "nothing" else str(folder / "out" / "run")
     files = RunFiles(prefix, settings, decisions=task.keep == "everything")
@@ -110,6 +117,8 @@ def _run(task: RunTask, folder: Path) -> dict[str, Any]:
     summary = run_in_process(inputs, files)
     if task.plan is not None:
         summary["settings"]["plan"] = "plan.msgpack"  # not where it lay for this run
+    if task.forecast is not None:
+        summary["settings"]["forecast"] = task.forecast.named(Path())
     return summary
 
 
@@ -121,9 +130,3 @@ def _kept(task: RunTask, folder: Path, summary: dict[str, Any] | None) -> dict[s
     if summary is not None and "run_summary.json" in files:
         files["run_summary.json"] = (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode()
     return files
-
-
-def _not_ended(summary: dict[str, Any]) -> str | None:
-    if summary["error"]:
-        return str(summary["error"])
-    return None if summary["complete"] else "the run did not reach its end"

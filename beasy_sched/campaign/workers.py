@@ -27,7 +27,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
@@ -46,6 +45,12 @@ class Failure:
     error: str
     machine: bool = False
     """Whether the machine lacks a resource, so that other tasks would fail, too."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """The failure of a task that raised ``error``."""
+        lack = machine_error(error)
+        return cls(why(lack or error), machine=lack is not None)
 
 
 class Executor(Protocol):
@@ -125,14 +130,17 @@ class Processes:
         A task that takes longer than ``limit_s`` is ended; it is a `Failure` that says so. A process that is
         asked to end is killed after ``patience_s``.
         """
-        self.slots = jobs
-        self._limit_s = limit_s
+        self.slots, self._limit_s = jobs, limit_s
         self._patience_s = _PATIENCE_S if patience_s is None else patience_s
         _remove_dead_scratch()
         self._scratch = tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True)
         self._alive = _mark_alive(self._scratch.name)
         self._running: dict[Connection, _Task] = {}
-        self._context = _context(_needed_by_runs() if preload is None else preload)
+        forks = "forkserver" in multiprocessing.get_all_start_methods()
+        self._context = multiprocessing.get_context("forkserver" if forks else "spawn")
+        if forks:
+            needed = _needed_by_runs() if preload is None else preload
+            self._context.set_forkserver_preload(["__main__", *needed])
 
     @property
     def busy(self) -> int:
@@ -154,7 +162,10 @@ class Processes:
         """Wait for a task to end; return its key and its result, or a `Failure`."""
         connection = self._first_done()
         if connection is None:
-            return self._end_overdue()
+            overdue = min(self._running, key=lambda each: self._running[each].deadline_s)
+            key = self._running[overdue].key
+            self._end([overdue])
+            return key, Failure(f"it exceeded the time limit of {self._limit_s:g} s and was stopped")
         task = self._running.pop(connection)
         try:
             result = connection.recv()
@@ -163,7 +174,7 @@ class Processes:
         connection.close()
         task.process.join()
         if result is None:
-            result = Failure(_how(task.process.exitcode))
+            result = Failure(f"its process {how(task.process.exitcode)}")
         task.process.close()
         return task.key, result
 
@@ -181,40 +192,25 @@ class Processes:
             if overdue:
                 return None
 
-    def _end_overdue(self) -> tuple[Any, Failure]:
-        connection = min(self._running, key=lambda each: self._running[each].deadline_s)
-        task = self._running.pop(connection)
-        task.process.terminate()
-        self._see_off(task.process)
-        connection.close()
-        task.process.close()
-        return task.key, Failure(f"it exceeded the time limit of {self._limit_s:g} s and was stopped")
+    def _end(self, connections: Sequence[Connection]) -> None:
+        """Ask tasks to end, and kill those that do not."""
+        for connection in connections:
+            self._running[connection].process.terminate()
+        for connection in connections:
+            process = self._running[connection].process
+            process.join(self._patience_s)
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+            del self._running[connection]
+            connection.close()
+            process.close()
 
     def close(self) -> None:
         """Stop what still runs."""
-        for task in self._running.values():
-            task.process.terminate()
-        for connection, task in self._running.items():
-            self._see_off(task.process)
-            connection.close()
-        self._running.clear()
+        self._end(list(self._running))
         self._alive.close()
         self._scratch.cleanup()
-
-    def _see_off(self, process: BaseProcess) -> None:
-        """Wait for a process that was asked to end; kill one that does not."""
-        process.join(self._patience_s)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-
-
-def _context(preload: Sequence[str]) -> BaseContext:
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", *preload])
-    return context
 
 
 def _needed_by_runs() -> list[str]:
@@ -270,8 +266,7 @@ def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], 
     try:
         result = function(argument)
     except Exception as error:
-        lack = machine_error(error)
-        result = Failure(why(lack or error), machine=lack is not None)
+        result = Failure.of(error)
     with contextlib.suppress(BrokenPipeError):
         connection.send(result)
     connection.close()
@@ -311,13 +306,14 @@ def _remove_dead_scratch() -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _how(exitcode: int | None) -> str:
-    if exitcode is not None and exitcode < 0:
-        try:
-            return f"its process was ended by {signal.Signals(-exitcode).name}"
-        except ValueError:
-            return f"its process was ended by signal {-exitcode}"
-    return f"its process ended with exit code {exitcode}"
+def how(exitcode: int | None) -> str:
+    """Say how a process ended."""
+    if exitcode is None or exitcode >= 0:
+        return f"ended with exit code {exitcode}"
+    try:
+        return f"was ended by {signal.Signals(-exitcode).name}"
+    except ValueError:
+        return f"was ended by signal {-exitcode}"
 
 
 _CONNECT_S = 15
@@ -368,11 +364,8 @@ class DaskCluster:
         if future.status == "finished":
             return key, future.result()
         error = future.exception()
-        if isinstance(error, BaseException) and (lack := machine_error(error)) is not None:
-            return key, Failure(why(lack), machine=True)
-        return key, Failure(
-            why(error) if isinstance(error, BaseException) else f"the task was {future.status}"
-        )
+        told = isinstance(error, BaseException)
+        return key, Failure.of(error) if told else Failure(f"the task was {future.status}")
 
     def close(self) -> None:
         """Stop what is still under way, and leave the cluster to others."""

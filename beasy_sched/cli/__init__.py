@@ -21,21 +21,19 @@ from beasy_sched.errors import BeasyError, Interrupted
 from beasy_sched.formats.atomic import ENDING_SIGNALS, discard_unfinished
 from beasy_sched.limits import LONGEST_ERROR, shortened
 
-_COMMANDS = {
-    "generate": "beasy_sched.cli.generate:generate",
-    "serve": "beasy_sched.cli.serve:serve",
-    "simulate": "beasy_sched.cli.simulate:simulate",
-    "batsim": "beasy_sched.cli.batsim:batsim",
-    "plan": "beasy_sched.cli.plan:plan",
-    "check": "beasy_sched.cli.check:check",
-    "campaign": "beasy_sched.cli.campaign:campaign",
-    "policies": "beasy_sched.cli.policies:policies",
-    "explain": "beasy_sched.cli.explain:explain",
-    "replay": "beasy_sched.cli.replay:replay",
-    "report": "beasy_sched.cli.report:report",
-}
-
-
+_COMMANDS = [
+    "generate",
+    "serve",
+    "simulate",
+    "batsim",
+    "plan",
+    "check",
+    "campaign",
+    "policies",
+    "explain",
+    "replay",
+    "report",
+]
 _ONCE_MORE_S = 0.01
 
 
@@ -43,7 +41,7 @@ class LazyGroup(click.Group):
     """A group whose commands live in modules of their own, imported on use."""
 
     def __init__(self, *args: Any, lazy: dict[str, str], **kwargs: Any) -> None:
-        """``lazy`` maps a command's name to ``module:attribute``."""
+        """``lazy`` maps a command's name to its module, where it has the same name."""
         super().__init__(*args, **kwargs)
         self.lazy = lazy
 
@@ -55,14 +53,13 @@ class LazyGroup(click.Group):
         """Import and return one command."""
         if cmd_name not in self.lazy:
             return None
-        module, _, attribute = self.lazy[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = getattr(importlib.import_module(self.lazy[cmd_name]), cmd_name)
         return command
 
 
 @click.group(
     cls=LazyGroup,
-    lazy=_COMMANDS,
+    lazy={name: f"beasy_sched.cli.{name}" for name in _COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(__version__, prog_name="beasy-sched")
@@ -83,17 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             finally:
                 discard_unfinished()
     except (BeasyError, Interrupted) as error:
-        click.echo(f"beasy-sched: {_printable(shortened(str(error), LONGEST_ERROR))}", err=True)
-        sys.exit(error.exit_code)
+        text, code = _printable(shortened(str(error), LONGEST_ERROR)), error.exit_code
     except MemoryError as error:
-        click.echo(
-            f"beasy-sched: not enough memory: ask for less ({error or 'fewer jobs or hosts'})", err=True
-        )
-        sys.exit(1)
+        text, code = f"not enough memory: ask for less ({error or 'fewer jobs or hosts'})", 1
     except OSError as error:  # those of files are BeasyErrors; left is the standard output, the machine
-        where = f"{_printable(str(error.filename))}: " if error.filename else "the output cannot be written: "
-        click.echo(f"beasy-sched: {where}{error.strerror or error}", err=True)
-        sys.exit(1)
+        where = _printable(str(error.filename)) if error.filename else "the output cannot be written"
+        text, code = f"{where}: {error.strerror or error}", 1
+    click.echo(f"beasy-sched: {text}", err=True)
+    sys.exit(code)
 
 
 @contextlib.contextmanager

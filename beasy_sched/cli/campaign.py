@@ -7,16 +7,17 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from beasy_sched.cli.options import parsed, progress_bar, quiet_option, with_options
+from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options
 from beasy_sched.errors import BeasyError, Interrupted, machine_error
 from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.campaign.campaign import Outcome
+    from beasy_sched.campaign.tasks import Keep
     from beasy_sched.campaign.workers import Executor
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -36,42 +37,39 @@ def _time_limit(text: str) -> float:
     return seconds
 
 
-_how_options = with_options(
-    click.option(
+class _CampaignOptions(CommandOptions):
+    out: Path = option("The campaign's folder.", "-o", type=_FOLDER, required=True, metavar="DIR")
+    quick: bool = option("Try it out: 24 h, fewer jobs, two tuples, one seed.")
+    keep_traces: bool = option("Keep the energy trace of each run, in DIR/traces.")
+    keep_runs: bool = option("Keep all files of each run, in DIR/runs.")
+
+
+class _How(CommandOptions):
+    jobs: int = option(
+        "How many runs at a time, each in its own process.",
         "-j",
-        "--jobs",
         type=click.IntRange(1),
         default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         show_default="all cores",
-        help="How many runs at a time, each in its own process.",
-    ),
-    click.option(
-        "--executor",
-        type=click.Choice(["processes", "dask"]),
-        default="processes",
-        help="Processes of this machine, or the workers of a Dask cluster.",
-    ),
-    click.option(
-        "--scheduler", metavar="ADDRESS", help="Address of the Dask cluster, such as tcp://host:8786."
-    ),
-    click.option(
+    )
+    executor: Literal["processes", "dask"] = option(
+        "Processes of this machine, or the workers of a Dask cluster.", default="processes"
+    )
+    scheduler: str | None = option("Address of the Dask cluster, such as tcp://host:8786.", metavar="ADDRESS")
+    limit_s: float | None = option(
+        "Stop a run (or plan) that takes longer; it counts as failed: 90s, 12h or none. Not with dask.",
         "--time-limit",
-        "limit_s",
         metavar="TIME",
         type=parsed(_time_limit),
         show_default="6h",
-        help="Stop a run (or plan) that takes longer; it counts as failed: 90s, 12h or none. Not with dask.",
-    ),
-    click.option(
+    )
+    allowed: tuple[str, ...] = option(
+        "Allow scenarios to import this policy: a file alone cannot cause code to be imported.",
         "--allow-policy",
-        "allowed",
-        multiple=True,
         metavar="MODULE:CLASS",
-        help="Allow scenarios to import this policy: a file alone cannot cause code to be imported.",
-    ),
-    click.option("--retry-failed", is_flag=True, help="Run failed runs again."),
-    quiet_option("No progress bar, no summary."),
-)
+    )
+    retry_failed: bool = option("Run failed runs again.")
+    quiet: bool = option("No progress bar, no summary.", "-q")
 
 
 @click.group()
@@ -90,36 +88,25 @@ def campaign() -> None:
 
 @campaign.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
-@click.option("-o", "--out", type=_FOLDER, required=True, metavar="DIR", help="The campaign's folder.")
-@click.option("--quick", is_flag=True, help="Try it out: 24 h, fewer jobs, two tuples, one seed.")
-@click.option("--keep-traces", is_flag=True, help="Keep the energy trace of each run, in DIR/traces.")
-@click.option("--keep-runs", is_flag=True, help="Keep all files of each run, in DIR/runs.")
-@_how_options
-def run(
-    scenarios: tuple[str, ...],
-    out: Path,
-    quick: bool,
-    keep_traces: bool,
-    keep_runs: bool,
-    allowed: tuple[str, ...],
-    **how: Any,
-) -> None:
+@with_options(_CampaignOptions)
+@with_options(_How)
+def run(given: _CampaignOptions, how: _How, scenarios: tuple[str, ...]) -> None:
     """Run scenario files (or the scenarios that come with the program, by name) into DIR/runs.parquet."""
     from beasy_sched.campaign.campaign import begin
     from beasy_sched.campaign.scenario_file import find_scenario
 
-    keep = "everything" if keep_runs else "trace" if keep_traces else "nothing"
-    found = [find_scenario(name, allowed=allowed) for name in scenarios]
-    begin(found, out, small=quick, keep=keep)  # type: ignore[arg-type]
-    _go_on(out, allowed=allowed, **how)
+    found = [find_scenario(name, allowed=how.allowed) for name in scenarios]
+    keep: Keep = "everything" if given.keep_runs else "trace" if given.keep_traces else "nothing"
+    begin(found, given.out, small=given.quick, keep=keep)
+    _go_on(given.out, how)
 
 
 @campaign.command()
 @click.argument("folder", type=_FOLDER, metavar="DIR")
-@_how_options
-def resume(folder: Path, **how: Any) -> None:
+@with_options(_How)
+def resume(how: _How, folder: Path) -> None:
     """Continue an interrupted campaign."""
-    _go_on(folder, **how)
+    _go_on(folder, how)
 
 
 @campaign.command()
@@ -132,52 +119,49 @@ def status(folder: Path) -> None:
         click.echo(line)
 
 
-def _go_on(folder: Path, *, allowed: tuple[str, ...], retry_failed: bool, quiet: bool, **where: Any) -> None:
+def _go_on(folder: Path, how: _How) -> None:
     from beasy_sched.campaign.campaign import go_on
 
     try:
-        with progress_bar("runs", quiet=quiet) as report:
+        with progress_bar("runs", quiet=how.quiet) as report:
             outcome = go_on(
                 folder,
-                _executor(**where),
+                _executor(how),
                 progress=None if report is None else lambda done, total: report(done / total),
-                retry_failed=retry_failed,
-                allowed=allowed,
+                retry_failed=how.retry_failed,
+                allowed=how.allowed,
             )
     except KeyboardInterrupt:
-        _stopped(folder, 128 + signal.SIGINT)
+        code = 128 + signal.SIGINT
     except Interrupted as stop:
-        _stopped(folder, 128 + stop.number)
+        code = 128 + stop.number
     except (BeasyError, OSError, MemoryError) as error:
         if (lack := machine_error(error)) is None:
             raise
         click.echo(f"beasy-sched: this machine, or a worker, is at its limit: {lack}", err=True)
-        _stopped(folder, lack.exit_code)
-    _tell(outcome, quiet)
-
-
-def _executor(executor: str, jobs: int, scheduler: str | None, limit_s: float | None) -> Executor:
-    if executor == "dask":
-        if scheduler is None:
-            raise click.UsageError("--executor dask needs --scheduler ADDRESS.")
-        if limit_s is not None:
-            raise click.UsageError("--time-limit goes with --executor processes.")
-        from beasy_sched.campaign.workers import DaskCluster
-
-        return DaskCluster(scheduler)
-    if scheduler is not None:
-        raise click.UsageError("--scheduler goes with --executor dask.")
-    from beasy_sched.campaign.workers import Processes
-
-    return Processes(jobs, _TIME_LIMIT_S if limit_s is None else limit_s)
-
-
-def _stopped(folder: Path, code: Any) -> NoReturn:
+        code = lack.exit_code
+    else:
+        _tell(outcome, how.quiet)
+        return
     click.echo(
         f"stopped; the runs that have ended are kept. To go on: beasy-sched campaign resume {folder}",
         err=True,
     )
     sys.exit(code)
+
+
+def _executor(how: _How) -> Executor:
+    from beasy_sched.campaign.workers import DaskCluster, Processes
+
+    if how.executor == "dask":
+        if how.scheduler is None:
+            raise click.UsageError("--executor dask needs --scheduler ADDRESS.")
+        if how.limit_s is not None:
+            raise click.UsageError("--time-limit goes with --executor processes.")
+        return DaskCluster(how.scheduler)
+    if how.scheduler is not None:
+        raise click.UsageError("--scheduler goes with --executor dask.")
+    return Processes(how.jobs, _TIME_LIMIT_S if how.limit_s is None else how.limit_s)
 
 
 def _tell(outcome: Outcome, quiet: bool) -> None:

@@ -9,19 +9,23 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import click
 
-from beasy_sched.cli.options import input_options, quiet_option, site_options
+from beasy_sched.cli.options import InputOptions, RunOptions, option, with_options
+from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.forecast.outlook import ForecastSource
 from beasy_sched.formats.batsim_events import merge_events, read_external_events
 from beasy_sched.formats.batsim_workload import read_workload
+from beasy_sched.formats.forecast_source import read_forecast, with_own_events
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site
 from beasy_sched.preflight import Finding, Level, RunInputs, facts, fails, figures, look_at, odd
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _WIDTH = 80
@@ -29,25 +33,19 @@ _VERDICTS = ("fine", "odd", "would fail")
 """By exit code."""
 
 
+class _CheckOptions(InputOptions):
+    site: Path | None = RunOptions.site
+    plan: str | None = RunOptions.plan
+    forecast: str | None = RunOptions.forecast
+    windows: int = RunOptions.windows
+    as_json: bool = option("Print the findings as one JSON object.", "--json")
+    quiet: bool = option("No table: only the findings, on standard error.", "-q")
+
+
 @click.command()
-@input_options(required=False)
-@site_options
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
-@quiet_option("No table: only the findings, on standard error.")
+@with_options(_CheckOptions)
 @click.pass_context
-def check(
-    context: click.Context,
-    platform: Path | None,
-    workloads: tuple[Path, ...],
-    events: tuple[Path, ...],
-    site: Path | None,
-    plan: str | None,
-    windows: int,
-    master_host: str,
-    metering: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def check(context: click.Context, given: _CheckOptions) -> None:
     """Check the inputs of a run together: what they are, what is odd, what would fail.
 
     Give all or some of the inputs of the run. Nothing is run, nothing is written. The exit code is 0 if all
@@ -55,74 +53,70 @@ def check(
 
     \b
     beasy-sched check -p platform.xml -w workload.json --events power.txt --site default
+    beasy-sched check --events power.txt --site site.toml --forecast predictor:training.csv
     """
-    if not any((platform, workloads, events, site, plan)):
+    if not any((given.platform, given.workloads, given.events, given.site, given.plan, given.forecast)):
         raise click.UsageError("nothing to check: give at least one of -p, -w, --events, --site, --plan")
-    given, problems = _read(platform, workloads, events, site, plan, windows, master_host, metering)
-    found = sorted((*problems, *look_at(given)), key=lambda finding: finding.level is Level.ODD)
+    inputs, problems = _read(given)
+    found = sorted((*problems, *look_at(inputs)), key=lambda finding: finding.level is Level.ODD)
     code = 0 if not found else 1 if all(finding.level is Level.ODD for finding in found) else 2
-    if as_json:
+    if given.as_json:
         report = {
             "verdict": _VERDICTS[code],
-            "figures": figures(given),
+            "figures": figures(inputs),
             "findings": [{**asdict(finding), "level": finding.level.value} for finding in found],
         }
         click.echo(json.dumps(report, indent=2, allow_nan=False))
-    elif quiet:
+    elif given.quiet:
         for finding in found:
             label = "warning" if finding.level is Level.ODD else "would fail"
             click.echo(f"{label}: {finding.text}", err=True)
     else:
-        _print_table(given, found, code)
+        _print_table(inputs, found, code)
     context.exit(code)
 
 
-def _read(
-    platform: Path | None,
-    workloads: tuple[Path, ...],
-    events: tuple[Path, ...],
-    site: Path | None,
-    plan: str | None,
-    windows: int,
-    master_host: str,
-    metering: bool,
-) -> tuple[RunInputs, list[Finding]]:
+def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
     """Read what is given; a file that cannot be read is a finding, and the rest is read all the same."""
     problems: list[Finding] = []
 
-    def attempt(code: str, read: Callable[[], T], prefix: str = "") -> T | None:
+    def attempt(code: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
-            return read()
+            return read(*args, **kwargs)
         except (InputError, ConfigError) as error:
+            prefix = "Batsim would abort: " if code == "platform-batsim" else ""
             problems.append(fails(code, f"{prefix}{error}"))
             return None
 
     described = None
-    if platform is not None:
-        read_platform = partial(read_simgrid_platform, platform, master=master_host, energy=metering)
-        described = attempt("platform-bad", read_platform)
+    if given.platform is not None:
+        read = partial(read_simgrid_platform, given.platform, master=given.master_host, energy=given.metering)
+        described = attempt("platform-bad", read)
         if described is not None:
-            strict = partial(read_platform, strict=True)
-            as_batsim = attempt("platform-batsim", strict, "Batsim would abort: ")
+            as_batsim = attempt("platform-batsim", read, strict=True)
             problems += [odd("platform-old", note) for note in (as_batsim.notes if as_batsim else ())]
-    jobs = [
-        attempt("workload-bad", partial(read_workload, path, f"w{number}"))
-        for number, path in enumerate(workloads)
-    ]
-    lists = [
-        attempt("events-bad", partial(read_external_events, path, forward_unknown=True)) for path in events
-    ]
+    jobs = [attempt("workload-bad", read_workload, path, f"w{n}") for n, path in enumerate(given.workloads)]
+    lists = [attempt("events-bad", read_external_events, path, forward_unknown=True) for path in given.events]
+    site = attempt("site-bad", read_site, given.site) if given.site else None
+    if given.forecast is not None and given.site is None:
+        problems.append(fails("forecast-bad", "a forecast requires a site: give --site FILE"))
     read_lists = [one for one in lists if one is not None]
-    given = RunInputs(
+    inputs = RunInputs(
         platform=described.platform if described else None,
         workloads=[workload for workload in jobs if workload is not None],
         events=merge_events(read_lists) if read_lists else None,
-        energy=metering,
-        site=attempt("site-bad", partial(read_site, site)) if site else None,
-        plans=attempt("plan-bad", partial(read_plans, plan)) if plan else None,
-        windows=windows,
+        energy=given.metering,
+        site=site,
+        forecast=attempt("forecast-bad", _read_forecast, given, site) if given.forecast and site else None,
+        plans=attempt("plan-bad", read_plans, given.plan) if given.plan else None,
+        windows=given.windows,
     )
-    return given, problems
+    return inputs, problems
+
+
+def _read_forecast(given: _CheckOptions, site: Site) -> ForecastSource:
+    text = with_own_events(given.forecast, given.events)
+    return read_forecast(text or "none", site, given.windows)
 
 
 def _print_table(given: RunInputs, found: list[Finding], code: int) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beasy_sched.cli.options import parsed
+from beasy_sched.cli.options import CommandOptions, option, parsed, with_options
 
 if TYPE_CHECKING:
-    from beasy_sched.report.explain import Story
+    from beasy_sched.report.story import Story
 
 _WIDEST = 110
 
@@ -23,20 +23,22 @@ def _moment(text: str) -> float:
     return parse_moment(text)
 
 
+class _ExplainOptions(CommandOptions):
+    job: str | None = option(
+        "Explain this job; its id with or without the workload's name (w0!).", metavar="ID"
+    )
+    at: float | None = option(
+        "Explain the step that contains this moment: seconds, 1d6h, or '1d 06:30:00'.",
+        metavar="TIME",
+        type=parsed(_moment),
+    )
+    as_json: bool = option("Print everything as JSON.", "--json")
+
+
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path())
-@click.option(
-    "--job", metavar="ID", help="Explain this job; its id with or without the workload's name (w0!)."
-)
-@click.option(
-    "--at",
-    "time_s",
-    metavar="TIME",
-    type=parsed(_moment),
-    help="Explain the step that contains this moment: seconds, 1d6h, or '1d 06:30:00'.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def explain(run: str, job: str | None, time_s: float | None, as_json: bool) -> None:
+@with_options(_ExplainOptions)
+def explain(given: _ExplainOptions, run: str) -> None:
     """Explain in plain words why jobs waited, started or were killed, and what was done to the servers.
 
     RUN is the export prefix of a run (-e), or a folder that contains one run. The explanation comes
@@ -46,18 +48,19 @@ def explain(run: str, job: str | None, time_s: float | None, as_json: bool) -> N
     beasy-sched explain out/run --job 17
     beasy-sched explain out/run --at 1d6h
     """  # fmt: skip
-    from beasy_sched.report.explain import explain_job, explain_time
+    from beasy_sched.report.explain_job import explain_job
+    from beasy_sched.report.explain_time import explain_time
     from beasy_sched.results import check_same_run, find_prefix
 
     prefix = find_prefix(run)
     check_same_run(prefix)
-    if job is not None and time_s is None:
-        story = explain_job(prefix, job)
-    elif time_s is not None and job is None:
-        story = explain_time(prefix, time_s)
+    if given.job is not None and given.at is None:
+        story = explain_job(prefix, given.job)
+    elif given.at is not None and given.job is None:
+        story = explain_time(prefix, given.at)
     else:
         raise click.UsageError("give either a job (--job ID) or a moment (--at TIME)")
-    if as_json:
+    if given.as_json:
         click.echo(json.dumps(story.data, indent=2))
     else:
         _print(story)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from beasy_sched.cli import LazyGroup
+from beasy_sched.cli.options import CommandOptions, option, with_options
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.generate.platform import ServerSpec, build_platform, load_server, platform_xml, preset_names
@@ -16,10 +17,10 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
 
 _COMMANDS = {
-    "platform": "beasy_sched.cli.generate:platform",
-    "workload": "beasy_sched.cli.generate_workload:workload",
-    "power": "beasy_sched.cli.generate_power:power",
-    "scenario": "beasy_sched.cli.generate:scenario",
+    "platform": __name__,
+    "workload": "beasy_sched.cli.generate_workload",
+    "power": "beasy_sched.cli.generate_power",
+    "scenario": __name__,
 }
 
 
@@ -54,28 +55,29 @@ def _server(text: str) -> tuple[ServerSpec, int]:
     return load_server(source), int(count)
 
 
+class _PlatformOptions(CommandOptions):
+    servers: tuple[tuple[ServerSpec, int], ...] = option(
+        f"A preset ({', '.join(preset_names())}) or a TOML server file, and how many. Repeat it for a "
+        "mixed platform.",
+        "-n",
+        type=_server,
+        metavar="SERVER:COUNT",
+        multiple=True,
+        required=True,
+    )
+    output: str = option(
+        "The XML file to write; - is the standard output.", "-o", required=True, metavar="FILE"
+    )
+    one_pstate: bool = option(
+        "Keep the fastest P-state of each server (and its sleep state): a small file for studies "
+        "without DVFS, such as one host per processor of a large machine."
+    )
+    quiet: bool = option("Print no summary.", "-q")
+
+
 @click.command()
-@click.option(
-    "-n",
-    "--servers",
-    type=_server,
-    metavar="SERVER:COUNT",
-    multiple=True,
-    required=True,
-    help=f"A preset ({', '.join(preset_names())}) or a TOML server file, and how many. Repeat it for a "
-    "mixed platform.",
-)
-@click.option(
-    "-o", "--output", required=True, metavar="FILE", help="The XML file to write; - is the standard output."
-)
-@click.option(
-    "--one-pstate",
-    is_flag=True,
-    help="Keep the fastest P-state of each server (and its sleep state): a small file for studies without "
-    "DVFS, such as one host per processor of a large machine.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
-def platform(servers: tuple[tuple[ServerSpec, int], ...], output: str, one_pstate: bool, quiet: bool) -> None:
+@with_options(_PlatformOptions)
+def platform(given: _PlatformOptions) -> None:
     """Write a SimGrid platform file for Batsim.
 
     It has one host per server, with every DVFS state, the sleep state and the two transitions, a master
@@ -107,10 +109,12 @@ def platform(servers: tuple[tuple[ServerSpec, int], ...], output: str, one_pstat
     Run it:
       batsim -p platform.xml -w workload.json -e out/run -E
     """
-    built = build_platform((spec.fastest_only() if one_pstate else spec, count) for spec, count in servers)
-    write_output(output, platform_xml(built))
-    if not quiet:
-        click.echo(_summary(built, output), err=True)
+    built = build_platform(
+        (spec.fastest_only() if given.one_pstate else spec, count) for spec, count in given.servers
+    )
+    write_output(given.output, platform_xml(built))
+    if not given.quiet:
+        click.echo(_summary(built, given.output), err=True)
 
 
 def _summary(platform: Platform, output: str) -> str:
@@ -124,43 +128,33 @@ def _summary(platform: Platform, output: str) -> str:
     return "\n".join(lines)
 
 
+class _ScenarioOptions(CommandOptions):
+    output: str | None = option("Write the scenario file; - is the standard output.", "-o", metavar="FILE")
+    inputs: Path | None = option(
+        "Write the input files of one execution.",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+    )
+    seed: int | None = option(
+        "--inputs: seed of the noise. [default: the first]", type=click.IntRange(0), metavar="N"
+    )
+    number: int = option(
+        "--inputs: which pair of workload and production.",
+        "--tuple",
+        type=click.IntRange(0),
+        default=0,
+        metavar="N",
+    )
+    allowed: tuple[str, ...] = option(
+        "--inputs: import this policy where the scenario names it.", "--allow-policy", metavar="MODULE:CLASS"
+    )
+    quiet: bool = option("Do not report what was written.", "-q")
+
+
 @click.command()
 @click.argument("name", default="best-begin", metavar="[NAME|FILE]")
-@click.option("-o", "--output", metavar="FILE", help="Write the scenario file; - is the standard output.")
-@click.option(
-    "--inputs",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write the input files of one execution.",
-)
-@click.option(
-    "--seed", type=click.IntRange(0), metavar="N", help="--inputs: seed of the noise. [default: the first]"
-)
-@click.option(
-    "--tuple",
-    "number",
-    type=click.IntRange(0),
-    default=0,
-    metavar="N",
-    help="--inputs: which pair of workload and production.",
-)
-@click.option(
-    "--allow-policy",
-    "allowed",
-    multiple=True,
-    metavar="MODULE:CLASS",
-    help="--inputs: import this policy where the scenario names it.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Do not report what was written.")
-def scenario(
-    name: str,
-    output: str | None,
-    inputs: Path | None,
-    seed: int | None,
-    number: int,
-    allowed: tuple[str, ...],
-    quiet: bool,
-) -> None:
+@with_options(_ScenarioOptions)
+def scenario(given: _ScenarioOptions, name: str) -> None:
     """Write a scenario file, or the inputs of one execution of a scenario.
 
     NAME is best-begin, best-end, worst-begin or worst-end (production at the upper or the lower bound of
@@ -178,23 +172,24 @@ def scenario(
     """
     from beasy_sched.campaign.scenario import NAMES, scenario_text
 
-    if output is None and inputs is None:
+    if given.output is None and given.inputs is None:
         raise click.UsageError(
             "Specify what to write: the scenario file (-o FILE) or its inputs (--inputs DIR)."
         )
-    if inputs is None and (seed is not None or number):
+    if given.inputs is None and (given.seed is not None or given.number):
         raise click.UsageError("--seed and --tuple select an execution: they require --inputs DIR.")
-    if output is not None:
+    if given.output is not None:
         if name not in NAMES:
             raise ConfigError(f"unknown scenario {name!r}: the scenarios are {', '.join(NAMES)}")
-        write_output(output, [scenario_text(name)])
-        if output != "-" and not quiet:
-            click.echo(f"wrote {output}", err=True)
-    if inputs is not None:
+        write_output(given.output, [scenario_text(name)])
+        if given.output != "-" and not given.quiet:
+            click.echo(f"wrote {given.output}", err=True)
+    if given.inputs is not None:
         from beasy_sched.campaign.inputs import materialize
         from beasy_sched.campaign.scenario_file import find_scenario
 
-        found = find_scenario(name, allowed=allowed)
-        for path in materialize(found, inputs, seed=found.seeds[0] if seed is None else seed, number=number):
-            if not quiet:
+        found = find_scenario(name, allowed=given.allowed)
+        seed = found.seeds[0] if given.seed is None else given.seed
+        for path in materialize(found, given.inputs, seed=seed, number=given.number):
+            if not given.quiet:
                 click.echo(f"wrote {path}", err=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import SimpleNamespace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,12 +15,13 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.cli.generate import write_output
-from beasy_sched.cli.options import Option, choice_option, parsed, quiet_option, with_options
+from beasy_sched.cli.options import CommandOptions, option, parsed, with_options
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.batsim_events import EventsFormat, power_event_lines
+from beasy_sched.formats.batsim_events import CARBON_FIELD, PRICE_FIELD, EventsFormat, power_event_lines
 from beasy_sched.formats.power_series import read_weather_file
+from beasy_sched.formats.site_file import read_site
 from beasy_sched.formats.table import DateOrder, parse_moment
 from beasy_sched.formats.time_series import TimeSeries, time_text
 from beasy_sched.generate.noise import ProductionCase, real_production
@@ -37,21 +40,20 @@ from beasy_sched.generate.power import (
     synthetic_series,
     wind_production,
 )
-from beasy_sched.units import SECONDS_PER_DAY, j_to_kwh, kw_to_w, w_to_kw
+from beasy_sched.preflight import rates_too_short
+from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S, j_to_kwh, kw_to_w, w_to_kw
 
 
 def _above(least: float, *, inclusive: bool = False) -> Callable[[Any], float]:
     """An option type: a finite number above ``least`` (or equal to it)."""
 
     def number(value: Any) -> float:
-        try:
+        with contextlib.suppress(ValueError):
             number = float(value)
-        except ValueError:
-            number = math.nan
-        if not (number > least or (inclusive and number == least)) or math.isinf(number):
-            sign = ">=" if inclusive else ">"
-            raise click.BadParameter(f"found {value!r}, expected a number {sign} {least:g}")
-        return number
+            if least < number < math.inf or (inclusive and number == least):
+                return number
+        sign = ">=" if inclusive else ">"
+        raise click.BadParameter(f"found {value!r}, expected a number {sign} {least:g}")
 
     return number
 
@@ -64,112 +66,85 @@ def _moment(text: str) -> int:
     return moment
 
 
-def _time_option(name: str, help: str) -> Option:
-    return click.option(name, type=parsed(_moment), metavar="TIME", help=help)
+def _moment_option(help: str) -> Any:
+    return option(help, type=parsed(_moment), metavar="TIME")
 
 
-def _power_option(name: str, help: str) -> Option:
-    """A power in kW; the command gets it in W, as ``..._w``."""
+def _power_option(name: str, help: str) -> Any:
+    """A power in kW; the command gets it in W."""
     read = _above(0)
-    destination = name[2:].replace("-", "_").replace("_kw", "_w")
-    return click.option(name, destination, type=lambda kw: kw_to_w(read(kw)), metavar="KW", help=help)
+    return option(help, name, type=lambda kw: kw_to_w(read(kw)), metavar="KW")
+
+
+class _PowerOptions(CommandOptions):
+    output: str = option(
+        "The events file to write; - is the standard output.", "-o", required=True, metavar="FILE"
+    )
+    pv: str | None = option("Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file.", metavar="FILE")
+    wind: str | None = option("Wind: the same kinds of file.", metavar="FILE")
+    pv_w: float | None = _power_option("--pv-kw", "Size of the site's PV plant (peak power).")
+    wind_w: float | None = _power_option("--wind-kw", "Size of the site's turbines (rated power).")
+    start: int | None = _moment_option("Start of the window, UTC. [default: the file's]")
+    days: float = option("Length of the window.", type=_above(0), metavar="DAYS", default=3.0)
+    dt: float = option("Step, seconds.", type=_above(1, inclusive=True), metavar="S", default=300.0)
+    events_format: EventsFormat = option(
+        "batsim5 supports generic events only.", "--format", default="batsim4"
+    )
+    interpolation: Interpolation = option(
+        "Shape of the power within an hour; its energy is preserved either way.", default="smooth"
+    )
+    gaps: Gaps = option(
+        "What to do about hours missing from a file: interpolate fills up to six.", default="refuse"
+    )
+    route: Route = option(
+        "Take the file's electricity, or compute it from the file's weather.", default="auto"
+    )
+    pv_efficiency: float = option("Weather route: eta_pv in Eq. 2.2.", default=0.9)
+    cut_in: float = option("Weather route: m/s, Eq. 2.1.", default=3.0)
+    rated_speed: float = option("Weather route: m/s.", default=12.0)
+    cut_out: float = option("Weather route: m/s.", default=25.0)
+    pv_capacity_w: float | None = _power_option(
+        "--pv-capacity-kw", "Capacity that the file's electricity is for, where the file does not state it."
+    )
+    wind_capacity_w: float | None = _power_option("--wind-capacity-kw", "The same for wind.")
+    pv_start: int | None = _moment_option("Start in the PV file, if different from --start.")
+    wind_start: int | None = _moment_option("Start in the wind file, if different from --start.")
+    pv_column: str | None = option("Column of a CSV or ENTSO-E file, or a part of its name.", metavar="NAME")
+    wind_column: str | None = option("The same for wind; for NASA POWER, for example WS10M.", metavar="NAME")
+    unit: str | None = option(
+        "Unit of a CSV column whose name states none: W, kW, MW, GW or per-unit.", metavar="UNIT"
+    )
+    interval: int | None = option(
+        "Time between rows of a CSV file without times, seconds.", type=click.IntRange(1), metavar="S"
+    )
+    first_time: int | None = _moment_option("Date of the first row of a CSV file without dates.")
+    date_order: DateOrder | None = option("How to read 03/04/2019. [default: whichever fits]")
+    synthetic: bool = option("Generate the weather from --seed; no files needed.")
+    seed: int = option("Seed of synthetic weather, and of --case between.", type=click.IntRange(0), default=0)
+    latitude: float = option("Synthetic: degrees north.", default=43.6)
+    cloudiness: float = option("Synthetic: 0 to 1.", default=0.5)
+    wind_mean: float = option("Synthetic: mean wind, m/s.", default=SyntheticWeather.wind_mean_m_s)
+    write_ninja: str | None = option(
+        "Synthetic: also write PREFIX_pv.csv and PREFIX_wind.csv, like Renewables.ninja exports.",
+        metavar="PREFIX",
+    )
+    case: ProductionCase = option(
+        "Write what really comes if this had been forecast: at the upper bound of its band (best), at "
+        "the lower (worst), or anywhere between in each step. The band is that of plans: 5 %, rising to 30 % "
+        "after 72 h.",
+        default="exact",
+    )
+    grid: Path | None = option(
+        "Site file with a [grid]: also write its price and carbon intensity of each step, for a scheduler "
+        "that has no such files, or as what they really were.",
+        metavar="SITE",
+    )
+    quiet: bool = option("Print no summary.", "-q")
 
 
 @click.command()
-@with_options(
-    click.option(
-        "-o",
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="The events file to write; - is the standard output.",
-    ),
-    click.option("--pv", metavar="FILE", help="Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file."),
-    click.option("--wind", metavar="FILE", help="Wind: the same kinds of file."),
-    _power_option("--pv-kw", "Size of the site's PV plant (peak power)."),
-    _power_option("--wind-kw", "Size of the site's turbines (rated power)."),
-    _time_option("--start", "Start of the window, UTC. [default: the file's]"),
-    click.option("--days", type=_above(0), metavar="DAYS", default=3.0, help="Length of the window."),
-    click.option("--dt", type=_above(1, inclusive=True), metavar="S", default=300.0, help="Step, seconds."),
-    choice_option(
-        "--format",
-        "events_format",
-        kind=EventsFormat,
-        default="batsim4",
-        help="batsim5 supports generic events only.",
-    ),
-    choice_option(
-        "--interpolation",
-        kind=Interpolation,
-        default="smooth",
-        help="Shape of the power within an hour; its energy is preserved either way.",
-    ),
-    choice_option(
-        "--gaps",
-        kind=Gaps,
-        default="refuse",
-        help="What to do about hours missing from a file: interpolate fills up to six.",
-    ),
-    choice_option(
-        "--route",
-        kind=Route,
-        default="auto",
-        help="Take the file's electricity, or compute it from the file's weather.",
-    ),
-    click.option("--pv-efficiency", type=float, default=0.9, help="Weather route: eta_pv in Eq. 2.2."),
-    click.option("--cut-in", type=float, default=3.0, help="Weather route: m/s, Eq. 2.1."),
-    click.option("--rated-speed", type=float, default=12.0, help="Weather route: m/s."),
-    click.option("--cut-out", type=float, default=25.0, help="Weather route: m/s."),
-    _power_option(
-        "--pv-capacity-kw", "Capacity that the file's electricity is for, where the file does not state it."
-    ),
-    _power_option("--wind-capacity-kw", "The same for wind."),
-    _time_option("--pv-start", "Start in the PV file, if different from --start."),
-    _time_option("--wind-start", "Start in the wind file, if different from --start."),
-    click.option(
-        "--pv-column", metavar="NAME", help="Column of a CSV or ENTSO-E file, or a part of its name."
-    ),
-    click.option(
-        "--wind-column", metavar="NAME", help="The same for wind; for NASA POWER, for example WS10M."
-    ),
-    click.option(
-        "--unit",
-        metavar="UNIT",
-        help="Unit of a CSV column whose name states none: W, kW, MW, GW or per-unit.",
-    ),
-    click.option(
-        "--interval",
-        type=click.IntRange(1),
-        metavar="S",
-        help="Time between rows of a CSV file without times, seconds.",
-    ),
-    _time_option("--first-time", "Date of the first row of a CSV file without dates."),
-    choice_option("--date-order", kind=DateOrder, help="How to read 03/04/2019. [default: whichever fits]"),
-    click.option("--synthetic", is_flag=True, help="Generate the weather from --seed; no files needed."),
-    click.option(
-        "--seed", type=click.IntRange(0), default=0, help="Seed of synthetic weather, and of --case between."
-    ),
-    click.option("--latitude", type=float, default=43.6, help="Synthetic: degrees north."),
-    click.option("--cloudiness", type=float, default=0.5, help="Synthetic: 0 to 1."),
-    click.option(
-        "--wind-mean", type=float, default=SyntheticWeather.wind_mean_m_s, help="Synthetic: mean wind, m/s."
-    ),
-    click.option(
-        "--write-ninja",
-        metavar="PREFIX",
-        help="Synthetic: also write PREFIX_pv.csv and PREFIX_wind.csv, like Renewables.ninja exports.",
-    ),
-    choice_option(
-        "--case",
-        kind=ProductionCase,
-        default=ProductionCase.EXACT.value,
-        help="Write what really comes if this had been forecast: at the upper bound of its band (best), at "
-        "the lower (worst), or anywhere between in each step. The band is that of plans: 5 %, rising to 30 % "
-        "after 72 h.",
-    ),
-    quiet_option("Print no summary."),
-)
-def power(**values: Any) -> None:
+@with_options(_PowerOptions)
+def power(options: _PowerOptions) -> None:
     """Write the power produced in each step, as external events for Batsim.
 
     The power comes from files of the past (hourly or finer, times in UTC), scaled to the site's size
@@ -196,13 +171,17 @@ def power(**values: Any) -> None:
           --pv-kw 10 -o power.txt
 
     \b
+    With the prices and carbon intensities of the site's grid beside the power:
+      beasy-sched generate power --synthetic --pv-kw 10 --grid site.toml -o power.txt
+
+    \b
     Use it:
       batsim -p platform.xml -w workload.json -e out/run -E --events power.txt --forward-unknown-events
     """
-    options = SimpleNamespace(**values)
     steps = int(options.days * SECONDS_PER_DAY / options.dt + 1e-9)
     if steps < 1:
         raise ConfigError(f"--days {options.days:g} is shorter than one step of {options.dt:g} s")
+    rates = None if options.grid is None else _rates(options, options.grid, steps)
     found = _synthetic(options) if options.synthetic else _from_files(options)
     productions = [_production(options, name, series) for name, series in found]
     if options.write_ninja:
@@ -216,15 +195,36 @@ def power(**values: Any) -> None:
     ]
     total = np.sum(powers, axis=0)
     real = real_production(total, options.case, step_s=options.dt, seed=options.seed)
-    write_output(options.output, power_event_lines(real, options.dt, options.events_format))
+    write_output(options.output, power_event_lines(real, options.dt, options.events_format, rates))
     for production, window in placed:
         _remark(production, window)
     if not options.quiet:
         _print_figures(options, placed, powers, real)
 
 
+def _rates(options: _PowerOptions, path: Path, steps: int) -> dict[str, FloatArray]:
+    """Price and carbon intensity of a site's grid in each step, by the fields of events."""
+    site = read_site(path)
+    given = {} if site.grid is None else {PRICE_FIELD: site.grid.price, CARBON_FIELD: site.grid.carbon}
+    rates = {name: foreseen.rate for name, foreseen in given.items() if foreseen is not None}
+    if not rates:
+        raise ConfigError(
+            f"{path}: has no price and no carbon intensity: add them to its section [grid], or omit --grid"
+        )
+    edges_s = options.dt * np.arange(steps + 1, dtype=np.float64)
+    if (short := rates_too_short(site, float(edges_s[-1]))) is not None:
+        raise ConfigError(f"{path}: {short.text}")
+    if abs(options.dt - site.step_s) > TIME_TOLERANCE_S:
+        click.echo(
+            f"warning: {path}: its step is {site.step_s:g} s, --dt {options.dt:g} s: an announced price"
+            " holds for one step of the site",
+            err=True,
+        )
+    return {name: rate.means(edges_s) for name, rate in rates.items()}
+
+
 def _print_figures(
-    options: SimpleNamespace,
+    options: _PowerOptions,
     placed: list[tuple[Production, Window]],
     powers: list[FloatArray],
     real: FloatArray,
@@ -245,29 +245,26 @@ def _print_figures(
         click.echo(f"  {options.case.value + ':':9} {came} (written; the rest is the forecast)", err=True)
 
 
-def _from_files(options: SimpleNamespace) -> Iterator[tuple[str, TimeSeries]]:
+def _from_files(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
     """Read the files that are given."""
     if options.pv is None and options.wind is None:
         raise ConfigError("no input: give --pv FILE, --wind FILE or both, or --synthetic")
     if options.write_ninja:
         raise ConfigError("--write-ninja requires --synthetic: it exports synthetic weather only")
+    read = partial(
+        read_weather_file, unit=options.unit, interval_s=options.interval, date_order=options.date_order
+    )
     given = (("pv", options.pv, options.pv_column), ("wind", options.wind, options.wind_column))
     for name, path, column in given:
         if path is None:
             continue
-        series = read_weather_file(
-            path,
-            column=column,
-            unit=options.unit,
-            interval_s=options.interval,
-            date_order=options.date_order,
-        )
+        series = read(path, column=column)
         if options.first_time is not None and series.start_s is None:
             series = replace(series, start_s=options.first_time)
         yield name, series
 
 
-def _synthetic(options: SimpleNamespace) -> Iterator[tuple[str, TimeSeries]]:
+def _synthetic(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
     """Make the weather of the window, for each plant."""
     if options.pv is not None or options.wind is not None:
         raise ConfigError("--synthetic generates the weather: do not combine it with --pv and --wind")
@@ -283,7 +280,7 @@ def _synthetic(options: SimpleNamespace) -> Iterator[tuple[str, TimeSeries]]:
             yield name, series
 
 
-def _production(options: SimpleNamespace, name: str, series: TimeSeries) -> Production:
+def _production(options: _PowerOptions, name: str, series: TimeSeries) -> Production:
     if name == "pv":
         return pv_production(
             series,
@@ -303,7 +300,7 @@ def _production(options: SimpleNamespace, name: str, series: TimeSeries) -> Prod
     )
 
 
-def _start_s(options: SimpleNamespace, production: Production, productions: list[Production]) -> int | None:
+def _start_s(options: _PowerOptions, production: Production, productions: list[Production]) -> int | None:
     """The start of the window in one production's file."""
     own = options.pv_start if production.name == "pv" else options.wind_start
     start_s: int | None = options.start if own is None else own

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_type_hints
 
 import click
 import numpy as np
 from click.core import ParameterSource
 
 from beasy_sched.cli.generate import write_output
-from beasy_sched.cli.options import Option, parsed, progress_bar, quiet_option, with_options
+from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options
 from beasy_sched.formats.simgrid_xml import parse_speed
+from beasy_sched.generate.deadlines import DeadlineRule, parse_deadlines, with_deadlines
 from beasy_sched.generate.noise import WalltimeRule, noisy_workload
 from beasy_sched.generate.platform import load_server
+from beasy_sched.generate.workflows import WorkflowOptions, workflow_workload
 from beasy_sched.generate.workload import (
     ARRIVAL_SHAPES,
     EXTRA_FIELDS,
     FILTER_FIELDS,
+    Chains,
     GeneratedWorkload,
+    ProfileType,
     SwfOptions,
     SyntheticOptions,
     synthetic_workload,
@@ -76,178 +80,180 @@ def _host_shares(text: str) -> dict[int, float]:
     return shares
 
 
-def _time_option(*names: str, **attributes: Any) -> Option:
-    return click.option(*names, type=parsed(parse_duration), metavar="TIME", **attributes)
+def _time_option(help: str, *names: str, **attributes: Any) -> Any:
+    return option(help, *names, type=parsed(parse_duration), metavar="TIME", **attributes)
 
 
-_COMMON: Final[Sequence[Option]] = [
-    click.option(
-        "-o", "--output", required=True, metavar="FILE", help="The JSON file to write; - prints it."
-    ),
-    click.option("--synthetic", is_flag=True, help="Generate a random workload instead of reading a trace."),
-    click.option(
-        "--hosts", type=click.IntRange(1), help="Hosts of the site (default: the trace's size; 50)."
-    ),
-    click.option(
-        "--platform-preset",
+def _filter_option(field: str) -> Any:
+    read = parsed(_numbers(int, "a list of whole numbers such as 1,5"))
+    return option(f"Keep only jobs with these values of {field}.", type=read, metavar="N,...")
+
+
+def _clock_s(text: str) -> float:
+    """Read a time of day, s after midnight."""
+    hour, _, minute = text.partition(":")
+    if hour.isdigit() and minute.isdigit() and int(hour) < 24 and int(minute) < 60:
+        return 3600.0 * int(hour) + 60.0 * int(minute)
+    raise ValueError(f"{text!r} is not a time of day such as 09:00")
+
+
+class _Common(CommandOptions):
+    output: str = option("The JSON file to write; - prints it.", "-o", required=True, metavar="FILE")
+    synthetic: bool = option("Generate a random workload instead of reading a trace.")
+    workflows: bool = option(
+        "Generate the three workloads of GreenSlot's paper: 28 workflows with deadlines, on 16 hosts."
+    )
+    hosts: int | None = option("Hosts of the site (default: the trace's size; 50).", type=click.IntRange(1))
+    platform_preset: str | None = option(
+        "Take the median P-state's speed of this preset or server file as the reference speed "
+        "(default: gros; greenslot-xeon for --workflows).",
         metavar="SERVER",
-        help="Take the median P-state's speed of this preset or server file as the reference speed "
-        "(default: gros).",
-    ),
-    click.option(
-        "--reference-speed",
+    )
+    reference_speed: float | None = option(
+        "Speed at which a job takes its run time, such as 25.57Gf: cpu = run time x speed.",
         type=parsed(_speed),
         metavar="SPEED",
-        help="Speed at which a job takes its run time, such as 25.57Gf: cpu = run time x speed.",
-    ),
-    click.option(
-        "--profile-type",
-        type=click.Choice(["parallel_homogeneous", "delay"]),
+    )
+    profile_type: ProfileType = option(
+        "A delay takes the same time at every speed and draws only idle power.",
         default="parallel_homogeneous",
-        help="A delay takes the same time at every speed and draws only idle power.",
-    ),
-    click.option(
-        "--walltimes",
-        type=click.Choice(["trace", "groups", "none"]),
-        help="The trace's requested time; or five equal groups of jobs with 5, 3.33, 2, 1.43 and 1.11 times "
-        "the run time; or no limit. (default: trace; groups for --synthetic)",
-    ),
-    click.option("--seed", type=click.IntRange(0), default=0, help="Seed of all random numbers."),
-    click.option(
-        "--noise",
+    )
+    walltimes: Literal["trace", "groups", "none"] | None = option(
+        "The trace's requested time; or five equal groups of jobs with 5, 3.33, 2, 1.43 and 1.11 times "
+        "the run time; or no limit. (default: trace; groups for --synthetic)"
+    )
+    seed: int = option("Seed of all random numbers.", type=click.IntRange(0), default=0)
+    noise: float = option(
+        "Write what really comes if this had been forecast: Gaussian noise of this many percent on the "
+        "times between arrivals and on run times. Grouped walltimes are based on the real run times.",
         type=click.FloatRange(0, 100),
         default=0.0,
         metavar="PCT",
-        help="Write what really comes if this had been forecast: Gaussian noise of this many percent on the "
-        "times between arrivals and on run times. Grouped walltimes are based on the real run times.",
-    ),
-    quiet_option("Print warnings only."),
-]
+    )
+    deadlines: DeadlineRule | None = option(
+        "Give jobs deadlines. factor:3: submission + 3 x walltime; factor:2..10: a number between these, "
+        "drawn for each job; hours:24: submission + 24 h; clock:09:00,14:00: the first of these local times "
+        "that leaves the job its walltime.",
+        type=parsed(parse_deadlines),
+        metavar="RULE",
+        default="none",
+    )
+    clock_at_0: float | None = option(
+        "Local time of day at time 0, for clock deadlines. [default: from the trace's header; midnight for "
+        "--synthetic]",
+        type=parsed(_clock_s),
+        metavar="HH:MM",
+    )
+    quiet: bool = option("Print warnings only.", "-q")
 
-_TRACE: Final[Sequence[Option]] = [
-    _time_option(
-        "--from",
-        "start_s",
-        help="Start of the window after the trace's first submission: seconds, or such as 3d or 12h.",
-    ),
-    _time_option("--to", "end_s", help="End of the window."),
-    _time_option("--duration", help="Length of the window, for --to."),
-    click.option("--absolute", is_flag=True, help="Read --from and --to in the trace's own time."),
-    click.option(
-        "--carry-over",
-        is_flag=True,
-        help="Include jobs that the trace shows running at --from (submitted at 0, with what is left of "
-        "them) or waiting then (submitted at 0.1).",
-    ),
-    click.option(
-        "--cores-per-host",
-        type=click.IntRange(1),
-        default=1,
-        help="Processors of the trace per host; rounded up.",
-    ),
-    click.option(
-        "--processors",
-        type=click.Choice(["allocated", "requested"]),
-        default="allocated",
-        help="Which count of the trace to use; the other one is used where it is missing.",
-    ),
-    click.option("--keep-oversize", is_flag=True, help="Keep jobs larger than --hosts (dropped otherwise)."),
-    click.option("--max-hosts", type=click.IntRange(1), help="Drop jobs that need more hosts."),
-    _time_option("--min-run-time", "min_run_s", help="Drop jobs that ran for less."),
-    _time_option("--max-run-time", "max_run_s", help="Drop jobs that ran for longer."),
-    _time_option(
+
+class _ForTrace(CommandOptions):
+    start_s: float | None = _time_option(
+        "Start of the window after the trace's first submission: seconds, or such as 3d or 12h.", "--from"
+    )
+    end_s: float | None = _time_option("End of the window.", "--to")
+    duration: float | None = _time_option("Length of the window, for --to.")
+    absolute: bool = option("Read --from and --to in the trace's own time.")
+    carry_over: bool = option(
+        "Include jobs that the trace shows running at --from (submitted at 0, with what is left of "
+        "them) or waiting then (submitted at 0.1)."
+    )
+    cores_per_host: int = option(
+        "Processors of the trace per host; rounded up.", type=click.IntRange(1), default=1
+    )
+    processors: Literal["allocated", "requested"] = option(
+        "Which count of the trace to use; the other one is used where it is missing.", default="allocated"
+    )
+    keep_oversize: bool = option("Keep jobs larger than --hosts (dropped otherwise).")
+    max_hosts: int | None = option("Drop jobs that need more hosts.", type=click.IntRange(1))
+    min_run_s: float | None = _time_option("Drop jobs that ran for less.", "--min-run-time")
+    max_run_s: float | None = _time_option("Drop jobs that ran for longer.", "--max-run-time")
+    zero_run_time_s: float | None = _time_option(
+        "Run time for jobs whose run time is 0 (otherwise dropped). Jobs without one are always dropped.",
         "--zero-run-time",
-        "zero_run_time_s",
-        help="Run time for jobs whose run time is 0 (otherwise dropped). Jobs without one are always "
-        "dropped.",
-    ),
-    *(
-        click.option(
-            f"--{name}",
-            type=parsed(_numbers(int, "a list of whole numbers such as 1,5")),
-            metavar="N,...",
-            help=f"Keep only jobs with these values of {name}"
-            + (" (1 completed, 0 failed, 5 cancelled)." if name == "status" else "."),
-        )
-        for name in FILTER_FIELDS
-    ),
-    click.option(
-        "--missing-walltime",
+    )
+    status: tuple[float, ...] | None = _filter_option("status (1 completed, 0 failed, 5 cancelled)")
+    user: tuple[float, ...] | None = _filter_option("user")
+    group: tuple[float, ...] | None = _filter_option("group")
+    queue: tuple[float, ...] | None = _filter_option("queue")
+    partition: tuple[float, ...] | None = _filter_option("partition")
+    missing_walltime: float | Literal["drop", "none"] = option(
+        "Walltime of jobs that requested none: a multiple of the run time, 'none' (no limit) or 'drop'.",
         type=parsed(_missing),
         metavar="RULE",
         default="2",
-        help="Walltime of jobs that requested none: a multiple of the run time, 'none' (no limit) or 'drop'.",
-    ),
-    click.option(
-        "--requested-time-field",
+    )
+    requested_time_field: int = option(
+        "Field with the requested time; conversions of ALCF logs have it in 6.",
         type=click.IntRange(1, 18),
         default=9,
-        help="Field with the requested time; conversions of ALCF logs have it in 6.",
-    ),
-    click.option(
-        "--clip-run-time",
-        is_flag=True,
-        help="Shorten jobs that ran longer than their walltime (otherwise Batsim kills them).",
-    ),
-    click.option(
+    )
+    clip_run_time: bool = option(
+        "Shorten jobs that ran longer than their walltime (otherwise Batsim kills them)."
+    )
+    extras: tuple[str, ...] | None = option(
+        f"Give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}.",
         "--extra",
-        "extras",
         type=parsed(_names),
         metavar="NAME,...",
-        help=f"Give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}.",
-    ),
-    click.option(
-        "--accept-damaged", is_flag=True, help="Use what comes before the damage in a truncated gzip file."
-    ),
-]
+    )
+    chains: Chains = option(
+        "Let jobs wait for the preceding job of the trace (column 17): keep submits them at the trace's "
+        "times; wait submits them with that job, after whose end they wait for their think time (column 18).",
+        default="none",
+    )
+    accept_damaged: bool = option("Use what comes before the damage in a truncated gzip file.")
 
-_SYNTHETIC: Final[Sequence[Option]] = [
-    click.option("--jobs", type=click.IntRange(1), default=900, help="Number of jobs."),
-    click.option(
-        "--arrivals",
+
+class _ForSynthetic(CommandOptions):
+    jobs: int = option("Number of jobs.", type=click.IntRange(1), default=900)
+    arrivals: str = option(
+        "Three days with 75, 17 and 8 % of the arrivals; the same backwards; or three equal days with a "
+        "day and night cycle.",
         type=click.Choice(list(ARRIVAL_SHAPES)),
         default="begin",
-        help="Three days with 75, 17 and 8 % of the arrivals; the same backwards; or three equal days with a "
-        "day and night cycle.",
-    ),
-    click.option(
-        "--day-shares",
+    )
+    day_shares: tuple[float, ...] | None = option(
+        "Share of the arrivals of each day, for any number of days.",
         type=parsed(_numbers(float, "one number a day such as 75,17,8")),
         metavar="N,...",
-        help="Share of the arrivals of each day, for any number of days.",
-    ),
-    click.option(
-        "--night-ratio",
+    )
+    night_ratio: float | None = option(
+        "Arrival rate in the night over that at 14:00 (default: 1, no cycle; 0.3 for uniform).",
         type=click.FloatRange(0, 1, min_open=True),
-        help="Arrival rate in the night over that at 14:00 (default: 1, no cycle; 0.3 for uniform).",
-    ),
-    click.option(
-        "--gap-log-sd",
+    )
+    gap_log_sd: float = option(
+        "Log-sd of the gaps between arrivals: 0 is even, 1 is as irregular as real users.",
         type=click.FloatRange(0, 10),
         default=1.0,
-        help="Log-sd of the gaps between arrivals: 0 is even, 1 is as irregular as real users.",
-    ),
-    _time_option("--run-median", "run_median_s", default="30m", help="Median run time."),
-    click.option("--run-log-sd", type=click.FloatRange(0, 10), default=1.3),
-    _time_option("--run-cap", "run_cap_s", default="6h", help="Longest run time."),
-    click.option(
-        "--host-shares",
+    )
+    run_median_s: float = _time_option("Median run time.", "--run-median", default="30m")
+    run_log_sd: float = option(None, type=click.FloatRange(0, 10), default=1.3)
+    run_cap_s: float = _time_option("Longest run time.", "--run-cap", default="6h")
+    host_shares: dict[int, float] = option(
+        "Numbers of hosts that jobs request, and the share of each.",
         type=parsed(_host_shares),
         default="1:70,2:15,4:15",
         metavar="HOSTS:SHARE,...",
-        help="Numbers of hosts that jobs request, and the share of each.",
-    ),
-]
+    )
 
 
-def _names_of(options: Sequence[Option]) -> list[str]:
-    """Return the parameter names of a section."""
-
-    def bare() -> None: ...
-
-    for option in reversed(options):
-        option(bare)
-    return [name for parameter in bare.__click_params__ if (name := parameter.name)]  # type: ignore[attr-defined]
+class _ForWorkflows(CommandOptions):
+    staggered: bool = option("Submit workflows on the day before they are due, not all on Monday.")
+    multi_node: bool = option("Make the second phase of W3 one job on 8 hosts.")
+    copies: int = option(
+        "Further copies of W3, each of which adds 5 % of the hosts' time.", type=click.IntRange(0), default=0
+    )
+    estimate_error_pct: tuple[float, ...] = option(
+        "Least and largest deviation of run times from their estimates, percent.",
+        "--estimate-error",
+        type=parsed(_numbers(float, "two numbers such as -20,20")),
+        metavar="LOW,HIGH",
+        default="0,0",
+    )
+    deadline_shift_h: float = option(
+        "Add this to all deadlines, hours.", "--deadline-shift", type=float, metavar="H", default=0.0
+    )
 
 
 _DEFAULT_PRESET = "gros"
@@ -258,9 +264,10 @@ class _SectionedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = {
-            "Options": [*_names_of(_COMMON), "help"],
-            "Options for a trace": _names_of(_TRACE),
-            "Options for --synthetic": _names_of(_SYNTHETIC),
+            "Options": [*get_type_hints(_Common), "help"],
+            "Options for a trace": get_type_hints(_ForTrace),
+            "Options for --synthetic": get_type_hints(_ForSynthetic),
+            "Options for --workflows": get_type_hints(_ForWorkflows),
         }
         for title, names in sections.items():
             records = [p.get_help_record(ctx) for p in self.get_params(ctx) if p.name in names]
@@ -270,10 +277,20 @@ class _SectionedCommand(click.Command):
 
 @click.command(cls=_SectionedCommand)
 @click.argument("trace", required=False, metavar="[SWF]")
-@with_options(*_COMMON, *_TRACE, *_SYNTHETIC)
+@with_options(_Common)
+@with_options(_ForTrace)
+@with_options(_ForSynthetic)
+@with_options(_ForWorkflows)
 @click.pass_context
-def workload(context: click.Context, /, trace: str | None, **values: Any) -> None:
-    """Write a Batsim workload from an SWF trace, or a synthetic one.
+def workload(
+    context: click.Context,
+    given: _Common,
+    cut: _ForTrace,
+    drawn: _ForSynthetic,
+    flows: _ForWorkflows,
+    trace: str | None,
+) -> None:
+    """Write a Batsim workload from an SWF trace, a synthetic one, or workflows with deadlines.
 
     SWF is a trace in the Standard Workload Format (Parallel Workloads Archive), plain or gzip. A job asks
     for ceil(processors / cores-per-host) hosts and computes run time x reference speed flops on each.
@@ -288,80 +305,114 @@ def workload(context: click.Context, /, trace: str | None, **values: Any) -> Non
       beasy-sched generate workload --synthetic --arrivals end --seed 7 -o end.json
       beasy-sched generate workload --synthetic --jobs 300 --day-shares 1,1 --hosts 16 \\
           --host-shares 1:3,8:1 --run-median 10m -o small.json
+      beasy-sched generate workload KTH-SP2-1996-2.swf --duration 7d --deadlines clock:09:00,14:00 \\
+          --chains keep -o due.json
+      beasy-sched generate workload --workflows --copies 4 -o workflows.json
+
+    Deadlines, chains and workflows become the members deadline_s, after, think_time_s, workflow and
+    phase of the jobs. All policies keep the order of chains and workflows, and results tell which
+    deadlines were met.
 
     \b
     Weeks cut by the energy-budget study's script have the jobs that were running at 0 and those that
     waited at 0.1: they are kept as they are; --from 1 leaves them out. To cut weeks in this way
     yourself, use --carry-over.
     """
-    _check_section(context, trace, values["synthetic"])
-    speed, speed_source = _reference_speed(values)
-    quiet = values["quiet"]
-    if trace is None:
-        made = synthetic_workload(_synthetic_options(values, speed))
+    _check_section(context, trace, given)
+    speed, speed_source = _reference_speed(given)
+    if given.workflows:
+        made = workflow_workload(_workflow_options(given, flows, speed))
+    elif trace is None:
+        made = synthetic_workload(_synthetic_options(given, drawn, speed))
     else:
-        options = _swf_options(values, speed)
-        with progress_bar(f"Reading {os.path.basename(trace)}", quiet=quiet) as show:
+        options = _swf_options(given, cut, speed)
+        with progress_bar(f"Reading {os.path.basename(trace)}", quiet=given.quiet) as show:
             progress = None if show is None else lambda done, total: show(done / total if total else 0.0)
             made = workload_from_swf(trace, options, progress)
-    made = _with_noise(made, values)
-    write_output(values["output"], made.json_pieces())
-    lines = [] if quiet else _summary(made, values["output"], speed_source)
+    made = _with_noise(made, given, cut.clip_run_time)
+    if given.deadlines is not None:
+        if given.clock_at_0 is not None:
+            made = replace(made, midnight_s=-given.clock_at_0)
+        made = with_deadlines(made, given.deadlines, seed=given.seed)
+    write_output(given.output, made.json_pieces())
+    lines = [] if given.quiet else _summary(made, given.output, speed_source)
     for line in (*lines, *(f"warning: {text}" for text in made.report.warnings)):
         click.echo(line, err=True)
 
 
-def _check_section(context: click.Context, trace: str | None, synthetic: bool) -> None:
+_SECTIONS: Final = {"a trace": _ForTrace, "--synthetic": _ForSynthetic, "--workflows": _ForWorkflows}
+_NOT_FOR_WORKFLOWS: Final = ("hosts", "walltimes", "noise", "deadlines", "profile_type")
+
+
+def _check_section(context: click.Context, trace: str | None, given: _Common) -> None:
     """Refuse options that would have no effect."""
-    if synthetic == (trace is not None):
-        raise click.UsageError("Give either an SWF trace or --synthetic.")
-    foreign = _names_of(_TRACE if synthetic else _SYNTHETIC)
+    chosen = [
+        name
+        for name, is_given in zip(
+            _SECTIONS, (trace is not None, given.synthetic, given.workflows), strict=True
+        )
+        if is_given
+    ]
+    if len(chosen) != 1:
+        raise click.UsageError("Give one of an SWF trace, --synthetic and --workflows.")
+    owners = {name: where for where, kind in _SECTIONS.items() for name in get_type_hints(kind)}
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name in foreign and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            where = "a trace" if synthetic else "--synthetic"
-            raise click.UsageError(f"{parameter.opts[0]} is only for {where}.")
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        if owners.get(name, chosen[0]) != chosen[0]:
+            raise click.UsageError(f"{parameter.opts[0]} is only for {owners[name]}.")
+        if given.workflows and name in _NOT_FOR_WORKFLOWS:
+            raise click.UsageError(f"{parameter.opts[0]} is not for --workflows, which are the paper's.")
+    if given.clock_at_0 is not None and (given.deadlines is None or not given.deadlines.clock_s):
+        raise click.UsageError("--clock-at-0 is only for --deadlines clock:....")
 
 
-def _reference_speed(values: dict[str, Any]) -> tuple[float, str]:
-    given, preset = values["reference_speed"], values["platform_preset"]
-    if given is not None and preset is not None:
+def _reference_speed(given: _Common) -> tuple[float, str]:
+    if given.reference_speed is None:
+        usual = "greenslot-xeon" if given.workflows else _DEFAULT_PRESET
+        kind = load_server(given.platform_preset or usual).kind()
+        return kind.reference_speed_flops, f"median P-state of {kind.name}"
+    if given.platform_preset is not None:
         raise click.UsageError("Give either --reference-speed or --platform-preset.")
-    if given is not None:
-        return given, "as given"
-    kind = load_server(preset or _DEFAULT_PRESET).kind()
-    return kind.reference_speed_flops, f"median P-state of {kind.name}"
+    return given.reference_speed, "as given"
 
 
-def _swf_options(values: dict[str, Any], speed: float) -> SwfOptions:
-    start, end = values["start_s"], values["end_s"]
-    if values["duration"] is not None:
-        if end is not None:
+def _swf_options(given: _Common, cut: _ForTrace, speed: float) -> SwfOptions:
+    end_s = cut.end_s
+    if cut.duration is not None:
+        if end_s is not None:
             raise click.UsageError("Give either --to or --duration.")
-        if values["absolute"] and start is None:
+        if cut.absolute and cut.start_s is None:
             raise click.UsageError("--absolute with --duration needs --from.")
-        end = (start or 0.0) + values["duration"]
-    if values["carry_over"] and start is None:
+        end_s = (cut.start_s or 0.0) + cut.duration
+    if cut.carry_over and cut.start_s is None:
         raise click.UsageError("--carry-over needs --from.")
-    keep = {name: frozenset(values[name]) for name in FILTER_FIELDS if values[name] is not None}
-    return SwfOptions(
-        **_fields_of(SwfOptions, {**values, "reference_speed_flops": speed, "end_s": end, "keep": keep})
-    )
+    keep = {name: frozenset(kept) for name in FILTER_FIELDS if (kept := getattr(cut, name)) is not None}
+    settled = {"reference_speed_flops": speed, "end_s": end_s, "keep": keep}
+    return SwfOptions(**_fields_of(SwfOptions, vars(given) | vars(cut) | settled))
 
 
-def _synthetic_options(values: dict[str, Any], speed: float) -> SyntheticOptions:
-    if values["walltimes"] == "trace":
+def _synthetic_options(given: _Common, drawn: _ForSynthetic, speed: float) -> SyntheticOptions:
+    if given.walltimes == "trace":
         raise click.UsageError("--walltimes trace is only for a trace.")
-    shares, night = values["day_shares"], values["night_ratio"]
+    night = drawn.night_ratio
     if night is None:
-        night = 0.3 if values["arrivals"] == "uniform" and shares is None else 1.0
+        night = 0.3 if drawn.arrivals == "uniform" and drawn.day_shares is None else 1.0
     settled = {
         "reference_speed_flops": speed,
-        "day_shares": shares or ARRIVAL_SHAPES[values["arrivals"]],
+        "day_shares": drawn.day_shares or ARRIVAL_SHAPES[drawn.arrivals],
         "night_ratio": night,
-        "walltimes": values["walltimes"] != "none",
+        "walltimes": given.walltimes != "none",
     }
-    return SyntheticOptions(**_fields_of(SyntheticOptions, {**values, **settled}))
+    return SyntheticOptions(**_fields_of(SyntheticOptions, vars(given) | vars(drawn) | settled))
+
+
+def _workflow_options(given: _Common, flows: _ForWorkflows, speed: float) -> WorkflowOptions:
+    if len(flows.estimate_error_pct) != 2:
+        raise click.UsageError("--estimate-error: give two numbers such as -20,20")
+    settled = {"reference_speed_flops": speed}
+    return WorkflowOptions(**_fields_of(WorkflowOptions, vars(given) | vars(flows) | settled))
 
 
 def _fields_of(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
@@ -370,17 +421,15 @@ def _fields_of(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in names if values.get(name) is not None}
 
 
-def _with_noise(made: GeneratedWorkload, values: dict[str, Any]) -> GeneratedWorkload:
+def _with_noise(made: GeneratedWorkload, given: _Common, clip: bool) -> GeneratedWorkload:
     """Return what really comes where ``made`` had been forecast; requested times of a trace stay."""
-    sigma = values["noise"] / 100.0
+    sigma = given.noise / 100.0
     if sigma == 0.0:
         return made
     rules: dict[str, WalltimeRule] = {"trace": "keep", "groups": "groups", "none": "none"}
-    walltimes = rules[values["walltimes"] or ("groups" if values["synthetic"] else "trace")]
-    real = noisy_workload(
-        made, seed=values["seed"], arrivals_sigma=sigma, run_sigma=sigma, walltimes=walltimes
-    )
-    return replace(real, run_s=np.fmin(real.run_s, real.walltime_s)) if values["clip_run_time"] else real
+    walltimes = rules[given.walltimes or ("groups" if given.synthetic else "trace")]
+    real = noisy_workload(made, seed=given.seed, arrivals_sigma=sigma, run_sigma=sigma, walltimes=walltimes)
+    return replace(real, run_s=np.fmin(real.run_s, real.walltime_s)) if clip else real
 
 
 def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
@@ -19,43 +20,70 @@ from beasy_sched.settings import RunSettings, read_options
 if TYPE_CHECKING:
     from beasy_sched.model.platform import Platform
 
-Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
+T = TypeVar("T", bound="CommandOptions")
 
 
-def known_platform(path: Path | None) -> Platform | None:
-    """Read the platform file where one is given. Raises InputError."""
-    if path is None:
-        return None
-    from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+class CommandOptions:
+    """What a command was given: subclasses declare its options with `option`, in the order of the help."""
 
-    return read_simgrid_platform(path).platform
+    def __init__(self, **values: Any) -> None:
+        """Take the values by the options' names."""
+        self.__dict__.update(values)
 
 
-def with_options(*options: Option) -> Option:
-    """Give a command several options, listed in this order."""
+def option(help: str | None, *names: str, **attributes: Any) -> Any:
+    """Declare an attribute of `CommandOptions` as an option of a command.
+
+    It is called like the attribute where ``names`` has no long name, and its type is the attribute's: a flag
+    for bool, a choice for enumerations and literals, several times for a tuple. ``attributes`` are those of
+    `click.option`; with a ``type`` among them, the attribute's own has no effect.
+    """
+    return names, {"help": help, **attributes}
+
+
+def required(declared: Any) -> Any:
+    """Declare an option again, as one that must be given."""
+    names, attributes = declared
+    return names, {**attributes, "required": True}
+
+
+def with_options(kind: type[T]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options of ``kind``, as one argument (in the order of such decorators)."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
+        hints = get_type_hints(kind)
+
+        @functools.wraps(command)
+        def called(*before: Any, **values: Any) -> Any:
+            return command(*before, kind(**{name: values.pop(name) for name in hints}), **values)
+
+        for name in reversed(hints):
+            names, attributes = getattr(kind, name)
+            long = [] if any("--" in one for one in names) else [f"--{name.replace('_', '-')}"]
+            attributes = attributes if "type" in attributes else {**_typed(hints[name]), **attributes}
+            click.option(*names, *long, name, **attributes)(called)
+        return called
 
     return add
 
 
-def file_option(*names: str, **attributes: Any) -> Option:
-    """An option that names a file."""
-    return click.option(*names, type=FILE, metavar="FILE", **attributes)
-
-
-def choice_option(*names: str, kind: type[Enum], **attributes: Any) -> Option:
-    """An option whose value is a member of an enumeration."""
-
-    def member(context: click.Context, parameter: click.Parameter, value: str | None) -> Enum | None:
-        return None if value is None else kind(value)
-
-    choices = click.Choice([member.value for member in kind])
-    return click.option(*names, type=choices, callback=member, **attributes)
+def _typed(hint: Any) -> dict[str, Any]:
+    """What the type of an attribute says about its option."""
+    if type(None) in get_args(hint):
+        hint = get_args(hint)[0]
+    if get_origin(hint) is tuple:
+        return {"multiple": True, **_typed(get_args(hint)[0])}
+    if get_origin(hint) is Literal:
+        return {"type": click.Choice(get_args(hint))}
+    if issubclass(hint, Enum):
+        return {
+            "type": click.Choice([member.value for member in hint]),
+            "callback": lambda context, parameter, value: None if value is None else hint(value),
+        }
+    if hint is Path:
+        return {"type": FILE, "metavar": "FILE"}
+    return {"is_flag": True} if hint is bool else {"type": hint}
 
 
 def parsed(read: Callable[[str], Any]) -> Callable[[Any], Any]:
@@ -70,165 +98,136 @@ def parsed(read: Callable[[str], Any]) -> Callable[[Any], Any]:
     return value_of
 
 
-def windows_option(help: str) -> Option:
-    """``--windows``."""
-    return click.option("--windows", type=click.IntRange(1), default=1, help=help)
+def known_platform(path: Path | None) -> Platform | None:
+    """Read the platform file where one is given. Raises InputError."""
+    if path is None:
+        return None
+    from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+
+    return read_simgrid_platform(path).platform
 
 
-def quiet_option(help: str) -> Option:
-    """``-q``."""
-    return click.option("-q", "--quiet", is_flag=True, help=help)
-
-
-def platform_option(required: bool = False, help: str = "SimGrid platform (XML).") -> Option:
-    """``-p``: the platform."""
-    return file_option("-p", "--platform", required=required, help=help)
-
-
-master_host_option: Final = click.option(
-    "-m",
-    "--master-host",
-    default="master_host",
-    metavar="NAME",
-    help="Host that runs no jobs ('none' if the platform file itself gives a host that role).",
-)
-
-
-def input_options(required: bool) -> Option:
+class InputOptions(CommandOptions):
     """What a simulation reads."""
-    return with_options(
-        platform_option(required),
-        file_option(
-            "-w",
-            "--workload",
-            "workloads",
-            required=required,
-            multiple=True,
-            help="Batsim workload (JSON); several are played together.",
-        ),
-        file_option(
-            "--events",
-            multiple=True,
-            help="External events, including the production (one JSON object per line).",
-        ),
-        master_host_option,
-        click.option(
-            "-E/--no-metering",
-            "metering",
-            default=True,
-            show_default=False,
-            help="Meter energy and allow P-state changes, as Batsim's -E does (on unless switched off).",
-        ),
+
+    platform: Path | None = option("SimGrid platform (XML).", "-p")
+    workloads: tuple[Path, ...] = option(
+        "Batsim workload (JSON); several are played together.", "-w", "--workload"
+    )
+    events: tuple[Path, ...] = option("External events, including the production (one JSON object per line).")
+    master_host: str = option(
+        "Host that runs no jobs ('none' if the platform file itself gives a host that role).",
+        "-m",
+        default="master_host",
+        metavar="NAME",
+    )
+    metering: bool = option(
+        "Meter energy and allow P-state changes, as Batsim's -E does (on unless switched off).",
+        "-E/--no-metering",
+        default=True,
+        show_default=False,
     )
 
 
-site_options: Final = with_options(
-    file_option(
-        "--site",
-        help="Site file (TOML): battery, hydrogen, steps, guard. Without it, power is unlimited."
-        " 'default' selects the file that comes with the program.",
-    ),
-    click.option(
-        "--plan",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help="Plan of the site ('beasy-sched plan'): the hydrogen follows it, results compare planned with"
-        " real values, and some policies require it.",
-    ),
-    windows_option("How many of the site's windows (72 h each by default) the run has."),
-)
+class RunOptions(CommandOptions):
+    """What `serve` and `simulate` share."""
 
-run_options: Final = with_options(
-    click.option(
-        "--policy",
+    policy: str = option(
+        "Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
         default="easy",
         metavar="NAME",
-        help="Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
-    ),
-    click.option(
+    )
+    policy_options: str = option(
+        "The policy's options as a JSON object, or @ and the name of a file that contains one.",
         "-o",
         "--options",
-        "policy_options",
         metavar="JSON|@FILE",
         default="{}",
         show_default=False,
-        help="The policy's options as a JSON object, or @ and the name of a file that contains one.",
-    ),
-    site_options,
-    choice_option(
-        "--energy",
-        kind=EnergySource,
+    )
+    site: Path | None = option(
+        "Site file (TOML): battery, hydrogen, steps, guard. Without it, power is unlimited."
+        " 'default' selects the file that comes with the program."
+    )
+    plan: str | None = option(
+        "Plan of the site ('beasy-sched plan'): the hydrogen follows it, results compare planned with"
+        " real values, and some policies require it.",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+    )
+    forecast: str | None = option(
+        "Predictions of the production, for policies that plan ahead: a forecast file, 'predictor:FILE'"
+        " (training data, or a TOML file), 'perfect:EVENTS' (the real production, for studies; 'perfect'"
+        " alone is the run's own --events) or 'none'.",
+        metavar="SOURCE",
+    )
+    windows: int = option(
+        "How many of the site's windows (72 h each by default) the run has.",
+        type=click.IntRange(1),
+        default=1,
+    )
+    energy: EnergySource = option(
+        "Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model.",
         default="batsim",
-        help="Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model.",
-    ),
-    click.option(
-        "--no-power-actions",
-        is_flag=True,
-        help="Never change P-states: for a Batsim without -E, which aborts on them.",
-    ),
-    click.option("--decisions/--no-decisions", default=True, help="Whether to write the decision log."),
-    file_option("--record", help="Record every message, for 'beasy-sched replay'."),
-    click.option(
-        "--budget",
-        metavar="AMOUNT",
-        help="Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers would use"
+    )
+    no_power_actions: bool = option("Never change P-states: for a Batsim without -E, which aborts on them.")
+    decisions: bool = option("Whether to write the decision log.", "--decisions/--no-decisions", default=True)
+    record: Path | None = option("Record every message, for 'beasy-sched replay'.")
+    budget: str | None = option(
+        "Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers would use"
         " computing, or '500kWh', '1.2e12J', 'inf'.",
-    ),
-    click.option(
-        "--period",
-        metavar="START:END",
-        help="When the budget holds, after time 0: '2d:5d', '0:12h', '172800:432000'.",
-    ),
-    click.option(
-        "--shutdown",
-        type=click.Choice(["none", "opportunistic"]),
-        help="Whether servers that are idle during the period are switched off.",
-    ),
-    click.option(
-        "--allocation",
-        type=click.Choice(["any", "contiguous"]),
-        help="Whether a job's servers must have consecutive numbers.",
-    ),
-)
-"""What `serve` and `simulate` share; `settings_of` reads all of it but ``decisions`` and ``record``."""
-
-
-def settings_of(policy_options: str, site: Path | None, no_power_actions: bool, **more: Any) -> RunSettings:
-    """Read what the options name. Raises ConfigError and InputError."""
-    budget = {name: more.pop(name) for name in ("budget", "period", "shutdown", "allocation")}
-    return RunSettings(
-        options=_with_budget(read_options(policy_options), **budget),
-        site=None if site is None else read_site_text(site),
-        site_name=str(site),
-        power_actions=not no_power_actions,
-        **more,
+        metavar="AMOUNT",
+    )
+    period: str | None = option(
+        "When the budget holds, after time 0: '2d:5d', '0:12h', '172800:432000'.", metavar="START:END"
+    )
+    shutdown: Literal["none", "opportunistic"] | None = option(
+        "Whether servers that are idle during the period are switched off."
+    )
+    allocation: Literal["any", "contiguous"] | None = option(
+        "Whether a job's servers must have consecutive numbers."
     )
 
 
-def _with_budget(options: dict[str, Any], period: str | None, **flags: str | None) -> dict[str, Any]:
+def settings_of(given: RunOptions) -> RunSettings:
+    """Read what the options name. Raises ConfigError and InputError."""
+    return RunSettings(
+        policy=given.policy,
+        options=_with_budget(given, read_options(given.policy_options)),
+        site=None if given.site is None else read_site_text(given.site),
+        site_name=str(given.site),
+        plan=given.plan,
+        forecast=given.forecast,
+        windows=given.windows,
+        energy=given.energy,
+        power_actions=not given.no_power_actions,
+    )
+
+
+def _with_budget(given: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
     """Add what the budget's flags stand for. Raises ConfigError where both say the same thing."""
-    found = {name: (name, text) for name, text in flags.items() if text is not None}
-    if period is not None:
-        start, colon, end = period.partition(":")
+    flags = ("budget", "shutdown", "allocation")
+    found = {name: (name, text) for name in flags if (text := getattr(given, name)) is not None}
+    if given.period is not None:
+        start, colon, end = given.period.partition(":")
         if not colon:
-            raise ConfigError(f"--period: found {period!r}, expected START:END, such as 2d:5d")
+            raise ConfigError(f"--period: found {given.period!r}, expected START:END, such as 2d:5d")
         found |= {"period_start": ("period", start or "0"), "period_end": ("period", end)}
-    for name, (flag, text) in found.items():
+    for name, (flag, _) in found.items():
         if name in options:
             raise ConfigError(
-                f"--{flag} {period if flag == 'period' else text} and {name!r} of --options"
+                f"--{flag} {getattr(given, flag)} and {name!r} of --options"
                 f" ({options[name]!r}) are the same option: leave one of them out"
             )
-    return {**options, **{name: text for name, (_, text) in found.items()}}
-
-
-Report = Callable[[float], None]
-"""Called with the share that is done, 0 to 1."""
+    return options | {name: text for name, (_, text) in found.items()}
 
 
 @contextmanager
-def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Report | None]:
-    """Show a bar on the standard error while the block runs; yields None where it is no terminal."""
+def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[float], None] | None]:
+    """Show a bar on the standard error while the block runs.
+
+    Yields what is called with the share that is done, 0 to 1; None where the standard error is no terminal.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -5,26 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.cli.options import (
-    FILE,
-    Option,
-    choice_option,
-    file_option,
-    master_host_option,
-    platform_option,
-    progress_bar,
-    quiet_option,
-    windows_option,
-    with_options,
-)
+from beasy_sched.arrays import FloatArray
+from beasy_sched.cli.options import FILE, CommandOptions, InputOptions, option, progress_bar, with_options
+from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.batsim_workload import workload_demand_w
+from beasy_sched.formats.forecast_source import forecast_files, read_forecast
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -41,72 +32,76 @@ from beasy_sched.units import w_to_kw
 _PCT: Final = click.FloatRange(0, 100)
 
 
-def _uncertainty_option(name: str, help: str) -> Option:
+def _uncertainty_option(help: str) -> Any:
     def read(_: click.Context, __: click.Parameter, percent: tuple[float, float]) -> Uncertainty:
         return Uncertainty(*(share / 100.0 for share in percent))
 
-    bounds, default = (_PCT, _PCT), (5.0, 30.0)
-    return click.option(name, type=bounds, default=default, metavar="PCT PCT", callback=read, help=help)
+    return option(help, type=(_PCT, _PCT), default=(5.0, 30.0), metavar="PCT PCT", callback=read)
 
 
-_export_options = with_options(
-    file_option("--figure", help="Draw the plan (PNG, SVG or PDF)."),
-    file_option("--export-json", help="Also write everything as JSON."),
-    file_option("--export-csv", help="Also write one row per step as CSV."),
-    quiet_option("No progress bar, no summary."),
-)
+class _PlanOptions(CommandOptions):
+    platform: Path | None = InputOptions.platform
+    site: Path | None = option(
+        "Site file; 'default' is the one that comes with the program. [default: default]"
+    )
+    workload: tuple[Path, ...] = option("Batsim workload (JSON) to forecast the demand from.", "-w")
+    demand: Path | None = option("The demand itself: powers (CSV or events).")
+    production: Path | None = option(
+        "The production: external events (of 'generate power') or CSV.", "--production", "--power"
+    )
+    production_forecast: str | None = option(
+        "Instead of --production: what a forecast predicts at time 0, as --forecast of 'simulate' names it: "
+        "a forecast file, 'predictor:FILE', 'perfect:EVENTS' or 'none'.",
+        metavar="SOURCE",
+    )
+    out: Path | None = option("The plan file to write.", "-o")
+    windows: int = option(
+        "How many of the site's windows (72 h each by default) to plan, one after the other.",
+        type=click.IntRange(1),
+        default=1,
+    )
+    surplus: Surplus = option(
+        "Where power beyond the demand goes first: to the servers, or into the battery.", default="envelope"
+    )
+    runs: Literal["profile", "walltime"] = option(
+        "How long jobs are expected to run: as their profiles say, or to their walltimes.", default="profile"
+    )
+    load_uncertainty: Uncertainty = _uncertainty_option(
+        "Uncertainty of the demand, at the start and after 72 h, percent."
+    )
+    renew_uncertainty: Uncertainty = _uncertainty_option("The same for the production.")
+    minimum_on: float = option(
+        "Minimum time that a server stays on after waking, seconds.",
+        type=click.FloatRange(0),
+        default=3600.0,
+        metavar="S",
+    )
+    unit: str | None = option("Unit of CSV columns whose name states none: W, kW or MW.", metavar="UNIT")
+    time_limit: float | None = option(
+        "Stop each search after this time; plans then depend on the machine, and say so.",
+        type=click.FloatRange(0),
+        metavar="S",
+    )
+    master_host: str = InputOptions.master_host
+
+
+class _Exports(CommandOptions):
+    figure: Path | None = option("Draw the plan (PNG, SVG or PDF).")
+    export_json: Path | None = option("Also write everything as JSON.")
+    export_csv: Path | None = option("Also write one row per step as CSV.")
+    quiet: bool = option("No progress bar, no summary.", "-q")
 
 
 @click.group(invoke_without_command=True)
-@platform_option()
-@file_option("--site", help="Site file; 'default' is the one that comes with the program. [default: default]")
-@file_option("-w", "--workload", multiple=True, help="Batsim workload (JSON) to forecast the demand from.")
-@file_option("--demand", help="The demand itself: powers (CSV or events).")
-@file_option(
-    "--production",
-    "--power",
-    "production",
-    help="The production: external events (of 'generate power') or CSV.",
-)
-@file_option("-o", "--out", help="The plan file to write.")
-@windows_option("How many of the site's windows (72 h each by default) to plan, one after the other.")
-@choice_option(
-    "--surplus",
-    kind=Surplus,
-    default="envelope",
-    help="Where power beyond the demand goes first: to the servers, or into the battery.",
-)
-@click.option(
-    "--runs",
-    type=click.Choice(["profile", "walltime"]),
-    default="profile",
-    help="How long jobs are expected to run: as their profiles say, or to their walltimes.",
-)
-@_uncertainty_option("--load-uncertainty", "Uncertainty of the demand, at the start and after 72 h, percent.")
-@_uncertainty_option("--renew-uncertainty", "The same for the production.")
-@click.option(
-    "--minimum-on",
-    type=click.FloatRange(0),
-    default=3600.0,
-    metavar="S",
-    help="Minimum time that a server stays on after waking, seconds.",
-)
-@click.option("--unit", metavar="UNIT", help="Unit of CSV columns whose name states none: W, kW or MW.")
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(0),
-    metavar="S",
-    help="Stop each search after this time; plans then depend on the machine, and say so.",
-)
-@master_host_option
-@_export_options
+@with_options(_PlanOptions)
+@with_options(_Exports)
 @click.pass_context
-def plan(context: click.Context, /, **values: Any) -> None:
+def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None:
     """Plan power and servers for the days to come, from forecasts of demand and production.
 
     The demand comes from a workload (each job's energy over its expected run) or from a file of powers;
-    the production from a file of powers. If not everything can be served, the plan minimizes
-    what each step lacks (the relax factor rf), then the total.
+    the production from a file of powers, or from a forecast. If not everything can be served, the plan
+    minimizes what each step lacks (the relax factor rf), then the total.
 
     \b
       beasy-sched generate platform --servers gros:50 -o platform.xml
@@ -115,13 +110,18 @@ def plan(context: click.Context, /, **values: Any) -> None:
       beasy-sched plan -p platform.xml -w workload.json --production power.txt \\
           -o plan.msgpack --figure plan.png
       beasy-sched plan show plan.msgpack
+      beasy-sched plan -p platform.xml -w workload.json --site site.toml \\
+          --production-forecast predictor:training.csv -o plan.msgpack
     """
     if context.invoked_subcommand is not None:
         return
-    given = SimpleNamespace(**values)
-    needed = {"--platform": given.platform, "--production": given.production, "--out": given.out}
-    if missing := [name for name, value in needed.items() if value is None]:
-        raise ConfigError(f"plan requires {' and '.join(missing)}; see beasy-sched plan --help")
+    production = given.production or given.production_forecast
+    if given.platform is None or production is None or given.out is None:
+        needed = {"--platform": given.platform, "--production": production, "--out": given.out}
+        missing = " and ".join(name for name, value in needed.items() if value is None)
+        raise ConfigError(f"plan requires {missing}; see beasy-sched plan --help")
+    if given.production is not None and given.production_forecast is not None:
+        raise ConfigError("the production comes from one place: give --production or --production-forecast")
     if bool(given.workload) == (given.demand is not None):
         raise ConfigError("plan requires the demand: give either --workload or --demand")
     name = given.site or DEFAULT_SITE
@@ -129,7 +129,7 @@ def plan(context: click.Context, /, **values: Any) -> None:
     site = parse_site(site_text, name)
     platform = _read_platform(given.platform, given.master_host)
     steps, step_s = site.steps * given.windows, site.step_s
-    renew_w = read_power_series(given.production, steps=steps, step_s=step_s, unit=given.unit)
+    renew_w = _production_w(given, site)
     if given.demand is not None:
         load_w = read_power_series(given.demand, steps=steps, step_s=step_s, unit=given.unit)
     else:
@@ -138,12 +138,8 @@ def plan(context: click.Context, /, **values: Any) -> None:
     for note in check_sizes(PowerProblem(site.storage, load_w, renew_w, step_s)):
         click.echo(f"warning: {note}", err=True)
     _check_demand(float(load_w.max()), platform)
-    files = {"platform": given.platform, "production": given.production, "demand": given.demand}
-    files |= {f"workload {number}": path for number, path in enumerate(given.workload)}
-    contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
-    contents["site"] = site_text.encode()
     time_s = math.inf if given.time_limit is None else given.time_limit
-    with progress_bar("windows planned", quiet=given.quiet) as report:
+    with progress_bar("windows planned", quiet=exports.quiet) as report:
         plans = plan_windows(
             site,
             platform,
@@ -158,14 +154,44 @@ def plan(context: click.Context, /, **values: Any) -> None:
             ),
             provenance=Provenance(
                 f"beasy-sched {__version__}",
-                inputs={name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
+                inputs=_hashes(given, site_text),
             ),
             report=report,
         )
     from beasy_sched.formats.plan_file import write_plans
 
     write_plans(given.out, plans)
-    _finish(plans, [given.out], given)
+    _finish(plans, [given.out], exports)
+
+
+def _hashes(given: _PlanOptions, site_text: str) -> dict[str, str]:
+    """The SHA-256 of everything that the plan is made from, by what it is."""
+    files = {"platform": given.platform, "production": given.production, "demand": given.demand}
+    if given.production_forecast is not None:
+        named = enumerate(forecast_files(given.production_forecast))
+        files |= {f"production forecast {number}": Path(path) for number, path in named}
+    files |= {f"workload {number}": path for number, path in enumerate(given.workload)}
+    contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
+    contents["site"] = site_text.encode()
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
+def _production_w(given: _PlanOptions, site: Site) -> FloatArray:
+    """The production that the plan reckons with, W per step."""
+    steps, step_s = site.steps * given.windows, site.step_s
+    if given.production is not None:
+        return read_power_series(given.production, steps=steps, step_s=step_s, unit=given.unit)
+    source = read_forecast(given.production_forecast or "none", site, given.windows)
+    renew_w = source.renewable_w(0.0, step_s, steps)
+    for note in source.notes:
+        click.echo(f"note: forecast: {note}", err=True)
+    if source.name != "none" and not renew_w.any():
+        click.echo(
+            "warning: the forecast has no production at all, as it stands at time 0: is [time] start of the"
+            " site file right, and was it issued by then?",
+            err=True,
+        )
+    return renew_w
 
 
 def _read_platform(path: Path, master_host: str) -> Platform:
@@ -192,32 +218,32 @@ def _check_demand(peak_w: float, platform: Platform) -> None:
 
 @plan.command()
 @click.argument("file", type=FILE)
-@_export_options
-def show(file: Path, **values: Any) -> None:
+@with_options(_Exports)
+def show(exports: _Exports, file: Path) -> None:
     """Print the contents of a plan file, and export it."""
     from beasy_sched.formats.plan_file import read_plans
 
-    _finish(read_plans(file), [], SimpleNamespace(**values))
+    _finish(read_plans(file), [], exports)
 
 
-def _finish(plans: PlanStore, written: list[Path], given: SimpleNamespace) -> None:
+def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:
     """Export what was asked for, show the plan, and tell what was written."""
     from beasy_sched.formats.atomic import write_atomic
     from beasy_sched.formats.plan_file import csv_lines, json_text
 
-    if given.export_json is not None:
-        write_atomic(given.export_json, json_text(plans))
-    if given.export_csv is not None:
-        write_atomic(given.export_csv, csv_lines(plans))
-    if given.figure is not None:
+    if exports.export_json is not None:
+        write_atomic(exports.export_json, json_text(plans))
+    if exports.export_csv is not None:
+        write_atomic(exports.export_csv, csv_lines(plans))
+    if exports.figure is not None:
         from beasy_sched.report.plan_figure import draw_plan
 
-        write_atomic(given.figure, draw_plan(plans, given.figure.suffix))
-    if given.quiet:
+        write_atomic(exports.figure, draw_plan(plans, exports.figure.suffix))
+    if exports.quiet:
         return
     from beasy_sched.outputs.tables import plan_rows, print_rows
 
     print_rows([*plan_rows(plans)])
-    for path in (*written, given.export_json, given.export_csv, given.figure):
+    for path in (*written, exports.export_json, exports.export_csv, exports.figure):
         if path is not None:
             click.echo(f"wrote {path}", err=True)

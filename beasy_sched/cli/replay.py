@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from beasy_sched.cli.options import FILE, known_platform, platform_option
+from beasy_sched.cli.options import FILE, CommandOptions, known_platform, option, with_options
 from beasy_sched.errors import BeasyError
 
 
@@ -14,16 +14,19 @@ class Parted(BeasyError):
     """The replay found another decision."""
 
 
+class _ReplayOptions(CommandOptions):
+    policy: str | None = option(
+        "Replay with a policy other than the recorded one; your own policy (package.module:Class) is"
+        " imported only if you name it here, even if it is the recorded one.",
+        metavar="NAME",
+    )
+    platform: Path | None = option("The platform file given to the recorded daemon, if any.", "-p")
+
+
 @click.command()
 @click.argument("recording", type=FILE)
-@click.option(
-    "--policy",
-    metavar="NAME",
-    help="Replay with a policy other than the recorded one; your own policy (package.module:Class) is"
-    " imported only if you name it here, even if it is the recorded one.",
-)
-@platform_option(help="The platform file given to the recorded daemon, if any.")
-def replay(recording: Path, policy: str | None, platform: Path | None) -> None:
+@with_options(_ReplayOptions)
+def replay(given: _ReplayOptions, recording: Path) -> None:
     """Replay a recording's messages to the policy and compare the answers.
 
     Reports the first difference. The exit code is 0 if there is none, 1 otherwise.
@@ -36,7 +39,7 @@ def replay(recording: Path, policy: str | None, platform: Path | None) -> None:
     from beasy_sched.outputs.recording import replay as play
 
     opened = open_recording(recording)
-    count, difference = play(opened, policy=policy, platform=known_platform(platform))
+    count, difference = play(opened, policy=given.policy, platform=known_platform(given.platform))
     if difference is not None:
         raise Parted(f"{recording}: {difference}")
     click.echo(f"{recording}: {count} messages, the same decisions")

@@ -7,19 +7,23 @@ from pathlib import Path
 
 import click
 
-from beasy_sched.cli.options import file_option, progress_bar, quiet_option
+from beasy_sched.cli.options import CommandOptions, option, progress_bar, with_options
 from beasy_sched.errors import ConfigError
+
+
+class _ReportOptions(CommandOptions):
+    out: Path = option("The HTML file to write.", "-o", "--output", required=True)
+    plan: Path | None = option(
+        "The plan that the runs followed: marks its dangerous steps and the storages' limits."
+    )
+    title: str | None = option("Heading of the page (default: the runs' names).", metavar="TEXT")
+    quiet: bool = option("No progress bar, no message about what was written.", "-q")
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN ...]")
-@file_option("-o", "--output", "out", required=True, help="The HTML file to write.")
-@file_option(
-    "--plan", help="The plan that the runs followed: marks its dangerous steps and the storages' limits."
-)
-@click.option("--title", metavar="TEXT", help="Heading of the page (default: the runs' names).")
-@quiet_option("No progress bar, no message about what was written.")
-def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | None, quiet: bool) -> None:
+@with_options(_ReportOptions)
+def report(given: _ReportOptions, runs: tuple[str, ...]) -> None:
     """Show runs, or a campaign, in one HTML file that opens in any browser, without a network.
 
     RUN is the prefix given to -e, a folder of runs, or a campaign's folder. For one run the report shows
@@ -36,22 +40,22 @@ def report(runs: tuple[str, ...], out: Path, plan: Path | None, title: str | Non
     """
     from beasy_sched.formats.atomic import write_atomic
 
-    if str(out) == "-":
+    if str(given.out) == "-":
         raise click.UsageError("-o: a report must be written to a file, such as report.html")
-    pieces = _campaign(runs, plan, title) if _is_campaign(runs) else _runs(runs, plan, title, quiet)
-    write_atomic(out, pieces)
-    if not quiet:
-        size = f" ({out.stat().st_size / 1e6:.1f} MB)" if out.is_file() else ""  # none for a device or pipe
-        click.echo(f"wrote {out}{size}", err=True)
+    write_atomic(given.out, _campaign(runs, given) if _is_campaign(runs) else _runs(runs, given))
+    if not given.quiet:
+        # A device or pipe has no size.
+        size = f" ({given.out.stat().st_size / 1e6:.1f} MB)" if given.out.is_file() else ""
+        click.echo(f"wrote {given.out}{size}", err=True)
 
 
-def _runs(runs: tuple[str, ...], plan: Path | None, title: str | None, quiet: bool) -> Iterator[str]:
+def _runs(runs: tuple[str, ...], given: _ReportOptions) -> Iterator[str]:
     from beasy_sched.formats.plan_file import read_plans
     from beasy_sched.report.html import report_html
 
-    plans = None if plan is None else read_plans(plan)
-    with progress_bar("runs read", quiet=quiet) as tell:
-        return report_html(runs, plans=plans, title=title, report=tell)
+    plans = None if given.plan is None else read_plans(given.plan)
+    with progress_bar("runs read", quiet=given.quiet) as tell:
+        return report_html(runs, plans=plans, title=given.title, report=tell)
 
 
 def _is_campaign(runs: tuple[str, ...]) -> bool:
@@ -61,14 +65,13 @@ def _is_campaign(runs: tuple[str, ...]) -> bool:
     return bool(campaigns)
 
 
-def _campaign(runs: tuple[str, ...], plan: Path | None, title: str | None) -> Iterator[str]:
+def _campaign(runs: tuple[str, ...], given: _ReportOptions) -> Iterator[str]:
     from beasy_sched.campaign.table import read_campaign
     from beasy_sched.report.campaign_html import campaign_html
     from beasy_sched.report.page import check_installed
 
-    if plan is not None:
+    if given.plan is not None:
         raise ConfigError("--plan is for single runs: a campaign has its own plans")
     check_installed()
     campaign = read_campaign(runs[0])
-    name = Path(runs[0]).resolve().name
-    return campaign_html(name, campaign.runs, len(campaign.specs), title=title)
+    return campaign_html(Path(runs[0]).resolve().name, campaign.runs, len(campaign.specs), title=given.title)

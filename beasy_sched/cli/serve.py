@@ -5,19 +5,49 @@ from __future__ import annotations
 import contextlib
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from beasy_sched.cli.options import known_platform, platform_option, run_options, settings_of
+from beasy_sched.cli.options import (
+    CommandOptions,
+    RunOptions,
+    known_platform,
+    option,
+    settings_of,
+    with_options,
+)
 from beasy_sched.errors import why
 from beasy_sched.protocol.wire import reachable
-from beasy_sched.settings import RunSettings, build_session
+from beasy_sched.settings import build_session
 
 if TYPE_CHECKING:
     from beasy_sched.daemon import Daemon
-    from beasy_sched.model.platform import Platform
+    from beasy_sched.engine import Session
     from beasy_sched.outputs.files import RunFiles
+
+
+class _ServeOptions(CommandOptions):
+    platform: Path | None = option(
+        "Batsim's platform file, for the servers' speeds: required unless the file was made by"
+        " 'beasy-sched generate platform'.",
+        "-p",
+    )
+    prefix: str | None = option(
+        "Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv.",
+        "-e",
+        "--export",
+        metavar="PREFIX",
+    )
+    timeout: float | None = option(
+        "Give up if no simulator has connected by then (default: wait forever).",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+    )
+    keep_serving: bool = option("Serve one simulation after another.")
+    verbosity: Literal["debug", "info", "quiet", "silent"] = option(
+        "quiet: no summary; silent: errors only.", "-v", default="info"
+    )
 
 
 @click.command()
@@ -29,43 +59,9 @@ if TYPE_CHECKING:
     help="Where to listen: * means every network interface, so other machines can connect, too;"
     " tcp://127.0.0.1:28000 (or tcp://[::1]:28000) means this machine only. Port 0 selects any free port.",
 )
-@run_options
-@platform_option(
-    help="Batsim's platform file, for the servers' speeds: required unless the file was made by"
-    " 'beasy-sched generate platform'."
-)
-@click.option(
-    "-e",
-    "--export",
-    "prefix",
-    metavar="PREFIX",
-    help="Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Give up if no simulator has connected by then (default: wait forever).",
-)
-@click.option("--keep-serving", is_flag=True, help="Serve one simulation after another.")
-@click.option(
-    "-v",
-    "--verbosity",
-    type=click.Choice(["debug", "info", "quiet", "silent"]),
-    default="info",
-    help="quiet: no summary; silent: errors only.",
-)
-def serve(
-    socket_endpoint: str,
-    platform: Path | None,
-    prefix: str | None,
-    decisions: bool,
-    record: Path | None,
-    timeout: float | None,
-    keep_serving: bool,
-    verbosity: str,
-    **shared: Any,
-) -> None:
+@with_options(RunOptions)
+@with_options(_ServeOptions)
+def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
     """Decide for a Batsim simulation over ZeroMQ.
 
     Start it, then start Batsim (or 'beasy-sched batsim') with its -s option set to the endpoint printed.
@@ -77,21 +73,22 @@ def serve(
     from beasy_sched.daemon import Daemon
     from beasy_sched.outputs.files import RunFiles
 
-    settings = settings_of(**shared)
+    settings = settings_of(how)
     build_session(settings)  # bad settings are reported before listening starts
-    known = known_platform(platform)
-    waiting = None if verbosity in ("quiet", "silent") else say_waiting
-    with Daemon(socket_endpoint, timeout_s=timeout, waiting=waiting) as daemon:
+    known = known_platform(given.platform)
+    waiting = None if given.verbosity in ("quiet", "silent") else say_waiting
+    with Daemon(socket_endpoint, timeout_s=given.timeout, waiting=waiting) as daemon:
         for run in itertools.count(1):
             number = "" if run == 1 else f"-{run}"
-            written = None if prefix is None else f"{prefix}{number}"
-            recorded = record and record.parent / f"{record.stem}{number}{record.suffix}"
-            with RunFiles(written, settings, decisions=decisions, record=recorded) as files:
+            written = None if given.prefix is None else f"{given.prefix}{number}"
+            recorded = how.record and how.record.parent / f"{how.record.stem}{number}{how.record.suffix}"
+            with RunFiles(written, settings, decisions=how.decisions, record=recorded) as files:
                 files.begin()
-                if run == 1 and verbosity != "silent":
+                if run == 1 and given.verbosity != "silent":
                     click.echo(f"listening on {reachable(daemon.endpoint)}", err=True)
-                _serve_one(daemon, settings, known, files, verbosity, idle_is_fine=run > 1)
-            if not keep_serving:
+                session = build_session(settings, platform=known, log=files.log)
+                _serve_one(daemon, session, files, given.verbosity, idle_is_fine=run > 1)
+            if not given.keep_serving:
                 return
 
 
@@ -106,21 +103,13 @@ def say_waiting(endpoint: str, waited_s: float) -> None:
 
 
 def _serve_one(
-    daemon: Daemon,
-    settings: RunSettings,
-    platform: Platform | None,
-    files: RunFiles,
-    verbosity: str,
-    *,
-    idle_is_fine: bool,
+    daemon: Daemon, session: Session, files: RunFiles, verbosity: str, *, idle_is_fine: bool
 ) -> None:
     """Serve one simulation and write its files, also when it fails.
 
     ``idle_is_fine``: a daemon that has served before leaves nothing of a simulation that never came.
     """
     from beasy_sched.outputs.tables import print_summary  # now, when files can still be opened
-
-    session = build_session(settings, platform=platform, log=files.log)
 
     def leave(error: str | None) -> None:
         """Write the files and tell what there is to tell."""

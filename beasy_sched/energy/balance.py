@@ -1,6 +1,8 @@
 """The energy balance of one step: Eq. 3.32 of the thesis, with curtailed and unserved power.
 
-(P_renew + P_dch + P_fc + P_unserved - P_ez - P_ch - P_curtailed) * dt - E_tot = 0
+(P_renew + P_dch + P_fc + P_unserved - P_ez - P_ch - P_curtailed + P_import - P_export - P_base) * dt = E_tot
+
+Import and export are those of a grid, P_base is a load beside the servers; a site may have neither.
 
 `settle_step` is called after a step, when E_tot, the energy that the servers used in it, is known, and finds
 where it came from. `step_headroom_j` is called before the step and tells how much the servers may draw in it.
@@ -15,6 +17,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.storage import (
     NO_HYDROGEN,
     Hold,
@@ -73,20 +76,34 @@ class StepRecord(Struct, frozen=True, gc=False):
     hydrogen_after_kg: float
     deviations: tuple[Deviation, ...] = ()
     """Empty where the hydrogen followed the plan."""
+    base_w: float = 0.0
+    """What always runs beside the servers; not part of ``demand_w``."""
+    import_w: float = 0.0
+    export_w: float = 0.0
 
     @property
     def residual_j(self) -> float:
         """Left side of Eq. 3.32, J: zero but for rounding."""
-        supply_w = self.renew_w + self.discharge_w + self.fuel_cell_w + self.unserved_w
-        use_w = self.electrolyzer_w + self.charge_w + self.curtailed_w
-        return (supply_w - use_w) * self.dt_s - self.consumed_j
+        use_w = self.electrolyzer_w + self.charge_w + self.curtailed_w + self.export_w + self.base_w
+        return (self._supply_w - use_w) * self.dt_s - self.consumed_j
 
     @property
     def relative_residual(self) -> float:
         """|residual| relative to all the energy that was supplied in the step; 0 where none was."""
-        supply_w = self.renew_w + self.discharge_w + self.fuel_cell_w + self.unserved_w
-        scale_j = max(supply_w * self.dt_s, self.consumed_j)
+        scale_j = max(self._supply_w * self.dt_s, self.consumed_j)
         return abs(self.residual_j) / scale_j if scale_j > 0.0 else 0.0
+
+    @property
+    def green_w(self) -> float:
+        """Power of sun, wind and storage that reached the servers and the base load, W.
+
+        What went into the battery or the tank counts when it comes out, less its losses.
+        """
+        return max(0.0, self.demand_w + self.base_w - self.import_w - self.unserved_w)
+
+    @property
+    def _supply_w(self) -> float:
+        return self.renew_w + self.discharge_w + self.fuel_cell_w + self.unserved_w + self.import_w
 
 
 class _Flows(NamedTuple):
@@ -98,6 +115,8 @@ class _Flows(NamedTuple):
     fuel_cell_w: float = 0.0
     curtailed_w: float = 0.0
     unserved_w: float = 0.0
+    import_w: float = 0.0
+    export_w: float = 0.0
 
 
 def settle_step(
@@ -109,6 +128,8 @@ def settle_step(
     renew_w: float,
     planned: HydrogenPlan = NO_HYDROGEN,
     reserve_w: float = 0.0,
+    base_w: float = 0.0,
+    grid: Grid | None = None,
 ) -> tuple[StepRecord, StorageState]:
     """Balance a step that has ended.
 
@@ -116,15 +137,22 @@ def settle_step(
     ``renew_w`` the mean production (W), ``planned`` the plan's hydrogen for the step, and ``reserve_w``
     the mean power (W) of the sleep floor and of transitions in the step: the only demand that may take
     the battery below SoC_min, once arriving power and the battery above SoC_min do not cover it.
+    ``base_w`` (W) is drawn beside the servers. With a ``grid``, what sun, wind and the battery above SoC_min
+    do not cover is imported, up to its limit, and the battery never goes below SoC_min; the grid feeds
+    neither the battery nor the electrolyzer. A surplus is exported, where that is allowed, before it is
+    curtailed.
 
     Returns the step's record and the storage at its end. Raises ValueError for a negative or non-finite
     quantity, and ConfigError for planned hydrogen at a site that has none.
     """
-    _check(dt_s=dt_s, consumed_j=consumed_j, renew_w=renew_w, reserve_w=reserve_w)
+    _check(dt_s=dt_s, consumed_j=consumed_j, renew_w=renew_w, reserve_w=reserve_w, base_w=base_w)
     storage.check_plan(planned)
     demand_w = consumed_j / dt_s
     allowed = _allowed_powers(storage, state, planned, dt_s)
-    flows = _share_out(storage, state, dt_s, renew_w, demand_w, allowed, reserve_w)
+    floor_w = reserve_w + base_w if grid is None else 0.0
+    flows = _share_out(storage, state, dt_s, renew_w, demand_w + base_w, allowed, floor_w)
+    if grid is not None:
+        flows = _with_grid(flows, grid)
     after = _advance(storage, state, flows, dt_s)
     record = StepRecord(
         dt_s=dt_s,
@@ -142,6 +170,7 @@ def settle_step(
         hydrogen_before_kg=state.hydrogen_kg,
         hydrogen_after_kg=after.hydrogen_kg,
         deviations=_deviations(storage.hydrogen, planned, allowed, flows),
+        base_w=base_w,
     )
     return record, after
 
@@ -154,21 +183,26 @@ def step_headroom_j(
     renew_w: float,
     planned: HydrogenPlan = NO_HYDROGEN,
     floor_j: float | None = None,
+    base_w: float = 0.0,
+    grid: Grid | None = None,
 ) -> float:
     """Joules that servers may draw in the coming step of ``dt_s`` seconds without crossing the floor.
 
     Production (W, known for the step) and the planned hydrogen, as far as the tank allows it, and what
-    the battery gives down to ``floor_j`` (default: SoC_min) within its discharge limit. Never negative.
-    A planned electrolyzer takes its share, unless the site lets it be held.
+    the battery gives down to ``floor_j`` (default: SoC_min) within its discharge limit. A
+    planned electrolyzer takes its share, unless the site lets it be held. A grid adds what it may give:
+    infinite without a limit. Negative only where the base load needs more than there is.
     """
-    _check(dt_s=dt_s, renew_w=renew_w)
+    _check(dt_s=dt_s, renew_w=renew_w, base_w=base_w)
     storage.check_plan(planned)
     floor = storage.battery.min_j if floor_j is None else floor_j
     hydrogen = _allowed_powers(storage, state, planned, dt_s)
     battery_w = discharge_power_limit(storage.battery, state.battery_j, dt_s, floor)
     held = storage.hydrogen is not None and storage.hydrogen.hold is not Hold.NEVER
     electrolyzer_w = 0.0 if held else hydrogen.electrolyzer_w
-    return max(0.0, renew_w + hydrogen.fuel_cell_w + battery_w - electrolyzer_w) * dt_s
+    import_w = 0.0 if grid is None else grid.import_limit_w
+    supply_w = max(0.0, renew_w + hydrogen.fuel_cell_w + battery_w - electrolyzer_w + import_w)
+    return (supply_w - base_w) * dt_s if base_w else supply_w * dt_s
 
 
 def _allowed_powers(
@@ -222,6 +256,18 @@ def _share_out(
         if floor_w > above_min_w:
             discharge_w = min(deficit_w, floor_w, discharge_power_limit(battery, energy_j, dt_s, 0.0))
     return _Flows(0.0, discharge_w, electrolyzer_w, fuel_cell_w, unserved_w=deficit_w - discharge_w)
+
+
+def _with_grid(flows: _Flows, grid: Grid) -> _Flows:
+    """Import what is unserved and export what would be curtailed, up to the grid's limits."""
+    import_w = min(flows.unserved_w, grid.import_limit_w)
+    export_w = min(flows.curtailed_w, grid.may_export_w)
+    return flows._replace(
+        curtailed_w=flows.curtailed_w - export_w,
+        unserved_w=flows.unserved_w - import_w,
+        import_w=import_w,
+        export_w=export_w,
+    )
 
 
 def _most_surplus(storage: Storage, energy_j: float, dt_s: float, planned_j: float) -> float:

@@ -1,10 +1,12 @@
-"""The site: its storage, how long a step and a window are, how the guard acts."""
+"""The site: its storage, its grid, how long a step and a window are, how the guard acts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
+from beasy_sched.energy.calendar import Calendar
+from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.storage import Storage
 
 
@@ -34,6 +36,17 @@ class Site:
     step_s: float = 300.0
     window_s: float = 259_200.0
     guard: GuardSettings = GuardSettings()
+    grid: Grid | None = None
+    """The grid beside sun and wind; None for a site that has none."""
+    base_w: float = 0.0
+    """What always runs beside the servers: switches, the scheduler's own host."""
+    calendar: Calendar | None = None
+    """What time 0 is, and the local clock; None where the site file does not say."""
+
+    @property
+    def metered(self) -> bool:
+        """Whether results tell base load, import and export."""
+        return self.grid is not None or self.base_w > 0.0
 
     @property
     def steps(self) -> int:

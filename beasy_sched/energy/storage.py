@@ -82,7 +82,7 @@ class BatterySpec:
 
     def __post_init__(self) -> None:
         low, high = self.soc_min_pct, self.soc_max_pct
-        require_positive("capacity_j", self.capacity_j)
+        require_not_negative("capacity_j", self.capacity_j)
         require(0 <= low < 100, "soc_min_pct", low, "at least 0 and below 100")
         require(low < high <= 100, "soc_max_pct", high, f"above soc_min_pct ({low:g}) and at most 100")
         between = f"between soc_min_pct ({low:g}) and soc_max_pct ({high:g})"
@@ -95,6 +95,11 @@ class BatterySpec:
         require_fraction("discharge_efficiency", self.discharge_efficiency)
         rate = self.self_discharge_per_day
         require(0 <= rate < 1, "self_discharge_per_day", rate, "a fraction of at least 0 and below 1")
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a battery at all."""
+        return self.capacity_j > 0.0
 
     @property
     def min_j(self) -> float:
@@ -121,8 +126,8 @@ class BatterySpec:
         return self.capacity_j * soc_pct / 100.0
 
     def soc_pct(self, energy_j: float) -> float:
-        """State of charge (%) at an energy (J), Eq. 2.4."""
-        return 100.0 * energy_j / self.capacity_j
+        """State of charge (%) at an energy (J), Eq. 2.4; NaN where there is no battery."""
+        return 100.0 * energy_j / self.capacity_j if self.capacity_j else math.nan
 
     def kept_fraction(self, dt_s: float) -> float:
         """1 - sigma: what self-discharge leaves of the stored energy after ``dt_s`` seconds.
@@ -138,6 +143,10 @@ class BatterySpec:
         if self.loss is LossConvention.PRINTED:
             return self.discharge_efficiency
         return 1.0 / self.discharge_efficiency
+
+
+NO_BATTERY: Final = BatterySpec(0.0, soc_min_pct=0.0, soc_max_pct=100.0)
+"""The battery of a site that has none: it takes and gives nothing."""
 
 
 def energy_after_step(
@@ -297,7 +306,7 @@ class StorageState:
 
 @dataclass(frozen=True)
 class Storage:
-    """A battery and, where the site has one, a hydrogen chain."""
+    """A battery (`NO_BATTERY` where the site has none) and, where the site has one, a hydrogen chain."""
 
     battery: BatterySpec
     hydrogen: HydrogenSpec | None = None

@@ -230,7 +230,7 @@ class Guard:
             "needed_j": needed_j,
             "missing_j": self.missing_j,
         }
-        if soc_pct is not None:
+        if soc_pct is not None and math.isfinite(soc_pct):  # there is a battery
             self.facts["soc_pct"] = soc_pct
         self.actions: list[Action] = []
         for way in (self._cancel_wakes, self._put_to_sleep, self._kill):

@@ -33,7 +33,8 @@ from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import HostSet, read_only
-from beasy_sched.model.jobs import Job, JobState
+from beasy_sched.model.jobs import Job, JobState, Outcomes
+from beasy_sched.model.workflow import Workflows
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -97,9 +98,15 @@ class View:
     """The read-only face of the cluster and of the power side, handed to a policy."""
 
     def __init__(
-        self, cluster: Cluster, options: SessionOptions | None = None, *, wants_facts: bool = True
+        self,
+        cluster: Cluster,
+        options: SessionOptions | None = None,
+        *,
+        workflows: Workflows | None = None,
+        wants_facts: bool = True,
     ) -> None:
-        """Look at ``cluster``."""
+        """Look at ``cluster``; ``workflows`` knows which jobs wait for others."""
+        self._workflows = Workflows(Outcomes()) if workflows is None else workflows
         options = options or SessionOptions()
         self._cluster = cluster
         self.platform = cluster.platform
@@ -122,6 +129,8 @@ class View:
         """Whether the run has a site: storage, production, steps."""
         self.storage_state = None if site is None else site.storage.start()
         """Actual contents of battery and tank at the start of the present step; None without a site."""
+        self.outlook = None if options.forecast is None else options.forecast.outlook
+        """What is predicted of the production; None without a forecast."""
         self.plans = None if site is None else options.plans
         """The offline plans of the run's windows; None without a plan."""
         self.power_actions_allowed = options.power_actions
@@ -142,6 +151,8 @@ class View:
         """How many hosts of each kind are in each `HostState`, [kind, state]."""
         self.queue = cluster.queue
         """Waiting jobs by order of arrival; a policy only reads it."""
+        self.held: Mapping[str, Job] = MappingProxyType(self._workflows.held)
+        """Submitted jobs that are not in the queue yet, by id: they wait for their predecessors."""
         self.running: Mapping[str, Job] = MappingProxyType(cluster.running)
         """Running jobs by id."""
 
@@ -156,6 +167,14 @@ class View:
     def measure(self, at_s: float, energy_j: float) -> None:
         """Show an answer of the simulator's energy meter."""
         self.measured = Measurement(at_s, energy_j)
+
+    def has_finished(self, job_id: str) -> bool:
+        """Tell whether a job has finished that a submitted job names as its predecessor."""
+        return self._workflows.has_finished(job_id)
+
+    def earliest_start_s(self, job: Job) -> float:
+        """When the think time of a held job is over, counted from the predecessors that have ended, s."""
+        return self._workflows.earliest_s(job)
 
     def wants_reason(self, job: Job, rule: str) -> bool:
         """Tell whether ``rule`` would be logged as a new reason why ``job`` waits."""

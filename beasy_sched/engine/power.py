@@ -7,12 +7,16 @@ or, with ``model``, from the daemon's own account. Each step is settled after it
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.balance import StepRecord, settle_step, step_headroom_j
+from beasy_sched.energy.grid import Announced, Foreseen, Metered, meter
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan
 from beasy_sched.engine.actions import Action
@@ -23,8 +27,13 @@ from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Clust
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.preflight import Finding, short_power
-from beasy_sched.units import TIME_TOLERANCE_S
+from beasy_sched.preflight import Finding, rates_too_short, short_power
+from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
+
+if TYPE_CHECKING:
+    from beasy_sched.forecast.outlook import ForecastSource
+_SAME_RATE: Final = 2e-6
+"""Prices that differ by less (relative above 1) are the same: Batsim forwards six decimals."""
 
 
 class EnergySource(str, Enum):
@@ -42,6 +51,8 @@ class SessionOptions:
     """Storage, steps and guard; None for a run without power limits."""
     plans: PlanStore | None = None
     """Offline plans of the site by window; hydrogen follows them, and results show them."""
+    forecast: ForecastSource | None = None
+    """Where predictions of the production come from; None: there are none."""
     windows: int = 1
     """Number of windows of the site's length; the run ends with the last one."""
     energy: EnergySource = EnergySource.BATSIM
@@ -105,6 +116,12 @@ class TraceRow:
     step: int
     start_s: float
     record: StepRecord
+    metered: Metered | None = None
+    """What import and export cost; None without a grid."""
+    predicted_w: float | None = None
+    """Production predicted one hour ahead, W; None without a forecast."""
+    clear_sky_w: float | None = None
+    """Production of the best day, W; None without a forecast."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +150,11 @@ class PowerSide:
                 "the simulator's hosts have no wattage_per_state: a site requires powers; generate the"
                 " platform with 'beasy-sched generate platform', or omit --site"
             )
+        if (short := rates_too_short(site, site.window_s * options.windows)) is not None:
+            raise ConfigError(short.text)
         self.site = site
         self.cluster = cluster
-        self.energy, self.plans = options.energy, options.plans
+        self.energy, self.plans, self.forecast = options.energy, options.plans, options.forecast
         self.end_s = site.window_s * options.windows
         self.storage = site.storage.start()
         self.account = cluster.open_account()
@@ -152,6 +171,14 @@ class PowerSide:
         """When production was announced last."""
         self._lasting_s = 0.0
         """Time from the announcement before to that one."""
+        self._announced = Announced()
+        """Price and carbon intensity announced for the present step."""
+        self._announced_next = Announced()
+        """Those announced for the next step, before it was opened."""
+        self._differing: set[str] = set()
+        """Which of them have been warned of: they were not what the files say."""
+        self._hour_ahead_w: deque[tuple[float, float, float]] = deque()
+        """For each coming step: when it begins, what is predicted for it, and what an ideal day gives."""
         self._step_start_s = 0.0
         self._consumed_j = 0.0
         self._reserve_j = 0.0
@@ -196,6 +223,31 @@ class PowerSide:
             budget = self.phase.budget
             budget.headroom_j += (power_w - budget.renew_w) * (budget.end_s - now)
             budget.renew_w = power_w
+
+    def set_rates(self, announced: Announced, now: float) -> None:
+        """Note price and carbon intensity of the step that ``now`` belongs to, instead of the files'."""
+        if self.is_open(now):
+            self._announced = announced
+        else:
+            self._announced_next = announced
+        if self.site.grid is not None:
+            self._compare("price", self.site.grid.price, announced.price_per_kwh, now)
+            self._compare("carbon", self.site.grid.carbon, announced.carbon_g_per_kwh, now)
+
+    def _compare(self, name: str, foreseen: Foreseen | None, announced: float | None, now: float) -> None:
+        """Warn, once, where what is announced for the step at ``now`` is not what the site file says."""
+        if foreseen is None or announced is None or name in self._differing:
+            return
+        start_s = (now + TIME_TOLERANCE_S) // self.site.step_s * self.site.step_s
+        edges_s = np.array([start_s, start_s + self.site.step_s])
+        expected = float(foreseen.rate.means(edges_s)[0])
+        if abs(announced - expected) <= _SAME_RATE * max(1.0, abs(expected)):
+            return
+        self._differing.add(name)
+        self.warnings.append(
+            f"grid.{name}: at {now:g} s, {announced:g} per kWh was announced, but the site file has"
+            f" {expected:g}: what is announced counts, here and later"
+        )
 
     def answer(self, used_j: float) -> None:
         """Take in the simulator's answer: energy used since time 0, J."""
@@ -288,8 +340,15 @@ class PowerSide:
             renew_w=self._renew_j / dt_s,
             planned=self._planned_hydrogen(self._step_start_s),
             reserve_w=max(reserve_j - self._reserve_j, 0.0) / dt_s,
+            base_w=self.site.base_w,
+            grid=self.site.grid,
         )
-        self.trace.append(TraceRow(len(self.trace), self._step_start_s, record))
+        predicted_w, clear_sky_w = self._observed(record, now)
+        self.trace.append(
+            TraceRow(
+                len(self.trace), self._step_start_s, record, self._metered(record), predicted_w, clear_sky_w
+            )
+        )
         self._consumed_j, self._reserve_j, self._renew_j = consumed_j, reserve_j, 0.0
         spent_j = self.account.spent_j(now)
         running = self.cluster.running.values()
@@ -298,19 +357,54 @@ class PowerSide:
         )
         self._step_start_s = now
 
+    def _observed(self, record: StepRecord, now: float) -> tuple[float | None, float | None]:
+        """Tell the forecast what a step produced; return what was predicted an hour ahead, and the ideal."""
+        if self.forecast is None:
+            return None, None
+        self.forecast.observe(self._step_start_s, now, record.renew_w)
+        while self._hour_ahead_w and self._hour_ahead_w[0][0] <= self._step_start_s + MOMENT_S:
+            start_s, predicted_w, clear_sky_w = self._hour_ahead_w.popleft()
+            if start_s >= self._step_start_s - MOMENT_S:
+                return predicted_w, clear_sky_w
+        return None, float(self.forecast.clear_sky_w(self._step_start_s, record.dt_s, 1)[0])
+
+    def _predict(self, start_s: float) -> None:
+        """Remember what is predicted now for the step that begins an hour after ``start_s``."""
+        if self.forecast is None:
+            return
+        self.forecast.announce(start_s, self._renew_w)
+        step_s = self.site.step_s
+        steps = max(round(SECONDS_PER_HOUR / step_s), 1)
+        ahead_s = start_s + steps * step_s
+        predicted_w = float(self.forecast.renewable_w(start_s, step_s, steps + 1)[-1])
+        self._hour_ahead_w.append(
+            (ahead_s, predicted_w, float(self.forecast.clear_sky_w(ahead_s, step_s, 1)[0]))
+        )
+
+    def _metered(self, record: StepRecord) -> Metered | None:
+        """Return what the grid cost in a step that has just ended; None without a grid."""
+        grid, powers_w = self.site.grid, (record.import_w, record.export_w)
+        if grid is None:
+            return None
+        return meter(grid, self._step_start_s, record.dt_s, *powers_w, self._announced)
+
     def _open_step(self, now: float) -> Phase:
         """Begin the step that ``now`` belongs to, or end the run after its last window."""
+        self._announced, self._announced_next = self._announced_next, Announced()
         if now >= self.end_s - TIME_TOLERANCE_S:
             return self._enter(Over())
         step_s, storage = self.site.step_s, self.site.storage
         index = int((now + TIME_TOLERANCE_S) // step_s)
         end_s = min((index + 1) * step_s, self.end_s)
+        self._predict(index * step_s)
         supply_j = step_headroom_j(
             storage,
             self.storage,
             dt_s=end_s - now,
             renew_w=self._renew_w,
             planned=self._planned_hydrogen(now),
+            base_w=self.site.base_w,
+            grid=self.site.grid,
         )
         committed_j = committed_energy_j(self.cluster, self._commander.wished(), now, end_s - now)
         budget = StepBudget(

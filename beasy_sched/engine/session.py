@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from beasy_sched.energy.grid import Announced
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.actions import (
     NO_FACTS,
@@ -34,7 +35,7 @@ from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide, SessionOptions
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
-from beasy_sched.formats.batsim_events import POWER_FIELD
+from beasy_sched.formats.batsim_events import CARBON_FIELD, POWER_FIELD, PRICE_FIELD, is_rate
 from beasy_sched.limits import (
     LARGEST_ENERGY_J,
     LARGEST_POWER_W,
@@ -49,6 +50,7 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, Job, JobState, Outcomes
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
+from beasy_sched.model.workflow import NO_TERMS, TermsError, Workflows, read_terms
 from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -75,6 +77,8 @@ class Session:
         self.ended = False
         self.power: PowerSide | None = None
         self.outcomes = Outcomes()
+        self.workflows = Workflows(self.outcomes)
+        """Jobs that wait for others, and those with a deadline."""
         self.windows: list[dict[str, int]] = []
         """Outcomes so far at the end of each window but the last."""
         self.warnings: list[str] = []
@@ -88,6 +92,8 @@ class Session:
         """How often the policy has asked for an immediate call since anything happened."""
         self._restless_until = -math.inf
         self._ids: set[str] = set()
+        self._no_more_jobs = False
+        """Whether all jobs have been submitted."""
         self._calls = Calls()
         self._kills = Kills()
         self._queries: deque[bool] = deque()
@@ -137,6 +143,8 @@ class Session:
         for path in message.unknown_fields:
             self._warn_of_unknown(f"unknown field {path.rpartition('].')[2]} (ignored)")
         if not self.ended:
+            if self.workflows.held:
+                self._release()
             self._decide()
         return d.Reply(message.now, self._decisions)
 
@@ -177,7 +185,7 @@ class Session:
     def _set_up(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.commander = Commander(cluster)
-        self.view = View(cluster, self.options, wants_facts=self._log is not None)
+        self.view = View(cluster, self.options, workflows=self.workflows, wants_facts=self._log is not None)
 
     def _check_speeds(self, platform: Platform) -> None:
         if self.policy.needs_speeds and not platform.has_speeds:
@@ -214,7 +222,7 @@ class Session:
             self._look_back()
         for job in [*self.cluster.running.values()]:
             self.outcomes.add(self.cluster.end(job.id, JobState.UNFINISHED, self.now))
-        for job in [*self.cluster.queue]:
+        for job in self._waiting():
             self._drop(job, JobState.POSTPONED)
 
     def _look_back(self) -> None:
@@ -233,14 +241,24 @@ class Session:
         if request.id in self._ids:
             raise PeerError(f"job {request.id} was submitted twice")
         self._ids.add(request.id)
-        job = self.cluster.submit(request)
+        job = Job(request)
+        if request.extras is not None:
+            try:
+                job.terms = read_terms(job.id, request.extras, job.subtime_s)
+            except TermsError as error:
+                self._warn(f"job {job.id} was refused: {error}")
+                wrong = {"member": str(error)}
+                self._refuse(job, JobState.REJECTED, "one of its members cannot be read", wrong)
+                return
+        waits = job.terms is not NO_TERMS and not self.workflows.submit(job)
         if job.res > self.cluster.size:
             facts = {"hosts_asked": job.res, "hosts_in_all": self.cluster.size}
             self._refuse(job, JobState.REJECTED, "asks for more hosts than there are", facts)
             return
         if self.power is not None:
             job.computes = _computes(event, self._profiles)
-        self._arrived.append(job)
+        if not waits:
+            self._arrived.append(self.cluster.submit(job))
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         state = ENDS[event.end]
@@ -253,13 +271,19 @@ class Session:
         job = self.cluster.end(event.job_id, state, event.timestamp)
         self._ended.append(job)
         self.outcomes.add(job)
+        if job.terms is not NO_TERMS or self.workflows.watches_all:
+            self.workflows.end(job, event.timestamp, finished=state is JobState.FINISHED)
 
     def _on_notify(self, event: e.Notify) -> None:
+        if event.kind == "no_more_static_job_to_submit":
+            self._no_more_jobs = True
         if event.kind in ("event_machine_unavailable", "event_machine_available"):
             hosts = _hosts_of(event.data, self.cluster.size)
             self.cluster.set_available(hosts.ids, event.kind == "event_machine_available")
         elif POWER_FIELD in event.data and self.power is not None:
             self.power.set_production(_power_of(event.data), event.timestamp)
+            if PRICE_FIELD in event.data or CARBON_FIELD in event.data:
+                self.power.set_rates(_rates_of(event.data), event.timestamp)
 
     def _on_answer(self, event: e.EnergyAnswer) -> None:
         if not 0 <= event.consumed_energy_j <= LARGEST_ENERGY_J:
@@ -269,6 +293,20 @@ class Session:
             self.power.answer(event.consumed_energy_j)
 
     # --- decisions --------------------------------------------------------------------------------
+
+    def _release(self) -> None:
+        """Queue the jobs whose predecessors have finished, and refuse those that can never start."""
+        for job, lost in self.workflows.release(self.now):
+            if lost:
+                self._refuse(job, JobState.REJECTED, lost)
+            else:
+                self._arrived.append(self.cluster.submit(job))
+        if not self._no_more_jobs:
+            return
+        idle = not self.cluster.running and not self.cluster.queue
+        for job in self.workflows.hopeless(self._ids, nothing_else=idle):
+            self._warn(f"job {job.id} waits for jobs that never come: {', '.join(job.terms.after[:5])}")
+            self._refuse(job, JobState.POSTPONED, "waits for jobs that never come")
 
     def _decide(self) -> None:
         if self.power is not None:
@@ -317,7 +355,8 @@ class Session:
         elif type(action) is Reject:
             if action.job.state is not JobState.WAITING:
                 raise PolicyError(f"job {action.job.id} is {action.job.state.value}: it cannot be rejected")
-            self.cluster.queue.check_holds(action.job)
+            if self.workflows.held.get(action.job.id) is not action.job:
+                self.cluster.queue.check_holds(action.job)
             self._refuse(action.job, JobState.REJECTED, action.rule, action.facts)
         elif type(action) is SetPState:
             self._set_pstate(action)
@@ -378,7 +417,9 @@ class Session:
         self._decisions.append(d.QueryEnergy(self.now))
 
     def _ask_for_call(self) -> None:
-        for at in (self._kills.next_call_s, None if self.power is None else self.power.next_call_s):
+        power_s = None if self.power is None else self.power.next_call_s
+        released_s = self.workflows.next_call_s if self.workflows.held else None
+        for at in (self._kills.next_call_s, power_s, released_s):
             if at is not None:
                 self._calls.want(at, self.now)
         ask = self._calls.to_ask()
@@ -400,7 +441,7 @@ class Session:
         self._show()
         for job in [*self.cluster.running.values()]:
             self._doom(job, "the run is over")
-        for job in [*self.cluster.queue]:
+        for job in self._waiting():
             waited = {"waited_s": self.now - job.subtime_s}
             self._refuse(job, JobState.POSTPONED, "the run is over", waited)
 
@@ -412,6 +453,12 @@ class Session:
     def _drop(self, job: Job, state: JobState) -> None:
         self.cluster.drop(job, state)
         self.outcomes.add(job)
+        if job.terms is not NO_TERMS or self.workflows.watches_all:
+            self.workflows.end(job, self.now, finished=False)
+
+    def _waiting(self) -> list[Job]:
+        """All jobs that have not started, queued or held for others."""
+        return [*self.cluster.queue, *self.workflows.held.values()]
 
     # --- notes and warnings -------------------------------------------------------------------------------
 
@@ -462,6 +509,17 @@ def _power_of(data: Mapping[str, Any]) -> float:
             f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
         )
     return float(value)
+
+
+def _rates_of(data: Mapping[str, Any]) -> Announced:
+    """Read the price and the carbon intensity of the present step, where given. Raises PeerError."""
+    found: list[float | None] = []
+    for field in (PRICE_FIELD, CARBON_FIELD):
+        value = data.get(field)
+        if value is not None and not is_rate(value):
+            raise PeerError(f"NOTIFY {data.get('type')}: found {field} {value!r}, expected a number")
+        found.append(None if value is None else float(value))
+    return Announced(*found)
 
 
 def _computes(event: e.JobSubmitted, profiles: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> bool:

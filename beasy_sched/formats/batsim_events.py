@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -23,6 +24,10 @@ from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
 POWER_FIELD = "power_available"
 """Field of an event (and of the NOTIFY that forwards it) with the production, W."""
+PRICE_FIELD = "import_price_per_kwh"
+"""Field beside it with the price of energy from the grid for the step that begins."""
+CARBON_FIELD = "carbon_g_per_kwh"
+"""Field beside it with the grid's carbon intensity in that step, g/kWh."""
 EVENT_TYPE = "user_specific_type"
 """The type of the thesis's example; Batsim 4 forwards any type it does not know."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
@@ -48,7 +53,6 @@ def read_external_events(path: PathLike, *, forward_unknown: bool = False) -> li
     Types other than ``machine_available`` and ``machine_unavailable`` need ``forward_unknown``.
     Raises InputError.
     """
-    decoder = msgspec.json.Decoder(dict[str, Any])
     events: list[ExternalEvent] = []
     hosts = 0
     with reading(path), open(path, "rb") as file:
@@ -57,15 +61,13 @@ def read_external_events(path: PathLike, *, forward_unknown: bool = False) -> li
             if not text:
                 continue
             try:
-                event = _event(decoder, text, forward_unknown, f"{os.fspath(path)}:{number}")
+                event = _event(text, forward_unknown, f"{os.fspath(path)}:{number}")
+                hosts += 0 if event.hosts is None else len(event.hosts)
+                if hosts > MOST_HOSTS_NAMED:
+                    raise ValueError(f"the events name more than {MOST_HOSTS_NAMED:,} hosts in total")
             except ValueError as error:
                 raise InputError(path, str(error), line=number) from None
             events.append(event)
-            hosts += 0 if event.hosts is None else len(event.hosts)
-            if hosts > MOST_HOSTS_NAMED:
-                raise InputError(
-                    path, f"the events name more than {MOST_HOSTS_NAMED:,} hosts in total", line=number
-                )
     events.sort(key=_sort_key)
     return events
 
@@ -74,12 +76,13 @@ def _sort_key(event: ExternalEvent) -> tuple[float, int]:
     return event.timestamp, _ORDER.get(event.kind, 2)
 
 
-def _event(
-    decoder: msgspec.json.Decoder[dict[str, Any]], text: bytes, forward_unknown: bool, where: str
-) -> ExternalEvent:
+_DECODER = msgspec.json.Decoder(dict[str, Any])
+
+
+def _event(text: bytes, forward_unknown: bool, where: str) -> ExternalEvent:
     """Read one line. Raises ValueError."""
     try:
-        data = decoder.decode(text)
+        data = _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"an event could not be parsed: expected one JSON object per line ({error})"
         raise ValueError(message) from None
@@ -99,18 +102,20 @@ def _event(
 
 
 def _hosts(text: object) -> HostSet:
-    try:
-        hosts = HostSet.parse(text) if isinstance(text, str) else None
-    except ValueError:
-        hosts = None
-    if hosts is None or not len(hosts):
-        raise ValueError(f"'resources' is {text!r}: expected machine ids such as '0-3 5'")
-    return hosts
+    with contextlib.suppress(ValueError):
+        if isinstance(text, str) and len(hosts := HostSet.parse(text)):
+            return hosts
+    raise ValueError(f"'resources' is {text!r}: expected machine ids such as '0-3 5'")
 
 
 def is_power(value: object) -> bool:
     """Whether what an event's `POWER_FIELD` holds is a power: watts, 0 or more."""
     return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value < math.inf
+
+
+def is_rate(value: object) -> bool:
+    """Whether what an event's `PRICE_FIELD` or `CARBON_FIELD` holds is a finite number."""
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def merge_events(files: Iterable[list[ExternalEvent]]) -> list[ExternalEvent]:
@@ -128,23 +133,28 @@ class EventsFormat(str, Enum):
 
 
 def power_event_lines(
-    power_w: npt.ArrayLike, step_s: float, events_format: EventsFormat = EventsFormat.BATSIM4
+    power_w: npt.ArrayLike,
+    step_s: float,
+    events_format: EventsFormat = EventsFormat.BATSIM4,
+    rates: Mapping[str, npt.NDArray[np.float64]] | None = None,
 ) -> Iterator[str]:
     """One line (with its line end) per step: the power (W) from ``step * step_s`` seconds on.
 
-    Numbers are written so that they read back as the same doubles. Raises ValueError for a power that
-    is negative or not finite.
+    ``rates`` are further numbers of each step, by their fields: `PRICE_FIELD`, `CARBON_FIELD`. Numbers are
+    written so that they read back as the same doubles. Raises ValueError for a power that is negative or not
+    finite.
     """
     powers = np.asarray(power_w, dtype=np.float64)
     if not np.all(np.isfinite(powers) & (powers >= 0)):
         raise ValueError("power_w must be finite and not negative")
+    columns = {name: values.tolist() for name, values in (rates or {}).items()}
     for step, power in enumerate(powers.tolist()):
+        told = {POWER_FIELD: power, **{name: values[step] for name, values in columns.items()}}
         moment = round(step * step_s, 6)
         event: dict[str, Any]
         if events_format is EventsFormat.BATSIM5:
-            data = json.dumps({POWER_FIELD: power})
-            event = {"type": "generic", "timestamp": float(moment), "data": data}
+            event = {"type": "generic", "timestamp": float(moment), "data": json.dumps(told)}
         else:
             timestamp = int(moment) if moment == int(moment) else moment
-            event = {"type": EVENT_TYPE, "timestamp": timestamp, POWER_FIELD: power}
+            event = {"type": EVENT_TYPE, "timestamp": timestamp, **told}
         yield json.dumps(event) + "\n"

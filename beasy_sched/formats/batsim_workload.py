@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +22,13 @@ from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.model.platform import Platform
+from beasy_sched.model.workflow import Terms, TermsError, in_order, predecessors_of, read_terms
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
+_MODELLED = ("delay", "parallel_homogeneous", "parallel_homogeneous_total", "parallel", "composed")
 _OTHERS = {
     "smpi": "needs the replay of MPI traces",
     "usage_trace": "needs the replay of usage traces",
@@ -101,29 +103,43 @@ def parse_profile(name: str, raw: Any) -> Profile:
     kind = raw.get("type")
     if not isinstance(kind, str):
         raise WorkloadError(f"profile {name!r} has no 'type' text")
-    reader = _READERS.get(kind)
-    if reader is None:
+    if kind not in _MODELLED:
         raise _unknown(name, kind)
     code = raw.get("ret", 0)
     if not isinstance(code, int) or isinstance(code, bool) or code < 0:
         raise WorkloadError(
             f"profile {name!r}: 'ret' is {code!r}, expected an integer of 0 or more (-1 and -2 are for kills)"
         )
-    return reader(name, code, raw)
+    if kind == "delay":
+        return Delay(name, code, _number(name, raw, "delay", positive=True))
+    if kind == "composed":
+        return _composed(name, code, raw)
+    profile: Profile
+    if kind == "parallel":
+        profile, communicates = Parallel(name, code, _amounts(name, raw)), any(raw["com"])
+    else:
+        flops, communicates = _number(name, raw, "cpu"), _number(name, raw, "com") > 0
+        profile = Homogeneous(name, code, flops, kind == "parallel_homogeneous_total")
+    if communicates:
+        raise ProfileNotModelled(
+            f"profile {name!r} communicates ('com' is not 0), and the network is not simulated: set 'com' to"
+            " 0, or use Batsim itself"
+        )
+    return profile
 
 
 def _unknown(name: str, kind: str) -> WorkloadError:
     if kind in _OTHERS:
         return ProfileNotModelled(
             f"profile {name!r} has type {kind!r}, which {_OTHERS[kind]}: this simulator models"
-            f" {', '.join(_READERS)}; use Batsim itself"
+            f" {', '.join(_MODELLED)}; use Batsim itself"
         )
     if kind in _OLD_NAMES:
         return WorkloadError(
             f"profile {name!r} has type {kind!r}, the name before Batsim 3 of {_OLD_NAMES[kind]!r}: rename it"
             f" in the file, for example with sed -i 's/{kind}/{_OLD_NAMES[kind]}/'"
         )
-    return WorkloadError(f"profile {name!r} has the unknown type {kind!r}: expected {', '.join(_READERS)}")
+    return WorkloadError(f"profile {name!r} has the unknown type {kind!r}: expected {', '.join(_MODELLED)}")
 
 
 def _number(name: str, raw: Mapping[str, Any], field: str, *, positive: bool = False) -> float:
@@ -137,40 +153,20 @@ def _number(name: str, raw: Mapping[str, Any], field: str, *, positive: bool = F
     return as_batsim_reads(value)
 
 
-def _refuse_communication(name: str) -> ProfileNotModelled:
-    return ProfileNotModelled(
-        f"profile {name!r} communicates ('com' is not 0), and the network is not simulated: set 'com' to 0,"
-        " or use Batsim itself"
-    )
-
-
-def _delay(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
-    return Delay(name, code, _number(name, raw, "delay", positive=True))
-
-
-def _homogeneous(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
-    flops = _number(name, raw, "cpu")
-    if _number(name, raw, "com") > 0:
-        raise _refuse_communication(name)
-    return Homogeneous(name, code, flops, raw["type"] == "parallel_homogeneous_total")
-
-
-def _parallel(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
+def _amounts(name: str, raw: Mapping[str, Any]) -> tuple[float, ...]:
+    """The flops of each executor of a parallel task."""
     for field in ("cpu", "com"):
         values = raw.get(field)
         if not isinstance(values, list):
             raise WorkloadError(f"profile {name!r}: {field!r} is not an array")
         for value in values:
             _number(name, {field: value}, field)
-    cpu, com = raw["cpu"], raw["com"]
-    size = len(cpu)
-    if size == 0 or len(com) != size * size:
+    size, pairs = len(raw["cpu"]), len(raw["com"])
+    if size == 0 or pairs != size * size:
         raise WorkloadError(
-            f"profile {name!r}: 'cpu' has {size} values and 'com' {len(com)}, expected {size * size}"
+            f"profile {name!r}: 'cpu' has {size} values and 'com' {pairs}, expected {size * size}"
         )
-    if any(com):
-        raise _refuse_communication(name)
-    return Parallel(name, code, tuple(map(as_batsim_reads, cpu)))
+    return tuple(map(as_batsim_reads, raw["cpu"]))
 
 
 def _composed(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
@@ -181,16 +177,6 @@ def _composed(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
     if not isinstance(sequence, list) or not sequence or not all(isinstance(s, str) for s in sequence):
         raise WorkloadError(f"profile {name!r}: 'seq' is not an array of profile names")
     return Composed(name, code, tuple(sequence), repeat)
-
-
-_READERS: dict[str, Callable[[str, int, Mapping[str, Any]], Profile]] = {
-    "delay": _delay,
-    "parallel_homogeneous": _homogeneous,
-    "parallel_homogeneous_total": _homogeneous,
-    "parallel": _parallel,
-    "composed": _composed,
-}
-"""The types of profile that can be simulated."""
 
 
 def check_sequence(profiles: Mapping[str, Profile], name: str) -> None:
@@ -274,15 +260,13 @@ def read_workload(path: PathLike, name: str = "w0") -> Workload:
     Raises InputError for anything that Batsim would refuse, and for profiles that are not simulated.
     """
     data = read_bytes(path)
-    with _collector_paused():
-        try:
-            jobs, raw_profiles, nb_res = _decode(name, data)
-            del data
-            if not 1 <= nb_res <= LARGEST_INT:
-                raise WorkloadError(f"'nb_res' is {nb_res}, expected the number of hosts, 1 to {LARGEST_INT}")
-            profiles = _profiles(raw_profiles, jobs)
-        except WorkloadError as error:
-            raise InputError(path, str(error)) from None
+    with _collector_paused(), in_file(path, WorkloadError):
+        jobs, raw_profiles, nb_res = _decode(name, data)
+        del data
+        if not 1 <= nb_res <= LARGEST_INT:
+            raise WorkloadError(f"'nb_res' is {nb_res}, expected the number of hosts, 1 to {LARGEST_INT}")
+        profiles = _profiles(raw_profiles, jobs)
+        _check_terms(jobs)
         jobs.sort(key=lambda job: (job.subtime, job.id))
         used = {key: rounded(raw_profiles[key]) for key in raw_profiles if key in profiles}
     return Workload(name, os.fspath(path), nb_res, jobs, profiles, used)
@@ -356,6 +340,34 @@ def _checked(
     return WorkloadJob(job_id, subtime, job.res, job.profile, limit, extras)
 
 
+def _check_terms(jobs: list[WorkloadJob]) -> None:
+    """Check deadlines and workflows: what the scheduler would refuse when the jobs come."""
+    asking = [job for job in jobs if job.extras is not None]
+    if not asking:
+        return
+    terms: list[tuple[str, Terms]] = []
+    for job in asking:
+        try:
+            terms.append((job.id, read_terms(job.id, job.extras, float(job.subtime))))
+        except TermsError as error:
+            raise WorkloadError(f"job {job.id!r}: {error}") from None
+    predecessors = predecessors_of(terms)
+    if not any(predecessors.values()):
+        return
+    known = {job.id for job in jobs}
+    for job_id, some in predecessors.items():
+        for before in some:
+            if before not in known and _same_workload(job_id, before):
+                raise WorkloadError(f"job {job_id!r}: after: there is no job {before.partition('!')[2]!r}")
+    if len(order := set(in_order(predecessors))) < len(predecessors):
+        circle = next(job_id for job_id in predecessors if job_id not in order)
+        raise WorkloadError(f"job {circle!r}: after: the job waits for itself, by way of others")
+
+
+def _same_workload(job_id: str, other: str) -> bool:
+    return job_id.partition("!")[0] == other.partition("!")[0]
+
+
 def _full_job_id(workload: str, text: str) -> str:
     """The id with its workload, by Batsim's rule."""
     if workload not in text:
@@ -393,6 +405,21 @@ def _profiles(raw: Mapping[str, Any], jobs: list[WorkloadJob]) -> dict[str, Prof
             if part not in raw:
                 raise WorkloadError(f"profile {name!r}: 'seq' names {part!r}, which does not exist")
     used: dict[str, Profile] = {}
+
+    def use(name: str) -> None:
+        """Add a profile, and those of its sequence, to ``used``."""
+        if name in later:
+            raise later[name]
+        used[name] = profile = parsed[name]
+        if isinstance(profile, Composed):
+            for part in profile.sequence:
+                if part in later:
+                    raise later[part]
+            check_sequence(parsed, name)
+            for part in profile.sequence:
+                if part not in used:
+                    use(part)
+
     names = {name: name for name in raw}
     for job in jobs:
         name = job.profile
@@ -400,7 +427,7 @@ def _profiles(raw: Mapping[str, Any], jobs: list[WorkloadJob]) -> dict[str, Prof
             raise WorkloadError(f"job {job.id!r}: the profile {name!r} does not exist")
         job.profile = names[name]
         if name not in used:
-            _use(name, parsed, later, used)
+            use(name)
         profile = used[name]
         if isinstance(profile, Parallel) and len(profile.flops) != job.res:
             raise WorkloadError(
@@ -408,27 +435,6 @@ def _profiles(raw: Mapping[str, Any], jobs: list[WorkloadJob]) -> dict[str, Prof
                 f" {len(profile.flops)} values: expected one for each host"
             )
     return used
-
-
-def _use(
-    name: str,
-    parsed: Mapping[str, Profile],
-    later: Mapping[str, ProfileNotModelled],
-    used: dict[str, Profile],
-) -> None:
-    """Add a profile, and those of its sequence, to ``used``."""
-    if name in later:
-        raise later[name]
-    used[name] = profile = parsed[name]
-    if not isinstance(profile, Composed):
-        return
-    for part in profile.sequence:
-        if part in later:
-            raise later[part]
-    check_sequence(parsed, name)
-    for part in profile.sequence:
-        if part not in used:
-            _use(part, parsed, later, used)
 
 
 def expected_runs_s(workload: Workload, speed_flops: float, *, walltimes: bool = False) -> FloatArray:
@@ -478,11 +484,5 @@ def workload_demand_w(
         submit += [float(job.subtime) for job in workload.jobs]
         runs.append(expected_runs_s(workload, speed, walltimes=walltimes))
         hosts += [job.res for job in workload.jobs]
-    return demand_power_w(
-        platform,
-        np.array(submit),
-        np.concatenate(runs),
-        np.array(hosts, dtype=np.intp),
-        steps=steps,
-        step_s=step_s,
-    )
+    jobs = np.array(submit), np.concatenate(runs), np.array(hosts, dtype=np.intp)
+    return demand_power_w(platform, *jobs, steps=steps, step_s=step_s)

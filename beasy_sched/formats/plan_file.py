@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError, InputError, PathLike
@@ -59,7 +60,7 @@ def read_plans(path: PathLike) -> PlanStore:
     if hashlib.sha256(file.windows).digest() != file.sha256:
         raise InputError(path, "is damaged: its checksum is wrong; make the plan again")
     try:
-        plans = msgspec.msgpack.decode(file.windows, type=list[Plan], dec_hook=_Unpacker().array)
+        plans = msgspec.msgpack.decode(file.windows, type=list[Plan], dec_hook=_unpacker())
         return PlanStore(plans)
     except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
         raise InputError(path, shortened(str(error))) from None
@@ -98,14 +99,13 @@ def _encode_array(value: Any) -> _Array:
     return _Array(code, value.shape, zlib.compress(data.tobytes(), 6))
 
 
-class _Unpacker:
-    """Unpacks the arrays of one file, up to a cap on their total size."""
+def _unpacker() -> Callable[[Any, Any], Any]:
+    """Return what unpacks the arrays of one file, up to a cap on their total size."""
+    left_bytes = MOST_UNPACKED_BYTES
 
-    def __init__(self) -> None:
-        self._left_bytes = MOST_UNPACKED_BYTES
-
-    def array(self, kind: Any, value: Any) -> Any:
+    def unpacked(kind: Any, value: Any) -> Any:
         """Unpack one array. Raises ValueError, which msgspec gives its place."""
+        nonlocal left_bytes
         array = msgspec.convert(value, _Array)
         dtype = _DTYPES.get(array.dtype)
         if dtype is None:
@@ -113,9 +113,9 @@ class _Unpacker:
         if not array.shape or not all(0 <= length <= MOST_UNPACKED_BYTES for length in array.shape):
             raise ValueError(f"an array of impossible shape {array.shape}")
         size = math.prod(array.shape) * np.dtype(dtype).itemsize
-        if size > self._left_bytes:
+        if size > left_bytes:
             raise ValueError(f"arrays of more than {MOST_UNPACKED_BYTES >> 20} MiB in total")
-        self._left_bytes -= size
+        left_bytes -= size
         try:
             data = zlib.decompressobj().decompress(array.data, size + 1)
         except zlib.error as error:
@@ -126,6 +126,8 @@ class _Unpacker:
         if array.dtype == "i1":
             return read_only(np.ascontiguousarray(values.reshape(array.shape[::-1]).T))
         return read_only(values.reshape(array.shape))
+
+    return unpacked
 
 
 def csv_lines(plans: PlanStore) -> Iterator[str]:
@@ -150,7 +152,8 @@ def csv_lines(plans: PlanStore) -> Iterator[str]:
             "fuel_cell_w": power.fuel_cell_w,
             "curtailed_w": power.curtailed_w,
             "envelope_w": power.envelope_w,
-            "soc_pct": plan.soc_pct[1:],
+            **({} if power.import_w is UNSET else {"import_w": power.import_w}),
+            "soc_pct": plan.soc_pct[1:] if plan.storage.battery.exists else nothing,
             "hydrogen_kg": power.hydrogen_kg[1:],
             "servers_on": servers.on_count if servers else nothing,
             "server_energy_j": servers.energy_j if servers else nothing,

@@ -17,7 +17,7 @@ from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.sources import Interpolation, resample
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.batsim_events import POWER_FIELD, is_power, read_external_events
-from beasy_sched.formats.reading import read_text
+from beasy_sched.formats.reading import is_number, read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
     PER_UNIT,
@@ -48,7 +48,7 @@ _EPOCH_FROM_S = 3e8
 
 def is_csv_header(cells: list[str]) -> bool:
     """Whether a line can be a header: not a comment, and no cell of it is a number."""
-    return not cells[0].startswith("#") and not any(_is_number(cell) for cell in cells)
+    return not cells[0].startswith("#") and not any(is_number(cell) for cell in cells)
 
 
 def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
@@ -87,20 +87,19 @@ def parse_power_csv(
     the file has no times. A per-unit column is the power of a capacity of 1 W.
     """
     table = parse_table(path, text, is_csv_header)
-    time_name = next((n for n in table.names if n.lower() in _TIME_NAMES + _END_NAMES), None)
+    time_name = time_column(table)
     name = choose_column(path, [n for n in table.names if n != time_name], column)
     factor, per_unit = _unit(path, name, unit)
     values = table.numbers(name) * factor
-    if time_name is None:
-        if interval_s is None:
-            raise InputError(path, "has no column of times: give the length of its rows with --interval")
-        times: IntArray = np.arange(len(values), dtype=np.int64) * interval_s
-        series = on_grid(table, times, {POWER: values}, dated=False)
+    if time_name is not None:
+        times, dated, notes = column_times(table, time_name, date_order)
+    elif interval_s is not None:
+        times, dated, notes = np.arange(len(values), dtype=np.int64) * interval_s, False, ()
     else:
-        times, dated, notes = _times(table, time_name, date_order)
-        series = on_grid(table, times, {POWER: values}, dated=dated, notes=notes)
-        if time_name.lower() in _END_NAMES and series.start_s is not None:
-            series = replace(series, start_s=series.start_s - series.interval_s)
+        raise InputError(path, "has no column of times: give the length of its rows with --interval")
+    series = on_grid(table, times, {POWER: values}, dated=dated, notes=notes)
+    if time_name is not None and time_name.lower() in _END_NAMES and series.start_s is not None:
+        series = replace(series, start_s=series.start_s - series.interval_s)
     if per_unit and np.nanmax(values, initial=0.0) > 2.0:
         raise InputError(path, f"{name} reaches {np.nanmax(values):g} per unit of capacity: wrong unit?")
     return replace(series, capacity_w=1.0) if per_unit else series
@@ -121,13 +120,17 @@ def _unit(path: PathLike, name: str, unit: str | None) -> tuple[float, bool]:
     return factor, chosen.lower() not in POWER_UNITS
 
 
-def _times(table: Table, name: str, order: DateOrder | None) -> tuple[IntArray, bool, tuple[str, ...]]:
-    """Seconds of each row, whether they are dates, and notes."""
+def time_column(table: Table) -> str | None:
+    """The name of the column of times, if there is one."""
+    return next((name for name in table.names if name.lower() in _TIME_NAMES + _END_NAMES), None)
+
+
+def column_times(table: Table, name: str, order: DateOrder | None) -> tuple[IntArray, bool, tuple[str, ...]]:
+    """Seconds of each row (since 1970, or from the start), whether they are dates, and notes."""
     texts = table.texts(name)
-    if texts and _is_number(texts[0]):
+    if texts and is_number(texts[0]):
         seconds = table.numbers(name)
-        if np.isnan(seconds).any():
-            at = int(np.argmax(np.isnan(seconds)))
+        for at in np.flatnonzero(np.isnan(seconds)).tolist():
             raise table.error(at, f"{name}: the time is missing")
         if seconds[0] > 1000 * _EPOCH_FROM_S:
             seconds = seconds / 1000.0
@@ -136,30 +139,28 @@ def _times(table: Table, name: str, order: DateOrder | None) -> tuple[IntArray, 
     return times, True, notes
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def read_power_series(
-    path: PathLike, *, steps: int, step_s: float, column: str | None = None, unit: str | None = None
+    path: PathLike,
+    *,
+    steps: int,
+    step_s: float,
+    column: str | None = None,
+    unit: str | None = None,
+    as_run: bool = False,
 ) -> FloatArray:
     """Mean power (W) of each step from the file's beginning.
 
     An events file (one JSON object per line, with ``power_available`` in W) holds each power until the
-    next event; a CSV file has a column of powers, means over intervals of equal length. Raises
-    InputError for a file that cannot be read or ends before the last step.
+    next event; a CSV file has a column of powers, means over intervals of equal length. ``as_run`` takes
+    events as a run does: 0 W before the first one, and the last one's power to the end. Raises InputError
+    for a file that cannot be read, or that does not cover all steps.
     """
     text = read_text(path)
     if text.lstrip()[:1] == "{":
-        return _from_events(path, steps, step_s)
+        return _from_events(path, steps, step_s, as_run)
     series = parse_power_csv(path, text, column=column, unit=unit, interval_s=round(step_s))
     values = series.columns[POWER]
-    if np.isnan(values).any():
-        missing = int(np.argmax(np.isnan(values)))
+    for missing in np.flatnonzero(np.isnan(values)).tolist():
         raise InputError(path, f"has no power for {series.time_text(missing)}")
     _check_length(path, len(values) * series.interval_s, steps, step_s)
     if series.interval_s == step_s:
@@ -168,7 +169,7 @@ def read_power_series(
     return resample(values, interval_s=series.interval_s, step_s=step_s, steps=steps, method=method)
 
 
-def _from_events(path: PathLike, steps: int, step_s: float) -> FloatArray:
+def _from_events(path: PathLike, steps: int, step_s: float, as_run: bool) -> FloatArray:
     events = [e for e in read_external_events(path, forward_unknown=True) if POWER_FIELD in e.data]
     if not events:
         raise InputError(path, f"has no event with the field {POWER_FIELD!r}: is it a file of powers?")
@@ -180,10 +181,13 @@ def _from_events(path: PathLike, steps: int, step_s: float) -> FloatArray:
             )
     times = np.array([event.timestamp for event in events])
     powers = np.array([float(event.data[POWER_FIELD]) for event in events])
-    if times[0] > 0.0:
+    if as_run:
+        times, powers = np.insert(times, 0, 0.0), np.insert(powers, 0, 0.0)
+    elif times[0] > 0.0:
         raise InputError(path, f"the first power is for {times[0]:g} s: expected one for time 0")
-    lasting_s = float(np.median(np.diff(times))) if len(times) > 1 else step_s
-    _check_length(path, times[-1] + lasting_s, steps, step_s)
+    else:
+        lasting_s = float(np.median(np.diff(times))) if len(times) > 1 else step_s
+        _check_length(path, times[-1] + lasting_s, steps, step_s)
     edges = step_s * np.arange(steps + 1)
     integral = np.concatenate(([0.0], np.cumsum(powers[:-1] * np.diff(times))))
     at = np.searchsorted(times, edges, side="right") - 1
@@ -224,17 +228,17 @@ def read_weather_file(
     text = read_table_text(path)
     if not text.strip():
         raise InputError(path, "is empty")
-    if header := _header(text, is_entsoe_header):
+    if header := find_header(text, is_entsoe_header):
         names = [name for name in header if name != "Area" and name[:3] != "MTU"]
         return parse_entsoe(path, text, choose_column(path, names, column))
-    if _header(text, is_nasa_header):
+    if find_header(text, is_nasa_header):
         return parse_nasa_power(path, text, column)
-    if column is None and _header(text, is_ninja_header):
+    if column is None and find_header(text, is_ninja_header):
         return parse_ninja(path, text, date_order)
     return parse_power_csv(path, text, column=column, unit=unit, interval_s=interval_s, date_order=date_order)
 
 
-def _header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:
+def find_header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:
     """The cells of the first line that is a header of a format; empty if none is."""
     for line in text[:200_000].splitlines()[:_HEAD_LINES]:
         for delimiter in DELIMITERS:

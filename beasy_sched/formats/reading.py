@@ -48,6 +48,15 @@ def read_text(path: PathLike) -> str:
         raise InputError(path, f"is not UTF-8 text (byte {error.start})") from None
 
 
+def is_number(text: str) -> bool:
+    """Whether Python reads a text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def parse_toml(text: str, path: PathLike) -> dict[str, Any]:
     """Read TOML text; ``path`` is named in errors. Raises InputError."""
     try:
@@ -57,11 +66,11 @@ def parse_toml(text: str, path: PathLike) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def in_file(path: PathLike) -> Iterator[None]:
-    """Turn a ConfigError of the block into an InputError that names the file."""
+def in_file(path: PathLike, kind: type[Exception] = ConfigError) -> Iterator[None]:
+    """Turn an error of this kind, raised by the block, into an InputError that names the file."""
     try:
         yield
-    except ConfigError as error:
+    except kind as error:
         raise InputError(path, str(error)) from None
 
 

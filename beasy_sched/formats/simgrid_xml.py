@@ -6,6 +6,7 @@ noted (`SimGridPlatform.has_network`) and otherwise skipped, since no communicat
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -117,8 +118,15 @@ def read_simgrid_platform(
         names.add(host.name)
     for host in hosts:
         by_role[_role(host, wanted.get(host.name), None if strict else notes)].append(host)
-    if len(by_role["master"]) != 1:
-        raise InputError(path, _master_message(by_role["master"], master))
+    if not by_role["master"]:
+        raise InputError(
+            path,
+            f"no master host: expected a host named {master!r}; name it with -m/--master-host (or give a host"
+            f" <prop id='role' value='master'/>, and -m {NO_MASTER_HOST})",
+        )
+    if len(by_role["master"]) > 1:
+        found = ", ".join(sorted(host.name for host in by_role["master"]))
+        raise InputError(path, f"several master hosts: {found}")
     compute = sorted(by_role["compute_node"], key=lambda host: host.name)
     if not compute:
         raise InputError(path, "no compute host: nothing could run")
@@ -133,15 +141,6 @@ def read_simgrid_platform(
     storage = tuple((h.name, h.properties, h.zone_properties) for h in by_role["storage"])
     return SimGridPlatform(
         platform, by_role["master"][0].name, storage, reader.has_network, tuple(dict.fromkeys(notes))
-    )
-
-
-def _master_message(masters: Sequence[_Host], name: str) -> str:
-    if masters:
-        return "several master hosts: " + ", ".join(sorted(host.name for host in masters))
-    return (
-        f"no master host: expected a host named {name!r}; name it with -m/--master-host (or give a host"
-        f" <prop id='role' value='master'/>, and -m {NO_MASTER_HOST})"
     )
 
 
@@ -204,17 +203,14 @@ class _Kinds:
         key = (host.speed, host.cores, *(host.properties.get(name, "") for name in self._properties))
         index = self._known.get(key)
         if index is None:
-            kind = self.check(host)
-            problem = _computing_problem(kind)
-            if problem:
-                raise host.error(f"host {host.name!r}: {problem}")
+            kind = self.check(host, computes=True)
             self.note = self.note or (old_name_note(host.name, host.properties) if self._properties else None)
             self._known[key] = index = len(self.built)
             self.built.append(kind)
         return index
 
-    def check(self, host: _Host) -> ServerKind:
-        """Read a host of any role. Raises InputError where Batsim aborts whatever the host is for."""
+    def check(self, host: _Host, *, computes: bool = False) -> ServerKind:
+        """Read a host. Raises InputError where Batsim aborts; a host that ``computes`` is checked further."""
         properties = {name: host.properties.get(name, "") for name in self._properties}
         try:
             speeds = tuple(parse_speed(part) for part in host.speed.split(","))
@@ -231,7 +227,7 @@ class _Kinds:
             idle, epsilon, full = host_powers(properties, cores)
             states = parse_sleep_states(properties.get("sleep_pstates", ""))
             kind = ServerKind(f"kind{len(self.built)}", speeds, idle, epsilon, full, states, cores)
-            _check_pstates(kind)
+            _check_pstates(kind, computes)
         except (ConfigError, ValueError) as error:
             raise host.error(f"host {host.name!r}: {error}") from None
         return kind
@@ -254,8 +250,8 @@ def _check_off_powers(properties: Mapping[str, str]) -> None:
         )
 
 
-def _check_pstates(kind: ServerKind) -> None:
-    """Raise ValueError where speeds, powers and sleep states do not fit together."""
+def _check_pstates(kind: ServerKind, computes: bool) -> None:
+    """Raise ValueError where speeds, powers and sleep states do not fit together, or cannot compute."""
     count = len(kind.speeds_flops)
     if count > MOST_PSTATES:
         raise ValueError(f"{count} P-states: expected {MOST_PSTATES} at most")
@@ -273,28 +269,23 @@ def _check_pstates(kind: ServerKind) -> None:
             raise ValueError(
                 "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
             )
-
-
-def _computing_problem(kind: ServerKind) -> str | None:
-    for state in kind.sleeps:
-        if min(kind.speeds_flops[state.off_pstate], kind.speeds_flops[state.on_pstate]) <= 0:
-            return "the speeds of transition P-states must be positive: a transition runs 1 flop"
+    if not computes:
+        return
+    speeds = kind.speeds_flops
+    if any(min(speeds[state.off_pstate], speeds[state.on_pstate]) <= 0 for state in kind.sleeps):
+        raise ValueError("the speeds of transition P-states must be positive: a transition runs 1 flop")
     if not kind.computing:
-        return kind.none_computes
-    if min(kind.speeds_flops[p] for p in kind.computing) <= 0:
-        return "the speeds of computation P-states must be positive"
-    return None
+        raise ValueError(kind.none_computes)
+    if min(speeds[p] for p in kind.computing) <= 0:
+        raise ValueError("the speeds of computation P-states must be positive")
 
 
 def _initial_pstate(host: _Host, speeds: Sequence[float]) -> int:
-    try:
-        pstate = int(host.pstate)
-    except ValueError:
-        pstate = -1
-    if not 0 <= pstate < len(speeds):
-        expected = f"expected 0 to {len(speeds) - 1}"
-        raise host.error(f"host {host.name!r} starts in pstate={host.pstate!r}, {expected}")
-    return pstate
+    with contextlib.suppress(ValueError):
+        if 0 <= (pstate := int(host.pstate)) < len(speeds):
+            return pstate
+    expected = f"expected 0 to {len(speeds) - 1}"
+    raise host.error(f"host {host.name!r} starts in pstate={host.pstate!r}, {expected}")
 
 
 class _HostReader:
@@ -350,14 +341,9 @@ class _HostReader:
 
     def _end(self, tag: str) -> None:
         if tag in ("host", "cluster", "cabinet"):
-            if tag != "host" and self._open:
+            for host in self._open if tag != "host" else ():
                 # A cluster is a zone of its own: its properties are also its hosts' zone properties.
-                own = self._open[0].properties
-                for host in self._open:
-                    host.zone_properties = {
-                        **own,
-                        **{k: v for k, v in self._zones[-1].items() if k not in own},
-                    }
+                host.zone_properties = {**host.properties, **self._zones[-1], **host.properties}
             self.hosts += self._open
             self._open = []
         elif tag in ("zone", "AS"):
@@ -371,26 +357,22 @@ class _HostReader:
         if self._coordinates is None:
             self._coordinates = coordinates
         self.has_network |= coordinates != self._coordinates
-        self._open = [self._new_host(self._required(attributes, "id"), attributes, self._zones[-1])]
+        self._open = [self._new_host(self._required(attributes, "id"), attributes)]
 
     def _cluster(self, attributes: dict[str, str]) -> None:
         self.has_network = True
         prefix, suffix = attributes.get("prefix", ""), attributes.get("suffix", "")
-        zone = self._zones[-1]
-        self._open = [
-            self._new_host(f"{prefix}{number}{suffix}", attributes, zone)
-            for number in self._radical(self._required(attributes, "radical"))
-        ]
+        numbers = self._radical(self._required(attributes, "radical"))
+        self._open = [self._new_host(f"{prefix}{number}{suffix}", attributes) for number in numbers]
 
-    def _new_host(self, name: str, attributes: dict[str, str], zone: dict[str, str]) -> _Host:
-        line = self._parser.CurrentLineNumber
+    def _new_host(self, name: str, attributes: dict[str, str]) -> _Host:
+        line, zone = self._parser.CurrentLineNumber, self._zones[-1]
         speed, cores = self._required(attributes, "speed"), attributes.get("core", "1")
         return _Host(self.path, line, name, speed, cores, attributes.get("pstate", "0"), {}, zone)
 
     def _required(self, attributes: dict[str, str], name: str) -> str:
         if name not in attributes:
-            who = attributes.get("id", "?")
-            raise self._fail(f"{who!r} has no attribute {name!r}")
+            raise self._fail(f"{attributes.get('id', '?')!r} has no attribute {name!r}")
         return attributes[name]
 
     def _radical(self, text: str) -> list[int]:

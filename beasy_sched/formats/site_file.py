@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from importlib import resources
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from beasy_sched.energy.calendar import Calendar
+from beasy_sched.energy.grid import MOST_PER_KWH, Export, Foreseen, Grid, Known, Tariff, tariff_table
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
 from beasy_sched.energy.storage import (
+    NO_BATTERY,
     BatterySpec,
     FieldError,
     Hold,
@@ -56,9 +62,11 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
     values = parse_toml(text, path)
     with in_file(path):
         file = as_type(values, _SiteFile)
-        with _named(file, "battery"):
-            _check_battery(file.battery)
-            battery = _spec(BatterySpec, file.battery)
+        battery = NO_BATTERY
+        if file.battery is not None:
+            with _named(file, "battery"):
+                _check_battery(file.battery)
+                battery = _spec(BatterySpec, file.battery)
         hydrogen = None
         if file.hydrogen is not None:
             with _named(file, "hydrogen"):
@@ -66,11 +74,21 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
                 hydrogen = _spec(HydrogenSpec, file.hydrogen)
         with _named(file, "time"):
             _check_time(file.time)
+        calendar = _calendar(file.time)
+        grid = None
+        if file.grid is not None:
+            with _named(file, "grid"):
+                grid = _grid(file.grid, calendar, Path(path).parent)
+        with _named(file, "load"):
+            require(0 <= file.load.base_kw < _LARGEST_KW, "base_kw", file.load.base_kw, _KW_EXPECTED)
     return Site(
         storage=Storage(battery, hydrogen),
         step_s=file.time.step_s,
         window_s=file.time.window_h * SECONDS_PER_HOUR,
         guard=GuardSettings(file.guard.mode, file.guard.veto),
+        grid=grid,
+        base_w=kw_to_w(file.load.base_kw),
+        calendar=calendar,
     )
 
 
@@ -107,6 +125,43 @@ class _Hydrogen(_Section, frozen=True, kw_only=True):
 class _Time(_Section, frozen=True, kw_only=True):
     step_s: float = Site.step_s
     window_h: float = Site.window_s / SECONDS_PER_HOUR
+    start: datetime | None = None
+    zone: str | None = None
+
+
+class _Row(_Section, frozen=True, kw_only=True):
+    """A price for some local hours of some months."""
+
+    months: tuple[int, ...] = tuple(range(1, 13))
+    hours: tuple[int, int] = (0, 24)
+    per_kwh: float
+
+
+class _Rate(_Section, frozen=True, kw_only=True):
+    """A price or a carbon intensity from a file."""
+
+    file: str
+    column: str | None = None
+    unit: str | None = None
+    gaps: Literal["refuse", "hold", "interpolate"] = "refuse"
+    start: datetime | None = None
+    """The moment of the first value of a file without times."""
+    known: Known = Known.DAY_AHEAD
+
+
+class _GridSection(_Section, frozen=True, kw_only=True):
+    import_limit_kw: float = math.inf
+    export: Export = Grid.export
+    export_limit_kw: float = math.inf
+    feed_in_per_kwh: float = Grid.feed_in_per_kwh
+    currency: str = Grid.currency
+    price: str | _Rate | None = None
+    carbon: str | _Rate | None = None
+    tariff: tuple[_Row, ...] = ()
+
+
+class _Load(_Section, frozen=True, kw_only=True):
+    base_kw: float = 0.0
 
 
 class _Guard(_Section, frozen=True, kw_only=True):
@@ -115,8 +170,10 @@ class _Guard(_Section, frozen=True, kw_only=True):
 
 
 class _SiteFile(_Section, frozen=True, kw_only=True):
-    battery: _Battery
+    battery: _Battery | None = None
     hydrogen: _Hydrogen | None = None
+    grid: _GridSection | None = None
+    load: _Load = _Load()
     time: _Time = _Time()
     guard: _Guard = _Guard()
 
@@ -129,6 +186,8 @@ _CONVERSIONS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
     "electrolyzer_max_kw": ("electrolyzer_max_w", kw_to_w),
     "electrolyzer_min_kw": ("electrolyzer_min_w", kw_to_w),
     "fuel_cell_max_kw": ("fuel_cell_max_w", kw_to_w),
+    "import_limit_kw": ("import_limit_w", kw_to_w),
+    "export_limit_kw": ("export_limit_w", kw_to_w),
 }
 """Fields in units for people: the field in SI units, and the conversion. All others are the same in both."""
 _FILE_NAMES: Final = {name: field for field, (name, _) in _CONVERSIONS.items()}
@@ -158,11 +217,14 @@ def _named(file: _SiteFile, section: str) -> Iterator[None]:
 _LARGEST_BATTERY_KWH: Final = 1e6
 _LARGEST_RATE_PER_H: Final = 60.0
 _LARGEST_TANK_KG: Final = 1e6
-_LARGEST_HYDROGEN_KW: Final = 1e6
+_LARGEST_KW: Final = 1e6
+_KW_EXPECTED: Final = "at least 0 and below 1e6 kW (is the value in W?)"
 
 
 def _check_battery(section: _Battery) -> None:
     size = section.capacity_kwh
+    expected = "a finite number > 0 (a site without a battery has no section [battery])"
+    require(0 < size < math.inf, "capacity_kwh", size, expected)
     require(
         not size > _LARGEST_BATTERY_KWH, "capacity_kwh", size, "at most 1e6 kWh (is the value in J or Wh?)"
     )
@@ -181,7 +243,7 @@ def _check_hydrogen(section: _Hydrogen) -> None:
     require(not tank > _LARGEST_TANK_KG, "tank_kg", tank, "at most 1e6 kg (is the value in g?)")
     for name in ("electrolyzer_max_kw", "fuel_cell_max_kw"):
         value = getattr(section, name)
-        require(not value > _LARGEST_HYDROGEN_KW, name, value, "at most 1e6 kW (is the value in W?)")
+        require(not value > _LARGEST_KW, name, value, "at most 1e6 kW (is the value in W?)")
 
 
 def _check_time(section: _Time) -> None:
@@ -191,3 +253,91 @@ def _check_time(section: _Time) -> None:
     steps = window * SECONDS_PER_HOUR / step
     expected = f"a whole number of steps of {step:g} s"
     require(steps >= 1 and abs(steps - round(steps)) < 1e-9 * steps, "window_h", window, expected)
+
+
+def _calendar(section: _Time) -> Calendar | None:
+    """What time 0 is; None where the file does not say."""
+    if section.start is None:
+        if section.zone is not None:
+            raise ConfigError('time.zone: requires time.start, such as start = "2010-07-12T09:00:00-04:00"')
+        return None
+    if section.start.tzinfo is None:
+        raise ConfigError(
+            f"time.start: found {section.start.isoformat()}, expected a time with its offset from UTC,"
+            f" such as {section.start.isoformat()}-04:00"
+        )
+    zone = None
+    if section.zone is not None:
+        from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+        try:
+            zone = ZoneInfo(section.zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ConfigError(
+                f"time.zone: found {section.zone!r}, expected a name such as America/New_York"
+            ) from None
+        offset = section.start.astimezone(zone).utcoffset()
+        if section.start.utcoffset() != offset:
+            raise ConfigError(
+                f"time.start: {section.start.isoformat()} has another offset from UTC than {section.zone}"
+                f" at that time ({section.start.astimezone(zone).isoformat()})"
+            )
+    return Calendar(section.start, zone)
+
+
+def _grid(section: _GridSection, calendar: Calendar | None, folder: Path) -> Grid:
+    if section.tariff and section.price is not None:
+        raise ConfigError("grid.price: found both a tariff and a price file, expected one of them")
+    price = _rate(section.price, "price", calendar, folder)
+    if section.tariff:
+        table = tariff_table(_tariff_row(place, row) for place, row in enumerate(section.tariff))
+        price = Foreseen(Tariff(table, _required(calendar, "tariff")))
+    return Grid(
+        import_limit_w=kw_to_w(section.import_limit_kw),
+        export=section.export,
+        export_limit_w=kw_to_w(section.export_limit_kw),
+        feed_in_per_kwh=section.feed_in_per_kwh,
+        currency=section.currency,
+        price=price,
+        carbon=_rate(section.carbon, "carbon", calendar, folder),
+    )
+
+
+def _required(calendar: Calendar | None, field: str) -> Calendar:
+    if calendar is None:
+        raise ConfigError(
+            f"grid.{field}: requires the moment of time 0: add [time] start, such as"
+            ' start = "2010-07-12T09:00:00-04:00"'
+        )
+    return calendar
+
+
+def _rate(given: str | _Rate | None, field: str, calendar: Calendar | None, folder: Path) -> Foreseen | None:
+    """Read a price or a carbon intensity; a file's name is relative to the site file's folder."""
+    if given is None:
+        return None
+    from beasy_sched.formats.grid_rates import CARBON, PRICE, RateFile, RateGaps, read_rate
+
+    rate = _Rate(file=given) if isinstance(given, str) else given
+    known = _required(calendar, field)
+    quantity = PRICE if field == "price" else CARBON
+    source = RateFile(folder / rate.file, quantity, rate.column, rate.unit, RateGaps(rate.gaps), rate.start)
+    return Foreseen(read_rate(source, known), known, rate.known)
+
+
+def _tariff_row(place: int, row: _Row) -> tuple[tuple[int, ...], tuple[int, int], float]:
+    where = f"tariff[{place}]"
+    if wrong := [month for month in row.months if not 1 <= month <= 12]:
+        raise ConfigError(f"grid.{where}.months: found {wrong[0]}, expected months from 1 to 12")
+    first, last = row.hours
+    if not (0 <= first < 24 and 0 <= last <= 24 and first != last):
+        raise ConfigError(
+            f"grid.{where}.hours: found {list(row.hours)}, expected two different hours from 0 to 24,"
+            " the first one before 24"
+        )
+    if not abs(row.per_kwh) <= MOST_PER_KWH:
+        raise ConfigError(
+            f"grid.{where}.per_kwh: found {row.per_kwh:g}, expected at most {MOST_PER_KWH:g} per kWh"
+            " (is it per MWh?)"
+        )
+    return row.months, row.hours, row.per_kwh

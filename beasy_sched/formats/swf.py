@@ -19,32 +19,18 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.reading import reading
+from beasy_sched.formats.reading import is_number, reading
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 
 Progress = Callable[[int, int], object]
 """Called now and then with the bytes read and the bytes of the file (0: not known)."""
 
-SWF_FIELDS: Final = {
-    "job_number": 1,
-    "submit_s": 2,
-    "wait_s": 3,
-    "run_s": 4,
-    "allocated_processors": 5,
-    "cpu_time_s": 6,
-    "used_memory_kb": 7,
-    "requested_processors": 8,
-    "requested_time_s": 9,
-    "requested_memory_kb": 10,
-    "status": 11,
-    "user": 12,
-    "group": 13,
-    "executable": 14,
-    "queue": 15,
-    "partition": 16,
-    "preceding_job": 17,
-    "think_time_s": 18,
-}
+_NAMES = (
+    "job_number submit_s wait_s run_s allocated_processors cpu_time_s used_memory_kb requested_processors"
+    " requested_time_s requested_memory_kb status user group executable queue partition preceding_job"
+    " think_time_s"
+)
+SWF_FIELDS: Final = {name: number for number, name in enumerate(_NAMES.split(), 1)}
 """Our names for the fields, and their numbers in the format (from 1)."""
 FIELDS_A_ROW: Final = len(SWF_FIELDS)
 LINE_COLUMN: Final = FIELDS_A_ROW
@@ -153,7 +139,8 @@ class SwfReader:
             if "_" in line and any("_" in text for text in fields):
                 raise ValueError
         except ValueError:
-            self.findings.bad(number, _not_a_number(fields))
+            wrong = next(i for i, text in enumerate(fields) if "_" in text or not is_number(text))
+            self.findings.bad(number, f"field {wrong + 1} is {fields[wrong][:30]!r}, expected a number")
             return
         row.append(number)
         values.extend(row)
@@ -212,15 +199,3 @@ class _Capped(io.RawIOBase):
                 self._path, f"unpacks to more than {MOST_UNPACKED_BYTES >> 20} MiB: too much for a trace"
             )
         return count
-
-
-def _not_a_number(fields: list[str]) -> str:
-    for index, text in enumerate(fields):
-        try:
-            float(text)
-            wrong = "_" in text
-        except ValueError:
-            wrong = True
-        if wrong:
-            return f"field {index + 1} is {text[:30]!r}, expected a number"
-    raise AssertionError(fields)

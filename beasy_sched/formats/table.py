@@ -63,8 +63,7 @@ class Table:
             values = np.array(texts, dtype=np.float64)
         except ValueError:
             values = np.array([self._number(text, i, name) for i, text in enumerate(texts)])
-        if np.isinf(values).any():
-            at = int(np.argmax(np.isinf(values)))
+        for at in np.flatnonzero(np.isinf(values)).tolist():
             raise self.error(at, f"{name}: found {texts[at]!r}")
         return values
 
@@ -246,7 +245,11 @@ def parse_moment(text: str) -> int | None:
         return None
     *day_and_clock, zone = match.groups()
     moment = _moment(*day_and_clock)
-    return None if moment is None else moment - _offset_s(zone)
+    if moment is None or zone in (None, "Z", "UTC"):
+        return moment
+    digits = zone[1:].replace(":", "")
+    ahead_s = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+    return moment + ahead_s if zone[0] == "-" else moment - ahead_s
 
 
 def _year_last(text: str, order: DateOrder) -> tuple[int | None, bool]:
@@ -277,18 +280,8 @@ def _moment(year: str, month: str, day: str, *clock: str | None) -> int | None:
         return None
 
 
-def _offset_s(zone: str | None) -> int:
-    if zone is None or zone in ("Z", "UTC"):
-        return 0
-    digits = zone[1:].replace(":", "")
-    seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
-    return -seconds if zone[0] == "-" else seconds
-
-
 def _unevenness(times: IntArray) -> int:
     """How many neighbours are not the most frequent distance apart."""
     gaps = np.diff(times).tolist()
-    if not gaps:
-        return 0
-    distance, count = Counter(gaps).most_common(1)[0]
+    distance, count = Counter(gaps).most_common(1)[0] if gaps else (1, 0)
     return len(gaps) - count + (len(gaps) if distance <= 0 else 0)

@@ -19,11 +19,22 @@ POWER = "power_w"
 IRRADIANCE = "irradiance_w_m2"
 WIND_SPEED = "wind_speed_m_s"
 TEMPERATURE = "temperature_c"
+CLOUD_COVER_SHARE = "cloud_cover"
+"""The covered share of the sky, 0 to 1."""
+CLEARNESS_INDEX = "clearness_index"
+"""Irradiance on the ground relative to that above the atmosphere."""
+CLEAR_SKY = "clear_sky_w_m2"
+"""Irradiance as it would be without clouds."""
 FLAGGED = "flagged"
 """Above 0 where the provider marked the row as filled in by itself."""
 
 _LONGEST_INTERVAL_S = 6 * 3600
-_PLAUSIBLE = {POWER: (0.0, 1e12), IRRADIANCE: (0.0, 1600.0), WIND_SPEED: (0.0, 120.0)}
+_PLAUSIBLE = {
+    POWER: (0.0, 1e12),
+    IRRADIANCE: (0.0, 1600.0),
+    WIND_SPEED: (0.0, 120.0),
+    CLOUD_COVER_SHARE: (0.0, 1.0),
+}
 """Least and largest value that a quantity can have; beyond it, the unit is wrong."""
 
 
@@ -47,6 +58,8 @@ class TimeSeries:
     """What the reader repaired or assumed, for the user to see."""
     wind_height_m: float | None = None
     """Height above the ground of the wind speed, where the file states it."""
+    longitude_deg: float | None = None
+    """East of Greenwich, where the file states it."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -84,11 +97,13 @@ def on_grid(
     if len(times_s) < 2:
         raise InputError(table.path, f"has {len(times_s)} rows of data, expected at least 2")
     for name, values in columns.items():
-        _check_plausible(table, name, values)
+        low, high = _PLAUSIBLE.get(name, (-np.inf, np.inf))
+        for at in np.flatnonzero((values < low) | (values > high)).tolist():
+            limit = "must not be negative" if values[at] < 0 else f"at most {high:g} is possible: wrong unit?"
+            raise table.error(at, f"{name} is {values[at]:g}, {limit}")
     order = np.argsort(times_s, kind="stable")
-    if np.any(np.diff(times_s) < 0):
-        line = int(table.lines[int(np.argmax(np.diff(times_s) < 0)) + 1])
-        notes += (f"rows are not in order of time (first at line {line}): sorted",)
+    if len(back := np.flatnonzero(np.diff(times_s) < 0)):
+        notes += (f"rows are not in order of time (first at line {table.lines[back[0] + 1]}): sorted",)
     order, repeats = _without_repeats(table, times_s, columns, order)
     interval, slots = _grid(table, times_s, order, dated)
     size = int(slots[-1]) + 1
@@ -100,18 +115,6 @@ def on_grid(
         gridded[name][slots] = values[order]
     start = int(times_s[order[0]]) if dated else None
     return TimeSeries(table.path, interval, gridded, lines, start, notes=notes + repeats)
-
-
-def _check_plausible(table: Table, name: str, values: FloatArray) -> None:
-    if name not in _PLAUSIBLE:
-        return
-    low, high = _PLAUSIBLE[name]
-    wrong = (values < low) | (values > high)
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        found = f"{name} is {values[first]:g}"
-        reason = "must not be negative" if values[first] < 0 else f"at most {high:g} is possible: wrong unit?"
-        raise table.error(first, f"{found}, {reason}")
 
 
 def _without_repeats(
@@ -143,8 +146,7 @@ def _grid(table: Table, times_s: IntArray, order: IndexArray, dated: bool) -> tu
         raise InputError(table.path, f"has a row every {interval / 3600:g} h, expected hourly rows or finer")
     start = int(times[0]) if dated else None
     slots, remainder = np.divmod(times - times[0], interval)
-    if remainder.any():
-        at = int(np.argmax(remainder != 0))
+    for at in np.flatnonzero(remainder).tolist():
         message = f"{time_text(start, int(times[at] - times[0]))} is not a whole number of {interval} s from"
         raise table.error(order[at], f"{message} the first row")
     if slots[-1] > 4 * len(times) + 48:

@@ -39,6 +39,9 @@ from beasy_sched.formats.table import (
     unit_in_name,
 )
 from beasy_sched.formats.time_series import (
+    CLEAR_SKY,
+    CLEARNESS_INDEX,
+    CLOUD_COVER_SHARE,
     FLAGGED,
     IRRADIANCE,
     POWER,
@@ -73,16 +76,16 @@ def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) 
     times, notes = table.times("time", date_order)
     columns = _ninja_columns(table, header.get("units", {}))
     capacity_w = _ninja_capacity_w(table, header.get("params", {}))
-    if capacity_w is not None and POWER in columns:
-        peak_w = float(np.nanmax(columns[POWER], initial=0.0))
-        if peak_w > _MOST_OVER_CAPACITY * capacity_w:
-            message = (
-                f"electricity reaches {peak_w / 1e3:g} kW at a stated capacity of {capacity_w / 1e3:g} kW"
-            )
-            raise InputError(path, f"{message}: is the column in another unit?")
+    peak_w = float(np.nanmax(columns.get(POWER, np.zeros(1)), initial=0.0))
+    if capacity_w is not None and peak_w > _MOST_OVER_CAPACITY * capacity_w:
+        message = f"electricity reaches {peak_w / 1e3:g} kW at a stated capacity of {capacity_w / 1e3:g} kW"
+        raise InputError(path, f"{message}: is the column in another unit?")
     series = on_grid(table, times, columns, notes=notes)
-    series = replace(series, capacity_w=capacity_w, technology=_ninja_technology(table))
-    made_until = header.get("params", {}).get("date_to", "")
+    params = header.get("params", {})
+    longitude_deg = _longitude_deg(params.get("lon"))
+    technology = _ninja_technology(table)
+    series = replace(series, capacity_w=capacity_w, technology=technology, longitude_deg=longitude_deg)
+    made_until = params.get("date_to", "")
     wanted_s = parse_moment(str(made_until))
     if wanted_s is None or int(times.max()) + series.interval_s > wanted_s:
         return series
@@ -107,7 +110,11 @@ def _ninja_columns(table: Table, units: dict[str, Any]) -> dict[str, FloatArray]
     if "wind_speed" in names:
         factor = _ninja_factor(table, units, "wind_speed", {"m/s": 1.0})
         columns[WIND_SPEED] = table.numbers("wind_speed") * factor
-    for name, ours in (("temperature", TEMPERATURE), ("missing", FLAGGED)):
+    for name, ours in (
+        ("temperature", TEMPERATURE),
+        ("missing", FLAGGED),
+        ("cloud_cover", CLOUD_COVER_SHARE),
+    ):
         if name in names:
             columns[ours] = table.numbers(name)
     return columns
@@ -121,6 +128,15 @@ def _ninja_factor(table: Table, units: dict[str, Any], name: str, known: dict[st
     if factor is None:
         raise InputError(table.path, f"{name} is in {unit!r}, expected one of {', '.join(known)}")
     return factor
+
+
+def _longitude_deg(stated: object) -> float | None:
+    """A longitude, where ``stated`` is one."""
+    try:
+        longitude = float(str(stated))
+    except ValueError:
+        return None
+    return longitude if abs(longitude) <= 360.0 else None
 
 
 def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
@@ -155,23 +171,16 @@ def _ninja_header(table: Table) -> dict[str, dict[str, Any]]:
     """``units`` and ``params`` of the ``#`` lines: from the JSON, or the units from their own line."""
     found: dict[str, dict[str, Any]] = {}
     for line in table.preamble:
-        joined = _unquoted(line).lstrip("# ")
+        if line.startswith('"'):  # a spreadsheet has quoted it and cut it at its commas
+            line = ",".join(split_line(line))
+        joined = line.rstrip().rstrip(",;\t").lstrip("# ")
         if joined.startswith("Units:"):
             pairs = re.findall(r"(\w+) in ([^,]+)", joined)
             found.setdefault("units", {name: unit.strip() for name, unit in pairs})
         elif joined.startswith("{"):
-            contents = _parse_json(joined)
-            found.update(
-                {k: v for k, v in contents.items() if k in ("units", "params") and isinstance(v, dict)}
-            )
+            parts = _parse_json(joined).items()
+            found.update({k: v for k, v in parts if k in ("units", "params") and isinstance(v, dict)})
     return found
-
-
-def _unquoted(line: str) -> str:
-    """The line as it was before a spreadsheet quoted it and cut it at its commas."""
-    if line.startswith('"'):
-        line = ",".join(split_line(line))
-    return line.rstrip().rstrip(",;\t")
 
 
 def _parse_json(text: str) -> dict[str, Any]:
@@ -228,6 +237,7 @@ def ninja_lines(
 
 
 _IRRADIANCE_COLUMN = "ALLSKY_SFC_SW_DWN"
+_CLEAR_SKY_COLUMN = "CLRSKY_SFC_SW_DWN"
 _WIND_COLUMNS = ("WS50M", "WS10M", "WS2M")
 """Wind speeds by height, the one nearest to a turbine's hub first."""
 _HOURLY = ("YEAR", "MO", "DY", "HR")
@@ -261,6 +271,7 @@ def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) 
         raise InputError(path, f"has neither irradiance nor wind speed: found {found}; add {expected}")
     if "T2M" in table.names:
         columns[TEMPERATURE] = _nasa_column(table, "T2M")
+    columns.update(_nasa_conditions(table))
     times = _nasa_times(table)
     shift_h, notes = _nasa_shift_h(table)
     series = on_grid(table, times, columns)
@@ -270,6 +281,7 @@ def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) 
         technology="weather",
         start_s=int(times.min()) - shift_h * 3600,
         wind_height_m=float(height[1]) if height else None,
+        longitude_deg=_nasa_longitude_deg(table),
         notes=(*series.notes, *notes, *([f"wind speed is {speed}"] if speed else [])),
     )
 
@@ -284,23 +296,35 @@ def _nasa_column(table: Table, name: str) -> FloatArray:
     return np.where(values == fill, np.nan, values)
 
 
-def _nasa_irradiance_factor(table: Table) -> float:
+def _nasa_conditions(table: Table) -> dict[str, FloatArray]:
+    """What the export says of clouds, where it does."""
+    columns = {}
+    if "ALLSKY_KT" in table.names:
+        columns[CLEARNESS_INDEX] = _nasa_column(table, "ALLSKY_KT")
+    if "CLOUD_AMT" in table.names:
+        columns[CLOUD_COVER_SHARE] = _nasa_column(table, "CLOUD_AMT") / 100.0
+    if _CLEAR_SKY_COLUMN in table.names:
+        factor = _nasa_irradiance_factor(table, _CLEAR_SKY_COLUMN)
+        columns[CLEAR_SKY] = _nasa_column(table, _CLEAR_SKY_COLUMN) * factor
+    return columns
+
+
+def _nasa_irradiance_factor(table: Table, name: str = _IRRADIANCE_COLUMN) -> float:
     """W/m2 in one of the export's irradiance unit; W/m2 where the header block is missing."""
     for line in table.preamble:
-        if line.split()[:1] == [_IRRADIANCE_COLUMN]:
+        if line.split()[:1] == [name]:
             match = re.search(r"\(([^()]*)\)\s*$", line)
             factor = IRRADIANCE_UNITS.get(plain_unit(match[1])) if match else None
             if factor is None:
-                raise InputError(table.path, f"{_IRRADIANCE_COLUMN} is in an unknown unit: {line.strip()!r}")
+                raise InputError(table.path, f"{name} is in an unknown unit: {line.strip()!r}")
             return factor
     return 1.0
 
 
 def _nasa_times(table: Table) -> IntArray:
     """Seconds since 1970 of each row, in the file's own time."""
-    parts = [table.numbers(name) for name in _HOURLY]
     times = np.empty(len(table.rows), dtype=np.int64)
-    for i, row in enumerate(zip(*(part.tolist() for part in parts), strict=True)):
+    for i, row in enumerate(zip(*(table.numbers(name).tolist() for name in _HOURLY), strict=True)):
         try:
             year, month, day, hour = (int(value) for value in row)
             moment = datetime(year, month, day, hour, tzinfo=timezone.utc)
@@ -317,12 +341,18 @@ def _nasa_shift_h(table: Table) -> tuple[int, tuple[str, ...]]:
     standard = re.search(r"\bin (LST|UTC)\b", header) or re.search(r"_(LST|UTC)\b", name)
     if standard and standard[1] == "UTC":
         return 0, ()
-    longitude = re.search(r"Longitude\s+(-?\d{1,3}(?:\.\d*)?)", header)
-    if longitude is None or abs(float(longitude[1])) > 360.0:
+    longitude = _nasa_longitude_deg(table)
+    if longitude is None:
         return 0, ("does not state its longitude: assuming that its hours are UTC",)
-    shift = round(float(longitude[1]) / 15.0)
+    shift = round(longitude / 15.0)
     assumed = "" if standard else " (assumed: the file does not say LST or UTC)"
     return shift, (f"hours are local solar time, UTC{shift:+d}{assumed}",)
+
+
+def _nasa_longitude_deg(table: Table) -> float | None:
+    """The longitude of the header block."""
+    stated = re.search(r"Longitude\s+(-?\d{1,3}(?:\.\d*)?)", "\n".join(table.preamble))
+    return _longitude_deg(stated[1]) if stated else None
 
 
 _ENTSOE_INTERVAL = re.compile(
@@ -340,15 +370,14 @@ def parse_entsoe(path: PathLike, text: str, column: str) -> TimeSeries:
     """Read the generation of one full column name. Raises InputError with line and cause."""
     table = parse_table(path, text, is_entsoe_header)
     values = table.numbers(column) * POWER_UNITS[unit_in_name(column) or "mw"]
-    times, exists = _entsoe_times(table)
-    wrong = ~exists & ~np.isnan(values)
-    if wrong.any():
+    times, exists = entsoe_times(table)
+    for at in np.flatnonzero(~exists & ~np.isnan(values)).tolist():
         message = "has a value for an hour that the change to summer time skips"
-        raise table.error(int(np.argmax(wrong)), f"{message}: are its times local at all?")
+        raise table.error(at, f"{message}: are its times local at all?")
     return on_grid(replace(table, lines=table.lines[exists]), times[exists], {POWER: values[exists]})
 
 
-def _entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
+def entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
     """Seconds since 1970 (UTC) of each row, and whether its local hour exists."""
     name = next(name for name in table.names if name.startswith("MTU"))
     zone = _ENTSOE_ZONE.search(name)
@@ -379,16 +408,11 @@ def _entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
 
 def _brussels_offset_h(local: datetime, second_time: bool) -> int | None:
     """Hours ahead of UTC of a Brussels time since 1996; None for the hour that spring skips."""
-    spring, autumn = (_last_sunday(local.year, month) + timedelta(hours=2) for month in (3, 10))
+    ends = [datetime(local.year, month, 31, 2, tzinfo=timezone.utc) for month in (3, 10)]
+    spring, autumn = (end - timedelta(days=(end.weekday() + 1) % 7) for end in ends)  # the last Sundays
     hour = timedelta(hours=1)
     if spring <= local < spring + hour:
         return None
     if autumn <= local < autumn + hour:
         return 1 if second_time else 2
     return 2 if spring < local < autumn else 1
-
-
-def _last_sunday(year: int, month: int) -> datetime:
-    """Midnight of the last Sunday of a month of 31 days."""
-    last = datetime(year, month, 31, tzinfo=timezone.utc)
-    return last - timedelta(days=(last.weekday() + 1) % 7)

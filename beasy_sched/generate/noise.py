@@ -122,11 +122,8 @@ def real_production(
     u = np.tile((uncertainty or Uncertainty()).over(per_window, step_s), windows)[: len(forecast_w)]
     forecast = Forecast(forecast_w, u)
     low_w, high_w = forecast.low_w, forecast.high_w
-    if case is ProductionCase.BEST:
-        return high_w
-    if case is ProductionCase.WORST:
-        return low_w
-    if case is ProductionCase.EXACT:
-        return forecast.value_w
+    known = {"best": high_w, "worst": low_w, "exact": forecast.value_w}
+    if case.value in known:
+        return known[case.value]
     drawn = uniforms(seed, Stream.NOISE_PRODUCTION, len(forecast_w))
     return np.clip(low_w + drawn * (high_w - low_w), low_w, high_w)

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from beasy_sched.energy.storage import require, require_not_negative
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import as_type, in_file, parse_toml, read_text
 from beasy_sched.model.platform import (
@@ -131,7 +131,7 @@ def preset_names() -> list[str]:
     return sorted(entry.name[: -len(".toml")] for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
-def load_server(source: str | os.PathLike[str]) -> ServerSpec:
+def load_server(source: PathLike) -> ServerSpec:
     """Load a preset by its name (``gros``) or a server file by its path (``my.toml``).
 
     Raises ConfigError for an unknown preset, InputError for a file that cannot be read or is wrong.
@@ -177,13 +177,12 @@ def build_platform(servers: Iterable[tuple[ServerSpec, int]]) -> Platform:
     if not counts:
         raise ConfigError("a platform needs at least one server, such as gros:50")
     digits = len(str(max(counts.values())))
-    order = {name: index for index, name in enumerate(sorted(specs))}
     hosts = sorted(
-        (f"{name}-{number:0{digits}d}", order[name])
-        for name, count in counts.items()
-        for number in range(1, count + 1)
+        (f"{name}-{number:0{digits}d}", kind)
+        for kind, name in enumerate(sorted(specs))
+        for number in range(1, counts[name] + 1)
     )
-    kinds = tuple(specs[name].kind() for name in order)
+    kinds = tuple(specs[name].kind() for name in sorted(specs))
     # Batsim gives every host a role in its messages, empty where the file has none.
     properties = [MappingProxyType({"role": "", **host_properties(kind)}) for kind in kinds]
     return Platform(
@@ -208,26 +207,20 @@ def preset_platform(servers: Mapping[str, int], *, one_pstate: bool = False) -> 
 def host_properties(kind: ServerKind) -> dict[str, str]:
     """Return the properties of a host of this kind, as the platform file has them."""
     powers = zip(kind.idle_w, kind.full_w, strict=True)
+    by_pstate = ", ".join(f"{number(idle)}:{number(full)}" for idle, full in powers)
     lowest = kind.idle_w[kind.sleep.pstate] if kind.sleep else 0.0
-    properties = _power_properties(
-        ", ".join(f"{number(idle)}:{number(full)}" for idle, full in powers), number(lowest)
-    )
+    properties = _power_properties(by_pstate, number(lowest))
     if kind.sleeps:
-        properties["sleep_pstates"] = ", ".join(
-            f"{s.pstate}:{s.off_pstate}:{s.on_pstate}" for s in kind.sleeps
-        )
+        triples = (f"{s.pstate}:{s.off_pstate}:{s.on_pstate}" for s in kind.sleeps)
+        properties["sleep_pstates"] = ", ".join(triples)
     properties[SPEEDS_PROPERTY] = ", ".join(number(speed) for speed in kind.speeds_flops)
     return properties
 
 
 def _power_properties(by_pstate: str, off: str) -> dict[str, str]:
     """Give the powers under both of their names: Batsim 4.2 reads the first of each, 4.0 the second."""
-    return {
-        POWERS_PROPERTY: by_pstate,
-        OLD_POWERS_PROPERTY: by_pstate,
-        OFF_PROPERTY: off,
-        OLD_OFF_PROPERTY: off,
-    }
+    powers = dict.fromkeys((POWERS_PROPERTY, OLD_POWERS_PROPERTY), by_pstate)
+    return powers | dict.fromkeys((OFF_PROPERTY, OLD_OFF_PROPERTY), off)
 
 
 def platform_xml(platform: Platform) -> Iterator[str]:
@@ -254,7 +247,7 @@ def platform_xml(platform: Platform) -> Iterator[str]:
     yield "  </zone>\n</platform>\n"
 
 
-def write_platform(platform: Platform, path: str | os.PathLike[str]) -> None:
+def write_platform(platform: Platform, path: PathLike) -> None:
     """Write the platform file of ``platform``, whole or not at all. Raises InputError, ConfigError."""
     write_atomic(path, platform_xml(platform))
 

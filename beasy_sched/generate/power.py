@@ -19,6 +19,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
+from itertools import accumulate
 from statistics import NormalDist
 
 import numpy as np
@@ -35,6 +37,8 @@ from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, w_to_kw
 
 _LONGEST_FILLED = 6
 """Intervals in a row that `Gaps.INTERPOLATE` bridges."""
+_WEATHER = {"pv": ("wind", IRRADIANCE, "irradiance"), "wind": ("pv", WIND_SPEED, "wind speed")}
+"""The other kind of plant, the column of a plant's weather, and what people call it."""
 
 
 class Route(str, Enum):
@@ -95,8 +99,8 @@ def pv_production(
     ``stated_w`` is that capacity where the series does not state one; ``efficiency`` is eta_pv of the
     weather route. Raises InputError or ConfigError where something is missing.
     """
-    if _uses_electricity("pv", series, route, IRRADIANCE, "irradiance"):
-        return _from_electricity("pv", series, installed_w, stated_w)
+    if (scaled := _from_electricity("pv", series, installed_w, stated_w, route)) is not None:
+        return scaled
     plant = PvPlant(_needed(installed_w, "pv"), efficiency)
     return Production("pv", series, plant.power_w(series.columns[IRRADIANCE]), plant.nominal_w)
 
@@ -115,8 +119,8 @@ def wind_production(
 
     The rest is as for `pv_production`.
     """
-    if _uses_electricity("wind", series, route, WIND_SPEED, "wind speed"):
-        return _from_electricity("wind", series, installed_w, stated_w)
+    if (scaled := _from_electricity("wind", series, installed_w, stated_w, route)) is not None:
+        return scaled
     turbine = WindTurbine(_needed(installed_w, "wind"), cut_in_m_s, rated_m_s, cut_out_m_s)
     power = turbine.power_w(series.columns[WIND_SPEED])
     found = low_wind(series)
@@ -177,9 +181,14 @@ def flagged_intervals(series: TimeSeries, window: Window) -> int:
     return int(np.count_nonzero(series.columns[FLAGGED][first:last] > 0))
 
 
-def _uses_electricity(name: str, series: TimeSeries, route: Route, column: str, quantity: str) -> bool:
-    """Whether the electricity route is taken; raises InputError where the file lacks what is needed."""
-    other = "wind" if name == "pv" else "pv"
+def _from_electricity(
+    name: str, series: TimeSeries, installed_w: float | None, stated_w: float | None, route: Route
+) -> Production | None:
+    """Scale the electricity from the capacity that it is for to the site's; None for the weather route.
+
+    Raises InputError where the file lacks what is needed.
+    """
+    other, column, quantity = _WEATHER[name]
     if series.technology == other:
         raise InputError(series.path, f"is a {other} export: give it with --{other}, not --{name}")
     has_power, has_weather = POWER in series.columns, column in series.columns
@@ -189,19 +198,8 @@ def _uses_electricity(name: str, series: TimeSeries, route: Route, column: str, 
         raise InputError(series.path, f"has no {quantity}: use --route electricity, or export the raw data")
     if not has_power and not has_weather:
         raise InputError(series.path, f"has neither electricity nor {quantity}")
-    return route is Route.ELECTRICITY or (route is Route.AUTO and has_power)
-
-
-def _needed(installed_w: float | None, name: str) -> float:
-    if installed_w is None:
-        raise ConfigError(f"weather does not determine the plant's size: give --{name}-kw")
-    return installed_w
-
-
-def _from_electricity(
-    name: str, series: TimeSeries, installed_w: float | None, stated_w: float | None
-) -> Production:
-    """Scale the electricity from the capacity that it is for to the site's."""
+    if not has_power or route is Route.WEATHER:
+        return None
     power = series.columns[POWER]
     capacity_w = series.capacity_w if stated_w is None else stated_w
     if capacity_w is None:
@@ -217,6 +215,12 @@ def _from_electricity(
     found = peak_far_below(series, capacity_w)
     scaled = power * (target_w / capacity_w)
     return Production(name, series, scaled, target_w, target_w, (found,) if found else ())
+
+
+def _needed(installed_w: float | None, name: str) -> float:
+    if installed_w is None:
+        raise ConfigError(f"weather does not determine the plant's size: give --{name}-kw")
+    return installed_w
 
 
 def _span(series: TimeSeries, window: Window) -> tuple[float, int, int]:
@@ -318,14 +322,8 @@ def synthetic_series(
         IRRADIANCE: np.round(irradiance, 3),
         WIND_SPEED: np.round(scale * (-np.log(above)) ** (1.0 / weather.wind_shape), 3),
     }
-    return TimeSeries(
-        "synthetic weather",
-        interval_s,
-        columns,
-        np.zeros(count, dtype=np.int64),
-        start_s,
-        technology="weather",
-    )
+    no_lines = np.zeros(count, dtype=np.int64)
+    return TimeSeries("synthetic weather", interval_s, columns, no_lines, start_s, technology="weather")
 
 
 def clear_sky_irradiance(latitude_deg: float, times_s: FloatArray) -> FloatArray:
@@ -354,12 +352,8 @@ def _autocorrelated(seed: int, stream: Stream, count: int, interval_s: int, memo
     """A stationary Gaussian AR(1) series of mean 0 and variance 1."""
     keep = math.exp(-interval_s / (memory_h * SECONDS_PER_HOUR))
     fresh = math.sqrt(1.0 - keep * keep)
-    values = np.empty(count)
-    level = 0.0
-    for i, shock in enumerate(normals(uniforms(seed, stream, count))):
-        level = shock if i == 0 else keep * level + fresh * shock
-        values[i] = level
-    return values
+    shocks = normals(uniforms(seed, stream, count))
+    return np.array([*accumulate(shocks, lambda level, shock: keep * level + fresh * shock)])
 
 
 _DIFFUSE_SHARE = 0.4
@@ -371,25 +365,21 @@ def export_lines(production: Production, *, latitude_deg: float, seed: int) -> I
     series = production.series
     if series.start_s is None:
         raise ValueError("the series has no start")
+    hourly = partial(resample, interval_s=series.interval_s, step_s=3600.0, method=Interpolation.CONSTANT)
     if production.name == "pv":
-        irradiance_kw_m2 = _hourly(series, series.columns[IRRADIANCE]) / 1e3
+        irradiance_kw_m2 = hourly(series.columns[IRRADIANCE]) / 1e3
         weather = {
             "irradiance_direct": irradiance_kw_m2 * (1.0 - _DIFFUSE_SHARE),
             "irradiance_diffuse": irradiance_kw_m2 * _DIFFUSE_SHARE,
         }
     else:
-        weather = {"wind_speed": _hourly(series, series.columns[WIND_SPEED])}
+        weather = {"wind_speed": hourly(series.columns[WIND_SPEED])}
     return ninja_lines(
         production.name,
         start_s=series.start_s,
-        electricity_kw=_hourly(series, production.mean_w) / 1e3,
+        electricity_kw=hourly(production.mean_w) / 1e3,
         weather=weather,
         capacity_kw=w_to_kw(production.installed_w),
         latitude_deg=latitude_deg,
         source=f"synthetic, seed {seed}",
     )
-
-
-def _hourly(series: TimeSeries, values: FloatArray) -> FloatArray:
-    """Means over the whole hours of a series of finer intervals."""
-    return resample(values, interval_s=series.interval_s, step_s=3600.0, method=Interpolation.CONSTANT)

@@ -20,26 +20,25 @@ from beasy_sched.arrays import FloatArray
 
 
 class Stream(IntEnum):
-    """What a stream of random numbers is for."""
+    """What a stream of random numbers is for: one uniform per job, where nothing else is said."""
 
     WALLTIME_GROUPS = 0
-    """One uniform per job: their ranks shuffle the jobs into groups."""
+    """Their ranks shuffle the jobs into groups."""
     ARRIVAL_GAPS = 1
     """One uniform for each gap: the jobs of a day and one more, day after day."""
     RUN_TIMES = 2
-    """One uniform per job."""
     HOSTS = 3
-    """One uniform per job."""
     CLOUDS = 10
-    """One uniform for each interval of synthetic weather."""
+    """One uniform for each interval of synthetic weather, as for `WIND`."""
     WIND = 11
-    """One uniform for each interval of synthetic weather."""
     NOISE_ARRIVALS = 20
-    """One uniform per job."""
     NOISE_RUN_TIMES = 21
-    """One uniform per job."""
     NOISE_PRODUCTION = 22
     """One uniform per step."""
+    ESTIMATES = 30
+    """One uniform per job: how far its run time is from the user's estimate."""
+    DEADLINES = 31
+    """One uniform per job."""
 
 
 def uniforms(seed: int, stream: Stream, count: int) -> FloatArray:

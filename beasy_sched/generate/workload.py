@@ -12,8 +12,7 @@ arrivals are log-normal, stretched to fill the day, and follow a day and night c
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -21,7 +20,7 @@ import msgspec
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_workload import LARGEST_INT
 from beasy_sched.formats.swf import FIELDS_A_ROW, SWF_FIELDS
@@ -29,6 +28,12 @@ from beasy_sched.generate.random_streams import Stream, grouped_walltimes, log_n
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 ProfileType = Literal["parallel_homogeneous", "delay"]
+Chains = Literal["none", "keep", "wait"]
+"""Whether jobs wait for the preceding job of the trace, and how they are submitted.
+
+``keep``: at the trace's times, which in an archive contain that system's waiting and running; ``wait``: with
+their predecessor, after whose end they wait for their think time.
+"""
 
 _JOBS_A_PIECE: Final = 20_000
 _LARGEST_INTEGER: Final = 2.0**63
@@ -77,6 +82,8 @@ class GeneratedWorkload:
     extras: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Further members of the jobs; None is left out."""
     report: Report = field(default_factory=Report)
+    midnight_s: float | None = 0.0
+    """Time of a local midnight, counted as submissions are, s; None where a trace does not say."""
 
     @property
     def size(self) -> int:
@@ -95,7 +102,7 @@ class GeneratedWorkload:
         exceeds = np.greater_equal if self.profile_type == "delay" else np.greater
         return int(np.count_nonzero(exceeds(self.run_s, self.walltime_s)))
 
-    def write(self, path: str | os.PathLike[str]) -> None:
+    def write(self, path: PathLike) -> None:
         """Write the workload file, whole or not at all. Raises InputError, and ConfigError as below."""
         write_atomic(path, self.json_pieces())
 
@@ -226,6 +233,8 @@ class SwfOptions:
     """Where the trace has no requested time: a multiple of the run time, no limit, or drop the job."""
     clip_run_time: bool = False
     """Shorten run times to the walltime."""
+    chains: Chains = "none"
+    """What becomes of the trace's preceding jobs and think times (columns 17 and 18)."""
     profile_type: ProfileType = "parallel_homogeneous"
     extras: tuple[str, ...] = ()
     """Some of `EXTRA_FIELDS`, to travel with the jobs."""
@@ -236,23 +245,22 @@ class SwfOptions:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""
+        begin_s, zero_s, factor = self.start_s or 0.0, self.zero_run_time_s, self.missing_walltime
         _refuse(
             {
                 "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
-                f"the window ends ({self.end_s:g} s) where it starts or before": self.end_s
-                <= (self.start_s or 0.0),
+                f"the window ends ({self.end_s:g} s) where it starts or before": self.end_s <= begin_s,
                 "cores_per_host must be 1 or more": self.cores_per_host < 1,
-                "the window's start must not be negative": (self.start_s or 0.0) < 0,
+                "the window's start must not be negative": begin_s < 0,
                 "hosts must be 1 or more": self.hosts is not None and self.hosts < 1,
                 "max_hosts must be 1 or more": self.max_hosts is not None and self.max_hosts < 1,
                 "the largest run time is below the least": self.max_run_s < self.min_run_s,
-                "zero_run_time_s must be above 0": self.zero_run_time_s is not None
-                and not self.zero_run_time_s > 0,
-                f"requested_time_field must be 1 to {FIELDS_A_ROW}": not (
-                    1 <= self.requested_time_field <= FIELDS_A_ROW
+                "zero_run_time_s must be above 0": zero_s is not None and not zero_s > 0,
+                f"requested_time_field must be 1 to {FIELDS_A_ROW}": (
+                    not 1 <= self.requested_time_field <= FIELDS_A_ROW
                 ),
                 "missing_walltime must be 1 or more times the run time": (
-                    not isinstance(self.missing_walltime, str) and not 1 <= self.missing_walltime < math.inf
+                    not isinstance(factor, str) and not 1 <= factor < math.inf
                 ),
                 f"extras must be among {', '.join(EXTRA_FIELDS)}": not set(self.extras) <= set(EXTRA_FIELDS),
                 f"keep takes {', '.join(FILTER_FIELDS)}": not set(self.keep) <= set(FILTER_FIELDS),
@@ -311,8 +319,8 @@ class SyntheticOptions:
                 ),
                 "the median run time must be 1 s or more": not 1 <= self.run_median_s < math.inf,
                 "the run time cap must be 1 s or more": not 1 <= self.run_cap_s < math.inf,
-                "the shares of the host counts must be 0 or more, and one above 0": not _are_shares(
-                    tuple(self.host_shares.values())
+                "the shares of the host counts must be 0 or more, and one above 0": (
+                    not _are_shares(self.host_shares.values())
                 ),
                 f"host counts must be 1 to {self.hosts}, the site's size": not all(
                     1 <= count <= self.hosts for count in self.host_shares
@@ -329,7 +337,7 @@ def _refuse(problems: Mapping[str, bool]) -> None:
             raise ConfigError(message)
 
 
-def _are_shares(shares: tuple[float, ...]) -> bool:
+def _are_shares(shares: Collection[float]) -> bool:
     return bool(shares) and all(0 <= share < math.inf for share in shares) and 0 < sum(shares) < math.inf
 
 
@@ -390,7 +398,7 @@ def _time_of_day(share: FloatArray, night_ratio: float) -> FloatArray:
 
 
 def _hosts(options: SyntheticOptions) -> IntArray:
-    counts = np.array(sorted(options.host_shares), dtype=np.int64)
-    shares = np.cumsum([options.host_shares[int(count)] for count in counts])
+    counts, shares = zip(*sorted(options.host_shares.items()), strict=True)
+    limits = np.cumsum(shares)
     drawn = uniforms(options.seed, Stream.HOSTS, options.jobs)
-    return counts[np.searchsorted(shares / shares[-1], drawn, side="right")]
+    return np.array(counts, dtype=np.int64)[np.searchsorted(limits / limits[-1], drawn, side="right")]

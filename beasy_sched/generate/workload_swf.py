@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
-from beasy_sched.errors import InputError
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.swf import LINE_COLUMN, SWF_FIELDS, Progress, SwfFindings, SwfReader
+from beasy_sched.generate.deadlines import with_chains
 from beasy_sched.generate.random_streams import grouped_walltimes, to_microseconds
 from beasy_sched.generate.workload import EXTRA_FIELDS, GeneratedWorkload, Report, SwfOptions, plain_numbers
 
@@ -29,23 +31,22 @@ _ALWAYS: Final = (
 )
 
 
-class Rows:
+class Rows(dict[str, FloatArray]):
     """Columns of equal length by name: SWF fields, ``line``, and what the conversion adds."""
 
     def __init__(self, columns: dict[str, FloatArray], report: Report) -> None:
-        self.columns = columns
+        super().__init__(columns)
         self.report = report
+        self.note, self.warn = report.notes.append, report.warnings.append
         self.window_s = math.inf
         """Length of the time window; infinite for one that has no end."""
+        self.start_s = 0.0
+        """Start of the window in the trace's own time, s."""
 
-    def __len__(self) -> int:
-        return len(self.columns["line"])
-
-    def __getitem__(self, name: str) -> FloatArray:
-        return self.columns[name]
-
-    def __setitem__(self, name: str, values: FloatArray) -> None:
-        self.columns[name] = values
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self["line"])
 
     def keep(self, mask: BoolArray, reason: str) -> None:
         """Keep the rows of ``mask``, count the others under ``reason``, and note where the first stand."""
@@ -59,8 +60,8 @@ class Rows:
 
     def take(self, rows: IndexArray | BoolArray) -> None:
         """Choose or reorder rows, as NumPy's indexing does."""
-        for name in self.columns:
-            self.columns[name] = self.columns[name][rows]
+        for name, column in self.items():
+            self[name] = column[rows]
 
 
 def read_rows(reader: SwfReader, options: SwfOptions) -> Rows:
@@ -92,7 +93,7 @@ def read_rows(reader: SwfReader, options: SwfOptions) -> Rows:
     if late:
         report.dropped[OUTSIDE] = report.dropped.get(OUTSIDE, 0) + late
     rows["submit_s"] = np.round(rows["submit_s"] - start, 6)
-    rows.window_s = end - start
+    rows.window_s, rows.start_s = end - start, start
     return rows
 
 
@@ -111,7 +112,7 @@ def _carry_over(rows: Rows, start: float) -> None:
     rows["requested_time_s"] = np.where(running, left, rows["requested_time_s"])
     rows["submit_s"] = np.where(running, start, rows["submit_s"])
     rows["submit_s"] = np.where(waiting, start + WAITING_SUBMIT_S, rows["submit_s"])
-    rows.report.notes.append(
+    rows.note(
         f"{running.sum()} jobs were running when the window starts, {waiting.sum()} were waiting: "
         f"submitted at 0 and {WAITING_SUBMIT_S}"
     )
@@ -119,10 +120,10 @@ def _carry_over(rows: Rows, start: float) -> None:
 
 def _positions(options: SwfOptions) -> dict[str, int]:
     """Choose the columns to keep, so that millions of jobs fit into memory."""
-    extras = [EXTRA_FIELDS[name] for name in options.extras]
-    names = dict.fromkeys([*_ALWAYS, *options.keep, *extras])
-    if options.carry_over:
-        names["wait_s"] = None
+    waits = ["wait_s"] if options.carry_over else []
+    chained = [] if options.chains == "none" else ["preceding_job", "think_time_s"]
+    extras = (EXTRA_FIELDS[name] for name in options.extras)
+    names = (*_ALWAYS, *options.keep, *extras, *waits, *chained)
     positions = {name: SWF_FIELDS[name] - 1 for name in names}
     positions["requested_time_s"] = options.requested_time_field - 1
     positions["line"] = LINE_COLUMN
@@ -141,11 +142,8 @@ def _report_findings(report: Report, found: SwfFindings) -> None:
         report.warnings.append(f"{found.damage}: only the jobs before that are included")
 
 
-_MISSING: Final = -1
-
-
 def workload_from_swf(
-    path: str | os.PathLike[str], options: SwfOptions, progress: Progress | None = None
+    path: PathLike, options: SwfOptions, progress: Progress | None = None
 ) -> GeneratedWorkload:
     """Convert the trace at ``path``; the file is read once, as a stream.
 
@@ -159,13 +157,16 @@ def workload_from_swf(
     _count_hosts(rows, options)
     _filter(rows, options)
     site = _fit_site(rows, options, reader)
-    _sort(rows)
+    inversions = int(np.count_nonzero(np.diff(rows["submit_s"]) < 0))
+    if inversions:
+        rows.note(f"rows were out of order ({inversions} steps back): sorted by submission")
+        rows.take(np.argsort(rows["submit_s"], kind="stable"))
     _set_walltimes(rows, options)
-    if not len(rows):
+    if not rows.count:
         reasons = "; ".join(f"{count} {reason}" for reason, count in rows.report.dropped.items())
         raise InputError(path, f"no job is left of {rows.report.rows}: {reasons}")
     ids, from_trace = _ids(rows)
-    return GeneratedWorkload(
+    made = GeneratedWorkload(
         nb_res=site,
         window_s=rows.window_s if math.isfinite(rows.window_s) else float(rows["submit_s"].max()),
         ids=ids,
@@ -177,7 +178,23 @@ def workload_from_swf(
         profile_type=options.profile_type,
         extras=_extras(rows, options.extras if from_trace else [*options.extras, "job_number"]),
         report=rows.report,
+        midnight_s=_midnight_s(reader, rows.start_s),
     )
+    if options.chains == "none":
+        return made
+    return with_chains(made, options.chains, rows["job_number"], rows["preceding_job"], rows["think_time_s"])
+
+
+def _midnight_s(reader: SwfReader, start_s: float) -> float | None:
+    """The local midnight before the window's start, counted from it; None where the header does not tell."""
+    unix_s, zone_name = reader.header_number("UnixStartTime"), reader.header.get("TimeZoneString", "")
+    if unix_s is None:
+        return None
+    try:
+        local = datetime.fromtimestamp(unix_s + start_s, ZoneInfo(zone_name))
+    except (ValueError, OverflowError, OSError, ZoneInfoNotFoundError):
+        return None
+    return -float(local.hour * 3600 + local.minute * 60 + local.second)
 
 
 def _fix_run_times(rows: Rows, options: SwfOptions) -> None:
@@ -187,21 +204,18 @@ def _fix_run_times(rows: Rows, options: SwfOptions) -> None:
         rows.keep(~zero, "run time 0")
     elif zero.any():
         rows["run_s"] = np.where(zero, options.zero_run_time_s, rows["run_s"])
-        rows.report.notes.append(f"{zero.sum()} run times of 0 became {options.zero_run_time_s:g} s")
+        rows.note(f"{zero.sum()} run times of 0 became {options.zero_run_time_s:g} s")
 
 
 def _count_hosts(rows: Rows, options: SwfOptions) -> None:
     """Add the column ``hosts``: ceil(processors / cores_per_host)."""
-    first, second = "allocated", "requested"
-    if options.processors == "requested":
-        first, second = second, first
+    first = options.processors
+    second = "requested" if first == "allocated" else "allocated"
     chosen, other = f"{first}_processors", f"{second}_processors"
     rows.keep((rows[chosen] > 0) | (rows[other] > 0), "no number of processors")
     replaced = rows[chosen] <= 0
     if replaced.any():
-        rows.report.notes.append(
-            f"{replaced.sum()} jobs have no {first} processors: the {second} ones were used"
-        )
+        rows.note(f"{replaced.sum()} jobs have no {first} processors: the {second} ones were used")
     processors = np.where(replaced, rows[other], rows[chosen])
     rows["hosts"] = np.ceil(processors / options.cores_per_host)
 
@@ -223,54 +237,42 @@ def _fit_site(rows: Rows, options: SwfOptions, reader: SwfReader) -> int:
         if not options.keep_oversize:
             rows.keep(~too_large, f"larger than the site ({options.hosts} hosts)")
         elif too_large.any():
-            rows.report.warnings.append(
-                f"{too_large.sum()} jobs need more than the site's {options.hosts} hosts"
-            )
+            rows.warn(f"{too_large.sum()} jobs need more than the site's {options.hosts} hosts")
         return options.hosts
     processors = reader.header_number("MaxProcs", "MaxNodes")
     if processors is None:
-        rows.report.notes.append(
-            f"the header states no size: the site is as large as the largest job, {largest}"
-        )
+        rows.note(f"the header states no size: the site is as large as the largest job, {largest}")
         return largest
     site = math.ceil(processors / options.cores_per_host)
     if largest > site:
-        rows.report.warnings.append(
+        rows.warn(
             f"the header's size is {site} hosts, but the largest job needs {largest}: this is the site's size"
         )
     return max(site, largest)
 
 
-def _sort(rows: Rows) -> None:
-    inversions = int(np.count_nonzero(np.diff(rows["submit_s"]) < 0))
-    if inversions:
-        rows.report.notes.append(f"rows were out of order ({inversions} steps back): sorted by submission")
-        rows.take(np.argsort(rows["submit_s"], kind="stable"))
-
-
 def _set_walltimes(rows: Rows, options: SwfOptions) -> None:
     """Add the column ``walltime_s`` (NaN: no limit) and shorten run times to it if asked."""
-    notes = rows.report.notes
     if options.walltimes == "none":
-        rows["walltime_s"] = np.full(len(rows), math.nan)
-        notes.append("walltimes: none, no job has a limit")
+        rows["walltime_s"] = np.full(rows.count, math.nan)
+        rows.note("walltimes: none, no job has a limit")
     elif options.walltimes == "groups":
         rows["walltime_s"] = grouped_walltimes(rows["run_s"], options.seed)
-        notes.append(f"walltimes: five equal groups of overestimation, seed {options.seed}")
+        rows.note(f"walltimes: five equal groups of overestimation, seed {options.seed}")
     else:
         _trace_walltimes(rows, options)
     late = rows["run_s"] > rows["walltime_s"]
     if options.clip_run_time and late.any():
         rows["run_s"] = np.where(late, rows["walltime_s"], rows["run_s"])
-        notes.append(f"{late.sum()} run times were shortened to the walltime")
+        rows.note(f"{late.sum()} run times were shortened to the walltime")
 
 
 def _trace_walltimes(rows: Rows, options: SwfOptions) -> None:
     rule, field = options.missing_walltime, options.requested_time_field
     missing = rows["requested_time_s"] <= 0
     count = int(missing.sum())
-    if count and count == len(rows):
-        rows.report.warnings.append(
+    if count and count == rows.count:
+        rows.warn(
             f"no job has a requested time in field {field}: is it in another one (--requested-time-field)?"
         )
     if rule == "drop":
@@ -282,7 +284,7 @@ def _trace_walltimes(rows: Rows, options: SwfOptions) -> None:
     rows["walltime_s"] = to_microseconds(np.where(missing, guess, rows["requested_time_s"]))
     if count:
         what = "they have no limit" if rule == "none" else f"their walltime is {factor:g} x the run time"
-        rows.report.notes.append(f"{count} jobs have no requested time: {what}")
+        rows.note(f"{count} jobs have no requested time: {what}")
 
 
 def _ids(rows: Rows) -> tuple[Sequence[str], bool]:
@@ -290,12 +292,13 @@ def _ids(rows: Rows) -> tuple[Sequence[str], bool]:
     numbers = rows["job_number"]
     if (numbers >= 0).all() and len(np.unique(numbers)) == len(numbers):
         return [str(number) for number in plain_numbers(numbers)], True
-    rows.report.notes.append("job numbers are missing or occur twice: ids count from 1, job_number is kept")
-    return [str(number) for number in range(1, len(rows) + 1)], False
+    rows.note("job numbers are missing or occur twice: ids count from 1, job_number is kept")
+    return [str(number) for number in range(1, rows.count + 1)], False
 
 
 def _extras(rows: Rows, names: Iterable[str]) -> dict[str, list[Any]]:
+    """The members of the jobs; -1 is what SWF has for a missing value."""
     return {
-        name: [None if value == _MISSING else value for value in plain_numbers(rows[EXTRA_FIELDS[name]])]
+        name: [None if value == -1 else value for value in plain_numbers(rows[EXTRA_FIELDS[name]])]
         for name in dict.fromkeys(names)
     }

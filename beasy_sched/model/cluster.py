@@ -13,7 +13,6 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.model.platform import Platform, ServerKind
@@ -102,9 +101,8 @@ class Cluster:
 
     # --- jobs ---------------------------------------------------------------------------------
 
-    def submit(self, request: JobRequest) -> Job:
-        """Queue a new job."""
-        job = Job(request)
+    def submit(self, job: Job) -> Job:
+        """Queue a job."""
         self.queue.append(job)
         return job
 
@@ -170,9 +168,10 @@ class Cluster:
         self.leaving[job.hosts.ids] = True
 
     def drop(self, job: Job, state: JobState) -> None:
-        """Take a waiting job out of the queue for good (rejected or postponed)."""
+        """Drop a waiting job for good (rejected or postponed), whether or not it has been queued."""
         job.move(state)
-        self.queue.remove(job)
+        if job.place >= 0:
+            self.queue.remove(job)
         self.openings += 1
 
     # --- hosts --------------------------------------------------------------------------------

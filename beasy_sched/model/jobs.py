@@ -16,6 +16,7 @@ from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import NO_HOSTS, HostSet, read_only
+from beasy_sched.model.workflow import NO_TERMS
 
 SLOWDOWN_FLOOR_S: Final = 10.0
 """tau of the bounded slowdown (Eq. 4 of the BEASY paper, 3.26 of the thesis)."""
@@ -79,6 +80,7 @@ class Job:
         "start_s",
         "state",
         "subtime_s",
+        "terms",
         "walltime_s",
     )
 
@@ -89,6 +91,8 @@ class Job:
         self.res = request.res
         self.subtime_s = float(request.subtime)
         self.walltime_s = math.inf if request.walltime is None else float(request.walltime)
+        self.terms = NO_TERMS
+        """Deadline, workflow and predecessors."""
         self.state = JobState.WAITING
         self.hosts: HostSet = NO_HOSTS
         """Hosts on which it was started; empty before."""

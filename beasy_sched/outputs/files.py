@@ -18,15 +18,28 @@ from beasy_sched.engine import Session
 from beasy_sched.engine.actions import NO_FACTS, Facts
 from beasy_sched.engine.power import TraceRow
 from beasy_sched.errors import ConfigError, Failures, PolicyError
-from beasy_sched.formats.atomic import PartFile, remove_old
-from beasy_sched.formats.run_files import DECISIONS, SUMMARY, TRACE, path_of
+from beasy_sched.formats.atomic import PartFile, remove_old, write_atomic
+from beasy_sched.formats.run_files import DEADLINES, DECISIONS, SUMMARY, TRACE, path_of
+from beasy_sched.outputs.deadlines import deadlines_csv
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.plan.plan import Plan, PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 
-_COLUMNS: Final[dict[str, Callable[[TraceRow], float]]] = {
+_GRID: Final[dict[str, Callable[[TraceRow], float | None]]] = {
+    "base_w": lambda row: row.record.base_w,
+    "grid_import_w": lambda row: row.record.import_w,
+    "grid_export_w": lambda row: row.record.export_w,
+    "import_price_per_kwh": lambda row: getattr(row.metered, "price_per_kwh", None),
+    "import_cost": lambda row: getattr(row.metered, "cost", None),
+    "carbon_g": lambda row: getattr(row.metered, "carbon_g", None),
+    "predicted_renewable_w": lambda row: row.predicted_w,
+    "clear_sky_w": lambda row: row.clear_sky_w,
+}
+"""Columns of a site with a grid or a base load only; empty where a value is unknown."""
+
+_COLUMNS: Final[dict[str, Callable[[TraceRow], float | None]]] = {
     "step": lambda row: row.step,
     "start_s": lambda row: row.start_s,
     "duration_s": lambda row: row.record.dt_s,
@@ -38,6 +51,7 @@ _COLUMNS: Final[dict[str, Callable[[TraceRow], float]]] = {
     "fuel_cell_w": lambda row: row.record.fuel_cell_w,
     "curtailed_w": lambda row: row.record.curtailed_w,
     "unserved_w": lambda row: row.record.unserved_w,
+    **_GRID,
     "planned_electrolyzer_w": lambda row: row.record.planned_electrolyzer_w,
     "planned_fuel_cell_w": lambda row: row.record.planned_fuel_cell_w,
     "consumed_kwh": lambda row: j_to_kwh(row.record.consumed_j),
@@ -60,11 +74,15 @@ _PLANNED: Final[dict[str, Callable[[Plan, int], Any]]] = {
 """Further columns of a run with a plan; empty outside its windows."""
 
 
-def trace_csv(rows: Iterable[TraceRow], plans: PlanStore | None = None) -> str:
-    """Write the rows as CSV text; numbers with as many digits as tell them apart."""
-    lines = [",".join((*_COLUMNS, *(_PLANNED if plans is not None else ())))]
+def trace_csv(rows: Iterable[TraceRow], plans: PlanStore | None = None, *, metered: bool = False) -> str:
+    """Write the rows as CSV text; numbers with as many digits as tell them apart.
+
+    ``metered`` adds the columns of a site with a grid or a base load.
+    """
+    columns = {name: get for name, get in _COLUMNS.items() if metered or name not in _GRID}
+    lines = [",".join((*columns, *(_PLANNED if plans is not None else ())))]
     for row in rows:
-        values = [repr(get(row)) for get in _COLUMNS.values()]
+        values = [_cell(get(row)) for get in columns.values()]
         if plans is not None:
             place = plans.place(row.start_s)
             for planned in _PLANNED.values():
@@ -72,6 +90,10 @@ def trace_csv(rows: Iterable[TraceRow], plans: PlanStore | None = None) -> str:
                 values.append("" if value is None else repr(value.item()))
         lines.append(",".join(values))
     return "\n".join(lines) + "\n"
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None or value != value else repr(value)
 
 
 _CHUNK = 1 << 16
@@ -176,7 +198,7 @@ class RunFiles:
         Raises InputError where that is not possible.
         """
         if self.prefix is not None:
-            remove_old(path_of(self.prefix, name) for name in (DECISIONS, TRACE, SUMMARY))
+            remove_old(path_of(self.prefix, name) for name in (DECISIONS, TRACE, DEADLINES, SUMMARY))
 
     def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
         """Write what there is, whole or partial, and return the summary.
@@ -190,7 +212,14 @@ class RunFiles:
                 self._keep(failures, part)
         if self._trace is not None and session.power is not None:
             power = session.power
-            self._keep(failures, self._trace, lambda: trace_csv(power.trace, power.plans))
+            self._keep(
+                failures, self._trace, lambda: trace_csv(power.trace, power.plans, metered=power.site.metered)
+            )
+        if self.prefix is not None and (jobs := session.workflows.with_deadline):
+            path = path_of(self.prefix, DEADLINES)
+            with failures.noted("a file of the run"):
+                write_atomic(path, deadlines_csv(jobs))
+                self.written.append(path)
         summary = summarize(session, self.settings, error, failures)
         if self._summary is not None:
             text = json.dumps(summary, indent=2, allow_nan=False) + "\n"

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from beasy_sched._version import __version__
+from beasy_sched.energy.grid import Grid
+from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.engine import Session
 from beasy_sched.engine.power import PowerSide
 from beasy_sched.errors import BeasyError, Failures, PolicyError
 from beasy_sched.model.cluster import USES
 from beasy_sched.model.jobs import JobState
+from beasy_sched.outputs.deadlines import deadlines_part
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 
+SITE_CHOICES: Final = ("guard", "veto", "hydrogen_hold")
+"""Entries of the section ``site`` that are choices of the site file; the others are numbers."""
 _LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
 """What the BEASY paper's tables call killed."""
 _DONE = (JobState.FINISHED, JobState.FAILED)
@@ -45,6 +51,7 @@ def summarize(
             "policy": settings.policy,
             "options": settings.options,
             "plan": settings.plan,
+            **({} if settings.forecast is None else {"forecast": settings.forecast}),
             "windows": settings.windows if session.power else None,
             "energy": settings.energy.value,
             "power_actions": settings.power_actions,
@@ -54,7 +61,7 @@ def summarize(
         "jobs": {
             "submitted": session.submitted,
             **{name.replace(" ", "_"): count for name, count in counts.items()},
-            "still_waiting": len(session.cluster.queue),
+            "still_waiting": len(session.cluster.queue) + len(session.workflows.held),
             "still_running": len(session.cluster.running),
         },
         "killed_as_in_paper": sum(counts[state.value] for state in _LOST),
@@ -71,10 +78,15 @@ def summarize(
 
 def _sections(session: Session) -> dict[str, Callable[[], dict[str, Any]]]:
     sections: dict[str, Callable[[], dict[str, Any]]] = {"quality": lambda: _quality_part(session)}
+    if jobs := session.workflows.with_deadline:
+        sections["deadlines"] = lambda: deadlines_part(jobs)
     power = session.power
     if power is not None:
         sections["site"] = lambda: _site_part(power)
         sections["energy_kwh"] = lambda: _energy_part(session, power)
+        grid = power.site.grid
+        if grid is not None:
+            sections["grid"] = lambda: _grid_part(power, grid)
         plans = power.plans
         if plans is not None:
             sections["planned"] = lambda: _planned_part(power, plans)
@@ -157,12 +169,28 @@ def _quality_part(session: Session) -> dict[str, Any]:
 
 
 def _site_part(power: PowerSide) -> dict[str, Any]:
-    battery, guard = power.site.storage.battery, power.site.guard
-    soc_pct = battery.soc_pct(power.storage.battery_j)
-    part = {
+    guard, battery = power.site.guard, power.site.storage.battery
+    part: dict[str, Any] = {
         "guard": guard.mode.value,
         "veto": guard.veto,
         "steps": len(power.trace),
+    }
+    if battery.exists:
+        part |= _battery_part(power, battery)
+    part["largest_relative_residual"] = max(
+        (row.record.relative_residual for row in power.trace), default=0.0
+    )
+    hydrogen = power.site.storage.hydrogen
+    if hydrogen is not None:
+        part["hydrogen_hold"] = hydrogen.hold.value
+        part["hydrogen_final_kg"] = power.storage.hydrogen_kg
+        part["hydrogen_distance_kg"] = power.storage.hydrogen_kg - hydrogen.level_target_kg
+    return part
+
+
+def _battery_part(power: PowerSide, battery: BatterySpec) -> dict[str, float]:
+    soc_pct = battery.soc_pct(power.storage.battery_j)
+    return {
         "soc_start_pct": battery.soc_start_pct,
         "soc_final_pct": soc_pct,
         "soc_target_pct": battery.soc_target_pct,
@@ -170,14 +198,34 @@ def _site_part(power: PowerSide) -> dict[str, Any]:
         "soc_max_pct": battery.soc_max_pct,
         "soc_distance_points": soc_pct - battery.soc_target_pct,
         "soc_lowest_pct": min((row.record.soc_after_pct for row in power.trace), default=soc_pct),
-        "largest_relative_residual": max((row.record.relative_residual for row in power.trace), default=0.0),
     }
-    hydrogen = power.site.storage.hydrogen
-    if hydrogen is not None:
-        part["hydrogen_hold"] = hydrogen.hold.value
-        part["hydrogen_final_kg"] = power.storage.hydrogen_kg
-        part["hydrogen_distance_kg"] = power.storage.hydrogen_kg - hydrogen.level_target_kg
-    return part
+
+
+def _grid_part(power: PowerSide, grid: Grid) -> dict[str, Any]:
+    """What the grid gave and took, and at what cost; energies in kWh, costs in the site's currency."""
+    steps = [(row.record, row.metered) for row in power.trace if row.metered is not None]
+
+    def kwh(name: str) -> float:
+        return j_to_kwh(math.fsum(getattr(record, name) * record.dt_s for record, _ in steps))
+
+    import_kwh, load_kwh = kwh("import_w"), kwh("demand_w") + kwh("base_w")
+    cost = math.fsum(metered.cost for _, metered in steps)
+    grams = [metered.carbon_g for _, metered in steps if metered.carbon_g is not None]
+    calendar = power.site.calendar
+    return {
+        "start": None if calendar is None else calendar.local(0.0).isoformat(),
+        "currency": grid.currency,
+        "import_limit_w": None if grid.unlimited else grid.import_limit_w,
+        "import_kwh": import_kwh,
+        "export_kwh": kwh("export_w"),
+        "cost": cost,
+        "export_revenue": math.fsum(metered.revenue for _, metered in steps),
+        "carbon_kg": math.fsum(grams) / 1000.0 if steps and len(grams) == len(steps) else None,
+        "green_kwh": kwh("green_w"),
+        "green_share": kwh("green_w") / load_kwh if load_kwh > 0.0 else None,
+        "mean_import_price": cost / import_kwh if import_kwh > 0.0 else None,
+        "peak_import_w": max((record.import_w for record, _ in steps), default=0.0),
+    }
 
 
 def _planned_part(power: PowerSide, plans: PlanStore) -> dict[str, Any]:
@@ -202,7 +250,8 @@ def _planned_part(power: PowerSide, plans: PlanStore) -> dict[str, Any]:
     }
     if steps:
         last, step = steps[-1]
-        part["soc_final_pct"] = float(last.soc_pct[step + 1])
+        if last.storage.battery.exists:
+            part["soc_final_pct"] = float(last.soc_pct[step + 1])
         part["hydrogen_final_kg"] = float(last.power.hydrogen_kg[step + 1])
         part["relax_factor"] = max(plan.power.relax_factor for plan, _ in steps)
     return part
@@ -239,4 +288,6 @@ def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
         "curtailed": total_j("curtailed_w"),
         "unserved": total_j("unserved_w"),
     }
+    if power.site.metered:
+        parts_j |= {"base": total_j("base_w"), "import": total_j("import_w"), "export": total_j("export_w")}
     return {name: j_to_kwh(value) for name, value in parts_j.items()}

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import UNSET
 
-from beasy_sched.units import JOULES_PER_KWH, j_to_kwh
+from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_HOUR, j_to_kwh
 
 if TYPE_CHECKING:
     from beasy_sched.plan.plan import Plan, PlanStore
@@ -47,12 +48,34 @@ def summary_rows(summary: Summary) -> list[Row]:
         rows.append(("utilization", f"{100 * quality['utilization']:.2f} %"))
     if quality.get("server_switches"):
         rows.append(("servers put to sleep or woken", f"{quality['server_switches']:,} times"))
+    if "deadlines" in summary:
+        rows += _deadline_rows(summary["deadlines"])
     if "budget" in summary:
         rows += _budget_rows(summary["budget"])
     if "site" in summary:
-        rows += _site_rows(summary["site"], summary["energy_kwh"])
+        unlimited = "grid" in summary and summary["grid"].get("import_limit_w") is None
+        rows += _site_rows(summary["site"], summary["energy_kwh"], unlimited=unlimited)
+    if "grid" in summary:
+        rows += _grid_rows(summary["grid"])
     if "planned" in summary:
         rows += _planned_rows(summary["planned"], summary["site"], summary["energy_kwh"])
+    return rows
+
+
+def _deadline_rows(deadlines: dict[str, Any]) -> list[Row]:
+    """How many jobs and workflows kept their deadlines."""
+    rows = []
+    for what in ("jobs", "workflows"):
+        if deadlines[what]:
+            kept = f"{deadlines[f'{what}_met']:,} of {deadlines[what]:,}"
+            rows.append((f"{what} that kept their deadline", kept))
+            rows += [
+                (f"  {outcome}", f"{count:,}")
+                for outcome in ("missed", "refused")
+                if (count := deadlines[f"{what}_{outcome}"])
+            ]
+    if deadlines["lateness_s_max"]:
+        rows.append(("  late by at most", f"{deadlines['lateness_s_max'] / SECONDS_PER_HOUR:,.2f} h"))
     return rows
 
 
@@ -80,8 +103,9 @@ def _planned_rows(planned: dict[str, Any], site: dict[str, Any], energy_kwh: dic
         (label, f"{plan_kwh[before]:,.2f} / {energy_kwh[real]:,.2f} kWh")
         for label, (before, real) in pairs.items()
     ]
-    soc_pct = f"{planned['soc_final_pct']:.2f} / {site['soc_final_pct']:.2f} %"
-    rows.append(("  final state of charge", soc_pct))
+    if "soc_final_pct" in site:
+        soc_pct = f"{planned['soc_final_pct']:.2f} / {site['soc_final_pct']:.2f} %"
+        rows.append(("  final state of charge", soc_pct))
     if "hydrogen_final_kg" in site:
         real_kg = site["hydrogen_final_kg"]
         rows.append(("  final hydrogen", f"{planned['hydrogen_final_kg']:.3f} / {real_kg:.3f} kg"))
@@ -99,15 +123,16 @@ def _job_rows(jobs: dict[str, int]) -> list[Row]:
     return rows
 
 
-def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
-    rows = [
-        ("guard", f"{site['guard']}, {'with' if site['veto'] else 'without'} veto"),
-        (
-            "state of charge: start, lowest, final",
-            f"{site['soc_start_pct']:.2f}, {site['soc_lowest_pct']:.2f}, {site['soc_final_pct']:.2f} %",
-        ),
-        ("  final less target", f"{site['soc_distance_points']:+.2f} points"),
-    ]
+def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float], *, unlimited: bool) -> list[Row]:
+    """``unlimited``: a grid without a limit gives whatever is needed, so that the guard has nothing to do."""
+    guard = f"{site['guard']}, {'with' if site['veto'] else 'without'} veto"
+    rows = [("guard", "not needed: the grid has no limit" if unlimited else guard)]
+    if "soc_final_pct" in site:
+        levels = (site["soc_start_pct"], site["soc_lowest_pct"], site["soc_final_pct"])
+        rows += [
+            ("state of charge: start, lowest, final", f"{', '.join(f'{pct:.2f}' for pct in levels)} %"),
+            ("  final less target", f"{site['soc_distance_points']:+.2f} points"),
+        ]
     if "hydrogen_final_kg" in site:
         hydrogen = f"{site['hydrogen_final_kg']:.3f} kg ({round(site['hydrogen_distance_kg'], 3) + 0.0:+.3f})"
         rows.append(("hydrogen, final (less target)", hydrogen))
@@ -121,6 +146,21 @@ def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
     }
     rows += [(label, f"{energy_kwh[name]:,.2f} kWh") for name, label in names.items()]
     return rows
+
+
+def _grid_rows(grid: dict[str, Any]) -> list[Row]:
+    """What came from the grid, what it cost, and how much of the load was green."""
+    money = grid["currency"]
+    rows = [("energy imported", f"{grid['import_kwh']:,.2f} kWh")]
+    rows.append(("  cost", f"{grid['cost']:,.2f} {money}"))
+    if grid["carbon_kg"] is not None:
+        rows.append(("  carbon", f"{grid['carbon_kg']:,.2f} kg"))
+    rows.append(("  highest power", f"{grid['peak_import_w'] / 1e3:,.2f} kW"))
+    if grid["export_kwh"]:
+        earned = f" ({grid['export_revenue']:,.2f} {money})"
+        rows.append(("energy exported", f"{grid['export_kwh']:,.2f} kWh{earned}"))
+    share = "" if grid["green_share"] is None else f" ({100 * grid['green_share']:.2f} % of the load)"
+    return [*rows, ("green energy used", f"{grid['green_kwh']:,.2f} kWh{share}")]
 
 
 def print_summary(summary: Summary) -> None:
@@ -161,6 +201,8 @@ def plan_kwh(plan: Plan) -> dict[str, float]:
         "fuel_cell": power.fuel_cell_w,
         "envelope": power.envelope_w,
     }
+    if power.import_w is not UNSET:
+        powers_w["import"] = power.import_w
     kwh = {name: j_to_kwh(float(steps_w.sum()) * plan.step_s) for name, steps_w in powers_w.items()}
     return {**kwh, "servers": j_to_kwh(float(plan.servers.energy_j.sum())) if plan.servers else 0.0}
 
@@ -188,13 +230,19 @@ def _window_rows(plan: Plan) -> Iterator[Row]:
     yield "  from sun and wind", f"{kwh['production']:,.2f} kWh"
     yield "  from the battery", f"{kwh['discharged']:,.2f} kWh"
     yield "  into the battery", _taken(kwh["charged"])
+    if "import" in kwh:
+        yield "  from the grid", f"{kwh['import']:,.2f} kWh"
+    if power.base_w is not UNSET:
+        base_kwh = j_to_kwh(power.base_w * plan.step_s * plan.steps)
+        yield "  for the base load", _taken(base_kwh)
     if storage.hydrogen is not None:
         yield "  from the fuel cell", f"{kwh['fuel_cell']:,.2f} kWh"
         yield "  into the electrolyzer", _taken(kwh["electrolyzer"])
     yield "  curtailed", _taken(kwh["curtailed"])
-    start_pct, end_pct = float(soc_pct[0]), float(soc_pct[-1])
-    yield "state of charge: start, lowest, end", f"{start_pct:.2f}, {soc_pct.min():.2f}, {end_pct:.2f} %"
-    yield "  target", _target(end_pct, storage.battery.soc_target_pct, 2, "%", "points")
+    if storage.battery.exists:
+        start_pct, end_pct = float(soc_pct[0]), float(soc_pct[-1])
+        yield "state of charge: start, lowest, end", f"{start_pct:.2f}, {soc_pct.min():.2f}, {end_pct:.2f} %"
+        yield "  target", _target(end_pct, storage.battery.soc_target_pct, 2, "%", "points")
     if storage.hydrogen is not None:
         start_kg, end_kg = float(power.hydrogen_kg[0]), float(power.hydrogen_kg[-1])
         yield "hydrogen: start, end", f"{start_kg:.3f}, {end_kg:.3f} kg"
@@ -241,22 +289,41 @@ class Column:
     signed: bool = False
     where_any: bool = False
     """Whether it is shown only where a run has something other than 0 in it."""
+    where_known: bool = False
+    """Whether it is shown only where a run has a figure, such as that of a battery."""
+    scale: float = 1.0
+    """What the summary's figure is multiplied by."""
 
     def value(self, summary: Summary) -> float | None:
         """Read it off a summary; None where the run has no such figure."""
         if self.part == "jobs":
             return job_share_pct(summary["jobs"], self.field)
         found = summary.get(self.part, {}).get(self.field)
-        return None if found is None else float(found)
+        return None if found is None else self.scale * float(found)
+
+    def unit_in(self, summaries: Sequence[Summary]) -> str:
+        """Return its unit in these runs: for a cost, the currencies of their sites."""
+        if self.unit != _CURRENCY:
+            return self.unit
+        return "/".join(dict.fromkeys(each["grid"]["currency"] for each in summaries if self.part in each))
+
+    def shown(self, summaries: Sequence[Summary]) -> bool:
+        """Whether a table of these runs has this column."""
+        if self.where_any:
+            return any(round(self.value(summary) or 0.0, 2) for summary in summaries)
+        return not self.where_known or any(self.value(summary) is not None for summary in summaries)
 
     def text(self, summary: Summary, digits: int | None = None) -> str:
         """Return the figure as a table shows it; ``-`` where there is none."""
-        value, places = self.value(summary), self.digits if digits is None else digits
+        value, places = self.value(summary), digits if digits is not None and self.digits else self.digits
         if value is None:
             return "-"
         shown = round(value, places) + 0.0  # never -0.0
         return f"{shown:+,.{places}f}" if self.signed else f"{shown:,.{places}f}"
 
+
+_CURRENCY = "currency"
+"""Stands for the unit of a cost, which is that of the site."""
 
 COMPARISON_COLUMNS = (
     Column("finished_pct", ("fin-", "ished"), "finished", "%", "jobs", "finished"),
@@ -267,14 +334,23 @@ COMPARISON_COLUMNS = (
     Column("killed_pct", ("", "killed"), "killed", "%", "jobs", "killed"),
     Column("failed_pct", ("of it", "failed"), "failed", "%", "jobs", "failed", where_any=True),
     Column("rejected_pct", ("re-", "jected"), "rejected", "%", "jobs", "rejected", where_any=True),
-    Column("soc_final_pct", ("final", "SoC"), "final SoC", "%", "site", "soc_final_pct"),
+    Column("soc_final_pct", ("final", "SoC"), "final SoC", "%", "site", "soc_final_pct",
+           where_known=True),
     Column("soc_distance_points", ("off", "target"), "final SoC less target", "points",
-           "site", "soc_distance_points", signed=True),
+           "site", "soc_distance_points", signed=True, where_known=True),
     Column("wasted_kwh", ("", "wasted"), "wasted energy", "kWh", "energy_kwh", "wasted"),
     Column("curtailed_kwh", ("cur-", "tailed"), "curtailed energy", "kWh",
            "energy_kwh", "curtailed"),
     Column("unserved_kwh", ("un-", "served"), "unserved energy", "kWh", "energy_kwh", "unserved",
            where_any=True),
+    Column("cost", ("", "cost"), "cost of the imported energy", _CURRENCY, "grid", "cost", digits=2,
+           where_known=True),
+    Column("carbon_kg", ("", "CO2"), "carbon of the imported energy", "kg", "grid", "carbon_kg",
+           where_known=True),
+    Column("green_share_pct", ("", "green"), "green share of the load", "%", "grid", "green_share",
+           where_known=True, scale=100.0),
+    Column("deadlines_missed", ("missed", "deadl."), "deadlines missed", "jobs", "deadlines", "jobs_missed",
+           digits=0, where_known=True),
     Column("bounded_slowdown_mean", ("slow-", "down"), "bounded slowdown, mean", "",
            "quality", "bounded_slowdown_mean", digits=2),
 )  # fmt: skip
@@ -304,23 +380,30 @@ class Contender:
 
 
 def shown_columns(contenders: Sequence[Contender]) -> list[Column]:
-    """Return the columns for these runs: all but those that are 0 throughout and need not be shown."""
+    """Return the columns for these runs, without those that have no figure or only 0 to show."""
     summaries = _complete(contenders)
-    return [
-        c
-        for c in COMPARISON_COLUMNS
-        if not c.where_any or any(round(c.value(s) or 0.0, 2) for s in summaries)
-    ]
+    return [column for column in COMPARISON_COLUMNS if column.shown(summaries)]
 
 
 def comparison_lines(contenders: Sequence[Contender], width: int = 100) -> list[str]:
     """Return the table as lines of plain text: names, units, one row per contender.
 
-    Columns stand two blanks apart, or one where that is what fits ``width``.
+    Columns stand two blanks apart, or one where that is what fits ``width``. Where that does not fit, kinds
+    of ends that no job had are left out.
     """
-    columns = shown_columns(contenders)
+    columns, summaries = shown_columns(contenders), _complete(contenders)
+    lines = _comparison(contenders, columns, width)
+    if max(map(len, lines)) > width:
+        ended = [c for c in columns if c.part != "jobs" or any(c.value(summary) for summary in summaries)]
+        lines = _comparison(contenders, ended, width)
+    return lines
+
+
+def _comparison(contenders: Sequence[Contender], columns: Sequence[Column], width: int) -> list[str]:
+    """Return the table with these columns."""
+    units = [column.unit_in(_complete(contenders)) for column in columns]
     head = [["", *(c.heading[0] for c in columns)], ["policy", *(c.heading[1] for c in columns)]]
-    head.append(["", *("pts" if c.unit == "points" else c.unit for c in columns)])
+    head.append(["", *("pts" if unit == "points" else unit for unit in units)])
     rows = [_cells(contender, columns) for contender in contenders]
     whole = [*head, *(row for row in rows if len(row) > 2)]
     widths = [max(len(row[at]) for row in whole) for at in range(len(columns) + 1)]
@@ -332,7 +415,8 @@ def comparison_lines(contenders: Sequence[Contender], width: int = 100) -> list[
 def comparison_markdown(contenders: Sequence[Contender]) -> str:
     """Return the table in Markdown, percentages with two digits."""
     columns = shown_columns(contenders)
-    names = [f"{c.title} ({c.unit})" if c.unit else c.title for c in columns]
+    units = [column.unit_in(_complete(contenders)) for column in columns]
+    names = [f"{c.title} ({unit})" if unit else c.title for c, unit in zip(columns, units, strict=True)]
     lines = [["policy", *names], ["---", *["---:"] * len(columns)]]
     for contender in contenders:
         cells = _cells(contender, columns, digits=2)
@@ -348,9 +432,11 @@ def conditions(contenders: Sequence[Contender]) -> list[str]:
         if (site := summary.get("site")) is not None:
             veto = "with" if site["veto"] else "without"
             found[f"guard {site['guard']}, {veto} veto"] = None
-            found[f"battery from {site['soc_start_pct']:g} % to a target of {site['soc_target_pct']:g} %"] = (
-                None
-            )
+            if "grid" in summary:
+                found["the grid supplies what the sun does not"] = None
+            if "soc_start_pct" in site:
+                start, target = site["soc_start_pct"], site["soc_target_pct"]
+                found[f"battery from {start:g} % to a target of {target:g} %"] = None
     return list(found)
 
 

@@ -156,17 +156,9 @@ def demand_power_w(
     full speed; all other servers sleep. What would need more servers than there are waits, first in,
     first out, so that no energy is lost. Servers are taken fastest first.
     """
-    wanted = _busy_server_seconds(submit_s, run_s, hosts, steps, step_s) / step_s
-    busy = _within(wanted, platform.size)
-    return np.interp(busy, np.arange(platform.size + 1), _draw_by_busy_w(platform))
-
-
-def _busy_server_seconds(
-    submit_s: FloatArray, run_s: FloatArray, hosts: IntArray, steps: int, step_s: float
-) -> FloatArray:
-    """Server seconds in each step: differences of the integral of a sum of rectangles."""
     edges = step_s * np.arange(steps + 1)
     total = np.zeros(steps + 1)
+    # Server seconds in each step are differences of the integral of a sum of rectangles.
     for moment, sign in ((np.asarray(submit_s), 1.0), (np.asarray(submit_s) + run_s, -1.0)):
         order = np.argsort(moment, kind="stable")
         times, counts = moment[order], np.asarray(hosts, dtype=np.float64)[order]
@@ -174,18 +166,13 @@ def _busy_server_seconds(
         count = np.concatenate(([0.0], np.cumsum(counts)))[upto]
         weighted = np.concatenate(([0.0], np.cumsum(counts * times)))[upto]
         total += sign * (count * edges - weighted)
-    return np.maximum(np.diff(total), 0.0)
-
-
-def _within(wanted: FloatArray, servers: int) -> FloatArray:
-    """What ``servers`` can do of it in each step, the rest moved to the steps after."""
-    done = np.empty_like(wanted)
-    waiting = 0.0
+    wanted = np.maximum(np.diff(total), 0.0) / step_s
+    busy, waiting = np.empty(steps), 0.0
     for step, want in enumerate(wanted):
         waiting += want
-        done[step] = min(waiting, servers)
-        waiting -= done[step]
-    return done
+        busy[step] = min(waiting, platform.size)
+        waiting -= busy[step]
+    return np.interp(busy, np.arange(platform.size + 1), _draw_by_busy_w(platform))
 
 
 def _draw_by_busy_w(platform: Platform) -> FloatArray:

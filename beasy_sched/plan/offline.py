@@ -81,12 +81,9 @@ def plan_windows(
     count = len(load) // site.steps
     for window in range(count):
         steps = slice(window * site.steps, (window + 1) * site.steps)
-        try:
-            plan, servers = _window(
-                site, platform, load[steps], renew[steps], options, storage, servers, window, provenance
-            )
-        except NoPlan as error:
-            raise NoPlan(f"window {window}: {error}") from None
+        plan, servers = _window(
+            site, platform, load[steps], renew[steps], options, storage, servers, window, provenance
+        )
         plans.append(plan)
         storage = plan.level_at(-1)
         if report is not None:
@@ -118,14 +115,16 @@ def _window(
         max(most_w, float(floor_w.max())),
         options.surplus,
         storage,
+        import_limit_w=0.0 if site.grid is None else site.grid.import_limit_w,
+        base_w=site.base_w,
     )
     power = plan_power(problem, options.limits)
     if power.plan is None:
-        raise NoPlan(power.outcome.message)
+        raise NoPlan(f"window {window}: {power.outcome.message}")
     envelope_w = power.plan.envelope_w
     servers = plan_servers(platform, envelope_w, step_s, rules=rules, start=start, window=window)
     if not servers.outcome.has_point:
-        raise NoPlan(servers.outcome.message)
+        raise NoPlan(f"window {window}: {servers.outcome.message}")
     solved = tuple(
         Solved(name, outcome.status.value, outcome.gap, outcome.message)
         for name, outcome in (("power", power.outcome), ("servers", servers.outcome))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.energy.site import Site
@@ -112,7 +113,9 @@ class Plan:
 
     @property
     def soc_pct(self) -> FloatArray:
-        """SoC (%) at the start of each step and at the end of the last: T + 1 values."""
+        """SoC (%) at the start of each step and at the end of the last (T + 1); NaN without a battery."""
+        if not self.storage.battery.exists:
+            return np.full(self.steps + 1, np.nan)
         return 100.0 * self.power.battery_j / self.storage.battery.capacity_j
 
     def level_at(self, step: int) -> StorageState:
@@ -129,7 +132,7 @@ class Plan:
             self.production,
             self.step_s,
             electrolyzer_w=power.electrolyzer_w,
-            fuel_cell_w=power.fuel_cell_w,
+            fuel_cell_w=power.with_grid(power.fuel_cell_w),
         )
 
     def check(self) -> None:
@@ -139,8 +142,7 @@ class Plan:
                 f"invalid window: it starts at {self.start_s} s and has steps of {self.step_s} s"
             )
         self._check_shapes()
-        for forecast in ("demand", "production"):
-            getattr(self, forecast)  # Raises for powers and uncertainties that cannot be.
+        _ = self.demand, self.production  # Raise for powers and uncertainties that cannot be.
         for broken in storage_violations(self.power, self.storage, self.step_s):
             raise ConfigError(str(broken))
         if self.servers is not None:
@@ -151,7 +153,7 @@ class Plan:
         if site.step_s != self.step_s:
             raise ConfigError(f"the plan has steps of {self.step_s:g} s, the site of {site.step_s:g} s")
         ours, theirs = (_described(storage) for storage in (self.storage, site.storage))
-        for name in (*ours, *(name for name in theirs if name not in ours)):
+        for name in ours | theirs:
             if ours.get(name) != theirs.get(name):
                 raise ConfigError(f"{name} is {ours.get(name)} in the plan, {theirs.get(name)} at the site")
 
@@ -175,12 +177,14 @@ class Plan:
         steps = self.steps
         if steps < 1:
             raise ConfigError("the window has no steps")
-        wanted: dict[str, int] = dict.fromkeys(self.power.__dataclass_fields__, steps)
-        wanted["battery_j"] = wanted["hydrogen_kg"] = steps + 1
-        arrays: dict[str, FloatArray] = {name: getattr(self.power, name) for name in wanted}
-        arrays.update(load_uncertainty=self.load_uncertainty, renew_uncertainty=self.renew_uncertainty)
-        for name, values in arrays.items():
-            count = wanted.get(name, steps)
+        base_w = self.power.base_w
+        if base_w is not UNSET and not 0.0 <= base_w < np.inf:
+            raise ConfigError(f"base_w: found {base_w!r}, expected watts, at least 0")
+        names = (name for name in self.power.__dataclass_fields__ if name != "base_w")
+        arrays = [(name, values) for name in names if (values := getattr(self.power, name)) is not UNSET]
+        arrays += [(name, getattr(self, name)) for name in ("load_uncertainty", "renew_uncertainty")]
+        for name, values in arrays:
+            count = steps + (name in ("battery_j", "hydrogen_kg"))
             if values.dtype != np.float64 or values.shape != (count,):
                 raise ConfigError(
                     f"{name} is an array of {values.dtype} of shape {values.shape}, expected {count} numbers"

@@ -12,24 +12,15 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from msgspec import UNSET
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.energy.storage import (
-    HydrogenSpec,
-    charge_power_limit,
-    energy_after_step,
-    level_after_step,
-)
+from beasy_sched.energy.storage import HydrogenSpec, charge_power_limit, energy_after_step, level_after_step
 from beasy_sched.plan.power_problem import TOLERANCE as LEVEL_TOLERANCE
-from beasy_sched.plan.power_problem import (
-    PowerPlan,
-    PowerProblem,
-    Surplus,
-    power_violations,
-)
+from beasy_sched.plan.power_problem import PowerPlan, PowerProblem, Surplus, power_violations
 from beasy_sched.plan.solver import (
     LinearModel,
     SearchEnd,
@@ -80,7 +71,6 @@ class PowerFlowModel:
     """
 
     def __init__(self, problem: PowerProblem, switches: Exclusions) -> None:
-        """Build columns and rows."""
         self.problem, self.switches = problem, switches
         largest = max(problem.load_w.max(), problem.renew_w.max(), problem.floors_w.max())
         self.power_w = max(1.0, float(largest))
@@ -91,11 +81,16 @@ class PowerFlowModel:
         hydrogen = problem.storage.hydrogen
         fuel_cell = hydrogen.fuel_cell_max_w / self.power_w if hydrogen else 0.0
         # What is left for a storage in a step, without help from another storage, once the floor is served.
-        self.spare = np.maximum(self.renew + fuel_cell - problem.floors_w / self.power_w, 0.0)
+        floor_w = np.maximum(problem.floors_w + problem.base_w - problem.import_limit_w, 0.0)
+        self.spare = np.maximum(self.renew + fuel_cell - floor_w / self.power_w, 0.0)
         self.model = LinearModel()
         self.relax = self.model.columns(1, 0.0, 1.0)
         self.produced = self.model.columns(problem.steps, problem.floors_w / self.power_w)
         self.short = self.model.columns(problem.steps)
+        self.imported: IntArray | None = None
+        if problem.import_limit_w:
+            most_import_w = min(problem.import_limit_w, largest + problem.base_w)
+            self.imported = self.model.columns(problem.steps, 0.0, most_import_w / self.power_w)
         self._add_battery(switches.battery)
         self.hydrogen = None if hydrogen is None else self._add_hydrogen(hydrogen, switches.electrolyzer)
         self._add_balance()
@@ -104,7 +99,6 @@ class PowerFlowModel:
         problem, model, steps = self.problem, self.model, self.problem.steps
         battery = problem.storage.battery
         kept = battery.kept_fraction(problem.step_s)
-        low, high = battery.min_j / self.energy_j, battery.max_j / self.energy_j
         span = (battery.max_j - kept * battery.min_j) / self.energy_j / self.hours
         fade = (battery.max_j * kept - battery.min_j) / self.energy_j / self.hours
         drawn = battery.drawn_per_delivered()
@@ -114,12 +108,9 @@ class PowerFlowModel:
         self.most_discharge = most_out
         self.charge = model.columns(steps, 0.0, most_in)
         self.discharge = model.columns(steps, 0.0, most_out)
-        lower = np.full(steps, low)
-        lower[-1] = max(low, problem.target_j / self.energy_j)
-        self.battery = model.columns(steps, lower, high)
-        start = problem.start_state.battery_j / self.energy_j
+        levels = battery.min_j, battery.max_j, problem.target_j, problem.start_state.battery_j
         into, out = (self.charge, battery.charge_efficiency), (self.discharge, drawn)
-        self._add_storage(self.battery, kept, start, into, out)
+        self.battery = self._add_storage(levels, self.energy_j, kept, into, out)
         if exclusive:
             charging = model.columns(steps, 0.0, 1.0, integer=True)
             model.rows(steps, -np.inf, 0.0, (self.charge, 1.0), (charging, -most_in))
@@ -134,11 +125,8 @@ class PowerFlowModel:
         drawn = hydrogen.used_kg(self.power_w, SECONDS_PER_HOUR) / hour_kg
         electrolyzer = model.columns(steps, 0.0, most_in)
         fuel_cell = model.columns(steps, 0.0, hydrogen.fuel_cell_max_w / self.power_w)
-        lower = np.zeros(steps)
-        lower[-1] = problem.target_kg / hour_kg
-        level = model.columns(steps, lower, hydrogen.tank_kg / hour_kg)
-        start = problem.start_state.hydrogen_kg / hour_kg
-        self._add_storage(level, 1.0, start, (electrolyzer, 1.0), (fuel_cell, drawn))
+        levels = 0.0, hydrogen.tank_kg, problem.target_kg, problem.start_state.hydrogen_kg
+        level = self._add_storage(levels, hour_kg, 1.0, (electrolyzer, 1.0), (fuel_cell, drawn))
         on = np.empty(0, dtype=np.intp)
         if exclusive:
             on = model.columns(steps, 0.0, 1.0, integer=True)
@@ -146,24 +134,35 @@ class PowerFlowModel:
             model.rows(steps, 0.0, np.inf, (electrolyzer, 1.0), (on, -least_in))
         return HydrogenColumns(hydrogen, hour_kg, electrolyzer, fuel_cell, level, on)
 
-    def _add_storage(self, level: IntArray, kept: float, start: float, into: Term, out: Term) -> None:
-        """Level after a step = kept share of the level before + what flows in - what flows out."""
+    def _add_storage(
+        self, levels: tuple[float, ...], unit: float, kept: float, into: Term, out: Term
+    ) -> IntArray:
+        """Level after a step = kept share of the level before + what flows in - what flows out.
+
+        ``levels``: least, most, target and start, in the storage's own unit.
+        """
         steps = self.problem.steps
+        least, most, target, start = (level / unit for level in levels)
+        lower, share, given = np.full(steps, least), np.full(steps, -kept), np.zeros(steps)
+        lower[-1], share[0], given[0] = max(least, target), 0.0, kept * start
+        level = self.model.columns(steps, lower, most)
         before = np.concatenate((level[:1], level[:-1]))
-        share = np.full(steps, -kept)
-        share[0] = 0.0
-        given = np.zeros(steps)
-        given[0] = kept * start
         flows = (into[0], -into[1] * self.hours), (out[0], out[1] * self.hours)
         self.model.rows(steps, given, given, (level, 1.0), (before, share), *flows)
+        return level
 
     def _add_balance(self) -> None:
-        """Eq. 3.1 and 3.11, and the shortfall of each step."""
+        """Eq. 3.1 and 3.11, and the shortfall of each step; the grid feeds servers and base load only."""
         terms: list[Term] = [(self.produced, 1.0), (self.charge, 1.0), (self.discharge, -1.0)]
+        if self.imported is not None:
+            terms.append((self.imported, -1.0))
+            least = np.full(self.problem.steps, -self.problem.base_w / self.power_w)
+            self.model.rows(self.problem.steps, least, np.inf, (self.produced, 1.0), (self.imported, -1.0))
         if self.hydrogen is not None:
             terms += [(self.hydrogen.electrolyzer, 1.0), (self.hydrogen.fuel_cell, -1.0)]
         steps = self.problem.steps
-        self.model.rows(steps, self.renew, self.renew, *terms)
+        arriving = self.renew - self.problem.base_w / self.power_w if self.problem.base_w else self.renew
+        self.model.rows(steps, arriving, arriving, *terms)
         self.model.rows(steps, self.load, np.inf, (self.produced, 1.0), (self.relax, self.load))
         self.model.rows(steps, self.load, np.inf, (self.produced, 1.0), (self.short, 1.0))
 
@@ -218,12 +217,16 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
         curtailed_w=np.zeros(problem.steps),
         battery_j=battery_j,
         hydrogen_kg=levels_kg,
+        import_w=UNSET if model.imported is None else watts(model.imported),
+        base_w=problem.base_w or UNSET,
     )
+    # Levels that miss a bound by rounding only are put on it.
     size_j, size_kg = plan.level_scales(problem.storage, problem.step_s)
-    tank_kg = columns.spec.tank_kg if columns else 0.0
-    battery_j = _inside(battery_j, battery.min_j, battery.max_j, LEVEL_TOLERANCE * size_j)
-    levels_kg = _inside(levels_kg, 0.0, tank_kg, LEVEL_TOLERANCE * size_kg)
-    return _curtailed(problem, replace(plan, battery_j=battery_j, hydrogen_kg=levels_kg))
+    bounds_j, bounds_kg = (battery.min_j, battery.max_j), (0.0, columns.spec.tank_kg if columns else 0.0)
+    for levels, bounds, size in ((battery_j, bounds_j, size_j), (levels_kg, bounds_kg, size_kg)):
+        nearest = np.clip(levels, *bounds)
+        np.copyto(levels, nearest, where=np.abs(levels - nearest) <= LEVEL_TOLERANCE * size)
+    return plan
 
 
 def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
@@ -236,8 +239,7 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
     surplus_w = plan.produced_w + plan.charge_w - plan.discharge_w - served_w
     discharge_w = np.where(surplus_w > 0.0, 0.0, -surplus_w)
     charge_w, battery_j = _charged(problem, np.where(surplus_w < 0.0, 0.0, surplus_w), discharge_w)
-    stored = replace(plan, charge_w=charge_w, discharge_w=discharge_w, battery_j=battery_j)
-    return _curtailed(problem, stored)
+    return replace(plan, charge_w=charge_w, discharge_w=discharge_w, battery_j=battery_j)
 
 
 def _charged(
@@ -252,17 +254,6 @@ def _charged(
     return np.array(charge_w), np.array(levels_j)
 
 
-def _inside(levels: FloatArray, least: float, most: float, slack: float) -> FloatArray:
-    """Levels that miss a bound by rounding only, put on it."""
-    nearest = np.clip(levels, least, most)
-    return np.where(np.abs(levels - nearest) <= slack, nearest, levels)
-
-
-def _curtailed(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
-    """The plan with everything beyond the servers' most curtailed."""
-    return replace(plan, curtailed_w=np.maximum(plan.produced_w - problem.most_w, 0.0))
-
-
 _NEGLIGIBLE = 1e-6
 
 
@@ -272,55 +263,52 @@ def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: Solv
     ``switches`` are those of the infeasible model. The linear model is tried first: a target out of its
     reach is out of reach for every plan.
     """
-    floor = _floor_message(_without_targets(problem))
-    if floor:
-        return floor
+    message = _floor_message(problem)
     for asked in dict.fromkeys((NO_EXCLUSIONS, switches)):
-        message = _target_message(problem, asked, limits)
-        if message:
-            return message
-    return (
+        message = message or _target_message(problem, asked, limits)
+    return message or (
         "the targets cannot be met while also serving the sleep floor, respecting the electrolyzer's minimum "
         "and never charging and discharging at once: lower soc_target_pct or level_target_kg"
     )
 
 
-def _most_stored(
-    problem: PowerProblem, switches: Exclusions, limits: SolverLimits, *, hydrogen: bool = False
-) -> float:
-    """Most energy (J) in the battery, or ``hydrogen`` (kg), at the end; infinite where that is not known."""
-    model = PowerFlowModel(problem, switches)
-    level, unit = model.battery, model.energy_j
-    if hydrogen:
-        if model.hydrogen is None:
-            return np.inf
-        level, unit = model.hydrogen.level, model.hydrogen.hour_kg
-    solution = Solver(model.model, limits, tolerance=TOLERANCE).minimize((level[-1:], -1.0))
-    return -solution.bound * unit if solution.values is not None else np.inf
+def _without_targets(model: PowerFlowModel, limits: SolverLimits | None, *, tank: bool = True) -> Solver:
+    """The model in the solver, free of the battery's target and, where ``tank`` says so, the tank's."""
+    battery, hydrogen = model.problem.storage.battery, model.hydrogen
+    solver = Solver(model.model, limits, tolerance=TOLERANCE)
+    solver.set_bounds(model.battery[-1:], battery.min_j / model.energy_j, battery.max_j / model.energy_j)
+    if hydrogen is not None and tank:
+        solver.set_bounds(hydrogen.level[-1:], 0.0, hydrogen.spec.tank_kg / hydrogen.hour_kg)
+    return solver
 
 
 def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> str:
     """Which target is out of reach, alone or with the other; "" if none is."""
-    hours = problem.steps * problem.step_s / SECONDS_PER_HOUR
+    model = PowerFlowModel(problem, switches)
+
+    def most(level: IntArray, unit: float, *, tank: bool = True) -> float:
+        """Most that can be stored at the end; infinite where that is not known."""
+        solution = _without_targets(model, limits, tank=tank).minimize((level[-1:], -1.0))
+        return -solution.bound * unit if solution.values is not None else np.inf
+
     battery = problem.storage.battery
-    free = _without_targets(problem)
+    hours = problem.steps * problem.step_s / SECONDS_PER_HOUR
     least_j, least_kg = problem.target_j * (1 - _NEGLIGIBLE), problem.target_kg * (1 - _NEGLIGIBLE)
-    stored_j = _most_stored(free, switches, limits)
+    stored_j = most(model.battery, model.energy_j)
     if stored_j < least_j:
         return (
             f"soc_target_pct: the battery cannot reach {battery.soc_pct(problem.target_j):.2f} % after "
             f"{hours:g} h: even without serving any load, it reaches at most "
             f"{battery.soc_pct(stored_j):.2f} % ({j_to_kwh(problem.target_j - stored_j):.3g} kWh short)"
         )
-    stored_kg = _most_stored(free, switches, limits, hydrogen=True)
+    stored_kg = most(model.hydrogen.level, model.hydrogen.hour_kg) if model.hydrogen else np.inf
     if stored_kg < least_kg:
         return (
             f"level_target_kg: the tank cannot reach {problem.target_kg:.3f} kg after {hours:g} h: even "
             f"without serving any load, it reaches at most {stored_kg:.3f} kg "
             f"({problem.target_kg - stored_kg:.3g} kg short)"
         )
-    one_free = _with_battery(problem, soc_target_pct=battery.soc_min_pct)
-    stored_j = _most_stored(one_free, switches, limits)
+    stored_j = most(model.battery, model.energy_j, tank=False)
     if stored_j < least_j:
         return (
             f"soc_target_pct and level_target_kg cannot both be met: with {problem.target_kg:.3f} kg of "
@@ -330,37 +318,26 @@ def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverL
     return ""
 
 
-def _with_battery(problem: PowerProblem, **changes: Any) -> PowerProblem:
-    """The same problem with another battery."""
-    storage = problem.storage
-    return replace(problem, storage=replace(storage, battery=replace(storage.battery, **changes)))
-
-
-def _without_targets(problem: PowerProblem) -> PowerProblem:
-    free, hydrogen = problem, problem.storage.hydrogen
-    if hydrogen is not None:
-        free = replace(free, storage=replace(free.storage, hydrogen=replace(hydrogen, level_target_kg=0.0)))
-    return _with_battery(free, soc_target_pct=free.storage.battery.soc_min_pct)
-
-
 def _floor_message(problem: PowerProblem) -> str:
     """What is missing for the sleep floor and the self-discharge, "" if nothing is."""
     battery = problem.storage.battery
-    drainable = _with_battery(problem, soc_min_pct=0.0, soc_target_pct=0.0)
-    model = PowerFlowModel(replace(drainable, floor_w=0.0, load_w=problem.floors_w), NO_EXCLUSIONS)
+    drainable = replace(problem.storage, battery=replace(battery, soc_min_pct=0.0, soc_target_pct=0.0))
+    serving = replace(problem, storage=drainable, floor_w=0.0, load_w=problem.floors_w)
+    model = PowerFlowModel(serving, NO_EXCLUSIONS)
     lost = model.model.columns(problem.steps)
     floor = battery.min_j / model.energy_j
     model.model.rows(problem.steps, floor, np.inf, (model.battery, 1.0), (lost, 1.0))
-    solution = Solver(model.model, tolerance=TOLERANCE).minimize((model.short, 1.0), (lost, 1e-3))
+    solution = _without_targets(model, None).minimize((model.short, 1.0), (lost, 1e-3))
     if solution.values is None:
         return ""
     short, gone = solution.values[model.short], solution.values[lost]
     if short.max() > _NEGLIGIBLE:
         step = int(np.argmax(short > _NEGLIGIBLE))
         missing_kwh = j_to_kwh(float(short.sum()) * model.power_w * problem.step_s)
+        beside = "storage" if model.imported is None else "storage and grid"
         return (
             f"the sleeping servers alone need {w_to_kw(problem.floors_w[step]):.4g} kW, more than production "
-            f"and storage can supply: {missing_kwh:.3g} kWh are missing, starting at hour "
+            f"and {beside} can supply: {missing_kwh:.3g} kWh are missing, starting at hour "
             f"{problem.hour(step):.4g}"
         )
     if gone.max() > _NEGLIGIBLE:
@@ -376,6 +353,9 @@ def _floor_message(problem: PowerProblem) -> str:
 _TILT = 1e-3
 """How much more a watt of throughput costs at the end of a window than at its start (twice that for
 hydrogen): of plans of equal throughput, the one that acts earlier, and the battery before hydrogen."""
+
+_IMPORT = 10.0
+"""What a watt from the grid costs in watts of throughput: it is used where the storage does not suffice."""
 
 _SLACK = 1e-7
 """By how much a later stage may miss what an earlier one reached, scaled: above the solver's tolerance."""
@@ -409,8 +389,7 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
     while True:
         run = _solved(PowerFlowModel(problem, switches), plain, limits, deadline_s)
         if run.values is None:
-            outcome = _without_point(problem, run.end, switches, limits)
-            return PowerDecision(outcome, None, switches)
+            return PowerDecision(_without_point(run, limits), None, switches)
         needed = broken_exclusions(run.model, run.values)
         if needed == switches:
             break
@@ -419,6 +398,7 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
     plan = plan_of(run.model, run.values)
     if problem.surplus is Surplus.STORE:
         plan = store_surplus(problem, plan)
+    plan = replace(plan, curtailed_w=np.maximum(plan.produced_w - problem.most_w, 0.0))
     broken = power_violations(plan, problem)
     if broken:
         raise RuntimeError("the plan breaks a constraint: " + "; ".join(map(str, broken)))
@@ -477,11 +457,10 @@ class _Stages:
     def _stage(self, name: str, costs: CostsOf) -> float | None:
         """Run one stage and return its objective, None without a point."""
         solution = self._minimize(costs)
-        if self.gaps and solution.ending is SearchEnd.INFEASIBLE:
-            # The point of the stage before is feasible: only rounding can say otherwise.
-            solution = replace(solution, ending=SearchEnd.FAILED)
         if solution.ending is not SearchEnd.DONE:
-            self.end = solution.ending
+            # The point of a stage before is feasible: only rounding can make this one infeasible.
+            failed = self.gaps and solution.ending is SearchEnd.INFEASIBLE
+            self.end = SearchEnd.FAILED if failed else solution.ending
         if solution.values is None:
             return None
         self.values = solution.values
@@ -535,27 +514,26 @@ def _throughput(model: PowerFlowModel) -> list[Term]:
     costs: list[Term] = [(model.charge, 1.0 + tilt), (model.discharge, 1.0 + tilt)]
     if model.hydrogen is not None:
         costs += [(model.hydrogen.electrolyzer, 1.0 + 2 * tilt), (model.hydrogen.fuel_cell, 1.0 + 2 * tilt)]
+    if model.imported is not None:
+        costs.append((model.imported, _IMPORT))
     return costs
 
 
 def _with_point(plan: PowerPlan, run: _Stages) -> SolverOutcome:
-    *_, last = run.gaps
     gap = max(run.gaps.values()) if len(run.gaps) == 3 else math.inf
-    if run.end is SearchEnd.DONE and len(run.gaps) == 3:
+    if run.end is SearchEnd.DONE:
         return SolverOutcome(SolverStatus.OPTIMAL, "", plan.relax_factor, gap)
     message = (
-        f"{run.end.value} ended the search while minimizing the {last}: the plan is valid, "
+        f"{run.end.value} ended the search while minimizing the {[*run.gaps][-1]}: the plan is valid, "
         "but a better one may exist"
     )
     return SolverOutcome(SolverStatus.FEASIBLE, message, plan.relax_factor, gap)
 
 
-def _without_point(
-    problem: PowerProblem, ending: SearchEnd, switches: Exclusions, limits: SolverLimits
-) -> SolverOutcome:
-    if ending is SearchEnd.INFEASIBLE:
-        return SolverOutcome(SolverStatus.INFEASIBLE, explain_infeasible(problem, switches, limits))
-    return SolverOutcome(
-        SolverStatus.NO_POINT,
-        f"{ending.value} ended the search before a plan was found: raise the limit or plan a shorter window",
-    )
+def _without_point(run: _Stages, limits: SolverLimits) -> SolverOutcome:
+    if run.end is SearchEnd.INFEASIBLE:
+        why = explain_infeasible(run.model.problem, run.model.switches, limits)
+        return SolverOutcome(SolverStatus.INFEASIBLE, why)
+    advice = "raise the limit or plan a shorter window"
+    why = f"{run.end.value} ended the search before a plan was found: {advice}"
+    return SolverOutcome(SolverStatus.NO_POINT, why)

@@ -14,12 +14,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.storage import Storage, StorageState, energy_after_step, level_after_step
 from beasy_sched.errors import ConfigError
 from beasy_sched.plan.forecast import checked_powers
-from beasy_sched.units import j_to_kwh, w_to_kw
+from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
 
 class Surplus(str, Enum):
@@ -51,6 +52,10 @@ class PowerProblem:
     surplus: Surplus = Surplus.ENVELOPE
     start: StorageState | None = None
     """Levels at the start of the window; None takes the site's."""
+    import_limit_w: float = 0.0
+    """What the grid may give to the servers and the base load; 0 without one."""
+    base_w: float = 0.0
+    """What always runs beside the servers."""
     floors_w: FloatArray = field(init=False, repr=False)
     """``floor_w`` as one value per step."""
 
@@ -63,13 +68,29 @@ class PowerProblem:
             )
         if not (np.isfinite(self.step_s) and self.step_s > 0):
             raise ConfigError(f"step_s: found {self.step_s!r}, expected a finite number > 0")
+        if not (self.import_limit_w >= 0 and 0 <= self.base_w < np.inf):
+            raise ConfigError(
+                f"import_limit_w and base_w: found {self.import_limit_w!r} and {self.base_w!r}, expected >= 0"
+            )
         if not self.most_w > 0:
             raise ConfigError(f"most_w: found {self.most_w!r}, expected a number > 0")
         floors = np.broadcast_to(np.asarray(self.floor_w, dtype=np.float64), len(load))
         object.__setattr__(self, "load_w", load)
         object.__setattr__(self, "renew_w", renew)
         object.__setattr__(self, "floors_w", checked_powers("sleep floor", floors))
-        self._check_levels()
+        battery, start = self.storage.battery, self.start_state
+        slack_j = 1e-6 * battery.capacity_j
+        if not battery.min_j - slack_j <= start.battery_j <= battery.max_j + slack_j:
+            raise ConfigError(
+                f"the window starts with the battery at {battery.soc_pct(start.battery_j):.2f} %, expected "
+                f"between soc_min_pct ({battery.soc_min_pct:g}) and soc_max_pct ({battery.soc_max_pct:g})"
+            )
+        tank_kg = self.storage.hydrogen.tank_kg if self.storage.hydrogen else 0.0
+        if not 0.0 <= start.hydrogen_kg <= tank_kg * (1 + 1e-9):
+            raise ConfigError(
+                f"the window starts with {start.hydrogen_kg!r} kg of hydrogen, "
+                f"expected 0 to tank_kg ({tank_kg:g})"
+            )
 
     @property
     def steps(self) -> int:
@@ -93,22 +114,7 @@ class PowerProblem:
 
     def hour(self, step: int) -> float:
         """Hours from the start of the window to the end of a step."""
-        return (step + 1) * self.step_s / 3600.0
-
-    def _check_levels(self) -> None:
-        battery, hydrogen, start = self.storage.battery, self.storage.hydrogen, self.start_state
-        slack_j = 1e-6 * battery.capacity_j
-        if not battery.min_j - slack_j <= start.battery_j <= battery.max_j + slack_j:
-            raise ConfigError(
-                f"the window starts with the battery at {battery.soc_pct(start.battery_j):.2f} %, expected "
-                f"between soc_min_pct ({battery.soc_min_pct:g}) and soc_max_pct ({battery.soc_max_pct:g})"
-            )
-        tank = hydrogen.tank_kg if hydrogen else 0.0
-        if not 0.0 <= start.hydrogen_kg <= tank * (1 + 1e-9):
-            raise ConfigError(
-                f"the window starts with {start.hydrogen_kg!r} kg of hydrogen, "
-                f"expected 0 to tank_kg ({tank:g})"
-            )
+        return (step + 1) * self.step_s / SECONDS_PER_HOUR
 
 
 def check_sizes(problem: PowerProblem) -> tuple[str, ...]:
@@ -124,7 +130,7 @@ def check_sizes(problem: PowerProblem) -> tuple[str, ...]:
             "are both in watts?"
         )
     size_kwh = j_to_kwh(problem.storage.battery.capacity_j)
-    hours = size_kwh / w_to_kw(load) if load > 0 else 1.0
+    hours = size_kwh / w_to_kw(load) if load > 0 and size_kwh > 0 else 1.0
     if not 1e-3 <= hours <= 1e4:
         notes.append(
             f"a battery of {size_kwh:g} kWh holds {hours:.3g} hours of the largest demand "
@@ -155,6 +161,10 @@ class PowerPlan:
     """Energy in the battery at the start of each step, and at the end of the last."""
     hydrogen_kg: FloatArray
     """LoH at the start of each step, and at the end of the last."""
+    import_w: FloatArray | UnsetType = UNSET
+    """What the grid is to give; unset for a site without one."""
+    base_w: float | UnsetType = UNSET
+    """What always runs beside the servers; unset where nothing does."""
 
     @property
     def steps(self) -> int:
@@ -168,9 +178,20 @@ class PowerPlan:
 
     @cached_property
     def produced_w(self) -> FloatArray:
-        """P_prod of Eq. 3.1, before curtailment."""
+        """P_prod of Eq. 3.1, before curtailment; with what the grid gives, without the base load."""
         arriving = self.renew_w + self.fuel_cell_w + self.discharge_w
-        return arriving - self.electrolyzer_w - self.charge_w
+        return self.with_grid(arriving - self.electrolyzer_w - self.charge_w)
+
+    @cached_property
+    def given_w(self) -> FloatArray:
+        """What hydrogen and grid give beside the production, less the electrolyzer and the base load."""
+        return self.with_grid(self.fuel_cell_w - self.electrolyzer_w)
+
+    def with_grid(self, power_w: FloatArray) -> FloatArray:
+        """Add what the grid gives, and take off the base load."""
+        if self.import_w is not UNSET:
+            power_w = power_w + self.import_w
+        return power_w if self.base_w is UNSET else power_w - self.base_w
 
     @cached_property
     def envelope_w(self) -> FloatArray:
@@ -261,6 +282,11 @@ def _problem_checks(plan: PowerPlan, problem: PowerProblem) -> Iterator[Violatio
     yield from _worst("starts at the level given", np.abs(plan.battery_j[:1] - start.battery_j), size_j)
     yield from _worst("keeps the production given", np.abs(plan.renew_w - problem.renew_w), power_w)
     yield from _worst("keeps the demand given", np.abs(plan.load_w - problem.load_w), power_w)
+    if plan.import_w is not UNSET:
+        yield from _worst("P_import >= 0", -plan.import_w, power_w)
+        yield from _worst("P_import <= the grid's limit", plan.import_w - problem.import_limit_w, power_w)
+        used_w = plan.produced_w + problem.base_w
+        yield from _worst("the grid feeds no storage", plan.import_w - used_w, power_w)
     missing_j, missing_kg = problem.target_j - plan.battery_j[-1:], problem.target_kg - plan.hydrogen_kg[-1:]
     yield from _worst("SoC(T) >= SoC_target (3.9)", missing_j, size_j, plan.steps)
     if problem.storage.hydrogen is not None:

@@ -32,10 +32,16 @@ from beasy_sched.plan.solver import LinearModel, Solver, Term
 class KindColumns:
     """Columns of one kind."""
 
+    table: KindTable
+    start: int
+    """Servers that are on in the step before the first."""
     states: IntArray
-    """Which useful P-states have columns."""
-    whole: IntArray
-    waking: IntArray
+    """Which useful P-states have columns: D of them."""
+    busy: IntArray
+    """[T, 2 D]: those of ``whole`` by P-state, then those of ``waking``."""
+    flops: FloatArray
+    """[2 D]: what one server computes, and draws (``energy_j``), in the units of its table."""
+    energy_j: FloatArray
     woken: IntArray
     slept: IntArray
 
@@ -51,9 +57,8 @@ class ServerModel:
         self.energy_unit_j = max(float(table.on_j[-1]) for table in problem.tables)
         self._before = np.where(np.arange(problem.steps) == 0, 0.0, 1.0)
         """The coefficient of what was a step earlier."""
-        self.columns = tuple(self._columns(k, integer) for k in range(len(problem.tables)))
-        for k in range(len(problem.tables)):
-            self._chain_rows(k)
+        kinds = zip(problem.tables, problem.on_at_start, problem.obliged, strict=True)
+        self.columns = tuple(self._kind(table, start, obliged, integer) for table, start, obliged in kinds)
         self.reserve = self.linear.columns(problem.steps, 0.0, 0.0)
         """Energy of each step that is to stay unused, in ``energy_unit_j``: fixed by its bounds."""
         self._energy_rows()
@@ -61,73 +66,58 @@ class ServerModel:
     def costs(self) -> list[tuple[IntArray, FloatArray]]:
         """What to minimize: the negative of the flops, and the cost of wake-ups, in ``flops_unit``."""
         costs: list[tuple[IntArray, FloatArray]] = []
-        pairs = zip(self.columns, self.problem.tables, self.problem.switch_cost_flops, strict=True)
-        for columns, table, switch_cost in pairs:
-            whole = np.broadcast_to(-table.on_flops[columns.states], columns.whole.shape)
-            waking = np.broadcast_to(switch_cost - table.waking_flops[columns.states], columns.waking.shape)
-            costs += [(columns.whole.ravel(), whole.ravel() / self.flops_unit)]
-            costs += [(columns.waking.ravel(), waking.ravel() / self.flops_unit)]
+        for columns, switch_cost in zip(self.columns, self.problem.switch_cost_flops, strict=True):
+            each = np.repeat((0.0, switch_cost), len(columns.states)) - columns.flops
+            costs.append((columns.busy.ravel(), np.tile(each / self.flops_unit, self.problem.steps)))
         return costs
 
     def counts(self, values: FloatArray) -> tuple[KindCounts, ...]:
         """Read the counts from a point in whole numbers."""
         counts = []
-        for columns, table in zip(self.columns, self.problem.tables, strict=True):
-            shape = (self.problem.steps, len(table.pstates))
-            whole, waking = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-            whole[:, columns.states] = _rounded(values[columns.whole])
-            waking[:, columns.states] = _rounded(values[columns.waking])
-            falling = np.diff(_rounded(values[columns.slept]), prepend=0)
-            counts.append(KindCounts(whole, waking, falling))
+        for columns in self.columns:
+            shape = (2, self.problem.steps, len(columns.table.pstates))
+            whole, waking = np.zeros(shape, dtype=np.int64)
+            busy = _rounded(values[columns.busy]).reshape(self.problem.steps, 2, -1)
+            whole[:, columns.states], waking[:, columns.states] = busy[:, 0], busy[:, 1]
+            counts.append(KindCounts(whole, waking, np.diff(_rounded(values[columns.slept]), prepend=0)))
         return tuple(counts)
 
-    def _columns(self, k: int, integer: bool) -> KindColumns:
-        table, steps = self.problem.tables[k], self.problem.steps
+    def _kind(self, table: KindTable, start: int, obliged: IntArray, integer: bool) -> KindColumns:
+        """Add the columns of a kind and the rows that link its steps."""
+        linear, before, steps = self.linear, self._before, self.problem.steps
+        least = self.problem.minimum_on_steps
         states = np.arange(len(table.pstates)) if integer else table.hull
-        start, obliged = self.problem.on_at_start[k], self.problem.obliged[k]
-        whole = self.linear.columns(steps * len(states), integer=integer).reshape(steps, -1)
+        whole = linear.columns(steps * len(states), integer=integer).reshape(steps, -1)
         most = steps * table.servers if table.can_sleep else 0
-        waking = self.linear.columns(steps * len(states), 0.0, min(most, table.servers), integer=integer)
-        woken = self.linear.columns(steps, 0.0, most, integer=integer)
-        early = np.arange(steps) < self.problem.minimum_on_steps
-        slept = self.linear.columns(
-            steps, 0.0, np.where(early, np.minimum(start - obliged, most), most), integer=integer
-        )
-        return KindColumns(states, whole, waking.reshape(steps, -1), woken, slept)
-
-    def _chain_rows(self, k: int) -> None:
-        linear, columns = self.linear, self.columns[k]
-        start, servers = self.problem.on_at_start[k], self.problem.tables[k].servers
-        steps, least = self.problem.steps, self.problem.minimum_on_steps
-        woken, slept = columns.woken, columns.slept
-        earlier, before = _shifted(woken), self._before
-        through = [(columns.whole[:, d], 1.0) for d in range(len(columns.states))]
-        linear.rows(steps, start, start, *through, (earlier, -before), (slept, 1.0))
-        waking = [(columns.waking[:, d], 1.0) for d in range(len(columns.states))]
-        linear.rows(steps, 0.0, 0.0, *waking, (woken, -1.0), (earlier, before))
-        linear.rows(steps, -np.inf, servers - start, (woken, 1.0), (_shifted(slept), -before))
+        waking = linear.columns(whole.size, 0.0, min(most, table.servers), integer=integer).reshape(steps, -1)
+        woken = linear.columns(steps, 0.0, most, integer=integer)
+        early = np.where(np.arange(steps) < least, np.minimum(start - obliged, most), most)
+        slept = linear.columns(steps, 0.0, early, integer=integer)
+        earlier = _shifted(woken)
+        linear.rows(steps, start, start, *((c, 1.0) for c in whole.T), (earlier, -before), (slept, 1.0))
+        linear.rows(steps, 0.0, 0.0, *((c, 1.0) for c in waking.T), (woken, -1.0), (earlier, before))
+        linear.rows(steps, -np.inf, table.servers - start, (woken, 1.0), (_shifted(slept), -before))
         linear.rows(steps - 1, 0.0, np.inf, (slept[1:], 1.0), (slept[:-1], -1.0))
         late = max(0, steps - least)
         linear.rows(late, -np.inf, start, (slept[steps - late :], 1.0), (woken[:late], -1.0))
+        flops = np.concatenate((table.on_flops[states], table.waking_flops[states]))
+        energy_j = np.concatenate((table.on_j[states], table.waking_j[states]))
+        return KindColumns(table, start, states, np.hstack((whole, waking)), flops, energy_j, woken, slept)
 
     def _energy_rows(self) -> None:
-        steps, unit = self.problem.steps, self.energy_unit_j
-        right_j = self.problem.allowed_j.copy()
-        terms: list[Term] = []
-        for columns, table, start in zip(
-            self.columns, self.problem.tables, self.problem.on_at_start, strict=True
-        ):
-            for column, state in enumerate(columns.states):
-                terms += [(columns.whole[:, column], table.on_j[state] / unit)]
-                terms += [(columns.waking[:, column], table.waking_j[state] / unit)]
+        unit, right_j = self.energy_unit_j, self.problem.allowed_j.copy()
+        terms: list[Term] = [(self.reserve, 1.0)]
+        for columns in self.columns:
+            terms += zip(columns.busy.T, columns.energy_j / unit, strict=True)
+            table = columns.table
             if table.can_sleep:
                 # N - n(t) servers sleep, those that fall asleep in this step at another price.
-                right_j -= (table.servers - start) * table.asleep_j
+                right_j -= (table.servers - columns.start) * table.asleep_j
                 extra_j = table.falling_j - table.asleep_j
                 terms += [(columns.woken, -table.asleep_j / unit)]
                 terms += [(columns.slept, (table.asleep_j + extra_j) / unit)]
                 terms += [(_shifted(columns.slept), -self._before * extra_j / unit)]
-        self.linear.rows(steps, -np.inf, right_j / unit, *terms, (self.reserve, 1.0))
+        self.linear.rows(self.problem.steps, -np.inf, right_j / unit, *terms)
 
 
 def _shifted(columns: IntArray) -> IntArray:
@@ -157,100 +147,65 @@ class PriceRows:
     """
 
     def __init__(self, model: ServerModel) -> None:
-        """Find L for every price and step."""
         self._model = model
         tables = model.problem.tables
-        self._prices = _prices(tables)
-        gains = [[_gains(table, price) for table in tables] for price in self._prices]
-        self._through, self._waking = np.array(gains).transpose(2, 0, 1).copy()
+        found = [0.0]  # prices (flops/J) at which a kind changes its best P-state, or just pays for being on
+        for table in tables:
+            energy_j, flops = table.on_j[table.hull], table.on_flops[table.hull]
+            found += (np.diff(flops) / np.diff(energy_j)).tolist()
+            found.append(float((flops / np.maximum(energy_j - table.rest_j, 1e-9)).max()))
+        self._prices = np.unique(found)
+        each, asleep = self._prices[:, None], [self._prices * t.rest_j for t in tables]
+        through = [(t.on_flops - each * t.on_j).max(axis=1) for t in tables]
+        waking = [(t.waking_flops - each * t.waking_j).max(axis=1) for t in tables]
+        self._through, self._waking = np.add((through, waking), asleep).transpose(0, 2, 1).copy()
+        """What a server that is on through, or wakes, gains at most, by price and kind: g and h."""
         self._spare_j = model.problem.allowed_j - sum(t.servers * t.rest_j for t in tables)
         self._most = self._tabulate()
 
     def add_broken(self, solver: Solver, point: FloatArray) -> int:
         """Add the rows that the point breaks, the one of each step that it breaks most."""
-        numbers = [(point[c.whole], point[c.waking]) for c in self._model.columns]
-        unit = self._model.flops_unit
-        through = np.array([whole.sum(axis=1) for whole, _ in numbers])
-        waking = np.array([woken.sum(axis=1) for _, woken in numbers])
-        flops = sum(
-            whole @ t.on_flops[c.states] + woken @ t.waking_flops[c.states]
-            for (whole, woken), t, c in zip(
-                numbers, self._model.problem.tables, self._model.columns, strict=True
-            )
-        )
+        kinds, unit = self._model.columns, self._model.flops_unit
+        sums = [point[columns.busy].reshape(len(columns.busy), 2, -1).sum(axis=2) for columns in kinds]
+        through, waking = np.array(sums).transpose(2, 0, 1).copy()
+        flops = sum(point[columns.busy] @ columns.flops for columns in kinds)
         give_back = self._prices[:, None] * self._spare_j - self._most
         limits = self._through @ through + self._waking @ waking + self._most + give_back * waking.sum(axis=0)
-        price = np.argmin(limits, axis=0)
-        steps = np.arange(len(price))
-        broken = np.flatnonzero(flops > limits[price, steps] + _VIOLATION * unit)
-        for step in broken.tolist():
-            self._add(solver, step, int(price[step]), float(give_back[price[step], step]))
+        prices = np.argmin(limits, axis=0)
+        broken = np.flatnonzero(flops > limits.min(axis=0) + _VIOLATION * unit)
+        for step in broken:
+            price = prices[step]
+            values = []
+            for k, columns in enumerate(kinds):
+                gains = np.repeat((self._through[price, k], self._waking[price, k]), len(columns.states))
+                back = np.repeat((0.0, give_back[price, step]), len(columns.states))
+                values.append(columns.flops - gains - back)
+            indices = np.concatenate([columns.busy[step] for columns in kinds])
+            solver.add_row(indices, np.concatenate(values) / unit, upper=self._most[price, step] / unit)
         return len(broken)
 
-    def _add(self, solver: Solver, step: int, price: int, give_back: float) -> None:
-        indices, values = [], []
-        for k, (table, columns) in enumerate(
-            zip(self._model.problem.tables, self._model.columns, strict=True)
-        ):
-            indices += [columns.whole[step], columns.waking[step]]
-            values += [table.on_flops[columns.states] - self._through[price, k]]
-            values += [table.waking_flops[columns.states] - self._waking[price, k] - give_back]
-        unit = self._model.flops_unit
-        solver.add_row(
-            np.concatenate(indices),
-            np.concatenate(values) / unit,
-            upper=float(self._most[price, step]) / unit,
-        )
-
     def _tabulate(self) -> FloatArray:
-        """L by price and step, flops."""
-        tables, steps = self._model.problem.tables, self._model.problem.steps
-        choices = [np.arange(t.servers + 1) if t.can_sleep else np.array([t.servers]) for t in tables]
+        """L by price and step, flops, over all combinations of servers on through, P-states mixed at will."""
+        problem = self._model.problem
+        choices = [np.arange(0 if t.can_sleep else t.servers, t.servers + 1) for t in problem.tables]
         grid = np.stack([part.ravel() for part in np.meshgrid(*choices, indexing="ij")], axis=1)
-        most = np.empty((len(self._prices), steps))
+        extra_j = grid @ np.array([t.on_j[0] - t.rest_j for t in problem.tables])
+        slowest = grid @ np.array([t.on_flops[0] for t in problem.tables])
+        moves = [move for move in problem.moves[0] if move.group % 2 == 0]  # of servers on for the whole step
+        most = np.empty((len(self._prices), problem.steps))
         rows = max(1, _CELLS_A_PIECE // len(grid))
-        for first in range(0, steps, rows):
+        for first in range(0, problem.steps, rows):
             piece = slice(first, first + rows)
-            flops = _most_flops(tables, grid, self._spare_j[piece])
+            left_j = self._spare_j[piece, None] - extra_j
+            flops = np.where(left_j < -_ROUNDING_J, -np.inf, slowest)
+            left_j = np.maximum(left_j, 0.0)
+            for move in moves:
+                used_j = np.minimum(left_j, grid[:, move.group // 2] * move.energy_j)
+                flops += move.flops / move.energy_j * used_j
+                left_j -= used_j
             for price, gains in enumerate(self._through):
                 most[price, piece] = (flops - grid @ gains).max(axis=1)
         return most
-
-
-def _most_flops(tables: tuple[KindTable, ...], grid: FloatArray, spare_j: FloatArray) -> FloatArray:
-    """Flops of each step for each combination of numbers on through it, P-states mixed at will."""
-    extra_j = np.array([t.on_j[0] - t.rest_j for t in tables])
-    left_j = spare_j[:, None] - grid @ extra_j
-    flops = np.broadcast_to(grid @ np.array([t.on_flops[0] for t in tables]), left_j.shape).copy()
-    flops[left_j < -_ROUNDING_J] = -np.inf
-    left_j = np.maximum(left_j, 0.0)
-    moves = [
-        (float((t.on_flops[b] - t.on_flops[a]) / (t.on_j[b] - t.on_j[a])), float(t.on_j[b] - t.on_j[a]), k)
-        for k, t in enumerate(tables)
-        for a, b in zip(t.hull[:-1], t.hull[1:], strict=True)
-    ]
-    for slope, energy_j, kind in sorted(moves, reverse=True):
-        used_j = np.minimum(left_j, grid[:, kind] * energy_j)
-        flops += slope * used_j
-        left_j -= used_j
-    return flops
-
-
-def _prices(tables: tuple[KindTable, ...]) -> FloatArray:
-    """Prices (flops/J) at which a kind changes its best P-state, or just pays for being on."""
-    found = []
-    for table in tables:
-        energy_j, flops = table.on_j[table.hull], table.on_flops[table.hull]
-        found += (np.diff(flops) / np.diff(energy_j)).tolist()
-        found.append(float((flops / np.maximum(energy_j - table.rest_j, 1e-9)).max()))
-    return np.unique(np.array([0.0, *found]))
-
-
-def _gains(table: KindTable, price: float) -> tuple[float, float]:
-    """What a server that is on through, or wakes, gains at most at a price a joule."""
-    through = float((table.on_flops - price * table.on_j).max())
-    waking = float((table.waking_flops - price * table.waking_j).max())
-    return through + price * table.rest_j, waking + price * table.rest_j
 
 
 _MOST_SERVERS = 120
@@ -266,14 +221,10 @@ class WholeServerRows:
     """
 
     def __init__(self, model: ServerModel) -> None:
-        """Tabulate U over all pairs."""
         self._model = model
-        self._table = model.problem.tables[0]
-        self._start = model.problem.on_at_start[0]
-        columns = model.columns[0]
-        speeds = self._table.on_flops[columns.states], self._table.waking_flops[columns.states]
-        self._flops_columns = np.hstack((columns.whole, columns.waking))
-        self._speeds = np.concatenate(speeds) / model.flops_unit
+        (self._columns,) = model.columns
+        self._table = self._columns.table
+        self._speeds = self._columns.flops / model.flops_unit
         pairs = np.array([(n, w) for n in range(self._table.servers + 1) for w in range(n + 1)])
         self._on, self._waking = pairs[:, 0], pairs[:, 1]
         self._most_flops = self._tabulate()
@@ -297,18 +248,23 @@ class WholeServerRows:
 
     def add_broken(self, solver: Solver, point: FloatArray) -> int:
         """Add the rows that the point breaks; return their number."""
-        columns = self._model.columns[0]
+        columns = self._columns
         woken, slept = point[columns.woken], point[columns.slept]
-        on, waking = self._start + woken - slept, np.diff(woken, prepend=0.0)
-        flops = (point[self._flops_columns] * self._speeds).sum(axis=1)
+        on, waking = columns.start + woken - slept, np.diff(woken, prepend=0.0)
+        flops = (point[columns.busy] * self._speeds).sum(axis=1)
         slope, offset, waking_slope = self._lines(on)
         broken = flops > slope * on + waking_slope * waking + offset + _VIOLATION
-        for step in np.flatnonzero(broken):
-            self._add(solver, int(step), self._speeds, -slope[step], -waking_slope[step], offset[step])
-        many = on > self._most_on + self._most_on_slope * waking + _VIOLATION
-        for step in np.flatnonzero(many):
-            self._add(solver, int(step), None, 1.0, -self._most_on_slope[step], self._most_on[step])
-        return int(broken.sum() + many.sum())
+        slope_on, most_on, nothing = self._most_on_slope, self._most_on, self._speeds[:0]
+        many = on > most_on + slope_on * waking + _VIOLATION
+        rows = [(t, self._speeds, -slope[t], -waking_slope[t], offset[t]) for t in np.flatnonzero(broken)]
+        rows += [(t, nothing, 1.0, -slope_on[t], most_on[t]) for t in np.flatnonzero(many)]
+        for step, speeds, each_on, each_waking, upper in rows:
+            # Flops (or nothing) + each_on * n + each_waking * w <= upper.
+            totals = [columns.woken[step], columns.slept[step], *columns.woken[max(step - 1, 0) : step]]
+            factors = [each_on + each_waking, -each_on, -each_waking][: len(totals)]
+            indices = np.concatenate((columns.busy[step, : len(speeds)], totals))
+            solver.add_row(indices, np.concatenate((speeds, factors)), upper=upper - each_on * columns.start)
+        return len(rows)
 
     def _lines(self, on: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The lines through U at the whole numbers around ``on``, and what each wake-up adds at most."""
@@ -322,20 +278,6 @@ class WholeServerRows:
         each = np.where(self._waking > 0, over / np.maximum(self._waking, 1), -np.inf)
         most = each.max(axis=1)
         return slope, offset, np.where(np.isfinite(most), most, 0.0)  # no server can wake: any slope holds
-
-    def _add(
-        self, solver: Solver, step: int, speeds: FloatArray | None, on: float, waking: float, upper: float
-    ) -> None:
-        """Add ``flops + on * n + waking * w <= upper`` (without the flops where no speeds are given)."""
-        columns = self._model.columns[0]
-        entries = {int(columns.woken[step]): on + waking, int(columns.slept[step]): -on}
-        if step > 0:
-            entries[int(columns.woken[step - 1])] = -waking
-        indices, values = np.array(list(entries)), np.array(list(entries.values()))
-        if speeds is not None:
-            indices = np.concatenate((self._flops_columns[step], indices))
-            values = np.concatenate((speeds, values))
-        solver.add_row(indices, values, upper=upper - on * self._start)
 
 
 def rows_for_whole_servers(model: ServerModel) -> WholeServerRows | PriceRows | None:

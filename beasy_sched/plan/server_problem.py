@@ -7,8 +7,11 @@ afterwards (`server_search.states_by_rank`). What one server computes and draws 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,15 +57,16 @@ class KindTable:
 
         A mix of two neighbours on it draws no more and computes no less than any other mix.
         """
+
+        def slope(low: int, high: int) -> float:
+            return float((self.on_flops[high] - self.on_flops[low]) / (self.on_j[high] - self.on_j[low]))
+
         kept: list[int] = []
         for point in range(len(self.pstates)):
-            while len(kept) > 1 and self._slope(kept[-2], kept[-1]) <= self._slope(kept[-1], point):
+            while len(kept) > 1 and slope(kept[-2], kept[-1]) <= slope(kept[-1], point):
                 kept.pop()
             kept.append(point)
         return np.array(kept, dtype=np.intp)
-
-    def _slope(self, low: int, high: int) -> float:
-        return float((self.on_flops[high] - self.on_flops[low]) / (self.on_j[high] - self.on_j[low]))
 
 
 def kind_tables(platform: Platform, step_s: float) -> tuple[KindTable, ...]:
@@ -87,33 +91,39 @@ def _table(steps: ServerSteps, k: int, servers: int) -> KindTable:
             f"servers of kind {kind.name!r} take {on_s:g} s to switch on and {off_s:g} s to switch off, "
             f"longer than a step of {step_s:g} s: plan with steps of at least {max(on_s, off_s):g} s"
         )
-    pstates = _useful(kind.computing, power.full_w[k], np.array(kind.speeds_flops))
+    full_w, speeds = power.full_w[k], kind.speeds_flops
+    pstates: list[int] = []  # without those that another one equals or beats in both power and speed
+    for pstate in sorted(kind.computing, key=lambda p: (full_w[p], -speeds[p], p)):
+        if not pstates or speeds[pstate] > speeds[pstates[-1]]:
+            pstates.append(pstate)
+    energy_j, flops = steps.energy_j[k], steps.flops[k]
     sleep = kind.sleep.pstate if kind.sleep else None
     return KindTable(
         step_s=step_s,
         servers=servers,
         can_sleep=sleep is not None,
-        pstates=pstates.astype(np.int8),
-        on_j=steps.energy_j[k, 0, pstates],
-        on_flops=steps.flops[k, 0, pstates],
-        waking_j=steps.energy_j[k, 1, pstates],
-        waking_flops=steps.flops[k, 1, pstates],
-        asleep_j=0.0 if sleep is None else float(steps.energy_j[k, 1, sleep]),
-        falling_j=0.0 if sleep is None else float(steps.energy_j[k, 0, sleep]),
+        pstates=np.array(pstates, dtype=np.int8),
+        on_j=energy_j[0, pstates],
+        on_flops=flops[0, pstates],
+        waking_j=energy_j[1, pstates],
+        waking_flops=flops[1, pstates],
+        asleep_j=0.0 if sleep is None else float(energy_j[1, sleep]),
+        falling_j=0.0 if sleep is None else float(energy_j[0, sleep]),
     )
-
-
-def _useful(computing: tuple[int, ...], full_w: FloatArray, speeds: FloatArray) -> IndexArray:
-    """Leave out the P-states that another one equals or beats in both power and speed."""
-    useful: list[int] = []
-    for pstate in sorted(computing, key=lambda p: (full_w[p], -speeds[p], p)):
-        if not useful or speeds[pstate] > speeds[useful[-1]]:
-            useful.append(pstate)
-    return np.array(useful, dtype=np.intp)
 
 
 ENERGY_TOLERANCE = 1e-9
 """A plan may exceed the energy of a step by this share, to allow for rounding."""
+
+
+class StepMove(NamedTuple):
+    """A change of P-state, and what a server gains and draws more by it in a step."""
+
+    flops: float
+    energy_j: float
+    group: int
+    low: int
+    high: int
 
 
 @dataclass(frozen=True)
@@ -143,27 +153,41 @@ class ServerProblem:
         return self.budget_j * (1.0 + ENERGY_TOLERANCE)
 
     @cached_property
+    def moves(self) -> tuple[list[StepMove], list[StepMove]]:
+        """Changes of P-state: on the hulls, best flops per joule first; and all that gain, most flops first.
+
+        Each kind has two groups of servers: on for the whole step, and waking.
+        """
+        on_hull, gaining = [], []
+        for k, table in enumerate(self.tables):
+            hull = set(pairwise(table.hull.tolist()))
+            parts = (table.on_flops, table.on_j), (table.waking_flops, table.waking_j)
+            for group, (flops, energy_j) in enumerate(parts, start=2 * k):
+                for high in range(len(flops)):
+                    for low in range(high):
+                        more, more_j = float(flops[high] - flops[low]), float(energy_j[high] - energy_j[low])
+                        move = StepMove(more, more_j, group, low, high)
+                        on_hull += [move] * ((low, high) in hull)
+                        gaining += [move] * (more > 0)
+        on_hull.sort(key=lambda m: -m.flops / m.energy_j if m.energy_j > 0 else -np.inf)
+        gaining.sort(key=lambda m: -m.flops)
+        return on_hull, gaining
+
+    @cached_property
     def least_j(self) -> FloatArray:
         """Energy of each step when every server that can sleep falls asleep as soon as it may: [T].
 
         From the moment when no on-time obliges, no plan draws less (unless falling asleep draws more
         than staying on).
         """
-        return least_energy_j(self, all_asleep(self))
+        return energy_j(self, slowest(self, all_asleep(self)))
 
 
-@dataclass(frozen=True)
-class Trajectory:
-    """What the servers of one kind do in each step, in numbers: [T] each; the others sleep."""
+Trajectory = IntArray
+"""What the servers of one kind do in each step, in numbers: [3, T]; the others sleep.
 
-    through: IntArray
-    """On in the step before and in this one."""
-    waking: IntArray
-    falling: IntArray
-
-    def plus(self, through: IntArray | int, waking: IntArray | int, falling: IntArray | int) -> Trajectory:
-        """Return these numbers with others added."""
-        return Trajectory(self.through + through, self.waking + waking, self.falling + falling)
+Rows: on in the step before and in this one, waking, falling asleep.
+"""
 
 
 def all_asleep(problem: ServerProblem) -> tuple[Trajectory, ...]:
@@ -171,18 +195,8 @@ def all_asleep(problem: ServerProblem) -> tuple[Trajectory, ...]:
     paths = []
     for table, start, obliged in zip(problem.tables, problem.on_at_start, problem.obliged, strict=True):
         on = obliged if table.can_sleep else np.full(problem.steps, table.servers)
-        paths.append(Trajectory(on, np.zeros_like(on), -np.diff(on, prepend=start)))
+        paths.append(np.array([on, np.zeros_like(on), -np.diff(on, prepend=start)]))
     return tuple(paths)
-
-
-def least_energy_j(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> FloatArray:
-    """Energy of each step with every server that is on at its P-state of least power, J: [T]."""
-    total_j = np.zeros(problem.steps)
-    for table, path in zip(problem.tables, trajectories, strict=True):
-        sleeping = table.servers - path.through - path.waking - path.falling
-        total_j += path.through * table.on_j[0] + path.waking * table.waking_j[0]
-        total_j += sleeping * table.asleep_j + path.falling * table.falling_j
-    return total_j
 
 
 @dataclass(frozen=True)
@@ -197,28 +211,34 @@ class KindCounts:
     """Falling asleep at the beginning of the step: [T]."""
 
     @cached_property
-    def on(self) -> IntArray:
-        """Servers that are on, waking ones included: [T]."""
-        return np.asarray(self.whole.sum(axis=1) + self.waking.sum(axis=1))
-
-    def energy_j(self, table: KindTable) -> FloatArray:
-        """Energy of each step, J: [T]."""
-        sleeping = table.servers - self.on - self.falling
-        awake_j = self.whole @ table.on_j + self.waking @ table.waking_j
-        return np.asarray(awake_j + sleeping * table.asleep_j + self.falling * table.falling_j)
-
-    def flops(self, table: KindTable) -> float:
-        """Flops of all steps."""
-        return float((self.whole @ table.on_flops + self.waking @ table.waking_flops).sum())
+    def trajectory(self) -> Trajectory:
+        """The same numbers without P-states."""
+        return np.array([self.whole.sum(axis=1), self.waking.sum(axis=1), self.falling])
 
 
-def total_energy_j(problem: ServerProblem, counts: tuple[KindCounts, ...]) -> FloatArray:
+def slowest(problem: ServerProblem, trajectories: Iterable[Trajectory]) -> tuple[KindCounts, ...]:
+    """Every server that is on at its P-state of least power."""
+    counts = []
+    for table, path in zip(problem.tables, trajectories, strict=True):
+        whole, waking = np.zeros((2, problem.steps, len(table.pstates)), dtype=np.int64)
+        whole[:, 0], waking[:, 0], falling = path
+        counts.append(KindCounts(whole, waking, falling))
+    return tuple(counts)
+
+
+def energy_j(problem: ServerProblem, counts: tuple[KindCounts, ...]) -> FloatArray:
     """Energy of each step over all kinds, J: [T]."""
-    parts = [c.energy_j(table) for c, table in zip(counts, problem.tables, strict=True)]
-    return np.asarray(np.sum(parts, axis=0))
+    total_j = np.zeros(problem.steps)
+    for table, mine in zip(problem.tables, counts, strict=True):
+        sleeping = table.servers - mine.trajectory.sum(axis=0)
+        total_j += mine.whole @ table.on_j + mine.waking @ table.waking_j
+        total_j += sleeping * table.asleep_j + mine.falling * table.falling_j
+    return total_j
 
 
 def objective_flops(problem: ServerProblem, counts: tuple[KindCounts, ...]) -> float:
     """Flops of the plan less the cost of its wake-ups."""
-    pairs = zip(counts, problem.tables, problem.switch_cost_flops, strict=True)
-    return sum(c.flops(table) - cost * float(c.waking.sum()) for c, table, cost in pairs)
+    return sum(
+        float((c.whole @ t.on_flops + c.waking @ t.waking_flops).sum()) - cost * float(c.waking.sum())
+        for c, t, cost in zip(counts, problem.tables, problem.switch_cost_flops, strict=True)
+    )

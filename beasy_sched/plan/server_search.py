@@ -20,9 +20,9 @@ The distance of the best plan to the least bound is the proven gap.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice
 
 import numpy as np
 
@@ -35,82 +35,48 @@ from beasy_sched.plan.server_problem import (
     ServerProblem,
     Trajectory,
     all_asleep,
-    least_energy_j,
+    energy_j,
     objective_flops,
-    total_energy_j,
+    slowest,
 )
 from beasy_sched.plan.solver import SearchEnd, Solver, SolverLimits
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Servers of one kind that are all busy for the same part of the step."""
-
-    counts: IntArray
-    """[T, D], changed as they get faster."""
-    energy_j: FloatArray
-    flops: FloatArray
-    hull: list[int]
-
-    def moves(self, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[float, float, int, int, _Group]]:
-        """What a server gains and draws more by each change of P-state."""
-        for low, high in pairs:
-            flops, energy_j = self.flops[high] - self.flops[low], self.energy_j[high] - self.energy_j[low]
-            yield float(flops), float(energy_j), low, high, self
-
-
 def fill(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> tuple[KindCounts, ...]:
     """Choose the P-states. The least energy of the trajectories must be within the budget."""
-    groups, spare_j = _slowest(problem, trajectories)
-    speed_up(groups, spare_j, thorough=True)
-    pairs = zip(groups[::2], groups[1::2], trajectories, strict=True)
-    return tuple(KindCounts(whole.counts, waking.counts, path.falling) for whole, waking, path in pairs)
+    counts = slowest(problem, trajectories)
+    _speed_up(problem, counts, thorough=True)
+    return counts
 
 
 def most_flops(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> FloatArray:
     """Flops of each step, nearly the most: [T]; minus infinity where the least energy is too much."""
-    groups, spare_j = _slowest(problem, trajectories)
-    enough = spare_j >= 0.0
-    speed_up(groups, spare_j, thorough=False)
-    return np.where(enough, sum(group.counts @ group.flops for group in groups), -np.inf)
+    counts = slowest(problem, trajectories)
+    enough = _speed_up(problem, counts, thorough=False)
+    flops = np.zeros(problem.steps)
+    for table, mine in zip(problem.tables, counts, strict=True):
+        flops += mine.whole @ table.on_flops
+        flops += mine.waking @ table.waking_flops
+    return np.where(enough, flops, -np.inf)
 
 
-def _slowest(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> tuple[list[_Group], FloatArray]:
-    """All servers at their P-state of least power: two groups a kind, and the energy to spare, J: [T]."""
-    groups: list[_Group] = []
-    for table, path in zip(problem.tables, trajectories, strict=True):
-        for number, energy_j, flops in (
-            (path.through, table.on_j, table.on_flops),
-            (path.waking, table.waking_j, table.waking_flops),
-        ):
-            counts = np.zeros((problem.steps, len(table.pstates)), dtype=np.int64)
-            counts[:, 0] = number
-            groups.append(_Group(counts, energy_j, flops, table.hull.tolist()))
-    return groups, problem.allowed_j - least_energy_j(problem, trajectories)
-
-
-def speed_up(groups: list[_Group], spare_j: FloatArray, *, thorough: bool) -> None:
-    """Spend the spare energy on faster P-states, changing the groups' counts and ``spare_j``.
+def _speed_up(problem: ServerProblem, counts: tuple[KindCounts, ...], *, thorough: bool) -> BoolArray:
+    """Spend the spare energy on faster P-states, changing the counts; return whether any was spare: [T].
 
     First along the hulls only; ``thorough`` then tries every change of P-state that the rest pays for.
     """
-    on_hull = [move for g in groups for move in g.moves(pairwise(g.hull))]
-    on_hull.sort(key=lambda move: -move[0] / move[1] if move[1] > 0 else -np.inf)
-    rounds = [on_hull]
-    if thorough:
-        pairs = [[(a, b) for b in range(g.counts.shape[1]) for a in range(b)] for g in groups]
-        singles = [move for g, p in zip(groups, pairs, strict=True) for move in g.moves(p) if move[0] > 0]
-        singles.sort(key=lambda move: -move[0])
-        rounds += [singles, singles]
-    for moves in rounds:
-        for _, energy_j, low, high, group in moves:
-            able = group.counts[:, low]
-            number = able.copy()
-            if energy_j > 0:
-                number = np.minimum(able, np.maximum(0.0, spare_j / energy_j).astype(np.int64))
-            group.counts[:, low] -= number
-            group.counts[:, high] += number
-            spare_j -= number * energy_j
+    groups = [numbers for mine in counts for numbers in (mine.whole, mine.waking)]
+    spare_j = problem.allowed_j - energy_j(problem, counts)
+    enough = spare_j >= 0.0
+    on_hull, gaining = problem.moves
+    for _, more_j, group, low, high in (*on_hull, *gaining, *gaining) if thorough else on_hull:
+        number = groups[group][:, low].copy()
+        if more_j > 0:
+            number = np.minimum(number, np.maximum(0.0, spare_j / more_j).astype(np.int64))
+        groups[group][:, low] -= number
+        groups[group][:, high] += number
+        spare_j -= number * more_j
+    return enough
 
 
 _OFFSETS = (np.arange(24) + 0.5) / 24
@@ -145,24 +111,19 @@ class BestPlan:
     def offer(self, counts: tuple[KindCounts, ...]) -> None:
         """Keep these counts if they are within the budget and better than the best."""
         objective = objective_flops(self.problem, counts)
-        within = (total_energy_j(self.problem, counts) <= self.problem.allowed_j).all()
+        within = (energy_j(self.problem, counts) <= self.problem.allowed_j).all()
         if within and objective > self.objective:
             self.counts, self.objective = counts, objective
 
-    def offer_switches(self, model: ServerModel, point: FloatArray) -> None:
-        """Keep a point's numbers of switches, with P-states chosen anew, if that is better."""
-        paths = next(roundings(model, point))
-        if (least_energy_j(self.problem, paths) <= self.problem.allowed_j).all():
-            self.offer(fill(self.problem, paths))
+    def offer_roundings(self, model: ServerModel, point: FloatArray, most: int | None = None) -> FloatArray:
+        """Round a point in up to ``most`` ways; return the steps' least excess over the budget, J: [T].
 
-    def offer_roundings(self, model: ServerModel, point: FloatArray) -> FloatArray:
-        """Round a fractional point in several ways; return the steps' least excess over the budget, J: [T].
-
-        The excess is that of the rounding that fits best; it is zero where a plan was found.
+        P-states are chosen anew. The excess is that of the rounding that fits best; it is zero where a
+        plan was found.
         """
         least = np.full(self.problem.steps, np.inf)
-        for paths in roundings(model, point):
-            excess_j = least_energy_j(self.problem, paths) - self.problem.allowed_j
+        for paths in islice(roundings(model, point), most):
+            excess_j = energy_j(self.problem, slowest(self.problem, paths)) - self.problem.allowed_j
             if (excess_j <= 0).all():
                 self.offer(fill(self.problem, paths))
             if np.maximum(excess_j, 0.0).sum() < np.maximum(least, 0.0).sum():
@@ -178,7 +139,7 @@ def roundings(model: ServerModel, point: FloatArray) -> Iterator[tuple[Trajector
             _rounded(point[k.woken], point[k.slept], start, offset)
             for k, start in zip(model.columns, model.problem.on_at_start, strict=True)
         )
-        key = b"".join(array.tobytes() for path in paths for array in (path.waking, path.falling))
+        key = b"".join(path.tobytes() for path in paths)
         if key not in seen:
             seen.add(key)
             yield paths
@@ -187,7 +148,7 @@ def roundings(model: ServerModel, point: FloatArray) -> Iterator[tuple[Trajector
 def _rounded(woken: FloatArray, slept: FloatArray, start: int, offset: float) -> Trajectory:
     totals = np.round(np.stack([woken, slept]) * _SNAP) / _SNAP
     waking, falling = np.diff(np.floor(totals + offset).astype(np.int64), prepend=0)
-    return Trajectory(start + np.cumsum(waking - falling) - waking, waking, falling)
+    return np.array([start + np.cumsum(waking - falling) - waking, waking, falling])
 
 
 _ROW_ROUNDS = 8
@@ -198,29 +159,29 @@ _LITTLE = 1e-6
 class Relaxation:
     """The relaxed model in the solver, its latest point, and the least bound so far."""
 
-    def __init__(self, problem: ServerProblem, limits: SolverLimits) -> None:
-        """Solve it once."""
-        self.model = ServerModel(problem, integer=False)
+    def __init__(self, best: BestPlan, limits: SolverLimits) -> None:
+        """Plans that come out of it are offered to ``best``."""
+        self.best = best
+        self.model = ServerModel(best.problem, integer=False)
         self.bound = math.inf
         """No plan has a higher objective, flops."""
-        self.ending = SearchEnd.DONE
-        """How the first optimization that was not finished ended."""
         self._solver = Solver(self.model.linear, limits)
         self._point = np.zeros(self.model.linear.column_count)
-        self.solved = self._solve(bounds=True)
 
-    def offer_plans(self, best: BestPlan, gap: float) -> None:
-        """Round in several ways, tightening the model where the best plan is not within ``gap``."""
-        best.offer_roundings(self.model, self._point)
-        if best.objective < self.bound * (1.0 - gap):
+    def offer_plans(self, gap: float) -> None:
+        """Solve and round in several ways, tightening the model where the best plan is not within ``gap``."""
+        if not self._solve():
+            return
+        self.best.offer_roundings(self.model, self._point)
+        if self.best.objective < self.bound * (1.0 - gap):
             self._tighten()
-        if best.objective < self.bound * (1.0 - gap):
-            self._round_within_reserves(best)
+        if self.best.objective < self.bound * (1.0 - gap):
+            self._round_within_reserves()
 
-    def _solve(self, *, bounds: bool) -> bool:
+    def _solve(self, *, bounds: bool = True) -> bool:
         solution = self._solver.minimize(*self.model.costs())
-        if self.ending is SearchEnd.DONE:
-            self.ending = solution.ending
+        if self.best.ending is SearchEnd.DONE:
+            self.best.ending = solution.ending
         if solution.values is None:
             return False
         self._point = solution.values
@@ -231,24 +192,30 @@ class Relaxation:
     def _tighten(self) -> None:
         """Add rows that only whole servers obey while they lower the bound."""
         rows = rows_for_whole_servers(self.model)
-        for _ in range(_ROW_ROUNDS if rows else 0):
+        for _ in range(_ROW_ROUNDS):
             before = self.bound
-            if not (rows and rows.add_broken(self._solver, self._point) and self._solve(bounds=True)):
-                break
-            if self.bound > before * (1.0 - _LITTLE):
+            added = rows and rows.add_broken(self._solver, self._point)
+            if not (added and self._solve() and self.bound <= before * (1.0 - _LITTLE)):
                 break
 
-    def _round_within_reserves(self, best: BestPlan) -> None:
+    def _round_within_reserves(self) -> None:
         """Round; while no rounding fits the budget, solve again with energy kept back where they exceed it.
 
-        Keeping back what one more server of each kind could draw makes every rounding fit, which the
-        last round does.
+        Keeping back what one more server of each kind (on, waking or falling asleep) could draw makes every
+        rounding fit, which the last round does.
         """
-        problem = best.problem
-        most_j = np.clip(problem.allowed_j - problem.least_j, 0.0, _one_more_server_j(problem))
+        problem = self.best.problem
+        one_more_j = sum(
+            abs(t.on_j[0] - t.asleep_j)
+            + max(0.0, t.waking_j[0] - t.on_j[0])
+            + max(0.0, t.falling_j - t.asleep_j)
+            for t in problem.tables
+            if t.can_sleep
+        )
+        most_j = np.clip(problem.allowed_j - problem.least_j, 0.0, one_more_j)
         reserve_j = np.zeros(problem.steps)
         for attempt in range(_RESERVE_ROUNDS):
-            excess_j = best.offer_roundings(self.model, self._point)
+            excess_j = self.best.offer_roundings(self.model, self._point)
             if not excess_j.any():
                 return
             last = attempt == _RESERVE_ROUNDS - 2
@@ -257,16 +224,6 @@ class Relaxation:
             self._solver.set_bounds(self.model.reserve, kept, kept)
             if not self._solve(bounds=False):
                 return
-
-
-def _one_more_server_j(problem: ServerProblem) -> float:
-    """What one more server of each kind, on or waking or falling asleep, adds to a step at most."""
-    extras = (
-        abs(t.on_j[0] - t.asleep_j) + max(0.0, t.waking_j[0] - t.on_j[0]) + max(0.0, t.falling_j - t.asleep_j)
-        for t in problem.tables
-        if t.can_sleep
-    )
-    return float(sum(extras))
 
 
 _GOLDEN_SECTION = (5**0.5 - 1) / 2
@@ -338,79 +295,69 @@ def states_by_rank(
 
 def _kept(had: StateArray, wanted: IntArray) -> StateArray:
     """Give out ``wanted[d]`` times each P-state so that most keep what they had; the others move little."""
-    order = np.argsort(had, kind="stable")
-    sorted_had = had[order]
-    present = np.bincount(had[had >= 0], minlength=len(wanted))
-    first = np.searchsorted(sorted_had, np.arange(len(wanted)))
-    place = np.arange(len(had)) - first[np.maximum(sorted_had, 0)]
-    keeps = (sorted_had >= 0) & (place < wanted[np.maximum(sorted_had, 0)])
-    missing = np.maximum(wanted - present, 0)
-    result = had.copy()
-    result[order[~keeps]] = np.repeat(np.arange(len(wanted), dtype=np.int8), missing)
+    moves = had < 0
+    for pstate, most in enumerate(wanted):
+        moves[np.flatnonzero(had == pstate)[most:]] = True
+    missing = np.maximum(wanted - np.bincount(had[had >= 0], minlength=len(wanted)), 0)
+    order, result = np.argsort(had, kind="stable"), had.copy()
+    result[order[moves[order]]] = np.repeat(np.arange(len(wanted), dtype=np.int8), missing)
     return result
-
-
-_WAKING = 1
 
 
 class OneServerImprovement:
     """A plan as paths of single servers, improved server by server."""
 
     def __init__(self, problem: ServerProblem, counts: tuple[KindCounts, ...]) -> None:
-        """Begin with a plan."""
         self.problem = problem
         self.counts = counts
         self.objective = objective_flops(problem, counts)
-        self._starts = [kind_start(problem, k) for k in range(len(problem.tables))]
+        self._numbers = tuple(mine.trajectory for mine in counts)
+        self._starts = [_anonymous(problem, k) for k in range(len(counts))]
         self._on = [
-            on_by_rank(c.waking.sum(axis=1), c.falling, start, problem.minimum_on_steps)
-            for c, start in zip(counts, self._starts, strict=True)
+            on_by_rank(waking, falling, start, problem.minimum_on_steps)
+            for (_, waking, falling), start in zip(self._numbers, self._starts, strict=True)
         ]
-        self._numbers = tuple(
-            Trajectory(c.whole.sum(axis=1), c.waking.sum(axis=1), c.falling) for c in counts
-        )
 
     def run(self, evaluations: int, enough: float) -> None:
         """Improve until no server does, the objective is ``enough``, or so many paths were looked at."""
         tried: set[tuple[int, bytes]] = set()
         while evaluations > 0 and self.objective < enough:
-            todo = [p for p in self._different_paths() if p[:2] not in tried]
+            todo = [item for item in self._different_paths().items() if item[0] not in tried]
             if not todo:
                 return
             improved = False
-            for kind, path, server in todo[:evaluations]:
+            for path, server in todo[:evaluations]:
                 evaluations -= 1
-                tried.add((kind, path))
-                improved |= self._improve(kind, server)
+                tried.add(path)
+                improved |= self._improve(path[0], server)
             if improved:
                 tried.clear()
 
-    def _different_paths(self) -> list[tuple[int, bytes, int]]:
-        """One server for every kind, path and start that differ; those that switch most first."""
-        found: dict[tuple[int, bytes], tuple[int, int]] = {}
+    def _different_paths(self) -> dict[tuple[int, bytes], int]:
+        """One server for every kind, and path and start that differ; those that switch most first."""
+        paths = []
         for kind, (on, start) in enumerate(zip(self._on, self._starts, strict=True)):
-            if self.problem.tables[kind].can_sleep:
-                switches = (on[1:] != on[:-1]).sum(axis=0)
-                for server in range(on.shape[1]):
-                    key = on[:, server].tobytes() + start.on[server].tobytes()
-                    key += start.obliged_steps[server].tobytes()
-                    found.setdefault((kind, key), (int(-switches[server]), server))
-        order = sorted(found.items(), key=lambda item: (item[1][0], item[0][0], item[1][1]))
-        return [(kind, path, server) for (kind, path), (_, server) in order]
+            switches = (on[1:] != on[:-1]).sum(axis=0)
+            for server in range(on.shape[1] if self.problem.tables[kind].can_sleep else 0):
+                parts = on[:, server], start.on[server], start.obliged_steps[server]
+                path = b"".join(part.tobytes() for part in parts)
+                paths.append((int(-switches[server]), kind, server, path))
+        found: dict[tuple[int, bytes], int] = {}
+        for _, kind, server, path in sorted(paths):
+            found.setdefault((kind, path), server)
+        return found
 
     def _improve(self, kind: int, server: int) -> bool:
         start = self._starts[kind]
         was_on, old = bool(start.on[server]), self._on[kind][:, server]
-        others = self._numbers[kind].plus(*(-part for part in _doing(old, was_on)))
-        path = best_path(
-            self._values(kind, others),
-            was_on,
-            int(start.obliged_steps[server]),
-            self.problem.minimum_on_steps,
-        )
+        others = self._numbers[kind] - _doing(old, was_on)
+        doing = np.eye(4, 3, dtype=np.int64)[:, :, None]  # on through, waking, falling asleep, asleep
+        values = np.array([most_flops(self.problem, self._with(kind, others + one)) for one in doing])
+        values[1] -= self.problem.switch_cost_flops[kind]
+        path = best_path(values, was_on, int(start.obliged_steps[server]), self.problem.minimum_on_steps)
         if (path == old).all():
             return False
-        numbers = self._with(kind, others.plus(*_doing(path, was_on)))
+        numbers = self._with(kind, others + _doing(path, was_on))
         counts = fill(self.problem, numbers)
         objective = objective_flops(self.problem, counts)
         if objective <= self.objective * (1.0 + 1e-12):
@@ -419,31 +366,22 @@ class OneServerImprovement:
         self._on[kind][:, server] = path
         return True
 
-    def _values(self, kind: int, others: Trajectory) -> FloatArray:
-        """Flops of all servers, less the wake-up's cost, by what one does in the step: [4, T]."""
-        values = np.empty((4, self.problem.steps))
-        for row, one in enumerate(((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0))):
-            values[row] = most_flops(self.problem, self._with(kind, others.plus(*one)))
-        values[_WAKING] -= self.problem.switch_cost_flops[kind]
-        return values
-
     def _with(self, kind: int, numbers: Trajectory) -> tuple[Trajectory, ...]:
         return (*self._numbers[:kind], numbers, *self._numbers[kind + 1 :])
 
 
-def _doing(on: BoolArray, was_on: bool) -> tuple[IntArray, IntArray, IntArray]:
-    """What one server does in each step, as numbers: on through it, waking, falling asleep."""
-    before = np.concatenate(([was_on], on[:-1]))
-    through, waking, falling = on & before, on & ~before, before & ~on
-    return through.astype(np.int64), waking.astype(np.int64), falling.astype(np.int64)
-
-
-def kind_start(problem: ServerProblem, kind: int) -> KindStart:
-    """Anonymous servers that start as the problem says: those that are on longest obliged first."""
+def _anonymous(problem: ServerProblem, kind: int) -> KindStart:
+    """Servers that start as the problem says: those that are on longest obliged first."""
     servers, on, obliged = problem.tables[kind].servers, problem.on_at_start[kind], problem.obliged[kind]
     ranks = np.arange(servers)
     steps = np.where(ranks < on, (obliged[:, None] > ranks).sum(axis=0), 0)
     return KindStart(np.zeros(servers, dtype=np.int8), ranks < on, steps)
+
+
+def _doing(on: BoolArray, was_on: bool) -> Trajectory:
+    """What one server does in each step."""
+    before = np.concatenate(([was_on], on[:-1]))
+    return np.array([on & before, on & ~before, before & ~on], dtype=np.int64)
 
 
 def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> BoolArray:
@@ -452,35 +390,25 @@ def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> B
     ``values``: [4, T], what a step is worth on through, waking, falling asleep, asleep; ``least``: steps
     that a server stays on once woken. States: 0 asleep, a = 1..least on for a steps (at least, at the last).
     """
-    steps = values.shape[1]
     best = np.full(least + 1, -np.inf)
     best[max(1, least - obliged_steps) if on else 0] = 0.0
-    slept_before = np.zeros(steps, dtype=np.bool_)
-    aged_before = np.zeros(steps, dtype=np.bool_)
-    for step in range(steps):
-        through, waking, falling, asleep = values[:, step]
+    before_asleep, before_aged = [], []
+    """Per step, the state before when asleep, and when on for ``least`` steps."""
+    for through, waking, falling, asleep in values.T:
         new = np.empty_like(best)
         new[2:] = best[1:-1] + through
         new[1] = best[0] + waking
         oldest = best[-1] + through
-        aged_before[step] = new[-1] > oldest
-        slept_before[step] = best[0] + asleep >= best[-1] + falling
+        before_aged.append(least - 1 if new[-1] > oldest else least)
+        before_asleep.append(0 if best[0] + asleep >= best[-1] + falling else least)
         new[0] = max(best[0] + asleep, best[-1] + falling)
         new[-1] = max(new[-1], oldest)
         best = new
-    return _traced(int(np.argmax(best)), slept_before, aged_before, least)
-
-
-def _traced(state: int, slept_before: BoolArray, aged_before: BoolArray, least: int) -> BoolArray:
-    path = np.zeros(len(slept_before), dtype=np.bool_)
+    path = np.zeros(values.shape[1], dtype=np.bool_)
+    state = int(np.argmax(best))
     for step in range(len(path) - 1, -1, -1):
         path[step] = state > 0
-        if state == 0:
-            state = 0 if slept_before[step] else least
-        elif state == least:
-            state = least - 1 if aged_before[step] else least
-        else:
-            state -= 1
+        state = {0: before_asleep[step], least: before_aged[step]}.get(state, state - 1)
     return path
 
 
@@ -495,26 +423,19 @@ def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> BestPlan
     best = BestPlan(problem)
     small = ServerModel(problem, integer=True)
     if small.linear.column_count <= SMALL_COLUMNS:
-        best.bound, best.ending = _solve(small, best, replace(limits, relative_gap=0.0))
+        solution = Solver(small.linear, replace(limits, relative_gap=0.0)).minimize(*small.costs())
+        best.ending = solution.ending
+        if solution.values is not None:
+            best.bound = -solution.bound * small.flops_unit
+            best.offer(small.counts(solution.values))
+            best.offer_roundings(small, solution.values, most=1)
         if best.ending is SearchEnd.DONE:
             return best
-    relaxation = Relaxation(problem, limits)
-    if relaxation.solved:
-        relaxation.offer_plans(best, gap)
+    relaxation = Relaxation(best, limits)
+    relaxation.offer_plans(gap)
     best.bound = min(best.bound, relaxation.bound)
-    best.ending = relaxation.ending if best.ending is SearchEnd.DONE else best.ending
     if math.isfinite(best.bound) and best.objective < best.bound * (1.0 - gap):
         improvement = OneServerImprovement(problem, best.counts)
         improvement.run(_PATHS, best.bound * (1.0 - gap))
         best.offer(improvement.counts)
     return best
-
-
-def _solve(model: ServerModel, best: BestPlan, limits: SolverLimits) -> tuple[float, SearchEnd]:
-    """Solve the model in whole numbers; offer its point, and return its bound."""
-    solution = Solver(model.linear, limits).minimize(*model.costs())
-    if solution.values is None:
-        return math.inf, solution.ending
-    best.offer(model.counts(solution.values))
-    best.offer_switches(model, solution.values)
-    return -solution.bound * model.flops_unit, solution.ending

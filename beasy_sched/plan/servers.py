@@ -15,12 +15,7 @@ from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.server_problem import (
-    KindCounts,
-    KindTable,
-    ServerProblem,
-    kind_tables,
-)
+from beasy_sched.plan.server_problem import KindCounts, KindTable, ServerProblem, kind_tables
 from beasy_sched.plan.server_search import BestPlan, KindStart, ranked_hosts, search, states_by_rank
 from beasy_sched.plan.solver import SearchEnd, SolverLimits, SolverOutcome, SolverStatus
 from beasy_sched.units import SECONDS_PER_HOUR
@@ -52,10 +47,9 @@ class ServerStart:
     ) -> ServerStart:
         """The servers after the states [T, N] from ``start``, with a least on-time of ``on_s``."""
         asleep = states == platform.sleep_pstate
-        steps = len(states)
-        since_woken = np.where(asleep.any(axis=0), np.argmax(asleep[::-1], axis=0), steps)
-        woken = (since_woken < steps) | (start.states == platform.sleep_pstate)
-        obliged_s = np.where(woken, on_s, start.obliged_s) - np.where(woken, since_woken, steps) * step_s
+        since_woken = np.where(asleep.any(axis=0), np.argmax(asleep[::-1], axis=0), len(states))
+        woken = (since_woken < len(states)) | (start.states == platform.sleep_pstate)
+        obliged_s = np.where(woken, on_s, start.obliged_s) - since_woken * step_s
         return cls(states[-1].copy(), np.where(asleep[-1], 0.0, np.maximum(0.0, obliged_s)))
 
     def check(self, platform: Platform) -> None:
@@ -249,27 +243,25 @@ def _outcome(
 ) -> SolverOutcome:
     if missing_w.any():
         return SolverOutcome(SolverStatus.INFEASIBLE, _shortfall_text(missing_w, least_w, step_s))
-    parts = [note] if note else []
-    status = SolverStatus.OPTIMAL if found.gap <= gap else SolverStatus.FEASIBLE
-    harmless = (SearchEnd.DONE, SearchEnd.NODES) if status is SolverStatus.OPTIMAL else (SearchEnd.DONE,)
-    if found.ending not in harmless:
+    optimal, parts = found.gap <= gap, [note] if note else []
+    if found.ending is not SearchEnd.DONE and not (optimal and found.ending is SearchEnd.NODES):
         parts.append(f"the search was cut short by {found.ending.value}")
-    if status is SolverStatus.FEASIBLE:
+    if not optimal:
         distance = f"within {found.gap:.2%}" if math.isfinite(found.gap) else "at an unknown distance"
         parts.insert(0, f"server plan {distance} of the best possible (asked: {gap:.2%})")
+    status = SolverStatus.OPTIMAL if optimal else SolverStatus.FEASIBLE
     return SolverOutcome(status, "; ".join(parts), found.objective, found.gap)
 
 
 def _shortfall_text(missing_w: FloatArray, least_w: FloatArray, step_s: float) -> str:
-    short = np.flatnonzero(missing_w).tolist()
-    first, worst = short[0], int(np.argmax(missing_w))
-
     def told(step: int) -> str:
         return (
             f"step {step} (hour {step * step_s / SECONDS_PER_HOUR:.2f}): the servers draw "
             f"at least {least_w[step]:.1f} W, {missing_w[step]:.1f} W more than the envelope"
         )
 
+    short = np.flatnonzero(missing_w).tolist()
+    first, worst = short[0], int(np.argmax(missing_w))
     steps = "1 step" if len(short) == 1 else f"{len(short)} steps; first"
     text = f"the power envelope is below what sleeping servers draw in {steps}: {told(first)}"
     if worst != first:

@@ -25,7 +25,6 @@ class LinearModel:
     """Columns (variables) and rows (constraints), in the order in which they are added."""
 
     def __init__(self) -> None:
-        """Begin without columns and rows."""
         self.column_count = 0
         self.row_count = 0
         self.is_mip = False
@@ -180,8 +179,7 @@ class Solver:
         self._highspy = _import_highspy()
         self._limits = limits or SolverLimits()
         self._deadline_s = time.monotonic() + self._limits.time_s
-        self._columns = model.column_count
-        self._is_mip = model.is_mip
+        self._model = model
         self._highs = self._highspy.Highs()
         tolerances = ("primal_feasibility_tolerance", "mip_feasibility_tolerance")
         for option, value in {
@@ -199,10 +197,11 @@ class Solver:
 
     def minimize(self, *costs: tuple[IntArray, float | FloatArray]) -> Solution:
         """Minimize the sum of columns times costs; columns that are not named cost nothing."""
-        cost = np.zeros(self._columns)
+        count = self._model.column_count
+        cost = np.zeros(count)
         for columns, values in costs:
             cost[columns] = values
-        self._highs.changeColsCost(self._columns, np.arange(self._columns, dtype=np.int32), cost)
+        self._highs.changeColsCost(count, np.arange(count, dtype=np.int32), cost)
         if math.isfinite(self._deadline_s):
             left_s = self._deadline_s - time.monotonic()
             if left_s <= 0.0:
@@ -239,7 +238,7 @@ class Solver:
             return Solution(SearchEnd.FAILED if ending is SearchEnd.DONE else ending)
         objective = float(info.objective_function_value)
         bound = objective if ending is SearchEnd.DONE else -math.inf
-        if self._is_mip:
+        if self._model.is_mip:
             bound = float(info.mip_dual_bound)
         return Solution(ending, np.array(self._highs.getSolution().col_value), objective, bound)
 

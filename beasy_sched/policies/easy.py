@@ -401,8 +401,8 @@ def headroom_j(view: View) -> float:
 
 
 def spent_facts(view: View, before_j: float) -> FactDict:
-    """Facts on what a decision took of the step's energy, ``before_j`` until then; empty without a site."""
-    if view.budget is None:
+    """Facts on what a decision took of the step's energy, ``before_j`` until then; empty without limits."""
+    if view.budget is None or before_j == math.inf:
         return {}
     return {"headroom_j": before_j, "cost_j": before_j - view.budget.headroom_j}
 

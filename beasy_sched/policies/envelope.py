@@ -21,8 +21,8 @@ from beasy_sched.engine.actions import Action, Compensate
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.follow_plan import FollowPlan
-from beasy_sched.policies.working_plan import WorkingPlan, battery_j, compensation_j
+from beasy_sched.policies.follow_plan import FollowPlan, latest_ends_s
+from beasy_sched.policies.working_plan import WorkingPlan, battery_j, compensation_j, shifted
 
 TOLERANCE_J = 1e-3
 """Smaller amounts are neither spent nor saved."""
@@ -57,10 +57,18 @@ class MoveTables:
         self._kind_of = platform.kind_of
         self._sleep_of = platform.sleep_of_kind.tolist()
         self._choices = [kind.plannable for kind in platform.kinds]
-        self.no_state = steps.energy_j.shape[2]
+        self.no_state = count = steps.energy_j.shape[2]
         """Stands for a state where there is none."""
-        self._energy_j, self._flops = _outcomes(steps)
-        self._costs_j, self._saves_j = self._least_j(up=True), self._least_j(up=False)
+        energy_j, flops = _outcomes(steps)
+        for kind, choices in enumerate(self._choices):
+            energy_j[kind, ..., np.delete(np.arange(count), choices)] = np.nan  # nobody moves to or from them
+        more_j, self._gained = _differences(energy_j), _differences(flops)
+        rises = (more_j > TOLERANCE_J) & (self._gained > 0.0)
+        falls = -more_j > TOLERANCE_J
+        self._spent_j = {True: np.where(rises, more_j, np.inf), False: np.where(falls, -more_j, np.inf)}
+        """What a move up (True) or down takes: [situation, new state], infinite where there is none."""
+        self.least_j = {up: spent_j.min(axis=1) for up, spent_j in self._spent_j.items()}
+        """Least energy of any move up (True) or down by situation; infinite where none is."""
         self._moves: dict[tuple[int, bool], list[Move]] = {}
 
     def situations(self, slept: BoolArray, now: StateArray, after: IntArray) -> Situations:
@@ -73,48 +81,30 @@ class MoveTables:
         numbers: Situations = here * (self.no_state + 1) + after
         return numbers
 
-    def least_j(self, situations: Situations, up: bool) -> FloatArray:
-        """Least energy of any move up (or down) of servers in these situations; infinite where none is."""
-        return (self._costs_j if up else self._saves_j)[situations]
-
     def moves(self, situation: int, up: bool) -> list[Move]:
         """The moves up (or down) of a server in this situation, those of most worth first."""
         known = self._moves.get((situation, up))
-        if known is None:
-            found = self._moves_of(situation, up)
-            known = self._moves[situation, up] = sorted(found, key=lambda move: (-move.worth, move.row))
+        if known is not None:
+            return known
+        none, found = self.no_state, []
+        places = np.unravel_index(situation, (len(self._choices), 2, none, none + 1))
+        kind, slept, here, after = (int(place) for place in places)
+        sleep = self._sleep_of[kind]
+        spent_j, gained = self._spent_j[up][situation].tolist(), self._gained[situation].tolist()
+        for row, there in enumerate(self._choices[kind]):
+            if (used_j := spent_j[there]) < np.inf:
+                asleep = there == sleep
+                switches = (asleep != slept) + (after != none and asleep != (after == sleep))
+                moved = situation + (there - here) * (none + 1)
+                found.append(Move(gained[there] / used_j, used_j, switches, row, there, moved))
+        known = self._moves[situation, up] = sorted(found, key=lambda move: (-move.worth, move.row))
         return known
 
-    def _moves_of(self, situation: int, up: bool) -> list[Move]:
-        rest, after = divmod(situation, self.no_state + 1)
-        rest, here = divmod(rest, self.no_state)
-        kind, slept = divmod(rest, 2)
-        energy_j, flops = self._energy_j[kind, slept, after], self._flops[kind, slept, after]
-        sign = 1.0 if up else -1.0
-        sleep = self._sleep_of[kind]
-        found = []
-        for row, there in enumerate(self._choices[kind]):
-            asleep = there == sleep
-            switches = (asleep != slept) + (after != self.no_state and asleep != (after == sleep))
-            spent_j = sign * float(energy_j[there] - energy_j[here])
-            gained = float(flops[there] - flops[here])
-            if spent_j > TOLERANCE_J and (gained > 0.0 or not up):
-                moved = situation + (there - here) * (self.no_state + 1)
-                found.append(Move(gained / spent_j, spent_j, switches, row, there, moved))
-        return found
 
-    def _least_j(self, *, up: bool) -> FloatArray:
-        """Least energy of a move by situation."""
-        table = np.full((len(self._choices), 2, self.no_state, self.no_state + 1), np.inf)
-        for kind, choices in enumerate(self._choices):
-            energy_j, flops = self._energy_j[kind][..., choices], self._flops[kind][..., choices]
-            for column, here in enumerate(choices):
-                spent_j = energy_j - energy_j[..., column : column + 1]
-                moves = flops > flops[..., column : column + 1] if up else True
-                spent_j = spent_j if up else -spent_j
-                fits = (spent_j > TOLERANCE_J) & moves
-                table[kind, :, here] = np.where(fits, spent_j, np.inf).min(axis=-1)
-        return table.ravel()
+def _differences(values: FloatArray) -> FloatArray:
+    """By how much each state differs from the present one: [situation, state]; ``values`` as `_outcomes`."""
+    more = values[:, :, None] - values.swapaxes(2, 3)[..., None]
+    return more.reshape(-1, more.shape[-1])
 
 
 def _outcomes(steps: ServerSteps) -> tuple[FloatArray, FloatArray]:
@@ -175,17 +165,16 @@ class GreedyMoves:
         It stays the best while servers of the situation and as much energy as the third value are left; the
         fourth tells whether to choose again after a single server.
         """
-        tops = {situation: self._top(situation, energy_j) for situation in self._groups}
-        best = max(
-            (top for top in tops.values() if top is not None), key=lambda move: move.worth, default=None
-        )
-        if best is None:
+        found = {situation: self._top(situation, energy_j) for situation in self._groups}
+        tops = {situation: top for situation, top in found.items() if top is not None}
+        if not tops:
             return None
+        best = max(tops.values(), key=lambda move: move.worth)
         least = best.worth - WORTH_TOLERANCE * abs(best.worth)
         equals = [
             (move.switches, move.row, self._groups[situation][0], situation, move)
             for situation, top in tops.items()
-            if top is not None and top.worth >= least
+            if top.worth >= least
             for move in self._tables.moves(situation, self._up)
             if move.worth >= least and move.energy_j <= energy_j
         ]
@@ -198,10 +187,8 @@ class GreedyMoves:
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
         """The best move in a situation that costs or saves at most ``energy_j``."""
-        for move in self._tables.moves(situation, self._up):
-            if move.energy_j <= energy_j:
-                return move
-        return None
+        moves = self._tables.moves(situation, self._up)
+        return next((move for move in moves if move.energy_j <= energy_j), None)
 
 
 class EnvelopeRefit:
@@ -250,7 +237,7 @@ class EnvelopeRefit:
         plan, up, left_j = self.plan, energy_j > 0, abs(energy_j)
         situations = self._situations[step]
         moves = GreedyMoves(self._tables, plan.states[step], situations, up)
-        can_move = self._tables.least_j(situations, up) <= left_j
+        can_move = self._tables.least_j[up][situations] <= left_j
         for group in (can_move,) if up else (can_move & idle, can_move & ~idle):
             left_j = moves.spend(np.flatnonzero(group), left_j)
         changed = np.flatnonzero(moves.states != plan.states[step])
@@ -263,13 +250,13 @@ class EnvelopeRefit:
         """Find what servers can do in these steps, as they are planned now."""
         plan, rows = self.plan, slice(first_step, end_step)
         last = end_step == plan.steps
-        slept = np.logical_not([plan.on_before(first_step), *plan.on[first_step : end_step - 1]])
+        slept = shifted(plan.states[rows], plan.before(first_step)) == plan.sleep
         after = plan.states[first_step + 1 : end_step + 1].astype(np.int64)
         if last:
             after = np.concatenate([after, np.full((1, after.shape[1]), self._tables.no_state)])
         self._situations[rows] = self._tables.situations(slept, plan.states[rows], after)
         for up, least_j in self._least_j.items():
-            least_j[rows] = self._tables.least_j(self._situations[rows], up).min(axis=1, initial=np.inf)
+            least_j[rows] = self._tables.least_j[up][self._situations[rows]].min(axis=1, initial=np.inf)
 
 
 class EnvelopePolicy(FollowPlan):
@@ -286,31 +273,20 @@ class EnvelopePolicy(FollowPlan):
         super().begin(view)
         self._refit = EnvelopeRefit(self.plan, view.platform)
 
-    def power_actions(self, view: View) -> Sequence[Action]:
-        """Compensate, then follow the plan as it is now."""
-        budget = view.budget
-        step = None if budget is None else self.plan.step_at(budget.start_s)
-        if budget is None or step is None or not view.power_actions_allowed:
-            return ()
-        self.plan.set_production(step, budget.renew_w)
-        return [self.compensate(view, step), *self.follow(view, step)]
-
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
         """Sort the steps (given from first to last) into the order in which they are changed."""
         raise NotImplementedError
 
-    def compensate(self, view: View, step: int) -> Compensate:
+    def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:
         """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and say so."""
         plan = self.plan
+        plan.set_production(step, renew_w)
         end_step = plan.window_end(step)
         levels_j = plan.project_soc(step, battery_j(view))
         diff_j = float(levels_j[end_step - step]) - plan.battery.target_j
         comp_j = compensation_j(plan.battery, diff_j)
-        busy_until_s = np.zeros(view.platform.size)
-        for end_s, _, job in view.ends:
-            busy_until_s[job.hosts.ids] = end_s
         steps = self.order(np.arange(step, end_step), comp_j > 0)
-        left_j, steps_changed = self._refit.spread(steps, comp_j, busy_until_s)
+        left_j, steps_changed = self._refit.spread(steps, comp_j, latest_ends_s(view))
         why = {
             "diff_j": diff_j,
             "comp_j": comp_j,
@@ -318,7 +294,7 @@ class EnvelopePolicy(FollowPlan):
             "spent_j" if comp_j > 0 else "saved_j": float(abs(comp_j - left_j)),
             "steps_changed": steps_changed,
         }
-        return Compensate("surplus" if comp_j > 0 else "shortage", why)
+        return [Compensate("surplus" if comp_j > 0 else "shortage", why)]
 
 
 class Peak(EnvelopePolicy):

@@ -34,7 +34,11 @@ class PlannedEasyPass(EasyPass):
         step = self.plan.step_at(self.view.now)
         if step is None:
             return super().reserve(job)
-        ready = ready_s(self.view, self.plan, step, self.free_mask(), self._ends_s())
+        ends_s = latest_ends_s(self.view)
+        for action in self.actions:
+            if isinstance(action, Start):
+                ends_s[action.hosts.ids] = self.view.now + action.job.walltime_s
+        ready = ready_s(self.view, self.plan, step, self.free_mask(), ends_s)
         for end_step in (min(step + _LOOKS_AHEAD, self.plan.steps), self.plan.steps):
             found = self._earliest(job, step, end_step, ready)
             if found is not None:
@@ -74,16 +78,13 @@ class PlannedEasyPass(EasyPass):
         opens_s, closes_s = opens_s[counts], closes_s[counts]
         return opens_s, closes_s[closes_s < np.inf]
 
-    def _ends_s(self) -> FloatArray:
-        """When the job of each server ends at the latest, s; minus infinity without a job."""
-        view = self.view
-        ends_s = np.full(view.platform.size, -np.inf)
-        for end_s, _, job in view.ends:
-            ends_s[job.hosts.ids] = end_s
-        for action in self.actions:
-            if isinstance(action, Start):
-                ends_s[action.hosts.ids] = view.now + action.job.walltime_s
-        return ends_s
+
+def latest_ends_s(view: View) -> FloatArray:
+    """When the job of each server ends at the latest, s; minus infinity without a job."""
+    ends_s = np.full(view.platform.size, -np.inf)
+    for end_s, _, job in view.ends:
+        ends_s[job.hosts.ids] = end_s
+    return ends_s
 
 
 class FollowPlan(Policy):
@@ -105,14 +106,10 @@ class FollowPlan(Policy):
     def power_actions(self, view: View) -> Sequence[Action]:
         """Kill jobs on servers that are to sleep, and bring every server to its planned state."""
         step = None if view.budget is None else self.plan.step_at(view.budget.start_s)
-        if step is None or not view.power_actions_allowed:
+        if view.budget is None or step is None or not view.power_actions_allowed:
             return ()
-        return self.follow(view, step)
-
-    def follow(self, view: View, step: int) -> list[Action]:
-        """Return the kills and P-states that bring every server in service to its planned state."""
+        actions = [*self.compensate(view, step, view.budget.renew_w)]
         to_sleep = np.logical_and(view.available, ~self.plan.on[step])
-        actions: list[Action] = []
         for job in view.running.values():
             count = int(np.count_nonzero(to_sleep[job.hosts.ids]))
             if count:
@@ -121,6 +118,10 @@ class FollowPlan(Policy):
                     why["walltime_left_s"] = job.expected_end_s - view.now
                 actions.append(Kill(job, "its server is planned to sleep", why))
         return actions + self._follower.follow(view, step, view.available)
+
+    def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:
+        """Change the plan from ``step`` on, whose production is known now; here, it is followed as it is."""
+        return ()
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Run EASY on the servers that are on."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts
+from beasy_sched.engine.actions import Action, CallAt, FactDict
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.policies.easy import EasyPass, break_even_s, hosts_wanted, sleep, wake, wake_for_queue
@@ -42,14 +42,14 @@ class WorkloadReactive(Policy):
         due_s = view.state_since_s[idle] + self._wait_s[idle]
         ripe = idle[due_s <= view.now + TIME_TOLERANCE_S]
         chosen = ripe[::-1][:spare][::-1]
-        why: Facts = NO_FACTS
+        actions: list[Action] = []
         if len(chosen):
             idle_s = view.now - float(np.max(view.state_since_s[chosen]))
-            why = {"idle_s": idle_s, "t_wait_s": float(self._wait_s[chosen].max())}
-        actions = sleep(view, chosen, "idle for T_wait", why)
+            why: FactDict = {"idle_s": idle_s, "t_wait_s": float(self._wait_s[chosen].max())}
+            actions = sleep(view, chosen, "idle for T_wait", why)
         later = due_s[due_s > view.now + TIME_TOLERANCE_S]
-        if len(later) and np.isfinite(later.min()):
-            actions.append(CallAt(float(later.min())))
+        if np.isfinite(next_s := float(later.min(initial=np.inf))):
+            actions.append(CallAt(next_s))
         return actions
 
 
@@ -68,7 +68,7 @@ class PowerReactive(Policy):
         if view.budget is None or not view.power_actions_allowed:
             return ()
         state, power = view.host_state, view.power_model
-        kinds, hosts = view.platform.kind_of, np.arange(view.platform.size)
+        kinds = view.platform.kind_of
         busy = state == BUSY
         out = (state == IDLE) & np.logical_not(view.available)
         fixed_w = (
@@ -76,9 +76,9 @@ class PowerReactive(Policy):
             + power.idle_w[kinds, view.pstate][out].sum()
             + power.sleep_w[kinds][~(busy | out)].sum()
         )
-        ready = ((state == IDLE) | (state == SWITCHING_ON)) & view.available
         asleep = state == ASLEEP
-        candidates = np.concatenate([hosts[ready], hosts[asleep & view.available]])
+        ready = (state == IDLE) | (state == SWITCHING_ON)
+        candidates = np.concatenate([np.flatnonzero(mask & view.available) for mask in (ready, asleep)])
         pstates = np.where(asleep, view.platform.fastest_of_kind[kinds], view.pstate)
         each_w = power.full_w[kinds, pstates][candidates] - power.sleep_w[kinds][candidates]
         fed = int(np.searchsorted(np.cumsum(each_w), view.budget.renew_w - fixed_w, side="right"))

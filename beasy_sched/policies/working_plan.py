@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -56,16 +56,6 @@ class Runs(NamedTuple):
         host = begin // width
         return cls(host, begin - host * width, end - host * width)
 
-    def but(self, same: BoolArray, others: Runs) -> Runs:
-        """These runs of the servers that are the ``same`` (N), and ``others`` for the rest."""
-        stay = same[self.host]
-        return Runs(*(np.concatenate([a[stay], b]) for a, b in zip(self, others, strict=True)))
-
-    def since(self, step: int) -> Runs:
-        """What is left of the runs from ``step`` on; those that had begun begin at ``step``."""
-        left = self.end > step
-        return Runs(self.host[left], np.maximum(self.begin[left], step), self.end[left])
-
 
 class WorkingPlan:
     """Planned states of all servers over every known window, and what follows from them step by step.
@@ -97,8 +87,7 @@ class WorkingPlan:
         self.load_w: FloatArray = np.concatenate([power.load_w for power in powers])
         self.renew_w: FloatArray = np.concatenate([power.renew_w for power in powers])
         self.envelope_w: FloatArray = np.concatenate([power.envelope_w for power in powers])
-        self.hydrogen_w = np.concatenate([power.fuel_cell_w - power.electrolyzer_w for power in powers])
-        """Net power of the hydrogen: the fuel cell's less the electrolyzer's."""
+        self.given_w: FloatArray = np.concatenate([power.given_w for power in powers])
         self._steps = ServerSteps(platform, self.step_s)
         self._before = before.astype(np.int8)
         self.energy_j = self._steps.plan_energy_j(self.states, self._before)
@@ -158,15 +147,11 @@ class WorkingPlan:
     def server_energy_j(self, hosts: HostIds, first_step: int, end_step: int) -> FloatArray:
         """Planned worst-case energy of each of ``hosts`` in each step, J: (steps, hosts)."""
         now = self.states[first_step:end_step, hosts]
-        if first_step > 0:
-            previous = self.states[first_step - 1 : end_step - 1, hosts]
-        else:
-            previous = np.concatenate([self._before[None, hosts], now])[: len(now)]
-        return self._steps.server_energy_j(now, previous, hosts)
+        return self._steps.server_energy_j(now, shifted(now, self.before(first_step)[hosts]), hosts)
 
-    def on_before(self, step: int) -> BoolArray:
-        """Whether each server is planned on in the step before ``step``, or was before the first."""
-        return np.asarray(self.on[step - 1] if step > 0 else self._before != self.sleep)
+    def before(self, step: int) -> StateArray:
+        """P-state of each server in the step before ``step``: as planned, or as it was before the first."""
+        return self.states[step - 1] if step > 0 else self._before
 
     def asleep_steps(self, hosts: HostIds, first_step: IntArray | int, end_step: IntArray | int) -> IntArray:
         """In how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
@@ -184,10 +169,13 @@ class WorkingPlan:
         """Every server's runs of steps planned on, from ``step`` on, in no particular order."""
         if not self._run_known.all():
             again = np.flatnonzero(~self._run_known)
-            changed = Runs.of(self.on[:, again])
-            self._runs = self._runs.but(self._run_known, changed._replace(host=again[changed.host]))
+            stay, changed = self._run_known[self._runs.host], Runs.of(self.on[:, again])
+            new = changed._replace(host=again[changed.host])
+            self._runs = Runs(*(np.concatenate([a[stay], b]) for a, b in zip(self._runs, new, strict=True)))
             self._run_known[again] = True
-        return self._runs.since(step)
+        host, begin, end = self._runs
+        left = end > step
+        return Runs(host[left], np.maximum(begin[left], step), end[left])
 
     def project_soc(self, step: int, battery_j: float, more_j: float = 0.0) -> FloatArray:
         """Battery energy (J) at the start of ``step`` and at the end of it and of each later one (Eq. 1).
@@ -195,11 +183,12 @@ class WorkingPlan:
         ``battery_j`` is the true level at the start of ``step``; servers, production and hydrogen are as
         planned, except that ``step`` draws ``more_j`` more.
         """
-        net_w = self.renew_w[step:] + self.hydrogen_w[step:] - self.energy_j[step:] / self.step_s
+        net_w = self.renew_w[step:] + self.given_w[step:] - self.energy_j[step:] / self.step_s
         net_w[0] -= more_j / self.step_s
         return project_levels_j(self.battery, battery_j, net_w, self.step_s)
 
 
+_Cell = TypeVar("_Cell", bound=np.generic)
 _TABLES_KEPT: Final = 16
 _NEVER: Final = 1_000_000
 """Rows to break even, where sleeping saves nothing."""
@@ -226,19 +215,19 @@ class CellPowers:
         self._row_of = (self.power.kind_of * (4 * self._width)).astype(np.int32)
         """Where a host's cells begin in a table: its kind's part of it, [N]."""
         self._tables: dict[float, FloatArray] = {}
-        self._sleepers = [self._sleeper(row, kind) for row, kind in enumerate(platform.kinds)]
+        self._sleep_saves(platform)
 
-    def _sleeper(self, row: int, kind: ServerKind) -> tuple[list[float], float, float, float]:
-        """Powers that sleep may save of a kind (none if it cannot sleep) and its costs: W; W, J, J."""
-        power, on_w = self.power, []
-        if kind.sleep is not None:
-            on_w = [power.full_w[row, p] for p in kind.computing]
-            if self.idle_power:
-                on_w += [power.idle_w[row, p] for p in kind.computing]
-        sleep_w = float(power.sleep_w[row])
-        falling_j = power.off_s[row] * max(power.off_w[row] - sleep_w, 0.0)
-        waking_j = power.on_s[row] * max(power.on_w[row] - min(on_w, default=0.0), 0.0)
-        return on_w, sleep_w, falling_j, waking_j
+    def _sleep_saves(self, platform: Platform) -> None:
+        """What sleep saves of each kind at most and at least (W), and what its transitions cost (J)."""
+        power = self.power
+        tables_w = (power.full_w, power.idle_w) if self.idle_power else (power.full_w,)
+        pstates = [list(kind.computing) for kind in platform.kinds]
+        on_w = [np.concatenate([w[row, found] for w in tables_w]) for row, found in enumerate(pstates)]
+        least_w = np.array([watts.min(initial=np.inf) for watts in on_w])
+        self._least_w = least_w - power.sleep_w
+        self._most_w = np.array([watts.max(initial=0.0) for watts in on_w]) - power.sleep_w
+        falling_j = power.off_s * np.maximum(power.off_w - power.sleep_w, 0.0)
+        self._switching_j = falling_j + power.on_s * np.maximum(power.on_w - least_w, 0.0)
 
     def asleep(self, states: StateArray, hosts: HostIds | slice) -> BoolArray:
         """Which cells are asleep."""
@@ -271,20 +260,14 @@ class CellPowers:
 
     def most_saved_j(self, dt_s: float) -> FloatArray:
         """Upper bound of what a step of sleep saves of each server's energy, J: [N]."""
-        most_j = [
-            max(max(on_w) - sleep_w, 0.0) * dt_s + falling_j + waking_j if on_w else 0.0
-            for on_w, sleep_w, falling_j, waking_j in self._sleepers
-        ]
-        return np.array(most_j)[self.power.kind_of]
+        most_j = np.maximum(self._most_w, 0.0) * dt_s + self._switching_j
+        return np.where(self.power.can_sleep, most_j, 0.0)[self.power.kind_of]
 
     def rows_to_break_even(self, dt_s: float) -> int:
         """Number of consecutive steps that are always worth sleeping through, for every kind."""
-        rows = 1
-        for on_w, sleep_w, falling_j, waking_j in self._sleepers:
-            if on_w:
-                saved_j = (min(on_w) - sleep_w) * dt_s
-                rows = max(rows, int((falling_j + waking_j) / saved_j) + 1 if saved_j > 0.0 else _NEVER)
-        return rows
+        saved_j, rows = self._least_w * dt_s, np.full(len(self._least_w), float(_NEVER))
+        np.divide(self._switching_j, saved_j, out=rows, where=saved_j > 0.0)
+        return 1 + int(min(rows[self.power.can_sleep].max(initial=0.0), _NEVER))
 
     def change_j(
         self, old: StateArray, columns: StateArray, before: BoolArray, hosts: HostIds, dt_s: FloatArray
@@ -313,9 +296,9 @@ class CellPowers:
         return table
 
 
-def shifted(rows: BoolArray, first: BoolArray) -> BoolArray:
+def shifted(rows: npt.NDArray[_Cell], first: npt.NDArray[_Cell]) -> npt.NDArray[_Cell]:
     """The rows one step earlier: ``first`` before them, the last left out."""
-    return np.concatenate([first[None, :], rows[:-1]])
+    return np.concatenate([first[None, :], rows])[:-1]
 
 
 def kept_on(states: StateArray, asleep: BoolArray, before: StateArray) -> StateArray:
@@ -385,6 +368,7 @@ class Ladder:
         self._speed_flops = np.zeros_like(self._full_w)
         self._faster = np.tile(np.arange(self._full_w.shape[1], dtype=np.int8), (len(kinds), 1))
         self._thriftier = self._faster.copy()
+        thriftiest = []
         self.rising = True
         """Whether a faster P-state never draws less than the next slower one."""
         for row, kind in enumerate(kinds):
@@ -395,10 +379,9 @@ class Ladder:
                 self.rising &= kind.full_w[slow] <= kind.full_w[fast]
                 if _joules_per_flop(kind, slow) < _joules_per_flop(kind, fast):
                     self._thriftier[row, fast] = slow
-        thriftiest = [
-            min(kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p]))
-            for kind in kinds
-        ]
+            thriftiest.append(
+                min(kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p]))
+            )
         self.thriftiest = np.array(thriftiest, dtype=np.int8)[platform.kind_of]
         """P-state of least energy per flop (the faster of equals), by host."""
         self.reference_flops = np.array([kind.reference_speed_flops for kind in kinds])[platform.kind_of]
@@ -414,19 +397,16 @@ class Ladder:
 
     def speed_flops(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Speed of one core in these P-states, flops/s; 0 where they do not compute."""
-        speeds: FloatArray = self._speed_flops[self._kind_of[hosts], pstates]
-        return speeds
+        return np.asarray(self._speed_flops[self._kind_of[hosts], pstates])
 
     def full_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Full power in these P-states, W."""
-        watts: FloatArray = self._full_w[self._kind_of[hosts], pstates]
-        return watts
+        return np.asarray(self._full_w[self._kind_of[hosts], pstates])
 
     def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
         """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""
-        kinds = self._kind_of[hosts]
-        longer = self._speed_flops[kinds, old] / self._speed_flops[kinds, new]
-        return self._full_w[kinds, old] - longer * self._full_w[kinds, new]
+        longer = self.speed_flops(hosts, old) / self.speed_flops(hosts, new)
+        return self.full_w(hosts, old) - longer * self.full_w(hosts, new)
 
 
 def _joules_per_flop(kind: ServerKind, pstate: int) -> float:
@@ -478,11 +458,6 @@ class Rest:
     def diff_j(self) -> float:
         """E_diff: the estimated level at the end less the target, J (Eq. 3.30)."""
         return float(self.levels_j()[-1]) - self.battery.target_j
-
-    def expected_rows(self, left_s: FloatArray, needed_s: FloatArray) -> IndexArray:
-        """Rows until jobs that need this long are expected to end, at their walltimes at the latest."""
-        ends_s = np.cumsum(self.dt_s)
-        return np.searchsorted(ends_s, np.minimum(needed_s, left_s) - 1e-6) + 1
 
 
 @dataclass(frozen=True)
@@ -545,8 +520,7 @@ class PlanFollower:
         self.plan = plan
         self.asked = view.pstate.copy()
         """The state last asked for, by host."""
-        servers = [one.servers for one in offline_plans(view)]
-        self._offline = [states for one in servers if one is not None for states in one.states]
+        self._offline = plan.states.copy()
 
     def follow(self, view: View, step: int, may_change: BoolArray) -> list[Action]:
         """Bring servers that ``may_change`` to their states in ``step``: one action per P-state.

@@ -45,6 +45,8 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
     """Site file or ``"default"``; None for a run without power limits."""
     windows: int = 1
     """Number of the site's windows in the run."""
+    forecast: str | None = None
+    """Where predictions of the production come from, as ``--forecast`` names it."""
     energy: EnergySource = EnergySource.BATSIM
     """``"batsim"`` asks the simulator (requires its ``-E``), ``"model"`` keeps its own account."""
     power_actions: bool = True
@@ -62,6 +64,7 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
             site=None if self.site is None else read_site_text(self.site),
             site_name=self.site or "",
             windows=self.windows,
+            forecast=self.forecast,
             energy=self.energy,
             power_actions=self.power_actions,
         )

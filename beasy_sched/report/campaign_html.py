@@ -25,9 +25,10 @@ class Figure:
     unit: str
     digits: int = 2
 
-    def text(self, value: float) -> str:
-        """A value as it is shown, without its unit; ``-`` for none."""
-        return "-" if np.isnan(value) else f"{value:,.{self.digits}f}"
+    def text(self, value: float, half_width: float = np.nan) -> str:
+        """A value as it is shown, without its unit, with its interval where that is known; ``-`` for none."""
+        known = (f"{each:,.{self.digits}f}" for each in (value, half_width) if not np.isnan(each))
+        return " ± ".join(known) or "-"
 
     def mean_of(self, runs: Any, policy: str) -> tuple[float, float]:
         """The mean of a policy's runs, and half the width of its 95 % interval."""
@@ -77,7 +78,7 @@ def outcome_bars(runs: Any, policies: Sequence[str], key: str) -> Chart:
         shares = 100.0 * count / np.where(submitted > 0, submitted, np.nan)
         rows = [shares[(runs["policy"] == policy).to_numpy() & np.isfinite(shares)] for policy in policies]
         parts[state.value] = (np.array([row.mean() if len(row) else 0.0 for row in rows]), paint)
-    return bars(key, "Outcomes", list(policies), parts, x_title="share of the jobs, mean [%]", unit="%")
+    return bars(key, "Outcomes", list(policies), parts, "share of the jobs, mean [%]", "%")
 
 
 def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Chart | None:
@@ -97,13 +98,18 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
         "hovertemplate": f"%{{x:,.{figure.digits}f}}{unit}<extra></extra>",
     }  # fmt: skip
     means = [mean_and_half_width(values) for values in by_policy.values()]
-    half = np.array([width for _, width in means])
+    middles, half_widths = np.array(means).T
     marks = {
         "type": "scatter", "mode": "markers", "name": "mean, 95 % interval",
-        "x": np.array([mean for mean, _ in means]), "y": [plain(policy) for policy in by_policy],
+        "x": middles, "y": [plain(policy) for policy in by_policy],
         "marker": {"symbol": "diamond", "size": 9, "color": color("run-5")},
-        "error_x": {"type": "data", "array": np.nan_to_num(half), "color": color("run-5"), "thickness": 2},
-        "customdata": [_mean_words(*mean, figure) for mean in means],
+        "error_x": {"type": "data", "array": np.nan_to_num(half_widths), "color": color("run-5"),
+                    "thickness": 2},
+        "customdata": [
+            f"{figure.text(mean)} {figure.unit}, one run" if np.isnan(half_width)
+            else f"mean {figure.text(mean, half_width)} {figure.unit}"
+            for mean, half_width in means
+        ],
         "hovertemplate": "%{customdata}<extra></extra>",
     }  # fmt: skip
     layout = {
@@ -115,12 +121,6 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
     return Chart(key, figure.title, spec)
 
 
-def _mean_words(mean: float, half_width: float, figure: Figure) -> str:
-    if np.isnan(half_width):
-        return f"{figure.text(mean)} {figure.unit}, one run"
-    return f"mean {figure.text(mean)} ± {figure.text(half_width)} {figure.unit}"
-
-
 def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Return heads and rows of the table: means with intervals, one row per policy.
 
@@ -130,11 +130,8 @@ def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tupl
     heads = ["runs", *(f"{f.title}{f' [{f.unit}]' if f.unit else ''}" for f in figures)]
     rows = []
     for policy in policies:
-        texts = [str(int((runs["policy"] == policy).sum()))]
-        for figure in figures:
-            mean, half = figure.mean_of(runs, policy)
-            texts.append(figure.text(mean) + ("" if np.isnan(half) else f" ± {figure.text(half)}"))
-        rows.append((policy, texts))
+        number = str(int((runs["policy"] == policy).sum()))
+        rows.append((policy, [number, *(f.text(*f.mean_of(runs, policy)) for f in figures)]))
     return heads, rows
 
 
@@ -154,10 +151,8 @@ def campaign_html(name: str, runs: Any, expected: int, *, title: str | None = No
         for (scenario, guard, veto), rows in good.groupby(["scenario", "guard", "veto"], sort=False)
     ]
     sections = [] if len(conditions) < 2 else [_overview(conditions)]
-    for number, (heading, rows) in enumerate(conditions, 1):
-        sections.append(_section(f"part-{number}", heading, rows, folded=number > 1))
-    notes = _notes(runs, expected)
-    if notes:
+    sections += [_section(number, heading, rows) for number, (heading, rows) in enumerate(conditions)]
+    if notes := [*_notes(runs, expected)]:
         sections.insert(0, Section("notes", "What is missing", [warning_html(notes)]))
     versions = ", ".join(sorted(set(runs["version"].dropna()) - {""}))
     subtitle = f"{len(good):,} runs" + (f" of beasy-sched {versions}" if versions else "")
@@ -168,33 +163,21 @@ def _overview(conditions: list[tuple[str, Any]]) -> Section:
     """The means of what matters most, one row per policy and one column per condition."""
     heads = [heading for heading, _ in conditions]
     policies = dict.fromkeys(policy for _, runs in conditions for policy in runs["policy"])
-    tables: list[Chart | Absent | str] = []
-    for figure in (figure for figure in FIGURES if figure.column in _MATTERS_MOST):
-        rows = [
-            (policy, [figure.text(figure.mean_of(runs, policy)[0]) for _, runs in conditions])
-            for policy in policies
-        ]
-        tables.append(table_html(heads, rows, f"{figure.title}, mean [{figure.unit}]"))
+    tables = []
+    for figure in FIGURES:
+        if figure.column in _MATTERS_MOST:
+            means = {p: [figure.mean_of(runs, p)[0] for _, runs in conditions] for p in policies}
+            rows = [(policy, [*map(figure.text, values)]) for policy, values in means.items()]
+            tables.append(table_html(heads, rows, f"{figure.title}, mean [{figure.unit}]"))
     return Section("overview", "All conditions", tables)
 
 
-def _section(key: str, title: str, runs: Any, *, folded: bool) -> Section:
+def _section(number: int, title: str, runs: Any) -> Section:
+    key = f"part-{number + 1}"
     policies = list(dict.fromkeys(runs["policy"]))
     heads, rows = table_rows(runs, policies)
     charts = [spread(runs, policies, figure, f"{key}-{figure.column}") for figure in FIGURES]
     nothing = [figure.title.lower() for figure, chart in zip(FIGURES, charts, strict=True) if chart is None]
-    parts: list[Chart | Absent | str] = [
-        table_html(heads, rows, "policy"),
-        '<div class="grid">',
-        outcome_bars(runs, policies, f"{key}-outcomes"),
-        *(chart for chart in charts if chart is not None),
-        "</div>\n",
-        _explained(runs, nothing),
-    ]
-    return Section(key, title, parts, folded)
-
-
-def _explained(runs: Any, nothing: list[str]) -> str:
     several = int(runs.groupby("policy").size().max())
     text = "One run per policy: no intervals."
     if several > 1:
@@ -202,20 +185,26 @@ def _explained(runs: Any, nothing: list[str]) -> str:
             f"Up to {several:,} runs per policy (seeds, and pairs of workload and production); "
             "intervals are Student's, 95 % of the mean."
         )
-    left_out = f" Zero in every run, or not known: {', '.join(nothing)}." if nothing else ""
-    return f'<p class="note">{text}{left_out}</p>\n'
+    if nothing:
+        text += f" Zero in every run, or not known: {', '.join(nothing)}."
+    parts: list[Chart | Absent | str] = [
+        table_html(heads, rows, "policy"),
+        '<div class="grid">',
+        outcome_bars(runs, policies, f"{key}-outcomes"),
+        *(chart for chart in charts if chart is not None),
+        "</div>\n",
+        f'<p class="note">{text}</p>\n',
+    ]
+    return Section(key, title, parts, folded=number > 0)
 
 
-def _notes(runs: Any, expected: int) -> list[str]:
+def _notes(runs: Any, expected: int) -> Iterator[str]:
     """Runs that are missing or failed."""
-    notes = []
     if len(runs) < expected:
-        notes.append(
-            f"{expected - len(runs):,} of {expected:,} runs have not ended: these are the results so far."
-        )
+        missing = expected - len(runs)
+        yield f"{missing:,} of {expected:,} runs have not ended: these are the results so far."
     failed = runs[runs["status"] != "ok"]
-    told = failed[:_MOST_ERRORS]
-    notes += [f"{run} failed: {error}" for run, error in zip(told["run"], told["error"], strict=True)]
+    for run, error in failed[["run", "error"]][:_MOST_ERRORS].itertuples(index=False):
+        yield f"{run} failed: {error}"
     if len(failed) > _MOST_ERRORS:
-        notes.append(f"{len(failed) - _MOST_ERRORS:,} more runs failed.")
-    return notes
+        yield f"{len(failed) - _MOST_ERRORS:,} more runs failed."

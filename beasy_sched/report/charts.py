@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.errors import InputError
 from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
 from beasy_sched.model.hosts import HostSet
@@ -29,6 +29,8 @@ class StepCurve:
 
     times_s: FloatArray
     values: FloatArray
+    notes: list[str] = field(default_factory=list)
+    """What has to be said of it below its chart."""
 
     def mean_over(self, edges_s: FloatArray) -> StepCurve:
         """The time-weighted means between ``edges_s``: sums over time stay what they were.
@@ -44,17 +46,19 @@ class StepCurve:
         means = np.diff(reached, axis=0) / np.diff(edges_s)[:, None]
         return StepCurve(edges_s[:-1], means.reshape(-1, *self.values.shape[1:]))
 
-    def thinned(self, end_s: float, most: int) -> StepCurve:
+    def thinned(self, end_s: float, most: int = MOST_POINTS) -> StepCurve:
         """Itself where it has at most ``most`` times, means over that many equal spans elsewhere."""
         if len(self.times_s) <= most or end_s <= self.times_s[0]:
             return self
-        return self.mean_over(np.linspace(self.times_s[0], end_s, most + 1))
+        edges_s = np.linspace(self.times_s[0], end_s, most + 1)
+        note = f"Means over {edges_s[1] - edges_s[0]:,.0f} s each."
+        return replace(self.mean_over(edges_s), notes=[note])
 
 
 def count_changes(times_s: FloatArray, changes: FloatArray) -> StepCurve:
     """Add up ``changes`` in the order of their times; several at one time count as one."""
-    at, place = np.unique(times_s, return_inverse=True)
-    return StepCurve(at, np.cumsum(np.bincount(place, weights=changes, minlength=len(at))))
+    order = np.argsort(times_s, kind="stable")
+    return last_of_each_time(times_s[order], np.cumsum(changes[order], axis=0))
 
 
 def last_of_each_time(times_s: FloatArray, values: FloatArray) -> StepCurve:
@@ -67,13 +71,16 @@ SOURCES: Final = {
     "renewable_w": ("production (sun, wind)", "production"),
     "discharge_w": ("battery discharge", "battery"),
     "fuel_cell_w": ("fuel cell", "hydrogen"),
+    "grid_import_w": ("grid import", "import"),
     "unserved_w": ("unserved", "unserved"),
 }
 """Where power comes from: columns of the energy trace, with name and colour."""
 USES: Final = {
     "demand_w": ("demand of the servers", "demand"),
+    "base_w": ("base load", "base"),
     "charge_w": ("battery charge", "battery"),
     "electrolyzer_w": ("electrolyzer", "hydrogen"),
+    "grid_export_w": ("grid export", "export"),
     "curtailed_w": ("curtailed", "curtailed"),
 }
 """Where it goes."""
@@ -84,13 +91,17 @@ BATTERY_LIMITS: Final = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "ta
 def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
     """All charts that need the energy trace, or one line that says why there are none."""
     if run.trace is None or not len(run.trace):
-        why = "no step of the site was settled"
-        if run.trace is None:
-            why = "the run has no energy_trace.csv, or an empty one"
+        no_file = "the run has no energy_trace.csv, or an empty one"
+        why = no_file if run.trace is None else "no step of the site was settled"
         return [Absent("Power balance, state of charge", f"{why} (runs with --site write one)")]
-    charts: list[Chart | Absent] = [power_balance(run, prefix), state_of_charge(run, plans, prefix)]
     columns = run.trace.columns
-    if "hydrogen_final_kg" in run.site or ("hydrogen_kg" in columns and run.trace["hydrogen_kg"].any()):
+    tank = "hydrogen_final_kg" in run.site or ("hydrogen_kg" in columns and run.trace["hydrogen_kg"].any())
+    charts: list[Chart | Absent] = []
+    if run.has_battery or tank or not run.grid:  # the chart of green and brown power has all of it otherwise
+        charts.append(power_balance(run, prefix))
+    if run.has_battery:
+        charts.append(state_of_charge(run, plans, prefix))
+    if tank:
         charts.append(hydrogen(run, plans, prefix))
     if "planned_envelope_w" in columns:
         charts.append(against_plan(run, prefix))
@@ -104,8 +115,9 @@ def step_edges_s(trace: Any) -> FloatArray:
 
 
 def powers(trace: Any, columns: list[str]) -> StepCurve:
-    """The mean powers of the steps (W), one column each."""
-    return StepCurve(step_edges_s(trace)[:-1], trace[columns].to_numpy(np.float64))
+    """The mean powers of the steps (W), one column each, thinned."""
+    edges_s = step_edges_s(trace)
+    return StepCurve(edges_s[:-1], trace[columns].to_numpy(np.float64)).thinned(float(edges_s[-1]))
 
 
 def levels(trace: Any, column: str, start: float | None = None) -> tuple[FloatArray, FloatArray]:
@@ -119,8 +131,7 @@ def levels(trace: Any, column: str, start: float | None = None) -> tuple[FloatAr
 def power_balance(run: RunData, prefix: str) -> Chart:
     """Sources above zero and uses below, equal in every step."""
     columns = [c for c in (*SOURCES, *USES) if c in run.trace.columns]
-    exact = powers(run.trace, columns)
-    curve = exact.thinned(float(step_edges_s(run.trace)[-1]), MOST_POINTS)
+    curve = powers(run.trace, columns)
     by_column = dict(zip(columns, curve.values.T, strict=True))
     total_w = sum((by_column[c] for c in SOURCES if c in by_column), np.zeros(len(curve.times_s)))
     unit, size_w = power_unit(float(total_w.max()))
@@ -130,16 +141,16 @@ def power_balance(run: RunData, prefix: str) -> Chart:
     for names, stack in ((SOURCES, "sources"), (USES, "uses")):
         for column, (name, paint) in names.items():
             values_w = by_column.get(column)
-            if values_w is None or values_w.max() <= 1e-9 * max(1.0, float(total_w.max())):
+            if values_w is None:
+                continue
+            if values_w.max() <= 1e-9 * max(1.0, float(total_w.max())):
                 nothing.append(name)
                 continue
-            down = stack == "uses"
-            chart.steps(name, curve.times_s, values_w / size_w, paint, stack=stack, down=down)
-    _same_scale_both_ways(chart, float(total_w.max()) / size_w)
+            signed = -values_w / size_w if stack == "uses" else values_w / size_w
+            chart.steps(name, curve.times_s, signed, paint, stack=stack)
     if nothing:
         chart.notes.append(f"Zero at all times: {', '.join(nothing)}.")
-    _say_means(chart, exact, curve)
-    return chart.chart()
+    return chart.chart(*curve.notes, **_same_scale_both_ways(float(total_w.max()) / size_w))
 
 
 def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
@@ -148,7 +159,8 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
     times_s, real_pct = levels(run.trace, "soc_pct", run.site.get("soc_start_pct"))
     if plans is not None:
         dangerous = dangerous_steps(run, plans)
-        chart.shade(_spans(dangerous, step_edges_s(run.trace)), "danger-shade")
+        turns = np.flatnonzero(np.diff(np.concatenate([[False], dangerous, [False]]).astype(np.int8)))
+        chart.shade(step_edges_s(run.trace)[turns].reshape(-1, 2).tolist(), "danger-shade")
         chart.notes.append(
             f"Dangerous steps (shaded; more than half of the plan's nine curves are below the minimum): "
             f"{int(dangerous.sum()):,} of {len(dangerous):,}."
@@ -162,8 +174,7 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
     }
     chart.limits({name: float(value) for name, value in found.items() if value is not None})
     _mark_kills(chart, run, times_s, real_pct)
-    chart.y_axis(range=[0, 102])
-    return chart.chart()
+    return chart.chart(range=[0, 102])
 
 
 def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
@@ -177,28 +188,23 @@ def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
     tank = None if plans is None else plans[0].storage.hydrogen
     if tank is not None:
         chart.limits({"tank full": tank.tank_kg})
-    chart.y_axis(rangemode="tozero")
-    return chart.chart()
+    return chart.chart(rangemode="tozero")
 
 
 def against_plan(run: RunData, prefix: str) -> Chart:
     """What the servers drew, beside the demand forecast and what the plan allots to them."""
-    columns = ["demand_w", "planned_load_w", "planned_envelope_w"]
-    exact = powers(run.trace, columns)
-    curve = exact.thinned(float(step_edges_s(run.trace)[-1]), MOST_POINTS)
+    curve = powers(run.trace, ["demand_w", "planned_load_w", "planned_envelope_w"])
     demand_w, load_w, envelope_w = curve.values.T
     unit, size_w = power_unit(float(np.nanmax(curve.values)))
-    chart = TimeChart(f"{prefix}-plan", "Demand against the plan", prefix, run.end_s, unit,
-                      f"power [{unit}]")  # fmt: skip
+    title = "Demand against the plan"
+    chart = TimeChart(f"{prefix}-plan", title, prefix, run.end_s, unit, f"power [{unit}]")
     chart.steps("demand, real", curve.times_s, demand_w / size_w, "demand")
     chart.steps("demand, forecast", curve.times_s, load_w / size_w, "forecast", dash="dot")
     chart.steps("planned for the servers", curve.times_s, envelope_w / size_w, "planned", dash="dash")
-    chart.y_axis(rangemode="tozero")
-    _say_means(chart, exact, curve)
-    return chart.chart()
+    return chart.chart(*curve.notes, rangemode="tozero")
 
 
-def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> BoolArray:
     """Whether each step of the trace is dangerous by the plan's predictions, from the window's real level."""
     edges_s = step_edges_s(run.trace)
     levels_pct = run.trace["soc_pct"].to_numpy(np.float64)
@@ -219,37 +225,24 @@ def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct:
         if line.action == "kill" and line.rule != RUN_OVER:
             at_once.setdefault(line.time, []).append(line)
     if at_once:
-        at_s, texts = np.array([*at_once]), [_kill_words(lines) for lines in at_once.values()]
+        texts = []
+        for lines in at_once.values():
+            names = ", ".join(line.job for line in lines[:5])
+            more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
+            count = "1 job" if len(lines) == 1 else f"{len(lines)} jobs"
+            texts.append(f"{count} killed: {names}{more} ({lines[0].rule})")
+        at_s = np.array([*at_once])
         chart.marks("kills", at_s, np.interp(at_s, times_s, levels_pct), "killed", texts)
 
 
-def _kill_words(lines: list[LogLine], shown: int = 5) -> str:
-    names = ", ".join(line.job for line in lines[:shown])
-    more = f" and {len(lines) - shown} more" if len(lines) > shown else ""
-    count = "1 job" if len(lines) == 1 else f"{len(lines)} jobs"
-    return f"{count} killed: {names}{more} ({lines[0].rule})"
-
-
-def _spans(wanted: np.ndarray[Any, np.dtype[np.bool_]], edges_s: FloatArray) -> list[tuple[float, float]]:
-    """The spans of neighbouring steps that are wanted."""
-    turns = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
-    return [(float(edges_s[a]), float(edges_s[b])) for a, b in turns.reshape(-1, 2)]
-
-
-def _same_scale_both_ways(chart: TimeChart, most: float) -> None:
-    """Label powers above and below zero alike, without a sign."""
+def _same_scale_both_ways(most: float) -> dict[str, Any]:
+    """An axis that labels powers above and below zero alike, without a sign."""
     raw = max(most, 1e-9) * 1.05 / 3
     size = 10.0 ** np.floor(np.log10(raw))
     spacing = next(s for s in (1 * size, 2 * size, 2.5 * size, 5 * size, 10 * size) if s >= raw)
     ticks = spacing * np.arange(-3, 4)
-    chart.y_axis(range=[-1.05 * most, 1.05 * most], tickmode="array", tickvals=ticks.tolist(),
-                 ticktext=[f"{abs(tick):g}" for tick in ticks])  # fmt: skip
-
-
-def _say_means(chart: TimeChart, exact: StepCurve, curve: StepCurve) -> None:
-    if curve is not exact:
-        span_s = float(curve.times_s[1] - curve.times_s[0])
-        chart.notes.append(f"Means over {span_s:,.0f} s each.")
+    return {"range": [-1.05 * most, 1.05 * most], "tickmode": "array", "tickvals": ticks.tolist(),
+            "ticktext": [f"{abs(tick):g}" for tick in ticks]}  # fmt: skip
 
 
 _TO_ON, _TO_SLEEP = -1, -2
@@ -290,14 +283,10 @@ def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
     found: list[tuple[int, int, int]] = []
     for job, text in enumerate(jobs.hosts):
         try:
-            ranges = HostSet.ranges(text) if text else []
+            found += ((job, first, last) for first, last in HostSet.ranges(text))
         except ValueError as error:
-            raise InputError(
-                path,
-                f"{jobs.ids[job]}: cannot read the servers {shortened(text)!r},"
-                f" expected such as '0 3-5': {error}",
-            ) from None
-        found += ((job, first, last) for first, last in ranges)
+            told = f"{jobs.ids[job]}: cannot read the servers {shortened(text)!r}"
+            raise InputError(path, f"{told}, expected such as '0 3-5': {error}") from None
     what, low, high = np.array(found, dtype=np.int64).reshape(-1, 3).T
     return Rectangles(jobs.start_s[what], jobs.end_s[what], low, high, what, np.full(len(what), -1))
 
@@ -309,15 +298,22 @@ def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rect
     """
     hosts, times_s, pstates = _by_host(changes, path)
     first = np.diff(hosts, prepend=-1) != 0
-    before = np.where(first, 0, np.roll(pstates, 1))
-    state = np.full(len(hosts), ServerState.ON.value)
-    state[(pstates >= 0) & (before == _TO_SLEEP)] = ServerState.SLEEPING
-    state[pstates == _TO_ON] = ServerState.SWITCHING_ON
-    state[pstates == _TO_SLEEP] = ServerState.SWITCHING_OFF
+    fell = ~first & (np.roll(pstates, 1) == _TO_SLEEP)
+    state = np.select(
+        [pstates == _TO_ON, pstates == _TO_SLEEP, fell],
+        [ServerState.SWITCHING_ON, ServerState.SWITCHING_OFF, ServerState.SLEEPING],
+        ServerState.ON,
+    )
     until_s = np.where(np.roll(first, -1), end_s, np.roll(times_s, -1))
     pstate = np.where(state == ServerState.ON, pstates, -1)
     lasts = until_s > times_s
-    return _joined(times_s[lasts], until_s[lasts], hosts[lasts], state[lasts], pstate[lasts])
+    columns: list[Any] = [column[lasts] for column in (times_s, until_s, state, pstate, hosts)]
+    order = np.lexsort(tuple(reversed(columns)))
+    columns = [column[order] for column in columns]
+    new = np.ones(len(order), dtype=bool)  # neighbouring servers alike for the same time are one rectangle
+    new[1:] = np.any([c[1:] != c[:-1] for c in columns[:-1]], axis=0) | (np.diff(columns[-1]) != 1)
+    start_s, ends_s, state, pstate, low = (column[new] for column in columns)
+    return Rectangles(start_s, ends_s, low, columns[-1][np.roll(new, -1)], state, pstate)
 
 
 def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
@@ -339,19 +335,6 @@ def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, Floa
     return hosts[order].astype(np.int64), times_s[order], pstates[order]
 
 
-def _joined(
-    start_s: FloatArray, end_s: FloatArray, hosts: IntArray, state: IntArray, pstate: IntArray
-) -> Rectangles:
-    """Make one rectangle of neighbouring servers that are in the same state for the same time."""
-    order = np.lexsort((hosts, pstate, state, end_s, start_s))
-    columns = [column[order] for column in (start_s, end_s, state, pstate)]
-    hosts = hosts[order]
-    new = np.ones(len(hosts), dtype=bool)
-    new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0) | (np.diff(hosts) != 1)
-    last, first = np.roll(new, -1), order[new]
-    return Rectangles(start_s[first], end_s[first], hosts[new], hosts[last], state[first], pstate[first])
-
-
 STATES = {
     "nb_computing": ("computing", "computing"),
     "nb_idle": ("idle", "idle"),
@@ -360,25 +343,19 @@ STATES = {
     "nb_sleeping": ("sleeping", "sleeping"),
 }
 """Batsim's columns of server states, with name and colour, from the bottom of the stack."""
-_BATSIMS = "Batsim writes it; export under the same prefix with 'batsim -e'"
+_BATSIMS = "or an empty one (Batsim writes it; export under the same prefix with 'batsim -e')"
 
 
 def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
     """The charts that need Batsim's files; for each file that is missing a line that says so."""
-    title = "Servers and jobs, queue"
-    charts: list[Chart | Absent] = []
-    if run.jobs is None:
-        charts.append(Absent(title, f"the run has no jobs.csv, or an empty one ({_BATSIMS})"))
-    elif not run.jobs.ids:
-        charts.append(Absent(title, "the run has no job"))
+    if run.jobs is not None and run.jobs.ids:
+        charts: list[Chart | Absent] = [gantt(run, run.jobs, prefix), queue(run, run.jobs, prefix)]
     else:
-        charts += [gantt(run, run.jobs, prefix), queue(run, run.jobs, prefix)]
+        why = f"the run has no jobs.csv, {_BATSIMS}" if run.jobs is None else "the run has no job"
+        charts = [Absent("Servers and jobs, queue", why)]
     if run.states is None or not len(run.states):
-        why = f"the run has no machine_states.csv, or an empty one ({_BATSIMS})"
-        charts.append(Absent("Servers by state", why))
-    else:
-        charts.append(servers_by_state(run, prefix))
-    return charts
+        return [*charts, Absent("Servers by state", f"the run has no machine_states.csv, {_BATSIMS}")]
+    return [*charts, servers_by_state(run, prefix)]
 
 
 def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
@@ -418,8 +395,7 @@ def _kill_rules(run: RunData, jobs: RunJobs) -> dict[str, Any]:
     """Why jobs were killed, as the decision log has it: the rules, and the one of each job (-1: none)."""
     rule_of = {line.job: line.rule for line in run.endings or [] if line.action == "kill"}
     rules = list(dict.fromkeys(rule_of.values()))
-    number = {rule: place for place, rule in enumerate(rules)}
-    killed = [number[rule_of[job]] if job in rule_of else -1 for job in jobs.ids]
+    killed = [rules.index(rule_of[job]) if job in rule_of else -1 for job in jobs.ids]
     return {"rules": rules, "rule": np.array(killed, dtype=np.int16)}
 
 
@@ -432,33 +408,25 @@ def waiting(run: RunData, jobs: RunJobs) -> StepCurve:
     until_s = jobs.start_s.copy()
     for place in np.flatnonzero(np.isnan(until_s)):
         until_s[place] = rejected_s.get(jobs.ids[place], max(run.end_s, jobs.submit_s[place]))
-    times_s = np.concatenate([jobs.submit_s, until_s])
-    both = [
-        count_changes(times_s, np.concatenate([counts, -counts]))
-        for counts in (np.ones(len(jobs.ids)), jobs.servers.astype(np.float64))
-    ]
-    return StepCurve(both[0].times_s, np.column_stack([curve.values for curve in both]))
+    counts = np.column_stack([np.ones(len(jobs.ids)), jobs.servers])
+    return count_changes(np.concatenate([jobs.submit_s, until_s]), np.concatenate([counts, -counts]))
 
 
 def queue(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     """Jobs that wait, and servers that they ask for."""
-    exact = waiting(run, jobs)
-    curve = exact.thinned(run.end_s, MOST_POINTS)
+    curve = waiting(run, jobs).thinned(run.end_s)
     chart = TimeChart(f"{prefix}-queue", "Queue", prefix, run.end_s, "", "waiting")
     chart.steps("servers asked for", curve.times_s, curve.values[:, 1], "asked", width=1.2)
     chart.steps("jobs", curve.times_s, curve.values[:, 0], "waiting")
-    chart.y_axis(rangemode="tozero")
-    _say_means(chart, exact, curve)
-    return chart.chart()
+    return chart.chart(*curve.notes, rangemode="tozero")
 
 
 def servers_by_state(run: RunData, prefix: str) -> Chart:
     """Servers that compute, idle, switch and sleep, stacked; planned ones as a line."""
     columns = [column for column in STATES if column in run.states.columns]
-    exact = last_of_each_time(
-        run.states["time"].to_numpy(np.float64), run.states[columns].to_numpy(np.float64)
-    )
-    curve = exact.thinned(run.end_s, MOST_POINTS)
+    times_s, counts = run.states["time"].to_numpy(np.float64), run.states[columns].to_numpy(np.float64)
+    exact = last_of_each_time(times_s, counts)
+    curve = exact.thinned(run.end_s)
     chart = TimeChart(f"{prefix}-states", "Servers by state", prefix, run.end_s, "", "servers")
     for column, values in zip(columns, curve.values.T, strict=True):
         name, paint = STATES[column]
@@ -466,8 +434,6 @@ def servers_by_state(run: RunData, prefix: str) -> Chart:
     if run.trace is not None and "planned_servers_on" in run.trace.columns:
         on = run.trace["planned_servers_on"].to_numpy(np.float64)
         if np.isfinite(on).any():
-            times_s = run.trace["start_s"].to_numpy(np.float64)
-            chart.steps("planned on", times_s, on, "planned", dash="dash")
-    chart.y_axis(range=[0, 1.02 * float(exact.values.sum(axis=1).max())])
-    _say_means(chart, exact, curve)
-    return chart.chart()
+            chart.steps("planned on", step_edges_s(run.trace)[:-1], on, "planned", dash="dash")
+    most = float(exact.values.sum(axis=1).max())
+    return chart.chart(*curve.notes, range=[0, 1.02 * most])

@@ -8,6 +8,7 @@ facts is missing; it may ask for more: ``[dangerous? ...]`` is there when the fa
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping
@@ -43,9 +44,28 @@ _FILLER: Final = (
     "[ It may run longer, but leaves the {hosts_left_alone:reserved host} alone.]"
 )
 _LACKS: Final = "It asks for {hosts_asked:host}, with {hosts_free} free"
+_SLACK: Final = (
+    "[ To end by {deadline_s} it must start within {slack_s}.]"
+    "[ To end by {deadline_s} it should have started {overdue_s} ago.]"
+)
+_SPARE: Final = (
+    "[ It could have waited for {slack_s} more and still ended by {deadline_s}.]"
+    "[ To end by {deadline_s} it should have started {overdue_s} ago.]"
+)
+_PLANNED: Final = (
+    "[ It is planned to start at {planned_start_s}.]"
+    "[ That costs {cost} ({brown_j} from the grid, {green_j} from the sun), the least of"
+    " {slots_compared:possible start}.][ The earliest of them, at {earliest_s}, would cost {earliest_cost}.]"
+    "[ It would be {late_s} late; the costs include a penalty for that.]"
+)
+_CHOSEN: Final = (
+    "[ It costs {cost} ({brown_j} from the grid, {green_j} from the sun), the least of"
+    " {slots_compared:possible start}.][ To start at {earliest_s}, the earliest of them, would have cost"
+    " {earliest_cost}.]"
+)
 _SHED: Final = (
     "[The storage guard found too little energy for the step: {needed_j} needed, {supply_j} to be had,"
-    " {missing_j} missing, at {soc_pct} of charge.]"
+    " {missing_j} missing][, at {soc_pct} of charge][missing_j?.]"
 )
 _SURPLUS: Final = (
     "The plan would end the window (at {window_end_s}) with {diff_j:abs} more in the battery than its target:"
@@ -61,10 +81,34 @@ _SHORTAGE: Final = (
     " curves are below SoC_min there)]."
 )
 
+_LATER: Final = {
+    "a cheaper slot": "It waits because a later start is cheaper.",
+    "a greener slot": "It waits because a later start costs no more and takes less from the grid.",
+    "an equally cheap slot": (
+        "It waits because a later start costs the same, and more sun than predicted may come until then."
+    ),
+    "the first slot with room": "It waits for the first slot with enough free hosts.",
+}
+"""Why GreenSlot has chosen a later slot."""
+_NOW: Final = {
+    "cheapest slot": "No later slot is cheaper.",
+    "a cheaper slot": "It was planned to start now, because that was cheaper than an earlier start.",
+    "a greener slot": (
+        "It was planned to start now, because that cost no more than an earlier start and took less from the"
+        " grid."
+    ),
+    "an equally cheap slot": (
+        "It was planned to start now, because that cost as much as an earlier start and left more time for"
+        " the sun."
+    ),
+    "the first slot with room": ("It was planned to start now, in the first slot with enough free hosts."),
+}
+"""Why a job starts in a slot."""
+
 RULES: Final[dict[tuple[str, str], str]] = {
-    ("start", rules.HEAD): _HEAD + _PLAN + _STEP + _BUDGET,
+    ("start", rules.HEAD): _HEAD + _PLAN + _STEP + _BUDGET + _SPARE,
     ("start", rules.HEAD + rules.SLEEPERS_PAY): _HEAD + _PLAN + _PAID + _STEP,
-    ("start", rules.BACKFILLED): _FILLER + _PLAN + _STEP + _BUDGET,
+    ("start", rules.BACKFILLED): _FILLER + _PLAN + _STEP + _BUDGET + _SPARE,
     ("start", rules.BACKFILLED + rules.SLEEPERS_PAY): _FILLER + _PLAN + _PAID + _STEP,
     ("start", "its hosts are awake"): "Its hosts, woken for it, are all on.",
     ("postpone", rules.RESERVED): _LACKS + "; it is promised its hosts for {reserved_at_s}.",
@@ -91,6 +135,24 @@ RULES: Final[dict[tuple[str, str], str]] = {
     ("reject", "asks for more hosts than there are"): (
         "It asks for {hosts_asked:host}, and there are only {hosts_in_all}."
     ),
+    **{("start", why): f"{words}{_CHOSEN}{_STEP}{_SPARE}" for why, words in _NOW.items()},
+    **{("postpone", why): f"{words}{_PLANNED}{_SLACK}" for why, words in _LATER.items()},
+    ("postpone", "its predecessors have not ended"): (
+        "It waits because jobs that it depends on have not ended." + _PLANNED + _SLACK
+    ),
+    ("postpone", "waits for sun beyond the window"): (
+        "Its deadline lies beyond the planning window, so it is placed only where the sun alone can power it;"
+        " no slot has enough sun yet.[ The cheapest of {slots_compared:possible start} would take {brown_j}"
+        " from the grid.]" + _SLACK
+    ),
+    ("postpone", "no slot in the window"): "No slot in the planning window has room for it." + _SLACK,
+    ("reject", "no slot before its deadline"): (
+        "When it arrived, no slot before its deadline had room for it." + _SLACK
+    ),
+    ("reject", "its workflow was refused"): "Another job of its workflow was refused.",
+    ("reject", "its predecessor did not finish"): "A job that it depends on did not finish.",
+    ("reject", "waits for jobs that never come"): "The jobs that it depends on were never submitted.",
+    ("reject", "one of its members cannot be read"): "One of its members in the workload is wrong: {member}.",
     ("reject", "the run is over"): "The run ended before it could start[, after {waited_s} of waiting].",
     ("kill", "the run is over"): "The run ended while it ran: it is not completely finished.",
     ("kill", "guard: no energy for it"): (
@@ -128,8 +190,13 @@ RULES: Final[dict[tuple[str, str], str]] = {
     ("P-state", "idle within the budget's period"): (
         "No job needs it now, and what it draws idle counts in the budget."
     ),
+    ("P-state", "idle at the start of a slot"): "No job starts on it in this slot.",
     ("P-state", "given to a job"): "Given to a job, which starts when all its hosts are on.",
     ("P-state", "reserved for the first waiting job"): "The first waiting job's reservation is due.",
+    ("compensate", "deadline tightened"): (
+        "Some jobs would miss their deadlines. {jobs:internal deadline} moved one slot earlier, so that these"
+        " jobs are placed sooner in the next round."
+    ),
     ("compensate", "surplus"): _SURPLUS,
     ("compensate", "shortage"): _SHORTAGE,
 }
@@ -180,7 +247,7 @@ def _filled(template: str | None, facts: Facts) -> str | None:
     return _FACT.sub(lambda match: fact(match[1], known[match[1]], match[2] or ""), text)
 
 
-_MOMENTS: Final = ("_at_s", "_by_s", "_until_s", "_end_s")
+_MOMENTS: Final = ("_at_s", "_by_s", "_until_s", "_end_s", "deadline_s", "planned_start_s", "earliest_s")
 _LATEST_S: Final = 1e11
 """No run lasts 3000 years."""
 _CLOCK: Final = re.compile(r"(?:(\d+)\s*d\s*)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?")
@@ -188,8 +255,7 @@ _CLOCK: Final = re.compile(r"(?:(\d+)\s*d\s*)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)
 
 def clock(time_s: float) -> str:
     """A moment of the run, counted from its start: ``06:05:10``, ``2d 06:05:10``."""
-    seconds = round(time_s)
-    days, seconds = divmod(seconds, 86_400)
+    days, seconds = divmod(round(time_s), 86_400)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     return f"{days}d {text}" if days else text
 
@@ -199,15 +265,13 @@ def parse_moment(text: str) -> float:
 
     Raises ValueError.
     """
-    match = _CLOCK.fullmatch(text.strip())
-    if match is not None:
+    time_s = math.inf
+    if match := _CLOCK.fullmatch(text.strip()):
         days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
         time_s = days * 86_400 + hours * 3600 + minutes * 60 + seconds
     else:
-        try:
+        with contextlib.suppress(ValueError):
             time_s = parse_duration(text)
-        except ValueError:
-            time_s = math.inf
     if time_s > _LATEST_S:
         raise ValueError(f"{text!r} is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'")
     return time_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,8 +13,8 @@ from beasy_sched.errors import InputError
 from beasy_sched.outputs.tables import summary_rows
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.report.charts import BATTERY_LIMITS, energy_charts, job_charts, levels, waiting
+from beasy_sched.report.grid_charts import cost_so_far, grid_bars, grid_charts
 from beasy_sched.report.page import (
-    MOST_POINTS,
     Absent,
     Chart,
     Section,
@@ -51,36 +52,29 @@ def report_html(
         runs.append(read_run_data(name, prefix))
         if report is not None:
             report(len(runs) / len(found))
-    return page(title or _title(runs), _subtitle(runs), _sections(runs, plans))
-
-
-def _title(runs: Sequence[RunData]) -> str:
-    if len(runs) == 1:
-        return runs[0].name
-    return f"{len(runs)} runs: {', '.join(run.name for run in runs[:6])}{', ...' if len(runs) > 6 else ''}"
-
-
-def _subtitle(runs: Sequence[RunData]) -> str:
+    names = ", ".join(run.name for run in runs[:6]) + (", ..." if len(runs) > 6 else "")
     policies = dict.fromkeys(run.summary["settings"]["policy"] for run in runs if run.summary)
-    return f"policy {', '.join(policies)}" if policies else "settings not known: no summary.json"
+    subtitle = f"policy {', '.join(policies)}" if policies else "settings not known: no summary.json"
+    return page(
+        title or (names if len(runs) == 1 else f"{len(runs)} runs: {names}"), subtitle, _sections(runs, plans)
+    )
 
 
 def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]:
     several = len(runs) > 1
-    rows = table(runs)
     warnings = [
         f"{run.name}: {text}" if several else text
         for run in runs
         for text in (_ended_early(run), *run.summary.get("warnings", ()))
         if text
     ]
-    heads = [run.name for run in runs]
     left, right = ('<div class="pair">', "<div>") if len(runs) < 3 else ("<div>", '<div class="pair">')
     overview: list[Chart | Absent | str] = [
         warning_html(warnings),
         left,
-        table_html(heads, rows),
+        table_html([run.name for run in runs], table(runs)),
         right,
+        *grid_bars(runs),
         *overall_bars(runs),
         "</div></div>\n",
         *curves_together(runs),
@@ -90,13 +84,27 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
         note = f"<p class='note'>The charts of single runs are shown for at most {MOST_DETAILED} runs.</p>\n"
         overview.append(note)
         return sections
-    for number, run in enumerate(runs):
-        prefix = f"run-{number + 1}"
-        charts = [*energy_charts(run, plans, prefix), *job_charts(run, prefix)]
-        sections.append(
-            Section(prefix, run.name if several else "Over time", charts, folded=several and number > 0)
-        )
+    for number, run in enumerate(runs, 1):
+        prefix, title = f"run-{number}", run.name if several else "Over time"
+        charts = [
+            *grid_charts(run, prefix),
+            *energy_charts(run, plans, prefix),
+            *job_charts(run, prefix),
+        ]
+        dated = [_dated(chart, run.start_s, aside=bool(run.grid)) for chart in charts]
+        sections.append(Section(prefix, title, dated, folded=number > 1))
     return sections
+
+
+def _dated(chart: Chart | Absent, start_s: float | None, *, aside: bool = False) -> Chart | Absent:
+    """The chart with dates on its time axis, where it is known what time 0 is.
+
+    ``aside`` leaves room for an axis on the right, so that times stand below each other.
+    """
+    if isinstance(chart, Absent):
+        return chart
+    known = {} if start_s is None else {"start": start_s}
+    return replace(chart, spec={**chart.spec, **known, **({"aside": True} if aside else {})})
 
 
 def _ended_early(run: RunData) -> str:
@@ -117,81 +125,59 @@ RUN_COLORS: Final = 7
 
 
 def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
-    """Outcomes and energy."""
-    return [chart for chart in (_outcomes(runs), _energy(runs)) if chart is not None]
+    """Outcomes and energy, each of the runs that tell of it."""
+    charts = []
+    counted = {run.name: run.outcome_counts() for run in runs}
+    counted = {name: counts for name, counts in counted.items() if sum(counts.values())}
+    if counted:
+        parts, texts = {}, {}
+        for state, paint in zip(OUTCOMES, OUTCOME_COLORS, strict=True):
+            counts = np.array([found[state.value] for found in counted.values()], dtype=np.float64)
+            shares = 100.0 * counts / np.array([sum(found.values()) for found in counted.values()])
+            parts[state.value] = (shares, paint)
+            texts[state.value] = [f"{c:,.0f} ({s:.2f} %)" for c, s in zip(counts, shares, strict=True)]
+        charts.append(bars("outcomes", "Outcomes", [*counted], parts, "share of the jobs [%]", "%", texts))
+    known = {run.name: run.summary["energy_kwh"] for run in runs if "energy_kwh" in run.summary}
+    if known:
+        parts = {
+            name: (np.array([float(kwh.get(field, 0.0)) for kwh in known.values()]), paint)
+            for field, (name, paint) in _ENERGIES.items()
+        }
+        note = "Everything but the energy of finished jobs is wasted."
+        title = "Energy of the servers"
+        charts.append(bars("energy", title, [*known], parts, "energy [kWh]", "kWh", note=note))
+    return charts
 
 
-def curves_together(runs: Sequence[RunData]) -> list[Chart]:
-    """State of charge and queue of several runs on one axis."""
+def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
+    """State of charge, queue and costs of several runs, each on one axis."""
     if len(runs) < 2:
         return []
-    return [chart for chart in (_soc(runs), _queues(runs)) if chart is not None]
-
-
-def _outcomes(runs: Sequence[RunData]) -> Chart | None:
-    counted = [(run.name, run.outcome_counts()) for run in runs]
-    counted = [(name, counts) for name, counts in counted if sum(counts.values())]
-    if not counted:
-        return None
-    parts, texts = {}, {}
-    for state, paint in zip(OUTCOMES, OUTCOME_COLORS, strict=True):
-        counts = np.array([found[state.value] for _, found in counted], dtype=np.float64)
-        shares = 100.0 * counts / np.array([sum(found.values()) for _, found in counted])
-        parts[state.value] = (shares, paint)
-        texts[state.value] = [f"{c:,.0f} ({s:.2f} %)" for c, s in zip(counts, shares, strict=True)]
-    names = [name for name, _ in counted]
-    return bars("outcomes", "Outcomes", names, parts, x_title="share of the jobs [%]", unit="%", texts=texts)
-
-
-def _energy(runs: Sequence[RunData]) -> Chart | None:
-    known = [run for run in runs if "energy_kwh" in run.summary]
-    if not known:
-        return None
-    parts = {}
-    for field, (name, paint) in _ENERGIES.items():
-        values = [float(run.summary["energy_kwh"].get(field, 0.0)) for run in known]
-        parts[name] = (np.array(values), paint)
-    return bars(
-        "energy",
-        "Energy of the servers",
-        [run.name for run in known],
-        parts,
-        x_title="energy [kWh]",
-        unit="kWh",
-        note="Everything but the energy of finished jobs is wasted.",
-    )
-
-
-def _soc(runs: Sequence[RunData]) -> Chart | None:
-    chart = TimeChart("all-soc", "State of charge of all runs", "all", max(run.end_s for run in runs), "%",
-                      "state of charge [%]", height=320)  # fmt: skip
+    end_s = max(run.end_s for run in runs)
+    soc = TimeChart("all-soc", "State of charge of all runs", "all", end_s, "%", "state of charge [%]",
+                    height=320)  # fmt: skip
+    queues = TimeChart("all-queue", "Waiting jobs of all runs", "all", end_s, "", "waiting jobs")
+    money = "/".join(dict.fromkeys(run.grid["currency"] for run in runs if run.grid))
+    costs = TimeChart("all-cost", "Cost of all runs so far", "all", end_s, money, f"cost [{money}]")
     for number, run in enumerate(runs):
-        if run.trace is not None and len(run.trace):
-            paint, dash = _paint(number)
-            chart.line(run.name, *levels(run.trace, "soc_pct"), paint, dash=dash)
+        paint = f"run-{number % RUN_COLORS}"
+        dash = ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
+        if run.has_battery:
+            soc.line(run.name, *levels(run.trace, "soc_pct"), paint, dash=dash)
+        if (spent := cost_so_far(run)) is not None:
+            costs.line(run.name, *spent, paint, dash=dash)
+        if run.jobs is not None and run.jobs.ids:
+            curve = waiting(run, run.jobs).thinned(run.end_s)
+            queues.steps(run.name, curve.times_s, curve.values[:, 0], paint, dash=dash)
     for name, field in BATTERY_LIMITS.items():
         found = {run.site[field] for run in runs if field in run.site}
         if len(found) == 1:
-            chart.limits({name: float(found.pop())})
-    chart.y_axis(range=[0, 102])
-    return chart.chart() if chart.traces else None
-
-
-def _queues(runs: Sequence[RunData]) -> Chart | None:
-    end_s = max(run.end_s for run in runs)
-    chart = TimeChart("all-queue", "Waiting jobs of all runs", "all", end_s, "", "waiting jobs")
-    for number, run in enumerate(runs):
-        if run.jobs is not None and run.jobs.ids:
-            curve = waiting(run, run.jobs).thinned(run.end_s, MOST_POINTS)
-            paint, dash = _paint(number)
-            chart.steps(run.name, curve.times_s, curve.values[:, 0], paint, dash=dash)
-    chart.y_axis(rangemode="tozero")
-    return chart.chart() if chart.traces else None
-
-
-def _paint(number: int) -> tuple[str, Any]:
-    """Colour and dash of a run's curve."""
-    return f"run-{number % RUN_COLORS}", ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
+            soc.limits({name: float(found.pop())})
+    from_0 = {"rangemode": "tozero"}
+    axes = ((soc, {"range": [0, 102]}), (costs, from_0), (queues, from_0))
+    starts = {run.start_s for run in runs}
+    start_s = starts.pop() if len(starts) == 1 else None
+    return [_dated(chart.chart(**y_axis), start_s) for chart, y_axis in axes if chart.traces]
 
 
 def table(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
@@ -234,21 +220,18 @@ def _rows(run: RunData) -> dict[tuple[str, str], str]:
     return found
 
 
-def _setting_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def _setting_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     settings = summary["settings"]
-    rows = [
-        ("version", str(summary.get("version", ""))),
-        ("complete", "yes" if summary.get("complete") else "no"),
-    ]
-    for field in ("options", "plan", "windows", "energy"):
+    yield "version", str(summary.get("version", ""))
+    yield "complete", "yes" if summary.get("complete") else "no"
+    for field in ("options", "plan", "forecast", "windows", "energy"):
         if value := settings.get(field):
             if isinstance(value, dict):
                 value = ", ".join(f"{name} = {each}" for name, each in value.items())
-            rows.append((field if field != "energy" else "energy used known from", str(value)))
+            yield "energy used known from" if field == "energy" else field, str(value)
     if not settings.get("power_actions", True):
-        rows.append(("power actions", "none"))
+        yield "power actions", "none"
     if summary.get("hosts"):
-        rows.append(("servers", f"{summary['hosts']:,}"))
+        yield "servers", f"{summary['hosts']:,}"
     if summary.get("end_s") is not None:
-        rows.append(("end of the run", f"{summary['end_s'] / 3600:,.2f} h"))
-    return rows
+        yield "end of the run", f"{summary['end_s'] / 3600:,.2f} h"

@@ -88,38 +88,53 @@ class TimeChart:
         dash: str = "solid",
         width: float = 1.6,
         stack: str = "",
-        down: bool = False,
     ) -> None:
         """Add a curve that holds each value until the next time, and the last one to the end.
 
-        ``stack`` fills it on top of the curves of that stack; ``down`` draws it below zero.
+        ``stack`` fills it on top of the curves of that stack.
         """
         x, y = np.append(times_s, max(self.end_s, times_s[-1])), np.append(values, values[-1])
-        trace = self._trace(name, x, -y if down else y, paint, dash, width)
+        trace = self.line(name, x, y, paint, dash=dash, width=0 if stack else width)
         trace["line"]["shape"] = "hv"
         if stack:
             trace |= {"stackgroup": stack, "fillcolor": color(paint)}
-            trace["line"]["width"] = 0
-        self.traces.append(trace)
 
     def line(
-        self, name: str, times_s: FloatArray, values: FloatArray, paint: str, *, dash: str = "solid"
-    ) -> None:
-        """Add a curve that joins its points."""
-        self.traces.append(self._trace(name, times_s, values, paint, dash, 1.8))
+        self, name: str, x: FloatArray, y: FloatArray, paint: str, *, dash: str = "solid", width: float = 1.8
+    ) -> dict[str, Any]:
+        """Add a curve that joins its points; returns what plotly gets."""
+        trace = {
+            "type": "scatter", "mode": "lines", "name": plain(name), "x": x, "y": y,
+            "line": {"color": color(paint), "width": width, "dash": dash},
+            "hovertemplate": f"%{{customdata:,.2f}} {self.unit}",
+        }  # fmt: skip
+        self.traces.append(trace)
+        return trace
 
     def marks(
-        self, name: str, times_s: FloatArray, values: FloatArray, paint: str, texts: Iterable[str]
+        self,
+        name: str,
+        times_s: FloatArray,
+        values: FloatArray,
+        paint: str,
+        texts: Iterable[str],
+        *,
+        symbol: str = "x-thin",
     ) -> None:
         """Add single points; ``texts`` are shown instead of their values."""
         self.traces.append({
             "type": "scatter", "mode": "markers", "name": plain(name), "x": times_s, "y": values,
-            "marker": {"symbol": "x-thin", "color": color(paint), "size": 9,
+            "marker": {"symbol": symbol, "color": color(paint), "size": 9,
                        "line": {"width": 1.5, "color": color(paint)}},
             "text": [plain(text) for text in texts], "hovertemplate": "%{text}",
         })  # fmt: skip
 
-    def shade(self, spans_s: Iterable[tuple[float, float]], paint: str) -> None:
+    def on_the_right(self, unit: str, title: str, span: Sequence[float]) -> None:
+        """Move the curve that was added last to an axis of its own on the right, from ``span[0]`` on."""
+        self.traces[-1] |= {"yaxis": "y2", "hovertemplate": f"%{{customdata:,.4~g}} {plain(unit)}"}
+        self.layout["yaxis2"] = {"title": {"text": plain(title)}, "range": [*span], "fixedrange": True}
+
+    def shade(self, spans_s: Iterable[Sequence[float]], paint: str) -> None:
         """Colour spans of time behind the curves."""
         self.layout.setdefault("shapes", []).extend(
             {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": end, "layer": "below",
@@ -140,25 +155,12 @@ class TimeChart:
                  "showarrow": False, "text": plain(name), "font": {"size": 10.5, "color": paint}}
             )  # fmt: skip
 
-    def y_axis(self, **settings: Any) -> None:
-        """Set fields of plotly's y axis."""
-        self.layout.setdefault("yaxis", {}).update(settings)
-
-    def chart(self) -> Chart:
-        """Finish."""
-        self.y_axis(title={"text": plain(self.y_title)}, fixedrange=True)
+    def chart(self, *notes: str, **y_axis: Any) -> Chart:
+        """Finish: with more ``notes``, and with fields of plotly's y axis."""
+        self.layout["yaxis"] = {"title": {"text": plain(self.y_title)}, "fixedrange": True, **y_axis}
         spec = {"kind": "time", "group": self.group, "end": self.end_s, "height": self.height,
                 "traces": self.traces, "layout": self.layout}  # fmt: skip
-        return Chart(self.key, self.title, spec, " ".join(self.notes))
-
-    def _trace(
-        self, name: str, x: FloatArray, y: FloatArray, paint: str, dash: str, width: float
-    ) -> dict[str, Any]:
-        return {
-            "type": "scatter", "mode": "lines", "name": plain(name), "x": x, "y": y,
-            "line": {"color": color(paint), "width": width, "dash": dash},
-            "hovertemplate": f"%{{customdata:,.2f}} {self.unit}",
-        }  # fmt: skip
+        return Chart(self.key, self.title, spec, " ".join([*self.notes, *notes]))
 
 
 def bars(
@@ -166,7 +168,6 @@ def bars(
     title: str,
     names: list[str],
     parts: Mapping[str, tuple[FloatArray, str]],
-    *,
     x_title: str,
     unit: str,
     texts: Mapping[str, list[str]] | None = None,
@@ -257,22 +258,19 @@ def _section(section: Section) -> Iterator[str]:
     for part in section.parts:
         if isinstance(part, str):
             yield part
-        elif isinstance(part, Absent):
-            yield f'<p class="absent"><b>{escape(part.title)}</b>: left out, {escape(part.reason)}.</p>\n'
-        else:
-            yield from _figure(part)
+            continue
+        title = escape(part.title)
+        if isinstance(part, Absent):
+            yield f'<p class="absent"><b>{title}</b>: left out, {escape(part.reason)}.</p>\n'
+            continue
+        yield f'<figure class="{part.spec["kind"]}"><figcaption>{title}</figcaption>\n'
+        yield f'<div class="drawing" id="{part.key}" style="height:{part.spec["height"]}px" role="img"'
+        yield f' aria-label="{title}"></div>\n'
+        if part.note:
+            yield f'<p class="note">{escape(part.note)}</p>\n'
+        yield f'<script type="application/json" data-for="{part.key}">{embedded_json(part.spec)}</script>'
+        yield "</figure>\n"
     yield "</details>\n" if section.folded else "</section>\n"
-
-
-def _figure(chart: Chart) -> Iterator[str]:
-    height, kind = chart.spec["height"], chart.spec["kind"]
-    yield f'<figure class="{kind}"><figcaption>{escape(chart.title)}</figcaption>\n'
-    yield f'<div class="drawing" id="{chart.key}" style="height:{height}px" role="img"'
-    yield f' aria-label="{escape(chart.title)}"></div>\n'
-    if chart.note:
-        yield f'<p class="note">{escape(chart.note)}</p>\n'
-    yield f'<script type="application/json" data-for="{chart.key}">{embedded_json(chart.spec)}</script>'
-    yield "</figure>\n"
 
 
 def embedded_json(value: Any) -> str:
@@ -281,14 +279,11 @@ def embedded_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-_CODES = {"float64": "f8", "float32": "f4", "int32": "i4", "int16": "i2", "int8": "i1"}
-
-
 def _packed(array: Any) -> dict[str, str]:
     if isinstance(array, np.ndarray):
         narrow = array.astype(np.int32) if array.dtype == np.int64 else array
         little = narrow.astype(narrow.dtype.newbyteorder("<"))
-        return {_CODES[narrow.dtype.name]: base64.b64encode(little.tobytes()).decode("ascii")}
+        return {little.dtype.str[1:]: base64.b64encode(little.tobytes()).decode("ascii")}
     raise TypeError(f"cannot write {array!r}")
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.energy.storage import HydrogenSpec
 from beasy_sched.errors import ConfigError
 from beasy_sched.plan.plan import Plan, PlanStore
 
@@ -18,6 +16,7 @@ _FORMATS: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": 
 """Formats of figures, each with what keeps the date out of it."""
 _PRODUCTION, _DEMAND, _ENVELOPE = "#e69f00", "#0072b2", "#111111"
 _BATTERY, _HYDROGEN, _SERVERS, _LIMIT = "#009e73", "#cc79a7", "#56719a", "#888888"
+_GRID = "#8c5a2b"
 
 
 def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
@@ -34,10 +33,16 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigError("drawing needs matplotlib: install it with pip install 'matplotlib>=3.7'") from None
-    rows = _panels(plans)
+    rows = [(_draw_powers, 2.0), (_draw_flows, 1.2)]  # with their relative heights
+    if plans[0].storage.battery.exists:
+        rows.append((_draw_soc, 1.2))
+    if plans[0].storage.hydrogen is not None:
+        rows.append((_draw_hydrogen, 1.0))
+    if plans[0].servers is not None:
+        rows.append((_draw_servers, 1.2))
     width = 11.0 * min(2.0, 0.75 + 0.25 * len(plans))
     figure = Figure(figsize=(width, 2.2 + 1.9 * len(rows)), layout="constrained")
-    axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False, height_ratios=[r[1] for r in rows])[:, 0]
+    axes = figure.subplots(len(rows), 1, sharex=True, height_ratios=[height for _, height in rows])
     for (draw, _), panel in zip(rows, axes, strict=True):
         draw(panel, plans)
         panel.grid(alpha=0.25)
@@ -52,16 +57,6 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
     return buffer.getvalue()
 
 
-def _panels(plans: PlanStore) -> list[tuple[Any, float]]:
-    """What is drawn, from top to bottom, with relative heights."""
-    rows: list[tuple[Any, float]] = [(_draw_powers, 2.0), (_draw_flows, 1.2), (_draw_soc, 1.2)]
-    if (hydrogen := plans[0].storage.hydrogen) is not None:
-        rows.append((partial(_draw_hydrogen, hydrogen), 1.0))
-    if plans[0].servers is not None:
-        rows.append((_draw_servers, 1.2))
-    return rows
-
-
 def _title(plans: PlanStore) -> str:
     factors = [plan.power.relax_factor for plan in plans]
     if max(factors) < 5e-5:
@@ -74,22 +69,23 @@ def _title(plans: PlanStore) -> str:
 def _draw_powers(panel: Any, plans: PlanStore) -> None:
     thinner = min(1.0, max(0.4, 1000.0 / sum(plan.steps for plan in plans)))
     wide, thin = 2.6 * thinner, 1.2 * thinner
-    for plan, label in _labelled(plans):
+    for window, plan in enumerate(plans):
+        hide = "_" if window else ""  # matplotlib leaves such labels out: one window's are enough
         hours, power, envelope_kw = _hours(plan), plan.power, plan.power.envelope_w / 1e3
-        name = label("envelope of the servers")
+        name = f"{hide}envelope of the servers"
         panel.stairs(envelope_kw, hours, color=_ENVELOPE, linewidth=wide, label=name, baseline=None)
-        for forecast, color, name in (
-            (plan.production, _PRODUCTION, label("production (sun, wind) and its band")),
-            (plan.demand, _DEMAND, label("demand and its band")),
+        for band, color, name in (
+            (plan.production, _PRODUCTION, f"{hide}production (sun, wind) and its band"),
+            (plan.demand, _DEMAND, f"{hide}demand and its band"),
         ):
-            low_kw, high_kw, value_kw = forecast.low_w / 1e3, forecast.high_w / 1e3, forecast.value_w / 1e3
+            low_kw, high_kw = band.low_w / 1e3, band.high_w / 1e3
             panel.stairs(high_kw, hours, baseline=low_kw, fill=True, color=color, alpha=0.2)
-            panel.stairs(value_kw, hours, color=color, linewidth=thin, label=name, baseline=None)
+            panel.stairs(band.value_w / 1e3, hours, color=color, linewidth=thin, label=name, baseline=None)
         unmet = power.load_w - power.envelope_w > 1e-3 * power.scale_w
         if unmet.any():
             panel.fill_between(
                 hours[:-1], power.load_w / 1e3, envelope_kw, where=unmet, step="post",
-                color="#d55e00", alpha=0.5, linewidth=0, label=label("demand not met"),
+                color="#d55e00", alpha=0.5, linewidth=0, label=f"{hide}demand not met",
             )  # fmt: skip
     panel.set_ylabel("power [kW]")
     panel.set_ylim(bottom=0.0)
@@ -97,19 +93,26 @@ def _draw_powers(panel: Any, plans: PlanStore) -> None:
 
 
 def _draw_flows(panel: Any, plans: PlanStore) -> None:
-    has_hydrogen = plans[0].storage.hydrogen is not None
-    for plan, label in _labelled(plans):
+    style = {"fill": True, "alpha": 0.8}
+    for window, plan in enumerate(plans):
+        hide = "_" if window else ""
         power, hours = plan.power, _hours(plan)
         out, into = power.discharge_w / 1e3, -power.charge_w / 1e3
-        panel.stairs(out, hours, fill=True, color=_BATTERY, alpha=0.8, label=label("battery"))
-        panel.stairs(into, hours, fill=True, color=_BATTERY, alpha=0.8)
-        if has_hydrogen:
-            style = {"fill": True, "color": _HYDROGEN, "alpha": 0.8}
+        if plan.storage.battery.exists:
+            panel.stairs(out, hours, color=_BATTERY, label=f"{hide}battery", **style)
+            panel.stairs(into, hours, color=_BATTERY, **style)
+        if plans[0].storage.hydrogen is not None:
             more, less = out + power.fuel_cell_w / 1e3, into - power.electrolyzer_w / 1e3
-            panel.stairs(more, hours, baseline=out, label=label("fuel cell, electrolyzer"), **style)
-            panel.stairs(less, hours, baseline=into, **style)
+            name = f"{hide}fuel cell, electrolyzer"
+            panel.stairs(more, hours, baseline=out, color=_HYDROGEN, label=name, **style)
+            panel.stairs(less, hours, baseline=into, color=_HYDROGEN, **style)
+            out = more
+        if power.import_w is not UNSET:
+            total = out + power.import_w / 1e3
+            panel.stairs(total, hours, baseline=out, color=_GRID, label=f"{hide}grid", **style)
     panel.axhline(0.0, color="black", linewidth=0.8)
-    panel.set_ylabel("storage [kW]\n$-$ in      out +")
+    grid = "" if plans[0].power.import_w is UNSET else "grid, "
+    panel.set_ylabel(f"{grid}storage [kW]\n$-$ in      out +")
     panel.legend(loc="upper right", ncols=2, fontsize=8, framealpha=0.9)
 
 
@@ -125,11 +128,12 @@ def _draw_soc(panel: Any, plans: PlanStore) -> None:
     panel.set_ylabel("battery [%]")
 
 
-def _draw_hydrogen(hydrogen: HydrogenSpec, panel: Any, plans: PlanStore) -> None:
+def _draw_hydrogen(panel: Any, plans: PlanStore) -> None:
+    tank: Any = plans[0].storage.hydrogen  # there is one: `draw_plan` has looked
     for plan in plans:
         _draw_level(panel, _hours(plan), plan.power.hydrogen_kg, _HYDROGEN)
-    _mark_target(panel, plans, hydrogen.level_target_kg)
-    panel.set_ylim(0.0, hydrogen.tank_kg)
+    _mark_target(panel, plans, tank.level_target_kg)
+    panel.set_ylim(0.0, tank.tank_kg)
     panel.set_ylabel("hydrogen [kg]")
 
 
@@ -171,11 +175,4 @@ def _mark_hours(panel: Any, plans: PlanStore) -> None:
 
 def _hours(plan: Plan) -> FloatArray:
     """The edges of the plan's steps."""
-    edges_s = plan.start_s + plan.step_s * np.arange(plan.steps + 1)
-    return np.asarray(edges_s, dtype=np.float64) / 3600.0
-
-
-def _labelled(plans: PlanStore) -> Iterator[tuple[Plan, Callable[[str], str | None]]]:
-    """The windows, each with what makes its labels: only the first has some."""
-    for window, plan in enumerate(plans):
-        yield plan, (lambda name: None) if window else (lambda name: name)
+    return np.asarray(plan.start_s + plan.step_s * np.arange(plan.steps + 1), dtype=np.float64) / 3600.0

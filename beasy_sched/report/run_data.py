@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.errors import InputError
-from beasy_sched.formats.run_files import DECISIONS, JOBS, PSTATES, STATES, SUMMARY, TRACE, path_of
+from beasy_sched.formats.run_files import DEADLINES, DECISIONS, JOBS, PSTATES, STATES, SUMMARY, TRACE, path_of
 from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
-from beasy_sched.model.jobs import JobState
-from beasy_sched.results import LogLine, Run, check_starts, read_log
+from beasy_sched.model.events import JobEnd
+from beasy_sched.model.jobs import ENDS, JobState
+from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
+from beasy_sched.outputs.summary import SITE_CHOICES
+from beasy_sched.results import LARGEST, LogLine, Number, Run, check_starts, read_log
 
 OUTCOMES = tuple(state for state in JobState if state not in (JobState.WAITING, JobState.RUNNING))
 """Every end of a job, in the order of tables; a job's outcome is an index into it."""
@@ -22,14 +26,9 @@ OUTCOMES = tuple(state for state in JobState if state not in (JobState.WAITING, 
 OUTCOME_COLORS = tuple(state.value.replace(" ", "-") for state in OUTCOMES)
 """The colour's name of each outcome."""
 
-_BATSIM_STATES = {
-    "COMPLETED_SUCCESSFULLY": JobState.FINISHED,
-    "COMPLETED_FAILED": JobState.FAILED,
-    "COMPLETED_WALLTIME_REACHED": JobState.WALLTIME_REACHED,
-    "COMPLETED_KILLED": JobState.KILLED,
-    "REJECTED": JobState.REJECTED,
-}
-_LARGEST = 1e18
+_BATSIM_STATES = {end.value: state for end, state in ENDS.items()} | {"REJECTED": JobState.REJECTED}
+_CUT_OFF = _BATSIM_STATES | {JobEnd.KILLED.value: JobState.UNFINISHED, "REJECTED": JobState.POSTPONED}
+"""The same for jobs that the run's end cut off: Batsim's table cannot tell, the decision log can."""
 RUN_OVER = "the run is over"
 """The rule under which a run's end kills what still runs, and rejects what still waits."""
 
@@ -67,12 +66,31 @@ class RunData:
     """Changes of P-state, a data frame, or None."""
     endings: list[LogLine] | None
     """Kills and rejections of the decision log; None where there is none."""
+    deadlines: Any = None
+    """The jobs with a deadline, a data frame, or None."""
 
     @property
     def site(self) -> dict[str, Any]:
         """The summary's part about the site; empty where there is none."""
-        site: dict[str, Any] = self.summary.get("site", {})
-        return site
+        return dict(self.summary.get("site", {}))
+
+    @property
+    def grid(self) -> dict[str, Any]:
+        """The summary's part about the grid; empty where there is none."""
+        return dict(self.summary.get("grid", {}))
+
+    @property
+    def has_battery(self) -> bool:
+        """Whether the energy trace has a state of charge."""
+        return self.trace is not None and bool(self.trace["soc_pct"].notna().any())
+
+    @property
+    def start_s(self) -> float | None:
+        """What the site's clock shows at time 0, in s since 1970 by that clock; None where it is unknown."""
+        start = self.grid.get("start")
+        if start is None:
+            return None
+        return datetime.fromisoformat(start).replace(tzinfo=timezone.utc).timestamp()
 
     @property
     def end_s(self) -> float:
@@ -91,10 +109,8 @@ class RunData:
         if self.summary:
             counts = self.summary["jobs"]
             return {state.value: int(counts.get(state.value.replace(" ", "_"), 0)) for state in OUTCOMES}
-        if self.jobs is not None:
-            found = np.bincount(self.jobs.outcome, minlength=len(OUTCOMES))
-            return {state.value: int(count) for state, count in zip(OUTCOMES, found, strict=True)}
-        return {}
+        found = [] if self.jobs is None else np.bincount(self.jobs.outcome, minlength=len(OUTCOMES)).tolist()
+        return {state.value: count for state, count in zip(OUTCOMES, found, strict=False)}
 
 
 def read_run_data(name: str, prefix: str) -> RunData:
@@ -107,38 +123,31 @@ def read_run_data(name: str, prefix: str) -> RunData:
     if path_of(prefix, DECISIONS).is_file():
         lines = [*read_log(prefix, "start", "kill", "reject")]
     endings = None if lines is None else [line for line in lines if line.action != "start"]
+    summary, jobs = _summary(run), _read_jobs(run, endings)
     data = RunData(
-        name=name,
-        prefix=prefix,
-        summary=_summary(run),
-        jobs=_read_jobs(run, endings),
-        trace=_read_trace(run),
-        states=_read_states(run),
-        pstates=_read_pstates(run),
-        endings=endings,
+        name,
+        prefix,
+        summary,
+        jobs,
+        _read_trace(run),
+        _read_states(run),
+        _read_pstates(run),
+        endings,
+        _read_deadlines(run),
     )
-    _check_same_run(data, lines)
-    return data
-
-
-def _check_same_run(data: RunData, lines: list[LogLine] | None) -> None:
-    """Raise InputError where what the scheduler and the simulator wrote is not of the same run."""
-    jobs, summary = data.jobs, data.summary
-    if jobs is None:
-        return
-    if lines is not None:
-        check_starts(data.prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
-    if summary:
+    if jobs is not None and lines is not None:
+        check_starts(prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
+    if jobs is not None and summary:
         known, told = int(summary["jobs"].get("submitted", len(jobs.ids))), len(jobs.ids)
         if told > known or (summary.get("complete") and told < known):
             raise InputError(
-                path_of(data.prefix, JOBS),
-                f"is of another run than {path_of(data.prefix, SUMMARY)}: it has {told} jobs, and the"
+                path_of(prefix, JOBS),
+                f"is of another run than {path_of(prefix, SUMMARY)}: it has {told} jobs, and the"
                 f" scheduler knew {known}; run both sides again, or remove the files of the older run",
             )
+    return data
 
 
-Number = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
@@ -147,9 +156,25 @@ class _Settings(msgspec.Struct):
     options: dict[str, Any] = {}
 
 
-class _Planned(msgspec.Struct):
+class _PlannedFigures(msgspec.Struct):
     steps: Count
     energy_kwh: dict[str, Number]
+
+
+class _GridFigures(msgspec.Struct):
+    currency: str
+    cost: Number
+    import_kwh: Number
+    green_kwh: Number
+    carbon_kg: Number | None = None
+    start: datetime | None = None
+
+
+class _Deadlines(msgspec.Struct):
+    jobs: Count
+    jobs_met: Count
+    jobs_missed: Count
+    jobs_refused: Count
 
 
 class _Summary(msgspec.Struct):
@@ -164,8 +189,10 @@ class _Summary(msgspec.Struct):
     error: str | None = None
     site: dict[str, Number | bool | str] = {}
     energy_kwh: dict[str, Number] = {}
-    planned: _Planned | None = None
+    planned: _PlannedFigures | None = None
     budget: dict[str, Any] = {}
+    grid: _GridFigures | None = None
+    deadlines: _Deadlines | None = None
 
 
 def _summary(run: Run) -> dict[str, Any]:
@@ -180,7 +207,7 @@ def _summary(run: Run) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         raise InputError(path, f"is not the summary of a run: {error}") from None
     for field, value in site.items():
-        if field not in ("guard", "veto") and (isinstance(value, bool | str)):
+        if field not in SITE_CHOICES and isinstance(value, bool | str):
             raise InputError(path, f"site.{field}: found {value!r}, expected a number")
     return run.summary
 
@@ -196,8 +223,8 @@ class _Table:
         self,
         name: str,
         *,
-        least: float = -_LARGEST,
-        most: float = _LARGEST,
+        least: float = -LARGEST,
+        most: float = LARGEST,
         gaps: bool = False,
         whole: bool = False,
     ) -> FloatArray:
@@ -217,7 +244,7 @@ class _Table:
         if wrong.any():
             at = int(np.argmax(wrong))
             expected = "a whole number" if whole else "a number"
-            if least > -_LARGEST:
+            if least > -LARGEST:
                 expected += f", {least:g} or more"
             found = "nothing" if column.isna().iloc[at] else shortened(str(column.iloc[at]), 40)
             raise InputError(self.path, f"{name}: found {found}, expected {expected}", line=at + 2)
@@ -253,39 +280,48 @@ def _table(run: Run, name: str, columns: tuple[str, ...]) -> _Table | None:
     return _Table(path, frame)
 
 
+_MAY_BE_EMPTY: Final = ("planned_", "predicted_", "clear_sky_w", "carbon_g", "import_")
+"""How columns of the energy trace begin that may have nothing in some rows."""
+
+
 def _read_trace(run: Run) -> Any:
-    """Read the energy trace, which has a number in every field but those of a plan."""
-    table = _table(run, TRACE, ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct"))
-    if table is None:
-        return None
-    for name in table.frame.columns:
-        table.numbers(name, gaps=name.startswith("planned_"))
-    table.times("start_s")
-    table.times("duration_s")
-    table.rising_times("start_s", strictly=True)
-    return table.frame
+    """Read the energy trace: a number in every field, except what is not known for every step."""
+    if table := _table(run, TRACE, ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct")):
+        for name in table.frame.columns:
+            no_battery = name == "soc_pct" and table.frame[name].isna().all()
+            table.numbers(name, gaps=name.startswith(_MAY_BE_EMPTY) or no_battery)
+        table.times("start_s")
+        table.times("duration_s")
+        table.rising_times("start_s", strictly=True)
+    return table and table.frame
+
+
+def _read_deadlines(run: Run) -> Any:
+    """Read the table of jobs with a deadline."""
+    if table := _table(run, DEADLINES, ("job", "workflow", "deadline_s", "outcome")):
+        table.numbers("deadline_s")
+        outcomes = table.frame["outcome"].astype(str)
+        if unknown := sorted(set(outcomes) - set(DEADLINE_OUTCOMES)):
+            expected = ", ".join(DEADLINE_OUTCOMES)
+            raise InputError(table.path, f"outcome: found {unknown[0]!r}, expected {expected}")
+    return table and table.frame
 
 
 def _read_states(run: Run) -> Any:
     """Read the table of how many servers are in each state."""
-    table = _table(run, STATES, ("time", "nb_sleeping", "nb_idle", "nb_computing"))
-    if table is None:
-        return None
-    table.rising_times("time")
-    for name in table.frame.columns:
-        if name.startswith("nb_"):
+    if table := _table(run, STATES, ("time", "nb_sleeping", "nb_idle", "nb_computing")):
+        table.rising_times("time")
+        for name in table.frame.filter(regex="^nb_"):
             table.numbers(name, least=0, most=MOST_HOSTS, whole=True)
-    return table.frame
+    return table and table.frame
 
 
 def _read_pstates(run: Run) -> Any:
     """Read the table of changes of P-states; -1 and -2 are servers under way."""
-    table = _table(run, PSTATES, ("time", "machine_id", "new_pstate"))
-    if table is None:
-        return None
-    table.rising_times("time")
-    table.numbers("new_pstate", least=-2, most=(1 << 15) - 1, whole=True)
-    return table.frame
+    if table := _table(run, PSTATES, ("time", "machine_id", "new_pstate")):
+        table.rising_times("time")
+        table.numbers("new_pstate", least=-2, most=(1 << 15) - 1, whole=True)
+    return table and table.frame
 
 
 def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
@@ -295,37 +331,26 @@ def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
     if table is None:
         return None
     frame, path = table.frame, table.path
-    states = frame["final_state"].astype(str)
-    unknown = sorted(set(states) - set(_BATSIM_STATES))
-    if unknown:
+    states = frame["final_state"].fillna("nothing").astype(str)
+    if unknown := sorted(set(states) - set(_BATSIM_STATES)):
         raise InputError(path, f"final_state: found {unknown[0]!r}, expected {', '.join(_BATSIM_STATES)}")
-    outcome = states.map({text: OUTCOMES.index(state) for text, state in _BATSIM_STATES.items()})
     servers = table.numbers("requested_number_of_resources", least=1, most=(1 << 31) - 1, whole=True)
     submit_s = table.times("submission_time")
     start_s, end_s = table.times("starting_time", gaps=True), table.times("finish_time", gaps=True)
     half = np.isnan(start_s) != np.isnan(end_s)
     if half.any():
         raise InputError(path, "has only one of starting_time and finish_time", line=int(np.argmax(half)) + 2)
-    jobs = RunJobs(
-        ids=[f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)],
+    ids = [f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)]
+    over = {line.job for line in endings or [] if line.rule == RUN_OVER}
+    ends = [
+        (_CUT_OFF if job in over else _BATSIM_STATES)[state] for job, state in zip(ids, states, strict=True)
+    ]
+    return RunJobs(
+        ids=ids,
         submit_s=submit_s,
         start_s=start_s,
         end_s=end_s,
         servers=servers.astype(np.int64),
-        outcome=outcome.to_numpy(np.int8).copy(),
+        outcome=np.array([OUTCOMES.index(end) for end in ends], dtype=np.int8),
         hosts=[text if isinstance(text, str) else "" for text in frame["allocated_resources"]],
     )
-    _tell_run_end(jobs, endings or [])
-    return jobs
-
-
-def _tell_run_end(jobs: RunJobs, endings: list[LogLine]) -> None:
-    """Batsim's table cannot tell what the end of the run cut off; the decision log can."""
-    over = {line.job for line in endings if line.rule == RUN_OVER}
-    instead = {
-        OUTCOMES.index(JobState.KILLED): OUTCOMES.index(JobState.UNFINISHED),
-        OUTCOMES.index(JobState.REJECTED): OUTCOMES.index(JobState.POSTPONED),
-    }
-    for place, job in enumerate(jobs.ids):
-        if job in over:
-            jobs.outcome[place] = instead.get(int(jobs.outcome[place]), jobs.outcome[place])

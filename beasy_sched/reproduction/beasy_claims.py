@@ -160,17 +160,13 @@ class Ranked:
     def __call__(self, study: Study) -> tuple[Truth, str]:
         """Its truth, and our rank with the mean that it is for."""
         sample = study[self.scenario]
-        measure, column = MEASURES[self.measure], sample.column(self.policy)
-        means = sample.means(self.measure)
-        if self.among is None:
-            places = ranks(sample, self.measure, from_worst=self.from_worst)[:, column]
-        else:
-            signed = (-1.0 if measure.higher_is_better != self.from_worst else 1.0) * means
-            others = signed[:, [sample.column(name) for name in self.among]]
-            places = 1.0 + (others < signed[:, [column]] - SLACK).sum(axis=1)
+        mean = sample.means(self.measure)[0, sample.column(self.policy)]
+        among = self.among or sample.conditions
+        found = ranks(sample, self.measure, from_worst=self.from_worst, among=among)
+        places = found[:, among.index(self.policy)]
         place = ordinal(int(places[0])) + (" from the worst" if self.from_worst else "")
         truth = (places >= self.best) & (places <= self.worst)
-        return truth, f"{place} ({means[0, column]:.2f} {measure.unit})"
+        return truth, f"{place} ({mean:.2f} {MEASURES[self.measure].unit})"
 
 
 JOBS_TOLERANCE: Final = 2.0
@@ -198,14 +194,9 @@ def _place(scenario: str, measure: str, policy: str, place: int) -> Ranked:
     return Ranked(scenario, measure, policy, place, place)
 
 
-def _near(scenario: str, policy: str) -> Within:
-    """Ends within 5 points of the target."""
-    return Within(Mean(scenario, "distance", policy), -SOC_TOLERANCE, SOC_TOLERANCE)
-
-
-def _off(scenario: str, policy: str) -> Within:
-    """Ends 5 points or more off the target."""
-    return Within(Mean(scenario, "distance", policy), -SOC_TOLERANCE, SOC_TOLERANCE, outside=True)
+def _near(scenario: str, policy: str, *, outside: bool = False) -> Within:
+    """Ends within 5 points of the target; or ``outside``, 5 points or more off it."""
+    return Within(Mean(scenario, "distance", policy), -SOC_TOLERANCE, SOC_TOLERANCE, outside)
 
 
 def _jobs(scenario: str, measure: str, policy: str, value: float) -> Within:
@@ -298,7 +289,7 @@ _WORST_BEGIN = _claims(
 _KEEPING = (_BEASY, *_COMPENSATING)
 _WORST_END = _claims(
     _WE,
-    ("WE1", "follow-plan, power-reactive, workload-reactive end far from the target (5 points or more)", every(_off(_WE, p) for p in (_FP, _PR, _WR)), "far"),
+    ("WE1", "follow-plan, power-reactive, workload-reactive end far from the target (5 points or more)", every(_near(_WE, p, outside=True) for p in (_FP, _PR, _WR)), "far"),
     ("WE2", "follow-plan finishes the most jobs", Ranked(_WE, "finished", _FP), "1st"),
     ("WE3", "follow-plan kills the most", _worst(_WE, "killed", _FP), "8th"),
     ("WE4", "workload-reactive finishes the second most jobs", _place(_WE, "finished", _WR, 2), "2nd"),
@@ -316,7 +307,7 @@ _CONCLUSIONS = _claims(
     "critical",
     ("C1", "BEASY kills the fewest in all four", every(Ranked(s, "killed", _BEASY) for s in CRITICAL), "1st in 4"),
     ("C2", "BEASY is among the best three in finished jobs in all four", every(Ranked(s, "finished", _BEASY, 1, 3) for s in CRITICAL), "top 3 in 4"),
-    ("C3", "power-reactive and workload-reactive miss the target (5 points or more, in three of four each)", every(Several(tuple(_off(s, p) for s in CRITICAL), 3) for p in (_PR, _WR)), "missed"),
+    ("C3", "power-reactive and workload-reactive miss the target (5 points or more, in three of four each)", every(Several(tuple(_near(s, p, outside=True) for s in CRITICAL), 3) for p in (_PR, _WR)), "missed"),
     ("C4", "BEASY ends close to the target (5 points) in all four", every(_near(s, _BEASY) for s in CRITICAL), "close"),
     ("C5", "BEASY generally wastes the least (in three of four)", Several(tuple(Ranked(s, "wasted", _BEASY) for s in CRITICAL), 3), "3 of 4"),
     ("C6", "BEASY kills the fewest in every single execution", every(Within(ShareBest(s, "killed", _BEASY), low=100.0) for s in CRITICAL), "all"),

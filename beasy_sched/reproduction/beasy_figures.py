@@ -16,17 +16,13 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.campaign import Preparation
-from beasy_sched.campaign.inputs import make_forecast, make_real
+from beasy_sched.campaign.inputs import make_forecast, make_real, read_back
 from beasy_sched.campaign.scenario import RunSpec, Scenario
 from beasy_sched.campaign.table import Campaign
 from beasy_sched.campaign.tasks import TRACE, RunResult, execute
 from beasy_sched.campaign.workers import Failure, Processes, work_through
-from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.formats.power_series import read_power_series
-from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.plan.forecast import CURVES
 from beasy_sched.plan.plan import Plan
 from beasy_sched.reproduction.beasy_results import PolicySample, Study
@@ -53,7 +49,6 @@ if TYPE_CHECKING:
 
 
 FOLDER = "closeups"
-_JOBS = "run_jobs.csv"
 
 
 @dataclass(frozen=True)
@@ -73,12 +68,12 @@ class Closeup:
         """How many jobs were killed, by hour of the kill; those cut off by the end of the run left out."""
         import pandas
 
-        jobs = pandas.read_csv(self.folder / _JOBS)
+        jobs = pandas.read_csv(self.folder / "run_jobs.csv")
         last = self.trace.iloc[-1]
         in_time = jobs["finish_time"] < last["start_s"] + last["duration_s"] - 1.0
         killed = jobs[(jobs["final_state"] == "COMPLETED_KILLED") & in_time]
         times, counts = np.unique(np.round(killed["finish_time"] / SECONDS_PER_HOUR, 2), return_counts=True)
-        return {float(time): int(count) for time, count in zip(times, counts, strict=True)}
+        return dict(zip(times.tolist(), counts.tolist(), strict=True))
 
 
 def make_closeups(campaign: Campaign, runs: Iterable[str], out: Path, *, jobs: int) -> dict[str, Closeup]:
@@ -113,7 +108,7 @@ def critical_figures(
 ) -> Figures:
     """Yield Figures 3, 4 (of the first scenario), 7, 9, 11 to 13, and 10 where its runs are there."""
     scenarios = {scenario.name: scenario for scenario in campaign.manifest.parsed()}
-    yield from _prediction_figures(campaign, next(iter(scenarios.values())), 0)
+    yield from _prediction_figures(campaign, next(iter(scenarios.values())))
     if {"best-begin", "best-end", "worst-begin"} <= scenarios.keys():
         yield "fig07_power", _critical_powers(scenarios)
     for name, sample in study.items():
@@ -150,23 +145,17 @@ def _outcomes(campaign: Campaign, name: str, sample: PolicySample) -> Any:
     own = runs[(runs["scenario"] == name) & (runs["status"] == "ok")]
     means = own.groupby("policy")[[column for column, *_ in OUTCOMES]].mean().loc[list(sample.conditions)]
     outcomes = {column: means[column].to_numpy(np.float64) for column in means}
-    return outcome_figure(sample.conditions, outcomes, _bars(sample, "distance"), _bars(sample, "wasted"))
-
-
-def _bars(sample: PolicySample, measure: str) -> MeanBars:
-    means = sample.means(measure)
-    ends = np.array([interval(column) for column in means.T])
-    return MeanBars(means[0], ends[:, 0], ends[:, 1])
+    resampled = (sample.means(measure) for measure in ("distance", "wasted"))
+    return outcome_figure(sample.conditions, outcomes, *(MeanBars(m[0], *interval(m)) for m in resampled))
 
 
 def _boxes(sample: PolicySample) -> Any:
-    labels = {
-        "finished": ("finished jobs [%]", None),
-        "killed": ("killed jobs [%]", None),
-        "soc": ("final state of charge [%]", 50.0),
-        "wasted": ("wasted energy [kWh]", None),
-    }
-    panels = [BoxPanel(sample.values[name], label, mark) for name, (label, mark) in labels.items()]
+    panels = (
+        BoxPanel(sample.values["finished"], "finished jobs [%]"),
+        BoxPanel(sample.values["killed"], "killed jobs [%]"),
+        BoxPanel(sample.values["soc"], "final state of charge [%]", 50.0),
+        BoxPanel(sample.values["wasted"], "wasted energy [kWh]"),
+    )
     return box_figure(sample.conditions, panels)
 
 
@@ -180,24 +169,21 @@ def _soc_figures(
         trace = closeups[run].trace
         hours = (trace["start_s"] + trace["duration_s"]).to_numpy() / SECONDS_PER_HOUR
         curves.append(SocCurve(policy, hours, trace["soc_pct"].to_numpy(), closeups[run].kills()))
-    yield name, soc_figure(curves, _battery(scenario))
+    yield name, soc_figure(curves, scenario.parsed_site().storage.battery)
 
 
-def _battery(scenario: Scenario) -> BatterySpec:
-    return scenario.parsed_site().storage.battery
-
-
-def _prediction_figures(campaign: Campaign, scenario: Scenario, number: int) -> Figures:
-    """Figures 3 and 4: what the plan of a tuple predicts."""
+def _prediction_figures(campaign: Campaign, scenario: Scenario) -> Figures:
+    """Figures 3 and 4: what the plan of the first tuple predicts."""
     if not scenario.plan.make:
         return
-    task = Preparation(campaign.folder).forecast(scenario, number).plan
-    plan: Plan = read_plans(campaign.folder.input_path("plan", task.recipe))[0]
+    recipe = make_forecast(scenario, 0).plan.recipe
+    plan: Plan = read_plans(campaign.folder.input_path("plan", recipe))[0]
     hours: FloatArray = plan.step_s * np.arange(1.0, plan.steps + 1.0) / SECONDS_PER_HOUR
     yield "fig03_predictions", prediction_figure(hours, plan.production, plan.demand)
     found = plan.predictions()
     soc_pct = 100.0 * found.energy_j / plan.storage.battery.capacity_j
-    yield "fig04_nine_curves", nine_curves_figure(hours, soc_pct, CURVES, found.dangerous, _battery(scenario))
+    battery = scenario.parsed_site().storage.battery
+    yield "fig04_nine_curves", nine_curves_figure(hours, soc_pct, CURVES, found.dangerous, battery)
 
 
 def _critical_powers(scenarios: Mapping[str, Scenario]) -> Any:
@@ -205,18 +191,19 @@ def _critical_powers(scenarios: Mapping[str, Scenario]) -> Any:
     demands = []
     for name, day in (("best-begin", "first"), ("best-end", "third")):
         found, _ = _powers(scenarios[name], 0, f"demand, jobs mainly on the {day} day")
-        demands.append(PowerCurves(found.title, found.foreseen_w, {"with noise": _only(found.came_w)}))
+        [noisy_w] = found.came_w.values()
+        demands.append(PowerCurves(found.title, found.foreseen_w, {"with noise": noisy_w}))
     best, worst = (_powers(scenarios[name], 0, "production")[1] for name in ("best-begin", "worst-begin"))
-    came = {"best case": _only(best.came_w), "worst case": _only(worst.came_w)}
-    production = PowerCurves("production", best.foreseen_w, came)
+    [best_w], [worst_w] = best.came_w.values(), worst.came_w.values()
+    production = PowerCurves("production", best.foreseen_w, {"best case": best_w, "worst case": worst_w})
     return power_figure(_hours(scenarios["best-begin"], len(best.foreseen_w)), demands, production)
 
 
 def _tuple_powers(scenario: Scenario) -> Any:
-    pairs = []
-    for number, part in enumerate(scenario.tuples):
-        title = f"pair {number}, arrivals: {part.workload.arrivals}"
-        pairs.append(_powers(scenario, number, title, scenario.seeds))
+    pairs = [
+        _powers(scenario, number, f"pair {number}, arrivals: {part.workload.arrivals}", scenario.seeds)
+        for number, part in enumerate(scenario.tuples)
+    ]
     return tuple_figure(_hours(scenario, len(pairs[0][0].foreseen_w)), pairs)
 
 
@@ -224,48 +211,33 @@ def _powers(
     scenario: Scenario, number: int, title: str, seeds: tuple[int, ...] | None = None
 ) -> tuple[PowerCurves, PowerCurves]:
     """Demand and production of a tuple, hourly means, as forecast and as they really are with each seed."""
-    forecast = make_forecast(scenario, number)
-    with TemporaryDirectory(prefix="beasy-figures-") as place:
-        reader = _Reader(scenario, Path(place), forecast.platform)
-        demand_came, production_came = {}, {}
-        for seed in seeds or scenario.seeds[:1]:
-            real = make_real(scenario, forecast, number, seed)
-            demand_came[f"seed {seed}"] = reader.demand(real.workload)
-            production_came[f"seed {seed}"] = reader.production(real.power)
-        foreseen = reader.demand(forecast.plan.workload), reader.production(forecast.plan.production)
-    return PowerCurves(title, foreseen[0], demand_came), PowerCurves(title, foreseen[1], production_came)
+    site, forecast = scenario.parsed_site(), make_forecast(scenario, number)
+
+    def hourly_w(workload: bytes, power: bytes) -> tuple[FloatArray, ...]:
+        with TemporaryDirectory(prefix="beasy-figures-") as place:
+            files = forecast.plan.platform, workload, power
+            _, *powers_w = read_back(Path(place), site, scenario.windows, *files)
+        return tuple(_hourly(power_w, site.step_s) for power_w in powers_w)
+
+    came = {}
+    for seed in seeds or scenario.seeds[:1]:
+        real = make_real(scenario, forecast, number, seed)
+        came[f"seed {seed}"] = hourly_w(real.workload, real.power)
+    foreseen = hourly_w(forecast.plan.workload, forecast.plan.production)
+    demand, production = (
+        PowerCurves(title, foreseen[which], {name: pair[which] for name, pair in came.items()})
+        for which in (0, 1)
+    )
+    return demand, production
 
 
-class _Reader:
-    """Reads demand and production out of a run's inputs, as hourly means (W a step)."""
-
-    def __init__(self, scenario: Scenario, folder: Path, platform: bytes) -> None:
-        self._scenario, self._folder = scenario, folder
-        (folder / "platform.xml").write_bytes(platform)
-        self._platform = read_simgrid_platform(folder / "platform.xml").platform
-        site = scenario.parsed_site()
-        self._steps, self._step_s = site.steps * scenario.windows, site.step_s
-
-    def demand(self, workload: bytes) -> FloatArray:
-        (self._folder / "workload.json").write_bytes(workload)
-        files = [self._folder / "workload.json"]
-        return self._smooth(workload_demand_w(files, self._platform, steps=self._steps, step_s=self._step_s))
-
-    def production(self, power: bytes) -> FloatArray:
-        file = self._folder / "power.txt"
-        file.write_bytes(power)
-        return self._smooth(read_power_series(file, steps=self._steps, step_s=self._step_s))
-
-    def _smooth(self, power_w: FloatArray) -> FloatArray:
-        width = max(round(SECONDS_PER_HOUR / self._step_s), 1)
-        sums = np.cumsum(np.insert(power_w, 0, 0.0))
-        ends = np.minimum(np.arange(len(power_w)) + (width + 1) // 2, len(power_w))
-        begins = np.maximum(np.arange(len(power_w)) - width // 2, 0)
-        return np.asarray((sums[ends] - sums[begins]) / (ends - begins))
-
-
-def _only(values: Mapping[str, FloatArray]) -> FloatArray:
-    return next(iter(values.values()))
+def _hourly(power_w: FloatArray, step_s: float) -> FloatArray:
+    """The mean of the hour around each step."""
+    width = max(round(SECONDS_PER_HOUR / step_s), 1)
+    sums = np.cumsum(np.insert(power_w, 0, 0.0))
+    ends = np.minimum(np.arange(len(power_w)) + (width + 1) // 2, len(power_w))
+    begins = np.maximum(np.arange(len(power_w)) - width // 2, 0)
+    return np.asarray((sums[ends] - sums[begins]) / (ends - begins))
 
 
 def _hours(scenario: Scenario, steps: int) -> FloatArray:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray
+from beasy_sched.arrays import IndexArray
 from beasy_sched.campaign.scenario import PAPER_POLICIES
 from beasy_sched.reproduction.beasy_study import POLICIES, SEPARATOR, VARIANTS
 from beasy_sched.reproduction.claims import (
@@ -104,19 +104,13 @@ Study = Mapping[str, PolicySample]
 """Samples by scenario."""
 
 
-def sample_of(
-    runs: pd.DataFrame, policies: Sequence[str] | None = None, *, resamples: int = RESAMPLES
-) -> PolicySample | None:
-    """Return the sample of one scenario's rows of one guard setting; None without a whole execution.
-
-    ``policies`` are those of the rows unless named.
-    """
-    names = list(runs["policy"].unique()) if policies is None else list(policies)
-    ended = runs[(runs["status"] == "ok") & runs["policy"].isin(names)]
+def sample_of(runs: pd.DataFrame, *, resamples: int = RESAMPLES) -> PolicySample | None:
+    """Return the sample of one scenario's rows of one guard setting; None without a whole execution."""
+    names = list(runs["policy"].unique())
+    ended = runs[runs["status"] == "ok"]
     keys = ["tuple", "seed"]
     counts = ended.groupby(keys)["policy"].nunique()
     whole = counts[counts == len(names)].index
-    left_out = runs.groupby(keys).ngroups - len(whole)
     if len(whole) == 0:
         return None
     wide = ended.set_index([*keys, "policy"])
@@ -126,7 +120,7 @@ def sample_of(
     }
     weights = bootstrap_weights(whole.get_level_values("tuple").to_numpy(), resamples=resamples)
     executions = tuple((int(number), int(seed)) for number, seed in whole)
-    return Sample(tuple(names), values, executions, weights, left_out)
+    return Sample(tuple(names), values, executions, weights, runs.groupby(keys).ngroups - len(whole))
 
 
 def study_of(runs: pd.DataFrame) -> dict[str, PolicySample]:
@@ -137,18 +131,18 @@ def study_of(runs: pd.DataFrame) -> dict[str, PolicySample]:
 
 def left_out(runs: pd.DataFrame) -> int:
     """Number of executions excluded from the tables because one of their runs failed."""
-    samples = [(sample_of(own, resamples=1), own) for _, own in runs.groupby("scenario")]
-    return sum(
-        own.groupby(["tuple", "seed"]).ngroups if sample is None else sample.left_out
-        for sample, own in samples
-    )
+    samples = [sample_of(own, resamples=1) for _, own in runs.groupby("scenario")]
+    whole = sum(len(sample.executions) for sample in samples if sample is not None)
+    return int(runs.groupby(["scenario", "tuple", "seed"]).ngroups) - whole
 
 
-def ranks(sample: PolicySample, measure: str, *, from_worst: bool = False) -> FloatArray:
-    """Ranks of the policies' means: ours, then in each resample."""
+def ranks(
+    sample: PolicySample, measure: str, *, from_worst: bool = False, among: Sequence[str] | None = None
+) -> IndexArray:
+    """Ranks of the policies' means, of all or ``among`` some: ours, then in each resample."""
+    means = sample.means(measure)[:, [sample.column(name) for name in among or sample.conditions]]
     better = MEASURES[measure].higher_is_better
-    found = competition_ranks(sample.means(measure), higher_is_better=better, from_worst=from_worst)
-    return found.astype(np.float64)
+    return competition_ranks(means, higher_is_better=better, from_worst=from_worst)
 
 
 def result_tables(study: Study) -> list[TextTable]:
@@ -165,7 +159,7 @@ def _rank_table(study: Study) -> TextTable:
     for scenario, sample in study.items():
         paper = PAPER_RANKS.get(scenario, {}) if sample.conditions == PAPER_POLICIES else {}
         for measure in TABLE_MEASURES:
-            ours = [int(rank) for rank in ranks(sample, measure)[0]]
+            ours = ranks(sample, measure)[0]
             cells, rho = [str(own) for own in ours], ""
             if (theirs := paper.get(measure)) is not None:
                 cells = [f"{own} ({other})" for own, other in zip(ours, theirs, strict=True)]
@@ -185,10 +179,9 @@ def _mean_table(study: Study) -> TextTable:
     rows = []
     for scenario, sample in study.items():
         for measure in TABLE_MEASURES:
-            cells = []
-            for mean in sample.means(measure).T:
-                low, high = interval(mean)
-                cells.append(f"{mean[0]:.1f} [{low:.1f}, {high:.1f}]")
+            means = sample.means(measure)
+            ends = zip(means[0], *interval(means), strict=True)
+            cells = (f"{mean:.1f} [{low:.1f}, {high:.1f}]" for mean, low, high in ends)
             rows.append((_row_title(scenario, measure), _with_unit(measure), *cells))
     policies = sample.conditions
     return TextTable("Means and 95 % intervals", ("Scenario", "Measure", *policies), rows, policies)
@@ -203,26 +196,16 @@ def _with_unit(measure: str) -> str:
     return f"{MEASURES[measure].title} [{MEASURES[measure].unit}]"
 
 
-_CLAIM: Final[Mapping[str, Callable[[Verdict], str]]] = {
-    "Claim": lambda found: found.claim.name,
-    "Scenario": lambda found: found.claim.part,
-    "Verdict": lambda found: found.ruling.value,
-    "What the paper says": lambda found: found.claim.text,
-    "Paper": lambda found: found.claim.paper,
-    "Ours": lambda found: found.ours,
-    "True in": lambda found: f"{100 * found.support:.0f} %",
-}
-
-
 def verdict_tables(verdicts: Sequence[Verdict]) -> list[TextTable]:
     """The numbers that the paper prints, and ours; and all claims that could be judged."""
     printed = [verdict for verdict in verdicts if verdict.claim.number is not None]
-    columns = {name: cell for name, cell in _CLAIM.items() if name not in ("Verdict", "True in")}
-    all_columns = {name: cell for name, cell in _CLAIM.items() if name != "Scenario"}
+    name = {"Claim": "claim.name"}
+    both = {"What the paper says": "claim.text", "Paper": "claim.paper", "Ours": "ours"}
+    columns = {**name, "Verdict": "ruling.value", **both, "True in": "true_in"}
     title = f"Claims: {tally(verdicts)}"
     return [
-        claim_table(printed, columns, title="Printed numbers"),
-        claim_table(verdicts, all_columns, title=title, numbers=("True in",)),
+        claim_table(printed, {**name, "Scenario": "claim.part", **both}, title="Printed numbers"),
+        claim_table(verdicts, columns, title=title, numbers=("True in",)),
     ]
 
 
@@ -233,19 +216,17 @@ def guard_table(papers: pd.DataFrame, ours: pd.DataFrame) -> TextTable:
     """BEASY and rivals under both guards, on the executions that both have."""
     body = []
     keys = ["scenario", "tuple", "seed"]
-    shared = ours[keys].drop_duplicates()
+    under_both = papers.merge(ours[keys].drop_duplicates(), on=keys), ours
     for scenario in ours["scenario"].unique():
         for policy in _GUARD_POLICIES:
-            both = [
-                runs[(runs["scenario"] == scenario) & (runs["policy"] == policy)]
-                for runs in (papers.merge(shared, on=keys), ours)
-            ]
-            columns = (MEASURES[measure].column for measure in TABLE_MEASURES)
-            cells = (" → ".join(f"{own[column].mean():.1f}" for own in both) for column in columns)
-            body.append((str(scenario), policy, *cells))
+            both = [_means(r[(r["scenario"] == scenario) & (r["policy"] == policy)]) for r in under_both]
+            body.append((str(scenario), policy, *map(" → ".join, zip(*both, strict=True))))
     head = ("Scenario", "Policy", *(_with_unit(measure) for measure in TABLE_MEASURES))
-    seeds = len(ours["seed"].unique())
-    return TextTable(f"Guard: kill-all without veto → shed with veto ({_seeds(seeds)})", head, body, head[2:])
+    return TextTable(f"Guard: kill-all without veto → shed with veto ({_seeds(ours)})", head, body, head[2:])
+
+
+def _means(runs: pd.DataFrame) -> list[str]:
+    return [f"{runs[MEASURES[measure].column].mean():.1f}" for measure in TABLE_MEASURES]
 
 
 def ablation_table(runs: pd.DataFrame) -> TextTable:
@@ -257,16 +238,15 @@ def ablation_table(runs: pd.DataFrame) -> TextTable:
         cells = []
         for policy in POLICIES:
             own = runs[(runs["variant"] == variant.name) & (runs["policy"] == policy)]
-            means = [own[MEASURES[measure].column].mean() for measure in TABLE_MEASURES]
-            cells.append("" if own.empty else " / ".join(f"{mean:.1f}" for mean in means))
+            cells.append("" if own.empty else " / ".join(_means(own)))
         body.append((variant.title, *cells))
-    seeds = len(runs["seed"].unique())
     note = (
         "Each cell: finished % / killed % (as in Table I) / final SoC % / wasted kWh; means over the four "
         "critical scenarios."
     )
-    return TextTable(f"Ablation ({_seeds(seeds)})", ("Variant", *POLICIES), body, POLICIES, note)
+    return TextTable(f"Ablation ({_seeds(runs)})", ("Variant", *POLICIES), body, POLICIES, note)
 
 
-def _seeds(count: int) -> str:
+def _seeds(runs: pd.DataFrame) -> str:
+    count = runs["seed"].nunique()
     return f"{count} seed{'' if count == 1 else 's'}"

@@ -5,7 +5,7 @@ What the choices behind a scenario change: each variant changes one thing of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -58,11 +58,9 @@ def _plan(**values: Any) -> Change:
 
 def _battery(factor: float) -> Change:
     def change(scenario: Scenario) -> Scenario:
-        battery = {
-            key: float(value) * factor if key in _BATTERY_SIZES else value
-            for key, value in scenario.site["battery"].items()
-        }
-        return msgspec.structs.replace(scenario, site={**scenario.site, "battery": battery})
+        battery = scenario.site["battery"]
+        sizes = {key: float(battery[key]) * factor for key in _BATTERY_SIZES if key in battery}
+        return _replaced(site={**scenario.site, "battery": {**battery, **sizes}})(scenario)
 
     return change
 
@@ -111,10 +109,10 @@ VARIANTS: Final[tuple[Variant, ...]] = (
 )  # fmt: skip
 
 
-def ablation(scenarios: Sequence[Scenario], variants: Iterable[Variant] = VARIANTS) -> list[Scenario]:
+def ablation(scenarios: Sequence[Scenario]) -> list[Scenario]:
     """Return the scenarios in all variants, named ``SCENARIO+VARIANT``."""
     found = []
-    for variant in variants:
+    for variant in VARIANTS:
         policies = tuple(PolicyPart(name=name, label=name) for name in variant.policies)
         for scenario in scenarios:
             named = _replaced(policies=policies, name=f"{scenario.name}{SEPARATOR}{variant.name}")

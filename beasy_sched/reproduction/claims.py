@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -53,9 +54,9 @@ def bootstrap_weights(groups: npt.ArrayLike, *, resamples: int = RESAMPLES, seed
     labels = np.asarray(groups)
     members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     random = np.random.default_rng(seed)
-    weights = np.ones((resamples + 1, len(labels)))
+    weights = np.zeros((resamples + 1, len(labels)))
+    weights[0] = 1.0
     for row in weights[1:]:
-        row[:] = 0.0
         for group in random.integers(len(members), size=len(members)):
             own = members[group]
             np.add.at(row, own[random.integers(len(own), size=len(own))], 1.0)
@@ -65,8 +66,7 @@ def bootstrap_weights(groups: npt.ArrayLike, *, resamples: int = RESAMPLES, seed
 def weighted_mean(weights: FloatArray, values: FloatArray) -> FloatArray:
     """Mean over executions in each resample; ``values`` of shape (n, ...)."""
     total = weights @ values
-    result: FloatArray = total / weights.sum(axis=1).reshape(-1, *[1] * (total.ndim - 1))
-    return result
+    return np.asarray(total / weights.sum(axis=1).reshape(-1, *[1] * (total.ndim - 1)))
 
 
 def weighted_spread(weights: FloatArray, values: FloatArray) -> FloatArray:
@@ -74,15 +74,14 @@ def weighted_spread(weights: FloatArray, values: FloatArray) -> FloatArray:
     count = weights.sum(axis=1)
     centred = values - values.mean()
     variance = weighted_mean(weights, centred**2) - weighted_mean(weights, centred) ** 2
-    result: FloatArray = np.sqrt(np.maximum(variance, 0.0) * count / np.maximum(count - 1.0, 1.0))
-    return result
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0) * count / np.maximum(count - 1.0, 1.0)))
 
 
-def interval(resampled: FloatArray, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Percentile interval of a value computed in all rows, row 0 left out."""
-    tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(resampled[1:], [tail, 1.0 - tail])
-    return float(low), float(high)
+def interval(resampled: FloatArray) -> tuple[Any, Any]:
+    """Percentile interval of a value computed in all rows, row 0 left out; of several values, arrays."""
+    tail = (1.0 - CONFIDENCE) / 2.0
+    low, high = np.quantile(resampled[1:], [tail, 1.0 - tail], axis=0)
+    return low, high
 
 
 def competition_ranks(
@@ -96,23 +95,17 @@ def competition_ranks(
     signed = -given if higher_is_better != from_worst else given
     others, own = signed[..., None, :], signed[..., :, None]
     gap = TIE * np.maximum(np.maximum(np.abs(others), np.abs(own)), 1.0)
-    better: IndexArray = (others < own - gap).sum(axis=-1)
-    return better + 1
+    return np.asarray((others < own - gap).sum(axis=-1) + 1)
 
 
 def rank_agreement(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> float:
     """Spearman's correlation of two rankings of the same things: 1 the same, -1 reversed, NaN if all tie."""
-    one, other = (_mid_ranks(np.asarray(ranks, dtype=np.float64)) for ranks in (ours, theirs))
+    import pandas
+
+    one, other = (pandas.Series(ranks).rank() for ranks in (ours, theirs))
     if np.ptp(one) == 0 or np.ptp(other) == 0:
         return float("nan")
     return float(np.corrcoef(one, other)[0, 1])
-
-
-def _mid_ranks(values: FloatArray) -> FloatArray:
-    """Ranks in which equals get the mean of their places."""
-    below = (values[None, :] < values[:, None]).sum(axis=1)
-    same = (values[None, :] == values[:, None]).sum(axis=1)
-    return np.asarray(below + (same + 1) / 2.0)
 
 
 def ordinal(rank: int) -> str:
@@ -222,11 +215,8 @@ class Several:
         truth = np.asarray(np.sum([true for true, _ in found], axis=0) >= needed)
         if len(found) <= _MOST_NAMED + 1:
             return truth, "; ".join(ours for _, ours in found)
-        wrong = [
-            _named(statement) + ours
-            for statement, (true, ours) in zip(self.statements, found, strict=True)
-            if not true[0]
-        ]
+        pairs = zip(self.statements, found, strict=True)
+        wrong = [_named(statement) + ours for statement, (true, ours) in pairs if not true[0]]
         rest = [f"{len(wrong) - _MOST_NAMED} more"] if len(wrong) > _MOST_NAMED else []
         count = f"{len(found) - len(wrong)} of {len(found)}"
         return truth, count + (f"; not: {', '.join([*wrong[:_MOST_NAMED], *rest])}" if wrong else "")
@@ -279,6 +269,11 @@ class Verdict:
     support: float
     """Share of the resamples in which it is true."""
 
+    @property
+    def true_in(self) -> str:
+        """The share, in percent."""
+        return f"{100 * self.support:.0f} %"
+
 
 def judge(claims: Iterable[Claim], study: Any) -> list[Verdict]:
     """Judge each claim."""
@@ -291,28 +286,22 @@ def _judged(claim: Claim, study: Any) -> Verdict:
     except KeyError as missing:
         return Verdict(claim, Ruling.NOT_RUN, f"{missing.args[0]} was not run", float("nan"))
     support = float(truth[1:].mean())
-    ruling = Ruling.UNDECIDED
-    if truth[0] and (claim.universal or support >= CONFIDENCE):
-        ruling = Ruling.HOLDS
-    elif not truth[0] and (claim.universal or support <= 1.0 - CONFIDENCE):
-        ruling = Ruling.FAILS
-    return Verdict(claim, ruling, ours, support)
+    certain = claim.universal or (support >= CONFIDENCE if truth[0] else support <= 1.0 - CONFIDENCE)
+    ruling = Ruling.HOLDS if truth[0] else Ruling.FAILS
+    return Verdict(claim, ruling if certain else Ruling.UNDECIDED, ours, support)
 
 
 def claim_table(
     verdicts: Iterable[Verdict],
-    columns: Mapping[str, Callable[[Verdict], str]],
+    columns: Mapping[str, str],
     *,
     title: str = "Claims",
     numbers: Sequence[str] = (),
     note: str = "",
 ) -> TextTable:
-    """One row per claim that could be judged; ``columns`` says what stands under which heading."""
-    rows = [
-        tuple(cell(verdict) for cell in columns.values())
-        for verdict in verdicts
-        if verdict.ruling is not Ruling.NOT_RUN
-    ]
+    """One row per claim that could be judged; ``columns``: headings, and the field under each."""
+    cells = attrgetter(*columns.values())
+    rows = [cells(verdict) for verdict in verdicts if verdict.ruling is not Ruling.NOT_RUN]
     return TextTable(title, tuple(columns), rows, tuple(numbers), note)
 
 

@@ -50,8 +50,7 @@ class Results(Sample[Setting]):
     def normalized(self, measure: str, setting: Setting) -> FloatArray:
         """Return a measure by week, less what the week is above the others on average."""
         values = self.values[measure]
-        found: FloatArray = self.of(measure, setting) - values.mean(axis=1) + values.mean()
-        return found
+        return np.asarray(self.of(measure, setting) - values.mean(axis=1) + values.mean())
 
     @cached_property
     def budgets(self) -> list[float]:
@@ -60,8 +59,7 @@ class Results(Sample[Setting]):
 
     def line(self, budget: float) -> FloatArray:
         """f(budget) of Section V-G: EASY's utilization, reduced as the budget is on three of seven days."""
-        line: FloatArray = self.mean("utilization", EASY) * (3 / 7 * budget + 4 / 7)
-        return line
+        return self.mean("utilization", EASY) * (3 / 7 * budget + 4 / 7)
 
     def change_pct(self, measure: str, algorithm: str, *, normalized: bool = True) -> FloatArray:
         """Average change by shutdown over all budgets and weeks, % (Table II: of normalized values).
@@ -77,8 +75,7 @@ class Results(Sample[Setting]):
     def over_budgets(self, measure: str, algorithm: str, shutdown: bool) -> FloatArray:
         """Mean over weeks and over the budgets below 100 %."""
         means = [self.mean(measure, Setting(algorithm, b, shutdown)) for b in self.budgets if b < 1]
-        found: FloatArray = np.mean(means, axis=0)
-        return found
+        return np.asarray(np.mean(means, axis=0))
 
     def in_all_weeks(self, true: Truth) -> Truth:
         """Whether something is true in every week: of ours, then of each resample."""
@@ -109,15 +106,26 @@ def _listed(values: Mapping[str, FloatArray], form: str = "{:.4g}") -> str:
 _PERCENT: Final = "{:+.2f} %"
 
 
-def _energybud_ahead(values: Mapping[str, FloatArray], sign: int) -> Truth:
-    """Whether energyBud's value is the largest (``sign`` 1) or the smallest (-1)."""
-    others = np.max([sign * values[a] for a in ALGORITHMS if a != "energybud"], axis=0)
-    return np.asarray(sign * values["energybud"] > others)
+def _highest(powercap: FloatArray, reducepc: FloatArray, energybud: FloatArray) -> Truth:
+    """Whether energyBud's value is the largest."""
+    return energybud > np.maximum(powercap, reducepc)
 
 
-def _best(measure: str, sign: int, shutdown: bool, results: Results) -> tuple[Truth, str]:
+def _lowest(powercap: FloatArray, reducepc: FloatArray, energybud: FloatArray) -> Truth:
+    """Whether it is the smallest."""
+    return energybud < np.minimum(powercap, reducepc)
+
+
+def _means(measure: str, shutdown: bool, true: Callable[..., Truth], results: Results) -> tuple[Truth, str]:
+    """Whether something is true of the algorithms' means, in the order of `ALGORITHMS`."""
     means = {a: results.over_budgets(measure, a, shutdown) for a in ALGORITHMS}
-    return _energybud_ahead(means, sign), _listed(means)
+    return true(*means.values()), _listed(means)
+
+
+def _changes(measure: str, true: Callable[..., Truth], results: Results) -> tuple[Truth, str]:
+    """Whether something is true of the algorithms' changes by shutdown."""
+    changes = {a: _change(results, measure, a) for a in ALGORITHMS}
+    return true(*changes.values()), _listed(changes, _PERCENT)
 
 
 def _above_powercap(results: Results) -> tuple[Truth, str]:
@@ -144,19 +152,14 @@ def _all_the_same_below_idle(results: Results) -> tuple[Truth, str]:
     return spread < 4 * _SAME, f"largest difference {100 * spread[0]:.2g} % of the utilization"
 
 
-def _changes(results: Results, measure: str) -> dict[str, FloatArray]:
-    """Changes by shutdown; of the slowdown, which differs much between weeks, without normalizing it."""
-    return {a: results.change_pct(measure, a, normalized=measure != "ave_bsld") for a in ALGORITHMS}
+def _change(results: Results, measure: str, algorithm: str) -> FloatArray:
+    """The change by shutdown; of the slowdown, which differs much between weeks, without normalizing it."""
+    return results.change_pct(measure, algorithm, normalized=measure != "ave_bsld")
 
 
 def _powercap_gains_nothing(measure: str, results: Results) -> tuple[Truth, str]:
-    change = _changes(results, measure)["powercap"]
+    change = _change(results, measure, "powercap")
     return np.abs(change) < 100 * _SAME, _PERCENT.format(change[0])
-
-
-def _powercap_not_the_worst(results: Results) -> tuple[Truth, str]:
-    means = {a: results.over_budgets("ave_bsld", a, False) for a in ALGORITHMS}
-    return means["powercap"] < np.maximum(means["reducepc"], means["energybud"]), _listed(means)
 
 
 def _excess(shutdown: bool, expected: bool, results: Results) -> tuple[Truth, str]:
@@ -175,27 +178,6 @@ def _budget_kept(results: Results) -> tuple[Truth, str]:
     debts = np.array([results.of("debts", s) for s in settings if s.algorithm != "powercap"])
     text = f"{int(over.sum())} of {over.size} runs exceed it; {int(debts.sum())} measurements in debt"
     return results.in_all_weeks(np.all(~over, axis=0)), text
-
-
-def _less_energy(results: Results) -> tuple[Truth, str]:
-    changes = _changes(results, "energy_share")
-    return np.max(list(changes.values()), axis=0) < 0, _listed(changes, _PERCENT)
-
-
-def _powercap_saves_most(results: Results) -> tuple[Truth, str]:
-    changes = _changes(results, "energy_share")
-    others = np.minimum(changes["reducepc"], changes["energybud"])
-    return changes["powercap"] < others, _listed(changes, _PERCENT)
-
-
-def _energy_order(results: Results) -> tuple[Truth, str]:
-    means = {a: results.over_budgets("energy_share", a, True) for a in ALGORITHMS}
-    return (means["energybud"] > means["reducepc"]) & (means["reducepc"] > means["powercap"]), _listed(means)
-
-
-def _improves_most(measure: str, sign: int, results: Results) -> tuple[Truth, str]:
-    changes = _changes(results, measure)
-    return _energybud_ahead(changes, sign), _listed(changes, _PERCENT)
 
 
 def _above_line_at_90(results: Results) -> tuple[Truth, str]:
@@ -241,23 +223,28 @@ def _best_trade_off(measure: str, sign: int, results: Results) -> tuple[Truth, s
 _CLAIMS: Final[tuple[tuple[Any, ...], ...]] = (
     ("IV", "the budget is strictly respected (where idle processors fit into it)", _budget_kept),
     ("V-E", "both algorithms have a higher utilization than powercap", _above_powercap),
-    ("V-E", "energyBud has the highest utilization, without shutdown", _best, "utilization", 1, False),
-    ("V-E", "energyBud has the highest utilization, with shutdown", _best, "utilization", 1, True),
+    ("V-E", "energyBud has the highest utilization, without shutdown",
+     _means, "utilization", False, _highest),
+    ("V-E", "energyBud has the highest utilization, with shutdown", _means, "utilization", True, _highest),
     ("V-E", "reducePC with shutdown has a higher utilization than energyBud without",
      _reducepc_with_against_energybud_without),
     ("V-E", "below 49 %, all are the same without shutdown", _all_the_same_below_idle),
     ("V-E", "powercap gains no utilization by shutdown", _powercap_gains_nothing, "utilization"),
     ("V-E", "powercap's AVEbsld is the same with shutdown", _powercap_gains_nothing, "ave_bsld"),
-    ("V-E", "energyBud has the lowest AVEbsld, without shutdown", _best, "ave_bsld", -1, False),
-    ("V-E", "energyBud has the lowest AVEbsld, with shutdown", _best, "ave_bsld", -1, True),
-    ("V-E", "powercap's AVEbsld is not the worst", _powercap_not_the_worst),
+    ("V-E", "energyBud has the lowest AVEbsld, without shutdown", _means, "ave_bsld", False, _lowest),
+    ("V-E", "energyBud has the lowest AVEbsld, with shutdown", _means, "ave_bsld", True, _lowest),
+    ("V-E", "powercap's AVEbsld is not the worst",
+     _means, "ave_bsld", False, lambda p, r, e: p < np.maximum(r, e)),
     ("V-E", "without shutdown, 30 % are exceeded", _excess, False, True),
     ("V-E", "with shutdown, 30 % are kept", _excess, True, False),
-    ("V-E", "with shutdown, less energy is used", _less_energy),
-    ("V-E", "energyBud uses more energy than reducePC, that more than powercap", _energy_order),
-    ("V-F", "shutdown improves energyBud's utilization most", _improves_most, "utilization", 1),
-    ("V-F", "shutdown improves energyBud's AVEbsld most", _improves_most, "ave_bsld", -1),
-    ("V-F", "shutdown lowers powercap's energy most", _powercap_saves_most),
+    ("V-E", "with shutdown, less energy is used",
+     _changes, "energy_share", lambda *all: np.max(all, axis=0) < 0),
+    ("V-E", "energyBud uses more energy than reducePC, that more than powercap",
+     _means, "energy_share", True, lambda p, r, e: (e > r) & (r > p)),
+    ("V-F", "shutdown improves energyBud's utilization most", _changes, "utilization", _highest),
+    ("V-F", "shutdown improves energyBud's AVEbsld most", _changes, "ave_bsld", _lowest),
+    ("V-F", "shutdown lowers powercap's energy most",
+     _changes, "energy_share", lambda p, r, e: p < np.minimum(r, e)),
     ("V-G", "at 90 %, all are above the theoretical line", _above_line_at_90),
     ("V-G", "energyBud with shutdown is above the line at 60 % and more only", _above_line_from, True, 60),
     ("V-G", "energyBud without shutdown: at 80 % and more only", _above_line_from, False, 80),
@@ -270,15 +257,9 @@ CLAIMS: Final = tuple(
     for number, (part, text, test, *given) in enumerate(_CLAIMS, 1)
 )
 
-_COLUMNS: Final[Mapping[str, Callable[[Verdict], str]]] = {
-    "section": lambda found: found.claim.part,
-    "claim": lambda found: found.claim.text,
-    "ours": lambda found: found.ours,
-    "verdict": lambda found: found.ruling.value,
-}
-
 
 def energy_claim_table(verdicts: Sequence[Verdict]) -> TextTable:
     """The paper's claims; those about conditions that were not run are left out."""
     note = "Means over the budgets below 100 % unless a budget is named."
-    return claim_table(verdicts, _COLUMNS, note=note)
+    columns = {"section": "claim.part", "claim": "claim.text", "ours": "ours", "verdict": "ruling.value"}
+    return claim_table(verdicts, columns, note=note)

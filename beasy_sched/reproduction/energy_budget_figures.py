@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import numpy as np
+
 from beasy_sched.reproduction.energy_budget_claims import EASY, Results
 from beasy_sched.reproduction.energy_budget_study import ALGORITHMS, Setting, Week, percent
 from beasy_sched.reproduction.figures import (
@@ -52,25 +54,20 @@ def figure_tables(results: Results) -> Iterator[TextTable]:
     """Figures 2, 3 and 4: means by budget and condition."""
     for measure, (digits, title) in _TITLES.items():
         easy = results.interval(measure, EASY)[0]
-        head = ["budget", *NAMES.values()]
+        has_line = measure == "utilization"
+        curves = (*NAMES.values(), *(["line f"] if has_line else []))
         rows = []
         for budget in results.budgets:
             means = [results.interval(measure, Setting(a, budget, shut))[0] for a, shut in NAMES]
-            row = [f"{percent(budget)} %", *(f"{mean:.{digits}f}" for mean in means)]
-            if measure == "utilization":
-                row.append(f"{results.line(budget)[0]:.4f}")
-            rows.append(tuple(row))
-        if measure == "utilization":
-            head.append("line f")
+            means += [results.line(budget)[0]] if has_line else []
+            rows.append((f"{percent(budget)} %", *(f"{mean:.{digits}f}" for mean in means)))
         note = f"EASY (no budget): {easy:.{digits}f}; {len(results.executions)} weeks"
-        yield TextTable(title, tuple(head), rows, tuple(head[1:]), note)
+        yield TextTable(title, ("budget", *curves), rows, curves, note)
 
 
 def table_2(results: Results) -> TextTable:
     """Average change by shutdown, %, the paper's and ours."""
-    head = ["measure"]
-    for name in ("powercap", "reducePC", "energyBud"):
-        head += [name, "paper"]
+    head = ("measure", "powercap", "paper", "reducePC", "paper", "energyBud", "paper")
     rows = []
     for measure, label, paper in _PAPERS_TABLE_2:
         row = [label]
@@ -78,8 +75,7 @@ def table_2(results: Results) -> TextTable:
             ours = results.change_pct(measure, algorithm, normalized=theirs is not None)
             row += [f"{ours[0]:+.2f}", "" if theirs is None else f"{theirs:+.2f}"]
         rows.append(tuple(row))
-    numbers = tuple(head[1:])
-    return TextTable("Table II: change by shutdown, % (ours, the paper's)", tuple(head), rows, numbers)
+    return TextTable("Table II: change by shutdown, % (ours, the paper's)", head, rows, head[1:])
 
 
 _COLOURS: Final = {"powercap": VERMILLION, "reducepc": GREEN, "energybud": BLUE}
@@ -102,18 +98,16 @@ def energy_figures(results: Results) -> Figures:
 
 
 def _by_budget(results: Results, measure: str) -> Any:
-    figure = new_figure(ONE_COLUMN_IN, 2.8)
-    panel = figure.subplots()
+    figure, panel = new_figure(ONE_COLUMN_IN, 2.8)
     budgets = results.budgets
     shares = [percent(budget) for budget in budgets]
     for algorithm, shutdown in NAMES:
-        found = [results.interval(measure, Setting(algorithm, budget, shutdown)) for budget in budgets]
-        means = [mean for mean, _, _ in found]
-        errors = [[mean - low for mean, low, _ in found], [high - mean for mean, _, high in found]]
+        settings = [Setting(algorithm, budget, shutdown) for budget in budgets]
+        means, lows, highs = np.transpose([results.interval(measure, setting) for setting in settings])
         panel.errorbar(
             shares,
             means,
-            errors,
+            [means - lows, highs - means],
             label=NAMES[algorithm, shutdown],
             color=_COLOURS[algorithm],
             linestyle="-" if shutdown else "--",
@@ -132,20 +126,18 @@ def _by_budget(results: Results, measure: str) -> Any:
 
 
 def _trade_offs(results: Results) -> Any:
-    figure = new_figure(TWO_COLUMNS_IN, 3.2)
-    panels = figure.subplots(1, 2)
+    figure, panels = new_figure(TWO_COLUMNS_IN, 3.2, 1, 2)
     for panel, measure, letter in zip(panels, ("utilization", "ave_bsld"), "ab", strict=True):
         for algorithm, shutdown in NAMES:
             settings = [Setting(algorithm, budget, shutdown) for budget in results.budgets]
             energy = [results.interval("energy_share", setting)[0] for setting in settings]
             values = [results.interval(measure, setting)[0] for setting in settings]
-            fill = _COLOURS[algorithm] if shutdown else "none"
             panel.plot(
                 energy,
                 values,
                 "o" if shutdown else "s",
                 color=_COLOURS[algorithm],
-                markerfacecolor=fill,
+                markerfacecolor=_COLOURS[algorithm] if shutdown else "none",
                 markersize=7 if algorithm in _WIDE else 4,
                 label=NAMES[algorithm, shutdown],
             )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,13 +30,12 @@ from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
-from beasy_sched.generate.platform import host_properties, load_server
+from beasy_sched.generate.platform import host_properties, load_server, preset_platform
 from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions, synthetic_workload
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.jobs import bounded_slowdown
-from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.simulator import Ending, Simulation, SimulationOptions
 from beasy_sched.units import SECONDS_PER_DAY
@@ -51,7 +50,6 @@ WEEK_DAYS: Final = 7
 PERIOD_DAYS: Final = (2, 5)
 """The three middle days, to which the budget applies."""
 _JOB_SIZES: Final = {1: 35, 2: 10, 4: 15, 8: 15, 16: 15, 32: 10}
-_RUN_MEDIAN_S, _RUN_LOG_SD, _RUN_CAP_S = 3600.0, 1.5, 24 * 3600.0
 _SYNTHETIC: Final = ((128, 1900, 1), (192, 2900, 2), (256, 3900, 3))
 """Servers, jobs and seed of the weeks that stand in where no trace is given."""
 
@@ -83,9 +81,8 @@ def prepare_weeks(folder: Path, traces: Sequence[Path], *, quick: bool) -> list[
         for trace in traces
     ] or [_synthetic(*size, speed, quick=quick) for size in _SYNTHETIC[: 2 if quick else None]]
     names = [name for name, _ in made]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"--week: two weeks have the name {twice!r}: rename one of the files")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"--week: two weeks have the name {twice[0]!r}: rename one of the files")
     return [_written(folder, name, workload) for name, workload in made]
 
 
@@ -101,9 +98,9 @@ def _synthetic(
         hosts=hosts,
         day_shares=(1.0,) * WEEK_DAYS,
         night_ratio=0.4,
-        run_median_s=_RUN_MEDIAN_S,
-        run_log_sd=_RUN_LOG_SD,
-        run_cap_s=_RUN_CAP_S,
+        run_median_s=3600.0,
+        run_log_sd=1.5,
+        run_cap_s=SECONDS_PER_DAY,
         host_shares=sizes,
         seed=seed,
     )
@@ -182,47 +179,50 @@ class WeekTask:
     allocation: str
 
 
-class WeekResult(Struct, frozen=True):
+MEASURES: Final = (
+    RunColumn("jobs", "integer", "", "jobs of the week"),
+    RunColumn("jobs_started", "integer", "", "of them, started before the week's end"),
+    RunColumn("utilization", "number", "",
+              "processor-seconds of jobs within the week, over all processors', 0 to 1"),
+    RunColumn("ave_bsld", "number", "", "mean bounded slowdown of all jobs (tau = 10 s)"),
+    RunColumn("energy_share", "number", "",
+              "energy used within the week, over all processors computing, 0 to 1"),
+    RunColumn("budget_j", "number", "", "the budget, J"),
+    RunColumn("period_j", "number", "", "energy used within the budget's period, J"),
+    RunColumn("excess_j", "number", "", "energy used above the budget, J"),
+    RunColumn("debts", "integer", "", "measurements that found a debt"),
+    RunColumn("switches", "integer", "", "servers switched off or woken"),
+    RunColumn("end_s", "number", "", "when the last job had ended, s"),
+)  # fmt: skip
+
+
+@dataclass
+class WeekResult(Attempt):
     """What came of it."""
 
-    values: dict[str, float | int | None]
+    values: dict[str, float | int | None] = field(
+        default_factory=lambda: dict.fromkeys(measure.name for measure in MEASURES)
+    )
     """The measures, by name (`MEASURES`)."""
-    error: str | None = None
-    trace: str | None = None
-    wall_s: float = 0.0
-    cpu_s: float = 0.0
-
-
-MEASURES: Final[Mapping[str, str]] = {
-    "jobs": "jobs of the week",
-    "jobs_started": "of them, started before the week's end",
-    "utilization": "processor-seconds of jobs within the week, over all processors', 0 to 1",
-    "ave_bsld": "mean bounded slowdown of all jobs (tau = 10 s)",
-    "energy_share": "energy used within the week, over all processors computing, 0 to 1",
-    "budget_j": "the budget, J",
-    "period_j": "energy used within the budget's period, J",
-    "excess_j": "energy used above the budget, J",
-    "debts": "measurements that found a debt",
-    "switches": "servers switched off or woken",
-    "end_s": "when the last job had ended, s",
-}
 
 
 def execute_week(task: WeekTask) -> WeekResult:
     """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
-    values: dict[str, float | int | None] = dict.fromkeys(MEASURES)
-    tried = Attempt()
-    with attempt(tried):
-        values = _run(task)
-    return WeekResult(values, tried.error, tried.trace, tried.wall_s, tried.cpu_s)
+    result = WeekResult()
+    with attempt(result):
+        result.values = _run(task)
+    return result
 
 
 def _run(task: WeekTask) -> dict[str, float | int | None]:
-    kind = load_server(SERVER).fastest_only().kind()
-    platform = SimGridPlatform(platform_of(kind, task.hosts), "master_host")
+    platform = preset_platform({SERVER: task.hosts}, one_pstate=True)
+    [kind] = platform.kinds
+    platform = replace(platform, properties=(host_properties(kind),) * task.hosts)
     marks = [ExternalEvent(at, "mark", {"type": "mark"}) for at in (*PERIOD_S, WEEK_S)]
     options = SimulationOptions(energy=True, forward_unknown_events=True)
-    simulation = Simulation(platform, [read_workload(task.workload, "w0")], marks, options)
+    simulation = Simulation(
+        SimGridPlatform(platform, "master_host"), [read_workload(task.workload, "w0")], marks, options
+    )
     name = "energybud" if task.setting.algorithm == "easy" else task.setting.algorithm
     session = Session(make_policy(name, task.setting.options(task.allocation)))
     energy_j: dict[float, float] = {}
@@ -237,22 +237,18 @@ def _run(task: WeekTask) -> dict[str, float | int | None]:
     result = simulation.run(decide)
     if result.ending is Ending.DEADLOCK:
         raise RuntimeError("deadlock: jobs wait, and no event is left")
+    budget = session.policy.results()["budget"]
+    limit_j, period_j = budget["budget_j"], energy_j[PERIOD_S[1]] - energy_j[PERIOD_S[0]]
     return {
         **_of_jobs(session, task.hosts),
         "energy_share": energy_j[WEEK_S] / (kind.full_w[0] * task.hosts * WEEK_S),
-        **_of_budget(session, energy_j[PERIOD_S[1]] - energy_j[PERIOD_S[0]]),
+        "budget_j": limit_j,
+        "period_j": period_j,
+        "excess_j": None if limit_j is None else max(0.0, period_j - limit_j),
+        "debts": budget["measurements_in_debt"],
         "switches": session.commander.switches,
         "end_s": result.makespan_s,
     }
-
-
-def platform_of(kind: ServerKind, hosts: int) -> Platform:
-    """Servers of one kind, in memory."""
-    properties = host_properties(kind)
-    width = len(str(hosts))
-    names = tuple(f"{kind.name}-{i + 1:0{width}}" for i in range(hosts))
-    zeros = np.zeros(hosts, dtype=np.intp)
-    return Platform((kind,), zeros, names, zeros, (properties,) * hosts, ({},) * hosts)
 
 
 def _of_jobs(session: Session, hosts: int) -> dict[str, float | int | None]:
@@ -270,18 +266,6 @@ def _of_jobs(session: Session, hosts: int) -> dict[str, float | int | None]:
     }
 
 
-def _of_budget(session: Session, period_j: float) -> dict[str, float | int | None]:
-    budget = session.policy.results()["budget"]
-    limit_j = budget["budget_j"]
-    return {
-        "budget_j": limit_j,
-        "period_j": period_j,
-        "excess_j": None if limit_j is None else max(0.0, period_j - limit_j),
-        "debts": budget["measurements_in_debt"],
-    }
-
-
-_COUNTS: Final = ("jobs", "jobs_started", "debts", "switches")
 COLUMNS: Final = (
     RunColumn("week", "text", "", "name of the week"),
     RunColumn("hosts", "integer", "", "its processors"),
@@ -290,10 +274,7 @@ COLUMNS: Final = (
     RunColumn("shutdown", "flag", "", "whether idle processors are switched off"),
     RunColumn("allocation", "text", "", "`any`, or `contiguous` processors for each job"),
     RunColumn("error", "text", "", "why the run failed; empty otherwise"),
-    *(
-        RunColumn(name, "integer" if name in _COUNTS else "number", "", what)
-        for name, what in MEASURES.items()
-    ),
+    *MEASURES,
     RunColumn("workload_sha256", "text", "", "hash of the week's workload"),
     RunColumn("version", "text", "", "version of beasy-sched"),
 )
@@ -334,6 +315,7 @@ class EnergyStudy:
     def go_on(self, executor: Executor, progress: Progress | None = None) -> int:
         """Execute the runs that have not ended well; return how many failed. ``executor`` is closed."""
         (self.folder / "rows").mkdir(exist_ok=True)
+        tell = progress or (lambda ended, total: None)
         pending = [run for run in self.runs if (found := self.result(*run)) is None or found.error]
         ended = len(self.runs) - len(pending)
         tasks: Iterator[Task] = (
@@ -344,17 +326,15 @@ class EnergyStudy:
         def done(key: tuple[Week, Setting], result: WeekResult | Failure) -> None:
             nonlocal ended
             if isinstance(result, Failure):
-                result = WeekResult(dict.fromkeys(MEASURES), result.error)
+                result = WeekResult(result.error)
             write_atomic(self._row_path(*key), msgspec.json.encode(result))
             ended += 1
-            if progress is not None:
-                progress(ended, len(self.runs))
+            tell(ended, len(self.runs))
 
         with contextlib.closing(executor):
-            if progress is not None:
-                progress(ended, len(self.runs))
+            tell(ended, len(self.runs))
             work_through(executor, tasks, done)
-        return sum(bool(self._must(*run).error) for run in self.runs)
+        return sum(bool(result.error) for *_, result in self._results())
 
     def _row_path(self, week: Week, setting: Setting) -> Path:
         return self.folder / "rows" / f"{week.name}-{week.sha256[:8]}-{setting.key}.json"
@@ -363,11 +343,12 @@ class EnergyStudy:
         """Return what became of a run, None where it has not ended."""
         return read_ended(self._row_path(week, setting), WeekResult)
 
-    def _must(self, week: Week, setting: Setting) -> WeekResult:
-        found = self.result(week, setting)
-        if found is None:
-            raise InputError(self._row_path(week, setting), "cannot be read: run the study again")
-        return found
+    def _results(self) -> Iterator[tuple[Week, Setting, WeekResult]]:
+        """What became of all runs. Raises InputError where one has not ended."""
+        for run in self.runs:
+            if (found := self.result(*run)) is None:
+                raise InputError(self._row_path(*run), "cannot be read: run the study again")
+            yield *run, found
 
     def write_table(self) -> Path:
         """Write ``runs.parquet``; the same study gives the same bytes. Raises ConfigError and InputError."""
@@ -375,17 +356,14 @@ class EnergyStudy:
         return self.folder / "runs.parquet"
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        for week, setting in self.runs:
-            result = self._must(week, setting)
+        for week, setting, result in self._results():
             yield {
                 "week": week.name,
                 "hosts": week.hosts,
-                "algorithm": setting.algorithm,
-                "budget": setting.budget,
-                "shutdown": setting.shutdown,
+                **msgspec.structs.asdict(setting),
                 "allocation": self.allocation,
                 "error": result.error or "",
-                **{name: result.values[name] for name in MEASURES},
+                **result.values,
                 "workload_sha256": week.sha256,
                 "version": __version__,
             }
@@ -398,4 +376,4 @@ class EnergyStudy:
 
     def cpu_s(self) -> float:
         """Processor time of all runs, s."""
-        return sum(self._must(*run).cpu_s for run in self.runs)
+        return sum(result.cpu_s for *_, result in self._results())

@@ -65,33 +65,29 @@ def paper_style() -> Iterator[None]:
         yield
 
 
-def new_figure(width_in: float, height_in: float) -> Any:
-    """Return an empty figure whose parts find room by themselves."""
+def new_figure(width_in: float, height_in: float, *grid: int, **axes: Any) -> tuple[Any, Any]:
+    """Return a figure whose parts find room by themselves, and its axes (see Figure.subplots)."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width_in, height_in), layout="constrained")
+    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    return figure, figure.subplots(*grid, **axes)
 
 
 def save_figure(figure: Any, folder: Path, name: str) -> list[Path]:
     """Write a figure as PDF and PNG; the same figure gives the same bytes. Raises InputError."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {})):
+    paths = [folder / f"{name}.pdf", folder / f"{name}.png"]
+    for path, metadata in zip(paths, ({"CreationDate": None}, {}), strict=True):
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind, dpi=PNG_DPI, metadata=metadata)
-        path = folder / f"{name}.{kind}"
+        figure.savefig(buffer, format=path.suffix[1:], dpi=PNG_DPI, metadata=metadata)
         write_atomic(path, buffer.getvalue())
-        paths.append(path)
     return paths
 
 
 def write_figures(figures: Figures, folder: Path) -> list[Path]:
     """Draw figures in the papers' style and write them. Raises ConfigError without matplotlib, InputError."""
-    written: list[Path] = []
     with paper_style():
-        for name, figure in figures:
-            written += save_figure(figure, folder, name)
-    return written
+        return [path for name, figure in figures for path in save_figure(figure, folder, name)]
 
 
 def mark_days(panel: Any, days: float) -> None:
@@ -117,8 +113,7 @@ class SocCurve:
 
 def soc_figure(curves: Sequence[SocCurve], battery: BatterySpec) -> Any:
     """Compare states of charge; triangles show where jobs are killed for lack of energy."""
-    figure = new_figure(ONE_COLUMN_IN, 2.5)
-    panel = figure.subplots()
+    figure, panel = new_figure(ONE_COLUMN_IN, 2.5)
     looks = zip((ORANGE, BLUE, GREEN), ("--", "-", "-."), ("^", "v", "s"), strict=True)
     for curve, (color, style, mark) in zip(curves, looks, strict=False):
         panel.plot(curve.hours, curve.soc_pct, color=color, linestyle=style, linewidth=1.3, label=curve.name)
@@ -142,41 +137,29 @@ def nine_curves_figure(
     battery: BatterySpec,
 ) -> Any:
     """Draw the nine predictions (9, T): colour by production, dashes by demand; dangerous steps shaded."""
-    figure = new_figure(ONE_COLUMN_IN, 2.9)
-    panel = figure.subplots()
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    figure, panel = new_figure(ONE_COLUMN_IN, 2.9)
     colors = {"low": VERMILLION, "median": BLUE, "high": GREEN}
     styles = {"low": "-", "median": "--", "high": ":"}
+    handles: list[Any] = [Line2D([], [], color=c, label=f"{name} production") for name, c in colors.items()]
+    handles += [Line2D([], [], color=BLACK, linestyle=s, label=f"{n} demand") for n, s in styles.items()]
     for curve, (demand, production) in zip(soc_pct, names, strict=True):
         panel.plot(hours, curve, color=colors[production], linestyle=styles[demand])
     if np.any(dangerous):
         panel.fill_between(hours, 0, 100, where=dangerous, step="pre", color=GREY, alpha=0.25, linewidth=0)
-    _level_axis(panel, battery, hours[-1])
-    _nine_legend(figure, colors, styles, bool(np.any(dangerous)))
-    return figure
-
-
-def _nine_legend(figure: Any, colors: Mapping[str, str], styles: Mapping[str, str], danger: bool) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles: list[Any] = [
-        Line2D([], [], color=color, label=f"{name} production") for name, color in colors.items()
-    ]
-    handles += [
-        Line2D([], [], color=BLACK, linestyle=style, label=f"{name} demand") for name, style in styles.items()
-    ]
-    if danger:
         handles.append(Patch(color=GREY, alpha=0.25, label="dangerous steps"))
+    _level_axis(panel, battery, hours[-1])
     figure.legend(handles=handles, loc="outside upper center", ncols=3, columnspacing=1.0, handlelength=1.6)
+    return figure
 
 
 def prediction_figure(hours: FloatArray, production: Forecast, demand: Forecast) -> Any:
     """Draw production and demand as predicted, one above the other, with what they may be."""
-    figure = new_figure(ONE_COLUMN_IN, 3.0)
-    panels = figure.subplots(2, 1, sharex=True)
-    for panel, band, color, name in zip(
-        panels, (production, demand), (BLUE, GREEN), ("production", "demand"), strict=True
-    ):
+    figure, panels = new_figure(ONE_COLUMN_IN, 3.0, 2, 1, sharex=True)
+    shown = ((production, BLUE, "production"), (demand, GREEN, "demand"))
+    for panel, (band, color, name) in zip(panels, shown, strict=True):
         low_kw, high_kw = band.low_w / 1e3, band.high_w / 1e3
         panel.fill_between(hours, low_kw, high_kw, color=color, alpha=0.3, linewidth=0, label="uncertainty")
         panel.plot(hours, band.value_w / 1e3, color=color, linewidth=0.9, label="prediction")
@@ -201,8 +184,7 @@ class PowerCurves:
 
 def power_figure(hours: FloatArray, demands: Sequence[PowerCurves], production: PowerCurves) -> Any:
     """Draw demands and production without noise and with it, one above the other."""
-    figure = new_figure(ONE_COLUMN_IN, 1.35 * (len(demands) + 1))
-    panels = figure.subplots(len(demands) + 1, 1, sharex=True)
+    figure, panels = new_figure(ONE_COLUMN_IN, 1.35 * (len(demands) + 1), len(demands) + 1, 1, sharex=True)
     for panel, powers in zip(panels, [*demands, production], strict=True):
         panel.plot(hours, powers.foreseen_w / 1e3, color=BLACK, linewidth=1.1, label="without noise")
         for (name, came_w), color, style in zip(
@@ -221,10 +203,8 @@ def power_figure(hours: FloatArray, demands: Sequence[PowerCurves], production: 
 
 def tuple_figure(hours: FloatArray, tuples: Sequence[tuple[PowerCurves, PowerCurves]]) -> Any:
     """Draw demand and production of several pairs: forecasts as lines, the range of real values as bands."""
-    columns = 2
-    rows = -(-len(tuples) // columns)
-    figure = new_figure(TWO_COLUMNS_IN, 0.35 + 1.0 * rows)
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    rows = -(-len(tuples) // 2)
+    figure, panels = new_figure(TWO_COLUMNS_IN, 0.35 + rows, rows, 2, sharex=True, sharey=True, squeeze=False)
     for panel, (demand, production) in zip(panels.flat, tuples, strict=False):
         shown = ((demand, BLUE, "-", "demand"), (production, ORANGE, "--", "production"))
         for powers, color, style, name in shown:
@@ -280,10 +260,17 @@ def outcome_figure(
     policies: Sequence[str], outcomes: Mapping[str, FloatArray], distance: MeanBars, wasted: MeanBars
 ) -> Any:
     """Draw what became of the jobs, how far the battery ends from its target, and the energy wasted."""
-    figure = new_figure(TWO_COLUMNS_IN, 2.35)
-    jobs, soc, waste = figure.subplots(1, 3, sharey=True, width_ratios=[1.5, 1, 1])
+    figure, (jobs, soc, waste) = new_figure(TWO_COLUMNS_IN, 2.35, 1, 3, sharey=True, width_ratios=[1.5, 1, 1])
     places = np.arange(len(policies))
-    _draw_outcomes(jobs, places, outcomes)
+    left = np.zeros(len(policies))
+    for column, name, color, hatch in OUTCOMES:
+        look = {"color": color, "hatch": hatch, "edgecolor": BLACK, "linewidth": 0.3}
+        jobs.barh(places, outcomes[column], _HEIGHT, left, label=name, **look)
+        left = left + outcomes[column]
+    for place, share in zip(places, outcomes["finished_pct"], strict=True):
+        jobs.text(1.5, place, f"{share:.1f} %", va="center", fontsize=6.5)
+    jobs.set_xlim(0, 100)
+    jobs.set_xlabel("share of the jobs [%]")
     _draw_bars(soc, places, distance, ORANGE, "{:+.1f}")
     soc.axvline(0, color=BLACK, linewidth=0.8)
     soc.set_xlabel("final SoC less target [points]")
@@ -295,18 +282,6 @@ def outcome_figure(
         *jobs.get_legend_handles_labels(), loc="outside upper center", ncols=len(OUTCOMES), handlelength=1.6
     )
     return figure
-
-
-def _draw_outcomes(panel: Any, places: Any, outcomes: Mapping[str, FloatArray]) -> None:
-    left = np.zeros(len(places))
-    for column, name, color, hatch in OUTCOMES:
-        look = {"color": color, "hatch": hatch, "edgecolor": BLACK, "linewidth": 0.3}
-        panel.barh(places, outcomes[column], _HEIGHT, left, label=name, **look)
-        left = left + outcomes[column]
-    for place, share in zip(places, outcomes["finished_pct"], strict=True):
-        panel.text(1.5, place, f"{share:.1f} %", va="center", fontsize=6.5)
-    panel.set_xlim(0, 100)
-    panel.set_xlabel("share of the jobs [%]")
 
 
 def _draw_bars(panel: Any, places: Any, bars: MeanBars, color: str, form: str) -> None:
@@ -344,9 +319,10 @@ class BoxPanel:
 
 def box_figure(policies: Sequence[str], panels: Sequence[BoxPanel]) -> Any:
     """Draw boxes over executions, one panel per measure: quartiles, whiskers of 1.5 times their distance."""
-    figure = new_figure(TWO_COLUMNS_IN, 2.5)
-    all_axes = figure.subplots(1, len(panels), sharey=True)
-    for axes, panel in zip(np.atleast_1d(all_axes), panels, strict=True):
+    from matplotlib.lines import Line2D
+
+    figure, [all_axes] = new_figure(TWO_COLUMNS_IN, 2.5, 1, len(panels), sharey=True, squeeze=False)
+    for axes, panel in zip(all_axes, panels, strict=True):
         drawn = axes.boxplot(
             panel.values,
             **_horizontal(axes.boxplot),
@@ -366,10 +342,12 @@ def box_figure(policies: Sequence[str], panels: Sequence[BoxPanel]) -> Any:
             axes.axvline(panel.mark, color=GREY, linestyle="--", linewidth=0.8)
         axes.set_xlabel(panel.label)
         axes.grid(axis="x")
-    first = np.atleast_1d(all_axes)[0]
-    first.set_yticks(np.arange(len(policies)), policies)
-    first.invert_yaxis()
-    _box_legend(figure, drawn, any(panel.mark is not None for panel in panels))
+    all_axes[0].set_yticks(np.arange(len(policies)), policies)
+    all_axes[0].invert_yaxis()
+    handles = {"middle half": drawn["boxes"][0], "median": drawn["medians"][0], "mean": drawn["means"][0]}
+    if any(panel.mark is not None for panel in panels):
+        handles["target SoC"] = Line2D([], [], color=GREY, linestyle="--", linewidth=0.8)
+    figure.legend([*handles.values()], [*handles], loc="outside upper center", ncols=len(handles))
     return figure
 
 
@@ -377,14 +355,3 @@ def _horizontal(boxplot: Any) -> dict[str, Any]:
     """Options for horizontal boxes in this matplotlib: ``vert`` is deprecated from 3.10 on."""
     known = inspect.signature(boxplot).parameters
     return {"orientation": "horizontal"} if "orientation" in known else {"vert": False}
-
-
-def _box_legend(figure: Any, drawn: Mapping[str, Any], marked: bool) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [drawn["boxes"][0], drawn["medians"][0], drawn["means"][0]]
-    names = ["middle half", "median", "mean"]
-    if marked:
-        handles.append(Line2D([], [], color=GREY, linestyle="--", linewidth=0.8))
-        names.append("target SoC")
-    figure.legend(handles, names, loc="outside upper center", ncols=len(names))

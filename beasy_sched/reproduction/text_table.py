@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from beasy_sched.formats.atomic import write_atomic
@@ -16,7 +16,7 @@ class TextTable:
 
     title: str
     head: tuple[str, ...]
-    rows: list[tuple[str, ...]] = field(default_factory=list)
+    rows: list[tuple[str, ...]]
     numbers: tuple[str, ...] = ()
     note: str = ""
 
@@ -36,8 +36,7 @@ class TextTable:
         table = Table(title=self.title, title_justify="left", caption=self.note or None, box=box.SIMPLE_HEAD)
         table.caption_justify = "left"
         for name in self.head:
-            right = name in self.numbers
-            table.add_column(name, justify="right" if right else "left", overflow="fold")
+            table.add_column(name, justify="right" if name in self.numbers else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*row)
         Console(width=width, highlight=False, markup=False, color_system=None).print(table)

@@ -13,7 +13,7 @@ from beasy_sched.formats.batsim_workload import Workload, WorkloadJob
 from beasy_sched.model.events import JobSubmitted, Notify
 from beasy_sched.protocol.wire import as_batsim_reads
 from beasy_sched.simulator.clock import Item
-from beasy_sched.simulator.execution import Rates
+from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import COMPUTING, IDLE, UNAVAILABLE
 from beasy_sched.simulator.world import ARRIVAL, World
@@ -45,26 +45,8 @@ class Sender:
         """Say hello, then send what is due at time 0, and wait for the rest."""
         self.world.mailbox.put(Item(None, self._go_on))
 
-    def woken(self) -> None:
-        """The time of the next entry has come: send what is due."""
-        self.world.mailbox.put(Item(self._due(), self._go_on))
-
-    def woken_alone(self) -> None:
-        """Do the same where the server would take it at once."""
-        handle = self._due()
-        if self.next < len(self.entries):
-            handle()
-            self._go_on()
-        else:  # the goodbye has to come after the message that this makes
-            self.world.mailbox.put(Item(handle, self._go_on))
-
-    @property
-    def measures(self) -> bool:
-        """Whether energy is measured before the next group is sent, so that it comes a little later."""
-        return self.meters and self.next == 0
-
-    def _due(self) -> Callable[[], None]:
-        """Gather what is due by the clock; return what the server does with it."""
+    def woken(self, *, alone: bool = False) -> None:
+        """The time of the next entry has come: send what is due; the server takes it at once if ``alone``."""
         world = self.world
         self._seen_s = world.now
         times_s, first = self.times_s, self.next
@@ -74,7 +56,18 @@ class Sender:
         if first == 0 and self.meters:
             world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
         self.next = after
-        return partial(self._send, first, after)
+        if alone and after < len(
+            times_s
+        ):  # the goodbye has to come after the message that the last one makes
+            self._send(first, after)
+            self._go_on()
+        else:
+            world.mailbox.put(Item(partial(self._send, first, after), self._go_on))
+
+    @property
+    def measures(self) -> bool:
+        """Whether energy is measured before the next group is sent, so that it comes a little later."""
+        return self.meters and self.next == 0
 
     def _send(self, first: int, after: int) -> None:
         for entry in self.entries[first:after]:
@@ -100,13 +93,13 @@ class Arrivals:
     def __init__(
         self,
         world: World,
-        rates: Rates,
+        execution: Execution,
         workloads: Sequence[Workload],
         events: Sequence[ExternalEvent] | None,
     ) -> None:
         """``events`` is None where no events file was given: its end is not announced then."""
         self.world = world
-        self._rates = rates
+        self._execution = execution
         self._raw = {w.name: w.raw_profiles for w in workloads} if world.options.forward_profiles else {}
         self._submitters = [
             Sender(
@@ -160,7 +153,7 @@ class Arrivals:
         states = world.table.states[machines.mode[ids]]
         if event.kind == "machine_unavailable":
             machines.change_state(ids, UNAVAILABLE, world.now)
-            for job in self._rates.jobs_on(ids):
+            for job in self._execution.jobs_on(ids):
                 job.moved = True
         else:
             if (states != UNAVAILABLE).any():

@@ -153,7 +153,11 @@ class StepClock:
                     length = lasts
         if not near:
             return near
-        self._advance(length)
+        before = self.now
+        self.now = now = before + length
+        moved = now - before
+        self._drift += (before - (now - moved)) + (length - moved)  # what the addition has rounded away
+        self._lengths.append(length)
         ended: list[Action] = []
         for action in near:
             action._since = len(self._lengths)
@@ -166,14 +170,6 @@ class StepClock:
         if len(ended) > 1:
             ended.sort(key=attrgetter("number"))
         return ended
-
-    def _advance(self, length: float) -> None:
-        """Move the clock, and keep what the addition has rounded away."""
-        before = self.now
-        self.now = now = before + length
-        moved = now - before
-        self._drift += (before - (now - moved)) + (length - moved)
-        self._lengths.append(length)
 
     def zero_step(self) -> list[Action]:
         """End the actions that were made with nothing to do, and return them by number.

@@ -15,17 +15,7 @@ from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous, Pa
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.events import JobEnd
 from beasy_sched.simulator.clock import Action
-from beasy_sched.simulator.jobs import (
-    ENDED,
-    NEVER,
-    RUNNING,
-    SimJob,
-    Task,
-    powers,
-    speed_limit,
-    start_task,
-    used_flops,
-)
+from beasy_sched.simulator.jobs import ENDED, NEVER, RUNNING, SimJob, powers, speed_limit, start_task
 from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines, common_mode
 from beasy_sched.simulator.world import LEAF, World
 
@@ -66,21 +56,31 @@ def share(machines: Machines, jobs: Sequence[SimJob]) -> FloatArray:
     used = np.zeros(machines.size)
     for (ids, task), limit, rate in zip(tasks, limits, rates, strict=True):
         task.rate = NEVER if limit == NEVER else rate
-        used[ids] += used_flops(task, task.rate, len(ids))
+        used[ids] += task.used_on(len(ids))
     switching = table.switching[machines.mode]
     used[switching] = table.speeds[machines.mode[switching]]
     return powers(table, machines.mode, used)
 
 
-class Rates:
-    """Keeps each job's rate, power and expected end, and the total power, up to date."""
+_SHORTEST_S = 1e-5
+"""Batsim's execution time of a job that took none."""
+
+KILLED_TASK, KILLED_DELAY, OUT_OF_TIME = -2, -1, -1
+"""Return codes."""
+
+
+class Execution:
+    """Moves jobs through their lives, with their rates and powers; who may run where is in `requests`."""
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._free_slots: list[int] = []
         self._sharing = world.options.compute_sharing
         self._energy = world.options.energy
 
-    def find_modes(self, job: SimJob, uniform: int | None) -> None:
+    # --- rates and powers ---
+
+    def _find_modes(self, job: SimJob, uniform: int | None) -> None:
         """Record the mode that the job's hosts have in common, and what they draw when idle."""
         table = self._world.table
         if uniform is None:
@@ -92,10 +92,10 @@ class Rates:
         if uniform >= 0:
             job.idle_w = table.idle_of[uniform] * job.size
 
-    def change(self, job: SimJob) -> None:
+    def _change(self, job: SimJob) -> None:
         """Recompute rate, power and end after a change of the job's task or of its hosts' P-states."""
         if self._sharing:
-            self.share()
+            self._share()
             return
         world = self._world
         job.accrue(world.now)
@@ -109,7 +109,7 @@ class Rates:
             else:
                 modes = world.machines.mode[job.alloc.ids]
                 task.rate = speed_limit(task, table, modes)
-                power_w = float(powers(table, modes, used_flops(task, task.rate, len(modes))).sum())
+                power_w = float(powers(table, modes, task.used_on(len(modes))).sum())
             self._pace(job)
         world.meter.change(world.now, power_w - job.power_w)
         job.power_w = power_w
@@ -119,10 +119,10 @@ class Rates:
         if job.run is not None and job.task is not None and job.task.rate != NEVER:
             self._world.clock.change_rate(job.run, job.task.rate)
 
-    def share(self) -> None:
+    def _share(self) -> None:
         """Recompute rates, powers and ends of all running jobs: hosts are shared."""
         world = self._world
-        jobs = [job for job in world.slots if job is not None]
+        jobs = list(filter(None, world.slots))
         if self._energy:
             for job in jobs:
                 job.accrue(world.now)
@@ -143,45 +143,23 @@ class Rates:
         by_w = float(table.resting_w[after].sum()) - float(table.resting_w[before].sum())
         world.meter.change(world.now, by_w, wattmin_by_w)
         if self._sharing:
-            self.share()
+            self._share()
             return
         for job in self.jobs_on(ids):
             old_idle_w = job.idle_w
-            self.find_modes(job, None)
+            self._find_modes(job, None)
             # The idle part has just been counted with the hosts'; the rest is the task's.
             world.meter.change(world.now, old_idle_w - job.idle_w)
-            self.change(job)
+            self._change(job)
 
     def jobs_on(self, ids: IntArray) -> list[SimJob]:
         """Return the jobs on some hosts."""
         world = self._world
         if self._sharing:
             wanted = set(ids.tolist())
-            return [
-                job
-                for job in world.slots
-                if job is not None and not wanted.isdisjoint(job.alloc.ids.tolist())
-            ]
+            return [job for job in filter(None, world.slots) if not wanted.isdisjoint(job.alloc.ids.tolist())]
         slots = sorted(set(world.machines.owner[ids].tolist()) - {NOBODY})
         return [job for slot in slots if (job := world.slots[slot]) is not None]
-
-
-_SHORTEST_S = 1e-5
-"""Batsim's execution time of a job that took none."""
-
-KILLED_TASK, KILLED_DELAY, OUT_OF_TIME = -2, -1, -1
-"""Return codes."""
-
-
-class Execution:
-    """Moves jobs through their lives; the rules of who may run where are in `requests`."""
-
-    def __init__(self, world: World, rates: Rates) -> None:
-        self._world = world
-        self._rates = rates
-        self._free_slots: list[int] = []
-        self._sharing = world.options.compute_sharing
-        self._energy = world.options.energy
 
     # --- starting ---
 
@@ -207,9 +185,8 @@ class Execution:
         else:
             world.machines.occupy(ids, modes, uniform, job.slot, now)
         world.states_row()
-        self._rates.find_modes(
-            job, uniform + COMPUTING - IDLE if uniform >= 0 and not self._sharing else None
-        )
+        known = uniform >= 0 and not self._sharing
+        self._find_modes(job, uniform + COMPUTING - IDLE if known else None)
         job.power_w = job.idle_w
         job.stack = None
         self._enter(job, job.profile)
@@ -230,21 +207,21 @@ class Execution:
             lasts = min(job.wall_left, profile.delay_s) if job.wall_left >= 0 else profile.delay_s
             job.run = self._world.clock.wait(LEAF, job, lasts)
             if self._sharing:
-                self._rates.share()
+                self._share()
 
     def _enter_task(self, job: SimJob, leaf: Homogeneous | Parallel) -> None:
         task = job.task = start_task(job, leaf)
         before_w = job.power_w
         job.run = None
-        self._rates.change(job)
+        self._change(job)
         clock = self._world.clock
         job.run = clock.work(LEAF, job, 1.0, 0.0) if task.rate == NEVER else clock.work(LEAF, job, task.rate)
         if job.wall_left >= 0.0:
             job.limit = clock.wait(LEAF, job, job.wall_left)
         if job.stack is not None and job.power_w != before_w and not self._sharing:
-            self._charge_late_metering(job, task)
+            self._charge_late_metering(job, task.used_on(job.size))
 
-    def _charge_late_metering(self, job: SimJob, task: Task) -> None:
+    def _charge_late_metering(self, job: SimJob, used: FloatArray) -> None:
         """Add what Batsim charges by mistake when a task follows a delay within a composed job.
 
         Only the allocation's first host is metered then; the others are charged the task's load from
@@ -255,48 +232,39 @@ class Execution:
         if not self._energy or since >= world.now:
             return
         modes = world.machines.mode[job.alloc.ids]
-        used = used_flops(task, task.rate, len(modes))
         excess = powers(world.table, modes, used) - world.table.idle_w[modes]
         first = 0 if job.executors is None else int(job.executors[0])
         extra_j = float(excess.sum() - excess[first]) * (world.now - since)
         world.meter.energy_j += extra_j
         job.energy_j += extra_j
 
-    def _leave(self, job: SimJob) -> None:
-        """Stop the present leaf: its hosts idle, though still the job's."""
-        self._stop_clock(job)
-        if job.task is not None:
-            job.task = None
-            job.owned_metering = self._world.now
-            self._rates.change(job)
-
     def _stop_clock(self, job: SimJob) -> None:
         clock = self._world.clock
         if job.run is not None:
             clock.cancel(job.run)
-            job.run = None
         if job.limit is not None:
             clock.cancel(job.limit)
-            job.limit = None
+        job.run = job.limit = None
 
     # --- ends ---
 
     def leaf_ended(self, job: SimJob, action: Action) -> bool:
         """A leaf's end, or the walltime's, has come; return whether the job has ended."""
-        world = self._world
-        leaf = job.leaf
-        spent = world.now - job.leaf_start
-        in_time = action is job.run and not (isinstance(leaf, Delay) and 0 <= job.wall_left <= leaf.delay_s)
-        if not in_time:
+        world, leaf = self._world, job.leaf
+        if action is not job.run or (isinstance(leaf, Delay) and 0 <= job.wall_left <= leaf.delay_s):
             self._finish(job, JobEnd.WALLTIME_REACHED, OUT_OF_TIME)
             return True
         if not isinstance(leaf, Delay):
-            job.wall_left -= spent
+            job.wall_left -= world.now - job.leaf_start
         elif job.wall_left > 0:
             job.wall_left -= leaf.delay_s
         code = leaf.return_code
         if job.stack is not None and not code:
-            self._leave(job)
+            self._stop_clock(job)
+            if job.task is not None:  # its hosts idle, though still the job's
+                job.task = None
+                job.owned_metering = world.now
+                self._change(job)
             following = self._next_profile(job)
             if following is not None:
                 self._enter(job, following)
@@ -306,13 +274,12 @@ class Execution:
         return True
 
     def _next_profile(self, job: SimJob) -> Profile | None:
-        stack: list[list[Any]] = job.stack or []
-        while stack:
-            top = stack[-1]
+        while job.stack:
+            top = job.stack[-1]
             profile, top[1] = top[0], top[1] + 1
             if top[1] < profile.repeat * len(profile.sequence):
                 return self._world.profiles[job.workload][profile.sequence[top[1] % len(profile.sequence)]]
-            stack.pop()
+            job.stack.pop()
         return None
 
     def _finish(self, job: SimJob, end: JobEnd, code: int) -> None:
@@ -328,15 +295,16 @@ class Execution:
         world.slots[job.slot] = None
         self._free_slots.append(job.slot)
         if self._sharing:
-            self._release_shared(ids)
+            world.machines.owner[ids] = NOBODY
+            for other in filter(None, world.slots):
+                world.machines.owner[other.alloc.ids] = other.slot
+            self._free_idle(ids)
+            self._share()
         else:
             world.meter.change(now, job.idle_w - job.power_w)
-            if (
-                job.uniform_mode >= 0
-                and world.table.state_of[job.uniform_mode] == COMPUTING
-                and not job.moved
-            ):
-                world.machines.release(ids, job.uniform_mode, job.start, now)
+            mode = job.uniform_mode
+            if mode >= 0 and world.table.state_of[mode] == COMPUTING and not job.moved:
+                world.machines.release(ids, mode, job.start, now)
             else:  # those hosts that have become unavailable stay so
                 world.machines.owner[ids] = NOBODY
                 self._free_idle(ids)
@@ -346,16 +314,6 @@ class Execution:
         world.tally.add(job.subtime, job.start, runtime, end)
         if world.tracer is not None:
             world.tracer.job(job, runtime)
-
-    def _release_shared(self, ids: IntArray) -> None:
-        """Free those hosts on which no other job is left."""
-        machines = self._world.machines
-        machines.owner[ids] = NOBODY
-        for job in self._world.slots:
-            if job is not None:
-                machines.owner[job.alloc.ids] = job.slot
-        self._free_idle(ids)
-        self._rates.share()
 
     def _free_idle(self, ids: IntArray) -> None:
         """Let those hosts idle that compute for nobody any more."""

@@ -107,6 +107,10 @@ class Task:
         """Return the flops on each of its ``size`` hosts."""
         return np.full(size, self.amount) if self.flops is None else self.flops
 
+    def used_on(self, size: int) -> FloatArray:
+        """Return the flops/s that it uses on each of its ``size`` hosts."""
+        return np.zeros(size) if self.rate == NEVER else self.flops_on(size) * self.rate
+
 
 def start_task(job: SimJob, leaf: Homogeneous | Parallel) -> Task:
     """Lay a leaf's flops out over the job's hosts."""
@@ -149,13 +153,6 @@ def speed_limit(task: Task, table: ModeTable, modes: IntArray) -> float:
     else:  # in this order of operations, as SimGrid has it
         all_cores = (capacity / task.sharers[busy] / task.largest[busy]).min()
     return float(min(one_core, all_cores))
-
-
-def used_flops(task: Task, rate: float, size: int) -> FloatArray:
-    """Return the flops/s that a task uses on each of its hosts."""
-    if rate == NEVER:
-        return np.zeros(size)
-    return task.flops_on(size) * rate
 
 
 def powers(table: ModeTable, modes: IntArray, used: FloatArray) -> FloatArray:

@@ -42,35 +42,32 @@ class ModeTable:
         """Lay out ``kinds``; without ``energy`` powers are 0 and every P-state computes."""
         self.kinds = tuple(kinds)
         self.base: list[int] = []
-        rows: list[tuple[int, int, int, int, float, int, float, float, float]] = []
+        rows: list[tuple[float, ...]] = []
         for index, kind in enumerate(kinds):
             self.base.append(len(rows))
+            sleeping = [sleep.pstate for sleep in kind.sleeps]
             for pstate, speed in enumerate(kind.speeds_flops):
-                sort = _sort(kind, pstate) if energy else COMPUTATION
-                powers = (0.0, 0.0, 0.0)
+                sort, powers = COMPUTATION, (0.0, 0.0, 0.0)
+                if energy and (pstate in sleeping or pstate not in kind.computing):
+                    sort = SLEEP if pstate in sleeping else TRANSITION
                 if energy and kind.idle_w:
                     powers = kind.idle_w[pstate], kind.epsilon_w[pstate], kind.full_w[pstate]
                 rows += [(index, pstate, sort, s, speed, kind.cores, *powers) for s in range(STATES)]
-        kind_of, pstate_of, sort_of, state_of, speeds, cores, idle_w, epsilon_w, full_w = (
-            np.array(column) for column in zip(*rows, strict=True)
-        )
-        self.pstates: IndexArray = pstate_of.astype(np.intp)
-        self.states: IndexArray = state_of.astype(np.intp)
-        self.speeds: FloatArray = speeds.astype(np.float64)
-        self.cores: FloatArray = cores.astype(np.float64)
-        self.idle_w: FloatArray = idle_w.astype(np.float64)
-        self.epsilon_w: FloatArray = epsilon_w.astype(np.float64)
-        self.full_w: FloatArray = full_w.astype(np.float64)
-        self.ready = (state_of == IDLE) & (sort_of == COMPUTATION)
+        columns: FloatArray = np.array(list(zip(*rows, strict=True)), dtype=np.float64)
+        codes: list[IndexArray] = [*columns[:4].astype(np.intp)]
+        numbers: list[FloatArray] = [*columns[4:]]
+        kind_of, self.pstates, sorts, self.states = codes
+        self.speeds, self.cores, self.idle_w, self.epsilon_w, self.full_w = numbers
+        self.ready = (self.states == IDLE) & (sorts == COMPUTATION)
         """Whether a job may start."""
-        self.switching = sort_of == TRANSITION
+        self.switching = sorts == TRANSITION
         one_core_w = self.epsilon_w + (self.full_w - self.epsilon_w) / self.cores
         self.resting_w: FloatArray = np.where(self.switching, one_core_w, self.idle_w)
         """Power of a host without a job, W: one core runs the flop of a transition."""
         self.kind_of: list[int] = kind_of.tolist()
-        self.pstate_of: list[int] = pstate_of.tolist()
-        self.sort_of: list[int] = sort_of.tolist()
-        self.state_of: list[int] = state_of.tolist()
+        self.pstate_of: list[int] = self.pstates.tolist()
+        self.sort_of: list[int] = sorts.tolist()
+        self.state_of: list[int] = self.states.tolist()
         self.ready_of: list[bool] = self.ready.tolist()
         self.speed_of: list[float] = self.speeds.tolist()
         self.idle_of: list[float] = self.idle_w.tolist()
@@ -93,10 +90,8 @@ class ModeTable:
 
     def transition(self, mode: int, sleep_pstate: int) -> tuple[int, int]:
         """Return the switch-off and switch-on P-states that go with a sleep P-state."""
-        for sleep in self.kinds[self.kind_of[mode]].sleeps:
-            if sleep.pstate == sleep_pstate:
-                return sleep.off_pstate, sleep.on_pstate
-        raise AssertionError(f"P-state {sleep_pstate} is not a sleep P-state")
+        sleeps = self.kinds[self.kind_of[mode]].sleeps
+        return next((s.off_pstate, s.on_pstate) for s in sleeps if s.pstate == sleep_pstate)
 
 
 def common_mode(modes: IndexArray) -> int:
@@ -104,12 +99,6 @@ def common_mode(modes: IndexArray) -> int:
     listed: list[int] = modes.tolist()
     first = listed[0]
     return first if listed.count(first) == len(listed) else -1
-
-
-def _sort(kind: ServerKind, pstate: int) -> int:
-    if any(pstate == s.pstate for s in kind.sleeps):
-        return SLEEP
-    return COMPUTATION if pstate in kind.computing else TRANSITION
 
 
 class Machines:
@@ -167,11 +156,6 @@ class Machines:
         """Bring hosts to a P-state."""
         modes = self.mode[ids]
         self.mode[ids] = modes + (pstate - self.table.pstates[modes]) * STATES
-
-    def by_mode(self, ids: IntArray) -> list[tuple[int, IntArray]]:
-        """Return some hosts by their modes."""
-        modes = self.mode[ids]
-        return [(mode, ids[modes == mode]) for mode in np.unique(modes).tolist()]
 
     def state_name(self, host: int) -> str:
         """Return Batsim's word for a host's state."""

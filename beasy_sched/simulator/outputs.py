@@ -15,17 +15,20 @@ from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import TIMING_PRECISION_S
 from beasy_sched.simulator.jobs import SimJob
-from beasy_sched.simulator.machines import STATE_NAMES
+from beasy_sched.simulator.machines import STATE_NAMES, Machines
+
+BATSIM_VERSION = "v4.2.1"
+"""The version whose behaviour is reproduced, as the schedule file names it."""
 
 _HEADERS = {
     run_files.JOBS: (
         "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,"
         "final_state,starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,"
-        "allocated_resources,consumed_energy,metadata"
+        "allocated_resources,consumed_energy,metadata\n"
     ),
-    run_files.STATES: "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing",
-    run_files.PSTATES: "time,machine_id,new_pstate",
-    run_files.ENERGY: "time,energy,event_type,wattmin,epower",
+    run_files.STATES: "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing\n",
+    run_files.PSTATES: "time,machine_id,new_pstate\n",
+    run_files.ENERGY: "time,energy,event_type,wattmin,epower\n",
     run_files.SCHEDULE: "",
 }
 """Batsim's files, each with its first line; that of the schedule file is written with the rest."""
@@ -38,48 +41,26 @@ _ROWS = 4096
 """Rows that wait before they are written."""
 
 
-class _RowFile:
-    """A file of rows, which wait in a list."""
-
-    def __init__(self, path: Path, header: str) -> None:
-        self.file = PartFile(path)
-        self.rows: list[str] = [header + "\n"] if header else []
-
-    def flush(self) -> None:
-        self.file.write("".join(self.rows))
-        self.rows.clear()
-
-    def finish(self) -> Path:
-        self.flush()
-        return self.file.finish()
-
-
 class Tracer:
     """The files of one run, with a common prefix."""
 
     def __init__(self, prefix: str | os.PathLike[str], *, energy: bool, machine_states: bool = True) -> None:
         """Open the files under temporary names. Raises InputError where that is not possible."""
         self.prefix = os.fspath(prefix)
-        self._files: list[_RowFile] = []
+        self._writes_states, self._writes_energy = machine_states, energy
+        written = {run_files.STATES: machine_states, run_files.PSTATES: energy, run_files.ENERGY: energy}
+        self._files: dict[str, PartFile] = {}
         try:
-            self._jobs = self._open(run_files.JOBS)
-            self._states = self._open(run_files.STATES) if machine_states else []
-            self._writes_states = machine_states
-            self._pstates = self._open(run_files.PSTATES) if energy else []
-            self._energy = self._open(run_files.ENERGY) if energy else []
-            self._writes_energy = energy
-            self._schedule = self._open(run_files.SCHEDULE)
+            for name in _HEADERS:
+                if written.get(name, True):
+                    self._files[name] = PartFile(path_of(self.prefix, name))
         except BaseException:
             self.discard()
             raise
+        self._rows = {name: [header] for name, header in _HEADERS.items()}
+        self._jobs, self._states, self._pstates, self._energy, self._schedule = self._rows.values()
         self._last_s = self._last_j = 0.0
         self._wattmin = (-1.0, "")
-
-    def _open(self, name: str) -> list[str]:
-        """Open a file; return the list that takes its rows."""
-        file = _RowFile(path_of(self.prefix, name), _HEADERS[name])
-        self._files.append(file)
-        return file.rows
 
     def begin(self) -> None:
         """Remove the files of an earlier run under the same prefix, as Batsim does when it opens its own.
@@ -97,14 +78,14 @@ class Tracer:
         self._jobs.append(
             f"{_asked(job)},{1 if end is JobEnd.SUCCESS else 0},{end._value_},{start:.6f},{runtime:.6f},"
             f"{finish:.6f},{start - subtime:.6f},{turnaround:.6f},{turnaround / runtime:.6f},{job.alloc},"
-            f"{job.energy_j:.6f},{_quoted(_harmless(job.metadata))}\n"
+            f"{job.energy_j:.6f},{_metadata(job)}\n"
         )
         if len(self._jobs) >= _ROWS:
-            self._flush()
+            self._flush(*self._files)
 
     def rejected(self, job: SimJob) -> None:
         """Write the row of a rejected job."""
-        self._jobs.append(f"{_asked(job)},0,REJECTED,,,,,,,,,{_quoted(_harmless(job.metadata))}\n")
+        self._jobs.append(f"{_asked(job)},0,REJECTED,,,,,,,,,{_metadata(job)}\n")
 
     def machine_states(self, now: float, counts: Sequence[int]) -> None:
         """Write how many hosts are in each state."""
@@ -117,7 +98,7 @@ class Tracer:
         if self._writes_energy:
             self._pstates.append(f"{now:g},{hosts},{pstate}\n")
             if len(self._pstates) >= _ROWS:
-                self._flush()
+                self._flush(*self._files)
 
     def energy(self, now: float, energy_j: float, kind: str, wattmin_w: float) -> None:
         """Write an energy row: ``s`` a job's start, ``e`` its end, ``p`` a P-state change."""
@@ -128,9 +109,10 @@ class Tracer:
         self._energy.append(f"{now:.6f},{energy_j:.6f},{kind},{self._wattmin[1]},{power}\n")
         self._last_s, self._last_j = now, energy_j
 
-    def _flush(self) -> None:
-        for file in self._files:
-            file.flush()
+    def _flush(self, *names: str) -> None:
+        for name in names:
+            self._files[name].write("".join(self._rows[name]))
+            self._rows[name].clear()
 
     def commit(self, schedule: Mapping[str, str]) -> list[Path]:
         """Write the schedule file, and bring all files to their names; return them.
@@ -140,16 +122,17 @@ class Tracer:
         self._schedule += (",".join(schedule) + "\n", ",".join(schedule.values()) + "\n")
         failures = Failures()
         written: list[Path] = []
-        for file in self._files:
-            with failures.noted(str(file.file.path)):
+        for name, file in self._files.items():
+            with failures.noted(str(file.path)):
+                self._flush(name)
                 written.append(file.finish())
         failures.raise_first()
         return written
 
     def discard(self) -> None:
         """Remove what has been written so far (nothing happens after `commit`)."""
-        for file in self._files:
-            file.file.discard()
+        for file in self._files.values():
+            file.discard()
 
 
 def _asked(job: SimJob) -> str:
@@ -168,17 +151,13 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _harmless(text: str) -> str:
-    return f"'{text}" if is_formula(text) else text
+def _metadata(job: SimJob) -> str:
+    return _quoted(f"'{job.metadata}" if is_formula(job.metadata) else job.metadata)
 
 
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet that opens a CSV file with this cell may run it, and not only show it."""
     return text[:1] in _FORMULA and not _NUMBER.fullmatch(text)
-
-
-NOT_YET = -1.0
-"""Batsim's energy of something that never happened."""
 
 
 _MEASURES = ("slowdown", "turnaround_time", "waiting_time")
@@ -194,8 +173,9 @@ class Tally:
         self._sums = [0.0] * len(_MEASURES)
         self._maxima = [0.0] * len(_MEASURES)
         self.grouped_switches = self.machine_switches = 0
-        self.energy_at_first_submission_j = NOT_YET
-        self.energy_at_last_end_j = NOT_YET
+        self.energy_at_first_submission_j = -1.0
+        """Below 0, as Batsim has it, where that never happened; so is the next."""
+        self.energy_at_last_end_j = -1.0
 
     def add(self, subtime: float, start: float, runtime: float, end: JobEnd) -> None:
         """Count a job that ran."""
@@ -219,9 +199,7 @@ class Tally:
         """Jobs that ended in any way, rejected ones included."""
         return self.finished + self.rejected
 
-    def row(
-        self, version: str, machines: int, time_in: Sequence[float], seconds: tuple[float, float]
-    ) -> dict[str, str]:
+    def row(self, machines: Machines, seconds: tuple[float, float]) -> dict[str, str]:
         """Return the columns of the schedule file; ``seconds``: in the scheduler, and altogether."""
 
         def mean(total: float) -> str:
@@ -229,12 +207,12 @@ class Tally:
 
         energy_j = self.energy_at_last_end_j - self.energy_at_first_submission_j
         return {
-            "batsim_version": version,
+            "batsim_version": BATSIM_VERSION,
             "consumed_joules": f"{energy_j:.6f}",
             "makespan": f"{self.makespan_s:.6f}",
             **{f"max_{name}": f"{most:.6f}" for name, most in zip(_MEASURES, self._maxima, strict=True)},
             **{f"mean_{name}": mean(total) for name, total in zip(_MEASURES, self._sums, strict=True)},
-            "nb_computing_machines": str(machines),
+            "nb_computing_machines": str(machines.size),
             "nb_grouped_switches": str(self.grouped_switches),
             "nb_jobs": str(self.jobs),
             "nb_jobs_finished": str(self.finished),
@@ -245,5 +223,5 @@ class Tally:
             "scheduling_time": f"{seconds[0]:.6f}",
             "simulation_time": f"{seconds[1]:.6f}",
             "success_rate": mean(self.success),
-            **{f"time_{name}": f"{time_in[STATE_NAMES.index(name)]:.6f}" for name in sorted(STATE_NAMES)},
+            **{f"time_{k}": f"{s:.6f}" for k, s in sorted(zip(STATE_NAMES, machines.time_in, strict=True))},
         }

@@ -26,7 +26,7 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Item
-from beasy_sched.simulator.execution import Execution, Rates
+from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.jobs import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
 from beasy_sched.simulator.machines import (
     COMPUTATION,
@@ -49,21 +49,11 @@ _SHORTEST_CALL_S = 1e-5
 class Requests:
     """Carries out decisions, one at a time."""
 
-    def __init__(
-        self,
-        world: World,
-        rates: Rates,
-        execution: Execution,
-        power_states: PowerStates,
-        arrivals: Arrivals,
-    ) -> None:
-        """``arrivals`` knows the jobs of the workloads."""
+    def __init__(self, world: World, execution: Execution, arrivals: Arrivals) -> None:
         self._world = world
-        self._rates = rates
         self._execution = execution
-        self._power_states = power_states
         self._arrivals = arrivals
-        self._explain = arrivals.explain_absence
+        self.power_states = PowerStates(world, execution)
         self.dynamic_open = world.options.dynamic_jobs
         """Whether the scheduler may register more jobs, so that the simulation must not end."""
         self._raw_profiles: dict[tuple[str, str], dict[str, Any]] = {}
@@ -83,10 +73,10 @@ class Requests:
             d.ChangeJobState: self._change_state,
         }
 
-    def _job(self, job_id: str) -> SimJob:
+    def _job(self, job_id: str, refusal: str = "") -> SimJob:
         job = self._world.jobs.get(job_id)
         if job is None:
-            raise DecisionRefused(self._explain(job_id))
+            raise DecisionRefused(refusal + self._arrivals.explain_absence(job_id))
         return job
 
     # --- jobs ---
@@ -128,30 +118,30 @@ class Requests:
         table, job, alloc = world.table, decision.job_id, decision.alloc
         for host in alloc:
             mode = int(world.machines.mode[host])
-            state = table.state_of[mode]
             if world.machines.owner[host] >= 0 and not world.options.compute_sharing:
-                others = ", ".join(o.request.id for o in self._rates.jobs_on(alloc.ids) if host in o.alloc)
+                others = ", ".join(
+                    o.request.id for o in self._execution.jobs_on(alloc.ids) if host in o.alloc
+                )
                 raise DecisionRefused(
                     f"Job '{job}': Invalid allocation ('{alloc}'): machine {host} is currently computing jobs"
                     f" (these ones: {{{others}}}) whereas time-sharing on compute machines is disabled"
                 )
-            if state not in (IDLE, COMPUTING):
-                raise DecisionRefused(
-                    f"Job '{job}': Invalid job allocation ('{alloc}'): machine {host} cannot compute jobs now"
-                    " (the machine is not computing nor idle, its state is"
-                    f" '{world.machines.state_name(host)}')"
+            if table.state_of[mode] not in (IDLE, COMPUTING):
+                word = world.machines.state_name(host)
+                problem = (
+                    f"cannot compute jobs now (the machine is not computing nor idle, its state is '{word}')"
                 )
-            if table.sort_of[mode] != COMPUTATION:
-                raise DecisionRefused(
-                    f"Job '{job}': Invalid job allocation ('{alloc}'): machine {host} is not in a computation"
-                    f" pstate (ps={table.pstate_of[mode]})"
-                )
+            elif table.sort_of[mode] != COMPUTATION:
+                problem = f"is not in a computation pstate (ps={table.pstate_of[mode]})"
+            else:
+                continue
+            raise DecisionRefused(
+                f"Job '{job}': Invalid job allocation ('{alloc}'): machine {host} {problem}"
+            )
 
     def _reject(self, decision: d.RejectJob) -> None:
         world = self._world
-        job = world.jobs.get(decision.job_id)
-        if job is None:
-            raise DecisionRefused(f"Job '{decision.job_id}' does not exist. {self._explain(decision.job_id)}")
+        job = self._job(decision.job_id, f"Job '{decision.job_id}' does not exist. ")
         if job.state != SUBMITTED:
             raise DecisionRefused(
                 f"Invalid rejection received: job '{decision.job_id}' cannot be rejected at the present time."
@@ -169,9 +159,7 @@ class Requests:
         ended: list[SimJob] = []
         progress: dict[str, Any] = {}
         for job_id in decision.job_ids:
-            job = world.jobs.get(job_id)
-            if job is None:
-                raise DecisionRefused(f"Trying to kill job '{job_id}': {self._explain(job_id)}")
+            job = self._job(job_id, f"Trying to kill job '{job_id}': ")
             if job.state in (SUBMITTED, BY_HAND):
                 raise DecisionRefused(
                     f"Invalid KILL_JOB: job_id '{job_id}' refers to a job not being executed nor completed."
@@ -214,7 +202,7 @@ class Requests:
                 " launched with energy support (-E)."
             )
         self._check_hosts(decision.resources.ids)
-        self._power_states.request(decision.resources, decision.state)
+        self.power_states.request(decision.resources, decision.state)
 
     def _call(self, decision: d.CallMeLater) -> None:
         world = self._world
@@ -325,9 +313,9 @@ class PowerStates:
     on that host.
     """
 
-    def __init__(self, world: World, rates: Rates) -> None:
+    def __init__(self, world: World, execution: Execution) -> None:
         self._world = world
-        self._rates = rates
+        self._execution = execution
         self._waiting: dict[int, list[tuple[HostSet, IntArray]]] = {}
         """By P-state: the hosts of each request, and those of them that are not there yet."""
 
@@ -338,14 +326,15 @@ class PowerStates:
         """
         world = self._world
         table, machines = world.table, world.machines
-        by_mode = machines.by_mode(hosts.ids)
+        modes = machines.mode[hosts.ids]
+        by_mode = [(mode, hosts.ids[modes == mode]) for mode in np.unique(modes).tolist()]
         for mode, ids in by_mode:
             self._check(mode, ids, pstate)
         self._waiting.setdefault(pstate, []).append((hosts, hosts.ids))
         world.meter_row("p")
-        first = int(machines.mode[hosts.ids[0]])
         if world.tracer is not None:
-            world.tracer.pstate(world.now, hosts, _ON_THE_WAY[table.sort_of_pstate(first, pstate)])
+            wanted = table.sort_of_pstate(modes.item(0), pstate)
+            world.tracer.pstate(world.now, hosts, _ON_THE_WAY[wanted])
         world.tally.switch(len(hosts))
         at_once: list[IntArray] = []
         for mode, ids in by_mode:
@@ -353,14 +342,12 @@ class PowerStates:
             if was == COMPUTATION and wanted == COMPUTATION:
                 at_once.append(ids)
             elif was == COMPUTATION and wanted == SLEEP:
-                off, _ = table.transition(mode, pstate)
-                self._begin(ids, off, SWITCHING_OFF, pstate)
+                self._begin(ids, table.transition(mode, pstate)[0], SWITCHING_OFF, pstate)
             elif was == SLEEP:
-                _, on = table.transition(mode, table.pstate_of[mode])
-                self._begin(ids, on, SWITCHING_ON, pstate)
+                self._begin(ids, table.transition(mode, table.pstate_of[mode])[1], SWITCHING_ON, pstate)
         if at_once:
             ids = np.sort(np.concatenate(at_once))
-            self._rates.change_pstate(ids, pstate)
+            self._execution.change_pstate(ids, pstate)
             self._answer(ids, pstate)
         world.states_row()
 
@@ -387,7 +374,7 @@ class PowerStates:
         """Put hosts of one mode into a transition: 1 flop is run at the transition P-state's speed."""
         world = self._world
         world.machines.change_state(ids, state, world.now)
-        self._rates.change_pstate(ids, through)
+        self._execution.change_pstate(ids, through)
         mode = int(world.machines.mode[ids[0]])
         world.switching += len(ids)
         world.clock.work(SWITCH, (ids, target), world.table.speed_of[mode])
@@ -397,7 +384,7 @@ class PowerStates:
         world = self._world
         asleep = world.table.sort_of_pstate(int(world.machines.mode[ids[0]]), pstate) == SLEEP
         world.machines.change_state(ids, SLEEPING if asleep else IDLE, world.now)
-        self._rates.change_pstate(ids, pstate)
+        self._execution.change_pstate(ids, pstate)
         world.switching -= len(ids)
 
     def tell(self, ids: IntArray, pstate: int) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Union
 
 import numpy as np
 
 from beasy_sched.energy.site import Site
-from beasy_sched.errors import DecisionRefused, InputError
+from beasy_sched.errors import ConfigError, DecisionRefused, InputError, PathLike
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
 from beasy_sched.formats.batsim_workload import Workload, read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
@@ -32,16 +32,13 @@ from beasy_sched.model.events import (
 )
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.preflight import RunInputs, look_at
+from beasy_sched.preflight import RunInputs, bad_rate, look_at
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action, Item
-from beasy_sched.simulator.execution import Execution, Rates
+from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.outputs import Tracer, is_formula
-from beasy_sched.simulator.requests import PowerStates, Requests
+from beasy_sched.simulator.requests import Requests
 from beasy_sched.simulator.world import ARRIVAL, CALL, LEAF, REPLY, SWITCH, SimulationOptions, World
-
-BATSIM_VERSION = "v4.2.1"
-"""The version whose behaviour is reproduced, as the schedule file names it."""
 
 _NO_NETWORK = (
     "the platform describes a network, which is not simulated: Batsim's own messages take no time"
@@ -77,12 +74,8 @@ class SimulationResult:
     waiting: tuple[str, ...]
     """Ids of jobs that were submitted and had not ended, the first hundred."""
     makespan_s: float
-    scheduling_s: float
-    """Wall time spent in the scheduler."""
-    simulation_s: float
-    """Wall time altogether."""
     files: tuple[Path, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     """What the user should know."""
 
 
@@ -111,11 +104,10 @@ class Simulation:
             pstates = world.table.pstates[world.machines.mode]
             for pstate in np.unique(pstates).tolist():
                 tracer.pstate(0.0, HostSet((pstates == pstate).nonzero()[0]), pstate)
-        rates = Rates(world)
-        self._execution = Execution(world, rates)
-        self._power_states = PowerStates(world, rates)
-        self.arrivals = Arrivals(world, rates, workloads, events)
-        self._requests = Requests(world, rates, self._execution, self._power_states, self.arrivals)
+        self._execution = Execution(world)
+        self.arrivals = Arrivals(world, self._execution, workloads, events)
+        self._requests = Requests(world, self._execution, self.arrivals)
+        self._power_states = self._requests.power_states
         self._ready = False
         """Whether the scheduler has answered the last message, and the answer has been carried out."""
         self._reply_now = 0.0
@@ -132,24 +124,20 @@ class Simulation:
         try:
             if tracer is not None:
                 tracer.begin()
-            ending = self._run(decide, progress)
+            events: list[Event] = [self.begin()]
+            while events:
+                self.answer(self._ask(decide, events))
+                if progress is not None and self._messages % 256 == 0:
+                    progress(self.arrivals.share_submitted)
+                events = self.listen()
+            ending = Ending.FINISHED if self.finished else Ending.DEADLOCK
+            if ending is Ending.FINISHED:
+                self._ask(decide, [SimulationEnds(self.world.stamp)])
             return self._result(ending, time.perf_counter() - started)
         except BaseException:
             if tracer is not None:
                 tracer.discard()
             raise
-
-    def _run(self, decide: Decide, progress: Callable[[float], None] | None) -> Ending:
-        events: list[Event] = [self.begin()]
-        while events:
-            self.answer(self._ask(decide, events))
-            if progress is not None and self._messages % 256 == 0:
-                progress(self.arrivals.share_submitted)
-            events = self.listen()
-        if not self.finished:
-            return Ending.DEADLOCK
-        self._ask(decide, [SimulationEnds(self.world.stamp)])
-        return Ending.FINISHED
 
     def _ask(self, decide: Decide, events: list[Event]) -> Reply:
         self._messages += 1
@@ -178,9 +166,20 @@ class Simulation:
             0.0,
             resources=resources[: platform.size],
             storage_resources=resources[platform.size :],
-            config=_config(options),
+            config={
+                "redis-enabled": False,
+                "redis-hostname": "127.0.0.1",
+                "redis-port": 6379,
+                "redis-prefix": "default",
+                "profiles-forwarded-on-submission": options.forward_profiles,
+                "dynamic-jobs-enabled": options.dynamic_jobs,
+                "dynamic-jobs-acknowledged": options.acknowledge_dynamic_jobs,
+                "profile-reuse-enabled": options.profile_reuse,
+                "sched-config": options.sched_config,
+                "forward-unknown-events": options.forward_unknown_events,
+            },
             workloads={w.name: w.path for w in self._workloads},
-            profiles={w.name: w.raw_profiles if options.send_profiles else {} for w in self._workloads},
+            profiles={w.name: w.raw_profiles for w in self._workloads},
             allow_compute_sharing=options.compute_sharing,
             allow_storage_sharing=options.storage_sharing,
         )
@@ -296,7 +295,7 @@ class Simulation:
             if self._execution.leaf_ended(subject, action):
                 self.world.tell_end(subject)
         elif kind == ARRIVAL:
-            subject.woken_alone()
+            subject.woken(alone=True)
         elif kind == REPLY and subject is None:
             self._ready = True
         else:
@@ -321,15 +320,15 @@ class Simulation:
         elif kind == ARRIVAL:
             subject.woken()
         elif kind == CALL:
-            world.calls -= 1
-            put(Item(partial(self._tell, RequestedCall(world.stamp))))
+            put(Item(self._tell_call))
         elif kind == SWITCH:
             self._power_states.tell(*subject)
         else:
             self._put(subject)
 
-    def _tell(self, event: Event) -> None:
-        self.world.outbox.append(event)
+    def _tell_call(self) -> None:
+        self.world.calls -= 1
+        self.world.outbox.append(RequestedCall(self.world.stamp))
 
     @property
     def finished(self) -> bool:
@@ -350,11 +349,9 @@ class Simulation:
         world = self.world
         world.meter.accrue(world.now)
         files: list[Path] = []
-        seconds = (self._in_scheduler_s, elapsed_s)
         if world.tracer is not None:
-            row = world.tally.row(BATSIM_VERSION, world.machines.size, world.machines.time_in, seconds)
+            row = world.tally.row(world.machines, (self._in_scheduler_s, elapsed_s))
             files = world.tracer.commit(row)
-        waiting = tuple(job for _, job in zip(range(100), world.jobs, strict=False))
         return SimulationResult(
             ending=ending,
             end_s=world.now,
@@ -363,41 +360,21 @@ class Simulation:
             jobs=world.tally.jobs,
             succeeded=world.tally.success,
             rejected=world.tally.rejected,
-            waiting=waiting,
+            waiting=tuple(itertools.islice(world.jobs, 100)),
             makespan_s=world.tally.makespan_s,
-            scheduling_s=self._in_scheduler_s,
-            simulation_s=elapsed_s,
             files=tuple(files),
             notes=(_NO_NETWORK,) if self._platform.has_network else (),
         )
-
-
-def _config(options: SimulationOptions) -> dict[str, Any]:
-    return {
-        "redis-enabled": False,
-        "redis-hostname": "127.0.0.1",
-        "redis-port": 6379,
-        "redis-prefix": "default",
-        "profiles-forwarded-on-submission": options.forward_profiles,
-        "dynamic-jobs-enabled": options.dynamic_jobs,
-        "dynamic-jobs-acknowledged": options.acknowledge_dynamic_jobs,
-        "profile-reuse-enabled": options.profile_reuse,
-        "sched-config": options.sched_config,
-        "forward-unknown-events": options.forward_unknown_events,
-    }
-
-
-AnyPath = Union[str, "os.PathLike[str]"]
 
 
 @dataclass(frozen=True)
 class Inputs:
     """The files of a simulation, and how to read them."""
 
-    platform: AnyPath
-    workloads: Sequence[AnyPath] = ()
+    platform: PathLike
+    workloads: Sequence[PathLike] = ()
     """Named w0, w1, ... in this order."""
-    events: Sequence[AnyPath] = ()
+    events: Sequence[PathLike] = ()
     master: str = "master_host"
     roles: Mapping[str, str] = field(default_factory=dict)
     """Further roles of hosts, by name."""
@@ -433,7 +410,7 @@ class Inputs:
 def simulation_from_files(
     inputs: Inputs,
     options: SimulationOptions,
-    prefix: AnyPath | None = None,
+    prefix: PathLike | None = None,
     *,
     machine_states: bool = True,
     tell_start: bool = False,
@@ -455,21 +432,22 @@ def simulation_from_files(
         for text in platform.notes:
             note(text)
         given = RunInputs(platform.platform, workloads, events, options.energy, site, plans, windows)
+        if (wrong := bad_rate(events or ())) is not None:
+            raise ConfigError(wrong.text)
         for finding in look_at(given):
             note(finding.text)
     tracer = None
     if prefix is not None:
-        for workload in workloads:
-            _refuse_formulas(workload)
+        _refuse_formulas(workloads)
         tracer = Tracer(prefix, energy=options.energy, machine_states=machine_states)
     return Simulation(platform, workloads, events, options, tracer)
 
 
-def _refuse_formulas(workload: Workload) -> None:
+def _refuse_formulas(workloads: Sequence[Workload]) -> None:
     """Refuse names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
-    names = {"job id": (job.id.partition("!")[2] for job in workload.jobs), "profile": workload.profiles}
-    for kind, texts in names.items():
-        for text in texts:
+    for workload in workloads:
+        ids = (("job id", job.id.partition("!")[2]) for job in workload.jobs)
+        for kind, text in itertools.chain(ids, (("profile", name) for name in workload.profiles)):
             if is_formula(text):
                 raise InputError(
                     workload.path,

@@ -12,7 +12,7 @@ from beasy_sched.formats.batsim_workload import Profile
 from beasy_sched.model.events import Event, JobCompleted
 from beasy_sched.model.platform import Platform
 from beasy_sched.simulator.clock import Mailbox, StepClock
-from beasy_sched.simulator.jobs import SimJob, powers, used_flops
+from beasy_sched.simulator.jobs import SimJob, powers
 from beasy_sched.simulator.machines import NOBODY, STATES, Machines, Meter, ModeTable
 from beasy_sched.simulator.outputs import Tally, Tracer
 
@@ -39,8 +39,6 @@ class SimulationOptions:
     """Only told to the scheduler; the events file was read with it."""
     sched_config: str = ""
     """Text for the scheduler (``--sched-cfg``)."""
-    send_profiles: bool = True
-    """Put the profiles into SIMULATION_BEGINS, as Batsim does; large workloads run leaner without."""
 
 
 CALL, ARRIVAL, SWITCH, LEAF, REPLY = range(5)
@@ -97,22 +95,21 @@ class World:
         first charged by P-state 0's table. One whose P-state was changed at time 0 has been metered then,
         and is charged properly.
         """
-        still = stale[self.table.pstates[self.machines.mode[stale]] == initial]
-        return sum(self._correct(host, now) for host in still.tolist())
-
-    def _correct(self, host: int, now: float) -> float:
-        table, mode = self.table, self.machines.mode[host : host + 1]
-        used = np.zeros(1)
-        owner = int(self.machines.owner[host])
-        job = self.slots[owner] if owner != NOBODY else None
-        if job is not None and job.task is not None:
-            place = int(np.searchsorted(job.alloc.ids, host))
-            used = used_flops(job.task, job.task.rate, len(job.alloc))[place : place + 1]
-        zero = mode - table.pstates[mode] * STATES
-        wrong_j = float((powers(table, zero, used) - powers(table, mode, used))[0]) * now
-        if job is not None:
-            job.energy_j += wrong_j
-        return wrong_j
+        table, total_j = self.table, 0.0
+        still = stale[table.pstates[self.machines.mode[stale]] == initial]
+        for host, owner in zip(still.tolist(), self.machines.owner[still].tolist(), strict=True):
+            mode = self.machines.mode[host : host + 1]
+            used = np.zeros(1)
+            job = self.slots[owner] if owner != NOBODY else None
+            if job is not None and job.task is not None:
+                place = int(np.searchsorted(job.alloc.ids, host))
+                used = job.task.used_on(len(job.alloc))[place : place + 1]
+            zero = mode - table.pstates[mode] * STATES
+            wrong_j = float((powers(table, zero, used) - powers(table, mode, used))[0]) * now
+            if job is not None:
+                job.energy_j += wrong_j
+            total_j += wrong_j
+        return total_j
 
     def advance(self) -> None:
         """Take over the clock's time."""

@@ -84,3 +84,14 @@ def test_what_is_odd_is_warned_of(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="the power covers 72 h, the run needs 144 h"):
         run = bs.simulate(platform, workload, power, site="default", windows=2)
     assert len(run.summary["warnings"]) == 1
+
+
+def test_a_forecast_of_the_runs_own_events(tmp_path: Path) -> None:
+    platform = bs.generate_platform({"gros": 4}, tmp_path / "platform.xml")
+    workload = bs.generate_workload(tmp_path / "w.json", seed=1, jobs=5, hosts=4, deadlines="factor:3")
+    power = bs.generate_power(tmp_path / "power.txt", pv_kw=2, seed=1)
+    made = bs.simulate(platform, workload, power, site="default", forecast="perfect")
+    assert made.summary["settings"]["forecast"] == f"perfect:{power}"
+    assert made.summary["deadlines"]["jobs"] == 5
+    with pytest.raises(ConfigError, match="deadlines: found 'soon'"):
+        bs.generate_workload(tmp_path / "w.json", deadlines="soon")

@@ -65,7 +65,7 @@ def test_a_site_from_a_file_leaves_its_guard_behind(tmp_path):
 
 
 WRONG = [
-    (added("foo = 1"), "foo: no such field, expected one of workload, production, name"),
+    (added("foo = 1"), "foo: no such field, expected one of workload, production, grid, name"),
     (added(below="[noise]\nsigma = 2"), "noise.sigma: no such field, expected one of arrivals_sigma"),
     (
         added(below="[noise]\narrivals_sigma = 20"),

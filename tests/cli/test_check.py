@@ -218,3 +218,64 @@ def test_simulate_warns_of_the_same(place: Path, capsys: pytest.CaptureFixture[s
     assert [line for line in capsys.readouterr().err.splitlines() if "warning" in line] == [expected.strip()]
     summary = json.loads((place / "run_summary.json").read_text())
     assert [f"warning: {text}" for text in summary["warnings"]] == [expected.strip()]
+
+
+START = 'start = "2019-06-20T00:00:00+00:00"\n'
+
+
+def forecast_file(path: Path, first_hour: int, *, power_w: float = 1000.0) -> str:
+    rows = (f"0,{HOUR_S * hour},{power_w:g}" for hour in range(first_hour, first_hour + 24))
+    path.write_text("issued,valid,W\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+def test_a_forecast(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "site.toml").write_text((place / "site.toml").read_text() + START)
+    assert codes(place, capsys, "--forecast", "perfect") == []
+    assert codes(place, capsys, "--forecast", "none") == []
+    assert check(place, "--forecast", "perfect") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "forecast perfect, peak 1 kW, 24 kWh in 24 h; the production was known in advance" in out
+    source = forecast_file(place / "f.csv", 0)
+    assert codes(place, capsys, "--forecast", source) == []
+    assert check(place, "--json", "--forecast", source) == 0
+    assert json.loads(capsys.readouterr().out)["figures"]["forecast_peak_w"] == 1000
+
+
+def test_a_forecast_that_is_odd(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert codes(place, capsys, "--forecast", forecast_file(place / "f.csv", 48)) == ["forecast-empty"]
+    far = forecast_file(place / "f.csv", 0, power_w=1e6)
+    assert codes(place, capsys, "--forecast", far) == ["forecast-size"]
+    assert check(place, "--forecast", far) == 1
+    assert "the forecast reaches 1000 kW, the power 1 kW" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_forecast_that_would_fail(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert codes(place, capsys, "--forecast", "perfect", site="") == ["forecast-bad"]
+    assert codes(place, capsys, "--forecast", "perfect", events="") == ["forecast-bad"]
+    assert codes(place, capsys, "--forecast", str(place / "gone.csv")) == ["forecast-bad"]
+    assert codes(place, capsys, "--forecast", f"predictor:{place / 'f.csv'}") == ["forecast-bad"]
+    capsys.readouterr()
+    assert exit_code("check", "--forecast", "none") == 2
+    assert "a forecast requires a site: give --site FILE" in capsys.readouterr().out
+
+
+def test_simulate_knows_its_own_events_as_perfect(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ("-p", place / "p.xml", "-w", place / "w.json", "--site", place / "site.toml", "-e", place / "r")
+    power = ("--events", place / "power.txt", "--forecast", "perfect")
+    assert exit_code("simulate", *map(str, (*files, *power)), "-q") == 0
+    settings = json.loads((place / "r_summary.json").read_text())["settings"]
+    assert settings["forecast"] == f"perfect:{place / 'power.txt'}"
+    assert exit_code("simulate", *map(str, files), "--forecast", "perfect", "-q") == 2
+    assert "name the file with the production, as perfect:EVENTS" in capsys.readouterr().err
+
+
+def test_a_price_that_is_a_text(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (place / "power.txt").read_text().splitlines()
+    lines[3] = lines[3].replace("}", ', "import_price_per_kwh": "0.1"}')
+    (place / "power.txt").write_text("\n".join(lines) + "\n")
+    assert codes(place, capsys) == ["rates-bad"]
+    files = ("-p", place / "p.xml", "-w", place / "w.json", "--events", place / "power.txt", "-q")
+    assert exit_code("simulate", *map(str, files)) == 2
+    expected = f"{place / 'power.txt'}:4: import_price_per_kwh: found '0.1', expected a number"
+    assert expected in capsys.readouterr().err

@@ -189,3 +189,61 @@ def test_wind_near_the_ground_is_said(column, warned, tmp_path, capfd):
     code, _, err = run(capfd, "--wind", tmp_path / "nasa.csv", "--wind-kw", 1, "-o", tmp_path / "o.txt", "-q")
     assert code == 0
     assert ("warning" in err and "2 m above the ground" in err) is warned
+
+
+SITE = """
+[time]
+start = "2019-06-01T00:00:00+00:00"
+window_h = 24
+[grid]
+price = { file = "prices.csv", known = "all" }
+"""
+
+
+@pytest.fixture
+def priced_site(tmp_path: Path) -> Path:
+    """A price of 0.1 in even hours and 0.2 in odd ones, for two days."""
+    rows = [f"2019-06-{1 + h // 24:02} {h % 24:02}:00,{0.1 + 0.1 * (h % 2):g}" for h in range(48)]
+    (tmp_path / "prices.csv").write_text("time,price_per_kwh\n" + "\n".join(rows) + "\n")
+    path = tmp_path / "site.toml"
+    path.write_text(SITE)
+    return path
+
+
+SKY = ("--synthetic", "--pv-kw", 1, "-q", "-o", "-")
+
+
+def test_the_grids_prices_beside_the_power(priced_site, capfd):
+    plain = events(run(capfd, *SKY, "--days", 1)[1])
+    code, out, err = run(capfd, *SKY, "--days", 1, "--grid", priced_site)
+    assert (code, err) == (0, "")
+    prices = [event.pop("import_price_per_kwh") for event in events(out)]
+    assert prices == pytest.approx(([0.1] * 12 + [0.2] * 12) * 12)
+    assert [{k: v for k, v in e.items() if k != "import_price_per_kwh"} for e in events(out)] == plain
+    five = events(run(capfd, *SKY, "--days", 1, "--grid", priced_site, "--format", "batsim5")[1])
+    assert set(json.loads(five[0]["data"])) == {"power_available", "import_price_per_kwh"}
+    with priced_site.open("a") as file:
+        file.write('carbon = { file = "carbon.csv", known = "all" }\n')
+    rows = [f"2019-06-{1 + h // 24:02} {h % 24:02}:00,{300 + h}" for h in range(48)]
+    (priced_site.parent / "carbon.csv").write_text("time,g_per_kwh\n" + "\n".join(rows) + "\n")
+    code, out, err = run(capfd, *SKY, "--days", 1, "--dt", 3600, "--grid", priced_site)
+    assert code == 0
+    assert [event["carbon_g_per_kwh"] for event in events(out)] == [300 + hour for hour in range(24)]
+    assert "its step is 300 s, --dt 3600 s: an announced price holds for one step" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "expected"),
+    [
+        (SITE, 3, "grid.price: the file covers from 0 h to 48 h, the run 0 to 72 h"),
+        ("[grid]\n", 1, "has no price and no carbon intensity: add them to its section [grid]"),
+        ("[time]\n", 1, "has no price and no carbon intensity"),
+        ("[grid]\nprice = 3\n", 1, "grid.price"),
+    ],
+)
+def test_sites_without_the_prices_wanted(priced_site, capfd, text, days, expected):
+    priced_site.write_text(text)
+    code, out, err = run(capfd, *SKY, "--days", days, "--grid", priced_site)
+    assert (code, out) == (2, "")
+    assert expected in err
+    assert str(priced_site) in err

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from beasy_sched.cli import cli
+from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.plan_file import read_plans
 
@@ -163,3 +164,85 @@ def test_a_platform_of_an_older_version_is_read_with_a_warning(inputs: Path) -> 
     assert old.stderr.count("warning: host 'master_host' has the property role=master") == 1
     new = run(*files(inputs), "--windows", "2", "-q")
     assert (new.exit_code, new.stderr) == (0, "")
+
+
+# --- the production from a forecast ---
+
+
+def forecast_plan(folder: Path, source: str, *more: str) -> Result:
+    """Plan with this forecast instead of a production."""
+    arguments = files(folder)
+    at = arguments.index("--production")
+    return run(*arguments[:at], *arguments[at + 2 :], "--production-forecast", source, *more)
+
+
+def test_a_perfect_forecast_plans_as_the_production_itself(inputs: Path) -> None:
+    assert run(*files(inputs), "-q").exit_code == 0
+    first = read_plans(inputs / "plan.msgpack")[0]
+    assert forecast_plan(inputs, f"perfect:{inputs}/power.txt", "-q").exit_code == 0
+    second = read_plans(inputs / "plan.msgpack")[0]
+    np.testing.assert_array_equal(first.power.renew_w, second.power.renew_w)
+    np.testing.assert_array_equal(first.power.envelope_w, second.power.envelope_w)
+    own = {"platform", "site", "production forecast 0", "workload 0"}
+    assert set(second.provenance.inputs) == own
+
+
+def test_a_forecast_file_as_it_stands_at_time_0(inputs: Path) -> None:
+    rows = [f"0,{hour * 3600},{1000 + hour}" for hour in range(6)] + ["3600,7200,9"]
+    (inputs / "f.csv").write_text("issued,valid,W\n" + "\n".join(rows) + "\n")
+    assert forecast_plan(inputs, f"{inputs}/f.csv").exit_code == 0
+    renew_w = read_plans(inputs / "plan.msgpack")[0].power.renew_w
+    np.testing.assert_allclose(renew_w, np.repeat([1000.0 + hour for hour in range(6)], 12))
+
+
+def test_a_predictor_plans_a_sunny_day(inputs: Path) -> None:
+    hours = np.arange(24 * 40)
+    sun_w = np.maximum(np.sin(np.pi * (hours % 24 - 6) / 12), 0.0) * 2000.0
+    days = np.datetime64("2019-06-01T00:00") + hours.astype("timedelta64[h]")
+    rows = [f"{str(day).replace('T', ' ')},{power:.3f},0.0" for day, power in zip(days, sun_w, strict=True)]
+    (inputs / "past.csv").write_text("time,production_w,cloud_cover\n" + "\n".join(rows) + "\n")
+    (inputs / "p.toml").write_text('training = "past.csv"\n')
+    (inputs / "site.toml").write_text(SITE + 'start = "2019-06-30T09:00:00+00:00"\n')
+    for source in (f"predictor:{inputs}/past.csv", f"predictor:{inputs}/p.toml"):
+        result = forecast_plan(inputs, source)
+        assert result.exit_code == 0, result.output
+        renew_w = read_plans(inputs / "plan.msgpack")[0].power.renew_w
+        np.testing.assert_allclose(renew_w, np.repeat(sun_w[9:15], 12), atol=0.01)
+    found = read_plans(inputs / "plan.msgpack")[0].provenance.inputs
+    assert {"production forecast 0", "production forecast 1"} < set(found)
+
+
+def test_a_forecast_without_production_is_warned_of(inputs: Path) -> None:
+    (inputs / "f.csv").write_text("issued,valid,W\n3600,3600,10\n3600,7200,10\n")
+    (inputs / "site.toml").write_text(SITE.replace("[time]", "soc_target_pct = 20.0\n[time]"))
+    result = forecast_plan(inputs, f"{inputs}/f.csv")
+    assert result.exit_code == 0
+    assert "the forecast has no production at all, as it stands at time 0" in result.stderr
+    assert "warning: the forecast" not in forecast_plan(inputs, "none").stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ((), "the production comes from one place: give --production or --production-forecast"),
+        (("--production-forecast", "perfect"), "the production comes from one place"),
+    ],
+)
+def test_production_and_forecast_together(inputs: Path, more: tuple[str, ...], expected: str) -> None:
+    result = run(*files(inputs), "--production-forecast", f"{inputs}/f.csv", *more)
+    assert isinstance(result.exception, ConfigError)
+    assert expected in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("perfect", "forecast 'perfect': names no file"),
+        ("predictor:power.txt", "requires the moment of time 0: add [time] start"),
+        ("gone.csv", "gone.csv: cannot be read"),
+    ],
+)
+def test_forecasts_that_cannot_be_had(inputs: Path, source: str, expected: str) -> None:
+    result = forecast_plan(inputs, source)
+    assert isinstance(result.exception, ConfigError | InputError)
+    assert expected in str(result.exception)

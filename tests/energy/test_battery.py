@@ -63,7 +63,7 @@ def test_the_limits_allow_for_self_discharge():
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("capacity_j", 0),
+        ("capacity_j", -1),
         ("capacity_j", math.nan),
         ("capacity_j", math.inf),
         ("soc_min_pct", -1),

@@ -19,7 +19,7 @@ from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster, HostState
-from beasy_sched.model.jobs import ENDS
+from beasy_sched.model.jobs import ENDS, Job
 from beasy_sched.protocol.batsim4 import decode_message, decode_reply
 
 WHOLE = [
@@ -78,7 +78,7 @@ class OwnAccount:
     def hear(self, event: e.Event) -> None:
         self.go_to(event.timestamp)
         if isinstance(event, e.JobSubmitted):
-            job = self.jobs[event.job.id] = self.cluster.submit(event.job)
+            job = self.jobs[event.job.id] = self.cluster.submit(Job(event.job))
             job.computes = not isinstance(self.profiles[event.job.profile], Delay)
         elif isinstance(event, e.JobCompleted):
             self.cluster.end(event.job_id, ENDS[event.end], self.now)

@@ -63,6 +63,16 @@ def test_hourly_csv_keeps_the_energy(tmp_path: Path) -> None:
     np.testing.assert_allclose(powers.reshape(3, 12).mean(axis=1), [1000, 4000, 2000])
 
 
+def test_events_as_a_run_takes_them(tmp_path: Path) -> None:
+    path = tmp_path / "powers"
+    path.write_text(events((10, 100), (600, 300)))
+    powers = read_power_series(path, steps=4, step_s=300.0, as_run=True)
+    np.testing.assert_allclose(powers, [100 * 290 / 300, 100, 300, 300])
+    path.write_text(events((0, 100), (300, 200), (600, 300)))
+    whole = read_power_series(path, steps=3, step_s=300.0)
+    assert read_power_series(path, steps=3, step_s=300.0, as_run=True).tolist() == whole.tolist()
+
+
 def test_unit_given(tmp_path: Path) -> None:
     np.testing.assert_allclose(read(tmp_path, "demand\n5\n6\n", unit="W"), [5, 6])
 

@@ -1,5 +1,9 @@
+import math
+
+import numpy as np
 import pytest
 
+from beasy_sched.energy.grid import Known
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.energy.storage import Hold, LossConvention
 from beasy_sched.errors import InputError
@@ -126,7 +130,11 @@ def test_a_way_of_holding_that_nobody_knows():
         ),
         ('mode = "shed"', 'mode = "kill"', "guard.mode: found 'kill', expected one of shed, kill-all"),
         ("veto = true", "veto = 1", "guard.veto: found 1, expected true or false"),
-        ("[guard]", "[gard]", "gard: no such field, expected one of battery, hydrogen, time, guard"),
+        (
+            "[guard]",
+            "[gard]",
+            "gard: no such field, expected one of battery, hydrogen, grid, load, time",
+        ),
         ("[guard]", "[guard", "is not valid TOML"),
     ],
 )
@@ -164,6 +172,87 @@ def test_wrong_hydrogen_is_refused(old, new, message):
     with pytest.raises(InputError) as error:
         parse_site(default_site_text() + HYDROGEN.replace(old, new, 1))
     assert message in str(error.value)
+
+
+GRID = """
+[grid]
+import_limit_kw = 2.0
+[[grid.tariff]]
+hours = [9, 23]
+per_kwh = 0.13
+[[grid.tariff]]
+hours = [23, 9]
+per_kwh = 0.08
+[load]
+base_kw = 0.085
+[time]
+start = "2010-07-12T09:00:00-04:00"
+zone = "America/New_York"
+"""
+
+
+def test_a_site_with_a_grid_and_without_a_battery():
+    site = parse_site(GRID)
+    assert site.grid is not None
+    assert site.calendar is not None
+    assert not site.storage.battery.exists
+    assert (site.grid.import_limit_w, site.base_w) == (2000, 85)
+    assert site.grid.price.expected(0.0, 3600 * np.arange(13, 17)).tolist() == [0.13, 0.08, 0.08]
+    assert str(site.calendar.zone) == "America/New_York"
+    assert (site.step_s, site.window_s) == (300, 259_200)
+
+
+def test_prices_and_carbon_from_files_beside_the_site_file(tmp_path):
+    (tmp_path / "prices.csv").write_text("time_s,price_eur_per_mwh\n0,50\n3600,-20\n7200,80\n")
+    (tmp_path / "carbon.csv").write_text("time,grams\n2010-07-12 13:00,300\n2010-07-12 14:00,400\n")
+    (tmp_path / "site.toml").write_text(
+        '[grid]\nexport = "net"\ncurrency = "EUR"\nprice = "prices.csv"\n'
+        'carbon = { file = "carbon.csv", unit = "g/kWh", known = "24h" }\n'
+        '[time]\nstart = "2010-07-12T09:00:00-04:00"\n'
+    )
+    grid = read_site(tmp_path / "site.toml").grid
+    assert grid.price.rate.means(np.array([0.0, 3600.0, 7200.0])).tolist() == [0.05, -0.02]
+    assert (grid.price.known, grid.carbon.known) == (Known.DAY_AHEAD, Known.DAY)
+    assert grid.carbon.rate.means(np.array([0.0, 3600.0, 7200.0])).tolist() == [300, 400]
+    assert (grid.import_limit_w, grid.may_export_w, grid.currency) == (math.inf, math.inf, "EUR")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("import_limit_kw = 2.0", "import_limit_kw = -1", "grid.import_limit_kw: found -1, expected >= 0"),
+        ("import_limit_kw = 2.0", 'export = "sell"', "grid.export: found 'sell', expected one of none, feed"),
+        ("import_limit_kw = 2.0", 'price = "p.csv"', "grid.price: found both a tariff and a price file"),
+        ("hours = [9, 23]", "hours = [9, 22]", "grid.tariff: month 1 has no price from 22:00 on"),
+        ("hours = [9, 23]", "hours = [8, 23]", "grid.tariff: month 1 has two prices from 8:00 on"),
+        ("hours = [9, 23]", "hours = [9, 25]", "grid.tariff[0].hours: found [9, 25], expected"),
+        ("hours = [9, 23]", "months = [0]", "grid.tariff[0].months: found 0, expected months from 1 to 12"),
+        ("per_kwh = 0.13", "per_kwh = 13", "grid.tariff[0].per_kwh: found 13, expected at most 10 per kWh"),
+        ('start = "2010-07-12T09:00:00-04:00"', "", "time.zone: requires time.start"),
+        ("09:00:00-04:00", "09:00:00", "found 2010-07-12T09:00:00, expected a time with its offset"),
+        ("09:00:00-04:00", "09:00:00-05:00", "has another offset from UTC than America/New_York"),
+        ("America/New_York", "New York", "time.zone: found 'New York', expected a name such as America/New"),
+        ("base_kw = 0.085", "base_kw = -1", "load.base_kw: found -1, expected at least 0"),
+        ("base_kw = 0.085", "base_kw = 85000000", "load.base_kw: found 85000000, expected at least 0"),
+    ],
+)
+def test_a_wrong_grid_is_refused(old, new, message):
+    assert old in GRID
+    with pytest.raises(InputError) as error:
+        parse_site(GRID.replace(old, new, 1), "my-site.toml")
+    assert str(error.value).startswith("my-site.toml: ")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("section", ["[[grid.tariff]]\nper_kwh = 0.1", '[grid]\nprice = "prices.csv"'])
+def test_prices_require_the_moment_of_time_0(section):
+    with pytest.raises(InputError, match=r"requires the moment of time 0: add \[time\] start"):
+        parse_site(section)
+
+
+def test_net_metering_requires_a_price():
+    with pytest.raises(InputError, match=r'grid\.export: "net" requires a price'):
+        parse_site('[grid]\nexport = "net"')
 
 
 def test_a_missing_or_binary_file_is_told_plainly(tmp_path):

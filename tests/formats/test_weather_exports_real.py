@@ -10,7 +10,14 @@ import pytest
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.power_series import read_weather_file
-from beasy_sched.formats.time_series import IRRADIANCE, POWER, TEMPERATURE, WIND_SPEED
+from beasy_sched.formats.time_series import (
+    CLEARNESS_INDEX,
+    CLOUD_COVER_SHARE,
+    IRRADIANCE,
+    POWER,
+    TEMPERATURE,
+    WIND_SPEED,
+)
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 YEAR, LEAP = 8760, 8784
@@ -119,7 +126,7 @@ READ = [
         YEAR,
         "weather",
         None,
-        {IRRADIANCE: ((7,), 1), TEMPERATURE: ((2,), 1)},
+        {IRRADIANCE: ((7,), 1), TEMPERATURE: ((2,), 1), CLOUD_COVER_SHARE: ((9,), 1)},
     ),
     (
         "ninja/uk2019_ninja_wind",
@@ -136,7 +143,12 @@ READ = [
         72,
         "weather",
         None,
-        {IRRADIANCE: ((4,), 1), WIND_SPEED: ((9,), 1), TEMPERATURE: ((8,), 1)},
+        {
+            IRRADIANCE: ((4,), 1),
+            WIND_SPEED: ((9,), 1),
+            TEMPERATURE: ((8,), 1),
+            CLEARNESS_INDEX: ((7,), 1),
+        },
     ),
 ]
 ROTATED = {"ninja/ny2019_ninja_pv": 5, "ninja/ny2019_ninja_wind": 5}
@@ -163,6 +175,7 @@ def test_a_file_that_is_read(prefix, start, rows, technology, capacity_w, column
     assert set(series.columns) == set(columns)
     for name, (indices, factor) in columns.items():
         expected = np.roll(plain(cells, *indices, factor=factor), turn)
+        expected = np.where(expected == -999.0, np.nan, expected)
         np.testing.assert_allclose(series.columns[name], expected, rtol=1e-12, atol=1e-9)
 
 

@@ -115,7 +115,7 @@ def test_presets_are_the_papers_tables(
 
 
 def test_preset_names() -> None:
-    assert preset_names() == ["gros", "parasilo", "taurus"]
+    assert preset_names() == ["greenslot-xeon", "gros", "parasilo", "taurus"]
 
 
 def test_mixed_platform_ids_follow_the_names() -> None:
@@ -215,7 +215,7 @@ def test_wrong_server_files(tmp_path: Path, change: tuple[str, str], message: st
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("grso", "presets are gros, parasilo, taurus"),
+        ("grso", "presets are greenslot-xeon, gros, parasilo, taurus"),
         ("nowhere/x.toml", "cannot be read"),
         ("", "unknown server"),
     ],

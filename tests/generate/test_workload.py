@@ -351,8 +351,8 @@ def test_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Give either an SWF trace or --synthetic"),
-        (["t.swf", "--synthetic"], "Give either an SWF trace or --synthetic"),
+        ([], "Give one of an SWF trace, --synthetic and --workflows"),
+        (["t.swf", "--synthetic"], "Give one of an SWF trace, --synthetic and --workflows"),
         (["t.swf", "--jobs", "3"], "--jobs is only for --synthetic"),
         (["--synthetic", "--from", "3d"], "--from is only for a trace"),
         (["--synthetic", "--walltimes", "trace"], "only for a trace"),

@@ -27,7 +27,7 @@ def platform(fast: int = 3, slow: int = 2, initial: list[int] | None = None) -> 
 
 
 def submit(cluster: Cluster, name: str = "a", res: int = 1, walltime: float | None = 10.0) -> Job:
-    return cluster.submit(JobRequest(f"w0!{name}", 0.0, res, "p", walltime))
+    return cluster.submit(Job(JobRequest(f"w0!{name}", 0.0, res, "p", walltime)))
 
 
 def ids(*hosts: int) -> np.ndarray:

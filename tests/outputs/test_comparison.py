@@ -139,8 +139,51 @@ def test_a_long_complaint_is_cut_to_the_width():
 
 def test_without_a_site_there_is_no_state_of_charge():
     bare = {name: part for name, part in summary(finished=800).items() if name not in ("site", "energy_kwh")}
-    assert cells(comparison_lines([Contender("easy", bare)])[-1])[6:] == ["-", "-", "-", "-", "1.46"]
+    assert cells(comparison_lines([Contender("easy", bare)])[-1])[6:] == ["-", "-", "1.46"]
     assert conditions([Contender("easy", bare)]) == ["800 jobs on 50 servers"]
+
+
+def on_a_grid(
+    *, cost: float = 7.786, carbon_kg: float | None = None, missed: int = 0, **jobs: int
+) -> dict[str, Any]:
+    """A run on a site with a grid and without a battery."""
+    given = summary(**jobs)
+    given["site"] = {"guard": "shed", "veto": True}
+    given["grid"] = {"currency": "EUR", "cost": cost, "carbon_kg": carbon_kg, "green_share": 0.2601}
+    given["deadlines"] = {"jobs": 800, "jobs_missed": missed}
+    return given
+
+
+def test_on_a_site_with_a_grid_cost_and_green_share_stand_in_the_place_of_the_battery():
+    runs = [Contender("conventional", on_a_grid(finished=800)), Contender("b", on_a_grid(missed=1234))]
+    names, units, first, second = (cells(line) for line in comparison_lines(runs)[1:])
+    assert names[6:] == ["wasted", "tailed", "cost", "green", "deadl.", "down"]
+    assert units[5:] == ["kWh", "kWh", "EUR", "%", "jobs"]
+    assert first[6:] == ["1,234.6", "0.0", "7.79", "26.0", "0", "1.46"]
+    assert second[-2] == "1,234"
+    header = comparison_markdown(runs)
+    assert (
+        "cost of the imported energy (EUR) | green share of the load (%) | deadlines missed (jobs)" in header
+    )
+    assert "the grid supplies what the sun does not" in conditions(runs)
+
+
+def test_carbon_is_shown_where_a_run_has_it():
+    runs = [Contender("a", on_a_grid(carbon_kg=16.24)), Contender("b", on_a_grid())]
+    names, _, first, second = (cells(line) for line in comparison_lines(runs)[1:])
+    place = names.index("CO2")
+    assert (first[place], second[place]) == ("16.2", "-")
+
+
+def test_a_site_with_everything_still_fits_100_columns():
+    """Kinds of ends that no job had give way."""
+    both = on_a_grid(cost=12345.67, carbon_kg=4321.0, missed=17, finished=700, killed=100) | {
+        "site": summary()["site"]
+    }
+    lines = comparison_lines([Contender("workload-reactive", both), Contender("power-reactive", both)], 100)
+    assert max(map(len, lines)) <= 100
+    assert {"SoC", "cost", "CO2", "green", "deadl.", "killed"} < {*cells(lines[1])}
+    assert "poned" not in cells(lines[1])
 
 
 def test_no_minus_before_zero():

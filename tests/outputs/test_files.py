@@ -191,7 +191,7 @@ def test_numbers_beyond_all_bounds_are_null(tmp_path: Path) -> None:
 def test_a_trace_that_cannot_be_made_costs_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beasy_sched.outputs.files.trace_csv", lambda *_: 1 / 0)
+    monkeypatch.setattr("beasy_sched.outputs.files.trace_csv", lambda *_, **__: 1 / 0)
     with (
         RunFiles(str(tmp_path / "run"), ON_SITE) as files,
         pytest.raises(BeasyError, match="internal error: ZeroDivisionError"),

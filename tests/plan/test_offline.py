@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from plan_cases import battery, two_kinds
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import Storage
+from beasy_sched.energy.storage import NO_BATTERY, Storage
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.plan_file import json_text, read_plans, write_plans
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.tables import plan_kwh, plan_rows
 from beasy_sched.plan.offline import (
@@ -114,3 +117,27 @@ class TestRefusals:
             NoPlan, match=r"window 1: soc_target_pct: the battery cannot reach 50.00 % after 6 h"
         ):
             planned(LOAD_W[:144], dark)
+
+
+def test_a_site_with_a_grid_and_without_a_battery(tmp_path: Path) -> None:
+    """The plan, its table and its file tell the grid; other plans have nothing of it."""
+    site = Site(Storage(NO_BATTERY), 300.0, 6 * 3600.0, grid=Grid(150.0), base_w=20.0)
+    plans = plan_windows(site, PLATFORM, LOAD_W, RENEW_W * 0.5, provenance=Provenance("a test"))
+    for plan in plans:
+        assert plan.power.import_w.max() > 1.0
+        assert plan.power.import_w.max() <= 150.0 * (1 + 1e-6)
+        assert np.isnan(plan.soc_pct).all()
+        produced_w = plan.power.renew_w + plan.power.import_w - 20.0
+        np.testing.assert_allclose(plan.power.produced_w, produced_w, atol=1e-6)
+        np.testing.assert_allclose(plan.predictions().energy_j, 0.0)
+    rows = dict(plan_rows(PlanStore([plans[0]])))
+    assert rows["  from the grid"] == f"{plan_kwh(plans[0])['import']:,.2f} kWh"
+    assert rows["  for the base load"] == "-0.12 kWh"
+    assert "state of charge: start, lowest, end" not in rows
+    plans.check_fits(PLATFORM, site)
+    write_plans(tmp_path / "plan", plans)
+    back = read_plans(tmp_path / "plan")
+    np.testing.assert_array_equal(back[0].power.import_w, plans[0].power.import_w)
+    assert back[0].power.base_w == 20.0
+    assert '"import_w"' not in json_text(planned()).decode()
+    assert "  from the grid" not in dict(plan_rows(planned()))

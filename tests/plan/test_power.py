@@ -12,8 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hydrogen, problem, three_days
 
-from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, LossConvention, Storage, StorageState
-from beasy_sched.plan.power import plan_power
+from beasy_sched.energy.storage import (
+    NO_BATTERY,
+    BatterySpec,
+    HydrogenSpec,
+    LossConvention,
+    Storage,
+    StorageState,
+)
+from beasy_sched.plan.power import PowerDecision, plan_power
 from beasy_sched.plan.power_problem import PowerPlan, PowerProblem, Surplus, power_violations
 from beasy_sched.plan.solver import Solver, SolverLimits, SolverStatus
 from beasy_sched.units import kwh_to_j
@@ -294,3 +301,75 @@ class TestOtherEndings:
     def test_start_given_by_the_window_before(self) -> None:
         case = problem([1], [0], battery(), start=StorageState(kwh_to_j(0.5)))
         assert solved(case).relax_factor == pytest.approx(0.5)
+
+
+# --- a grid and a base load ---------------------------------------------------------------------------------
+
+
+def with_grid(
+    load_w: list[float],
+    renew_w: list[float],
+    limit_w: float,
+    base_w: float = 0.0,
+    capacity_kwh: float = 10.0,
+    **more: Any,
+) -> tuple[PowerProblem, PowerDecision]:
+    """Hours of a site with a grid up to ``limit_w``."""
+    storage = Storage(battery(capacity_kwh) if capacity_kwh else NO_BATTERY)
+    asked = PowerProblem(
+        storage, np.array(load_w, dtype=float), np.array(renew_w, dtype=float), 3600.0,
+        import_limit_w=limit_w, base_w=base_w, **more,
+    )  # fmt: skip
+    return asked, plan_power(asked)
+
+
+def test_the_grid_gives_what_sun_and_battery_do_not() -> None:
+    asked, found = with_grid([1000, 1000], [0, 0], 300.0, capacity_kwh=0.0)
+    assert found.plan is not None
+    assert found.plan.import_w == pytest.approx([300, 300])
+    assert found.plan.relax_factor == pytest.approx(0.7)
+    asked, found = with_grid([1000] * 6, [0] * 6, 600.0)  # 5 kWh in the battery, 6 kWh asked for
+    assert found.plan is not None
+    assert found.plan.relax_factor == 0.0
+    assert found.plan.import_w.sum() == pytest.approx(1000)
+    assert not power_violations(found.plan, asked)
+
+
+def test_the_grid_charges_nothing_and_is_not_used_without_need() -> None:
+    _, found = with_grid([100, 100], [5000, 5000], np.inf)
+    assert found.plan is not None
+    assert found.plan.import_w == pytest.approx([0, 0])
+    _, found = with_grid([100, 100], [0, 0], np.inf, surplus=Surplus.STORE)
+    assert found.plan is not None
+    assert found.plan.charge_w == pytest.approx([0, 0])
+
+
+def test_a_base_load_is_served_before_the_servers() -> None:
+    asked, found = with_grid([1000, 1000], [800, 800], 0.0, base_w=300.0, capacity_kwh=0.0)
+    assert found.plan is not None
+    assert found.plan.envelope_w == pytest.approx([500, 500])
+    assert not power_violations(found.plan, asked)
+    _, found = with_grid([1000], [200], 0.0, base_w=300.0, capacity_kwh=0.0)
+    assert found.plan is None
+    _, found = with_grid([1000], [200], 400.0, base_w=300.0, capacity_kwh=0.0)
+    assert found.plan is not None
+    assert found.plan.envelope_w == pytest.approx([300])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=5),
+    st.integers(0, 15), st.integers(0, 5), st.sampled_from([0.0, 0.3, 10.0]),
+)  # fmt: skip
+def test_plans_with_a_grid_break_no_constraint(
+    steps: list[tuple[int, int]], limit: int, base: int, capacity_kwh: float
+) -> None:
+    load, renew = ([100.0 * each for each in column] for column in zip(*steps, strict=True))
+    asked, found = with_grid(load, renew, 100.0 * limit, 100.0 * base, capacity_kwh)
+    if found.plan is None:
+        return
+    assert not power_violations(found.plan, asked)
+    if not capacity_kwh:  # without a storage each step stands alone
+        most = np.maximum(asked.renew_w + asked.import_limit_w - asked.base_w, 0.0)
+        short = np.maximum(asked.load_w - most, 0.0)
+        shares = np.divide(short, asked.load_w, out=np.zeros_like(short), where=short > 0)
+        assert found.plan.relax_factor == pytest.approx(shares.max(), abs=1e-5)

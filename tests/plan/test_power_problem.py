@@ -43,9 +43,9 @@ def test_bad_inputs(load: Any, renew: Any, more: dict[str, Any], message: str) -
     assert message in str(caught.value)
 
 
-def test_zero_capacity() -> None:
-    with pytest.raises(ConfigError, match=r"capacity_j: found 0.0, expected a finite number > 0"):
-        battery(0.0)
+def test_negative_capacity() -> None:
+    with pytest.raises(ConfigError, match=r"capacity_j: found -3600000.0, expected a finite number >= 0"):
+        battery(-1.0)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.generate.platform import PState, ServerSpec, build_platform, preset_platform
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.plan import server_search
-from beasy_sched.plan.server_search import Trajectory, fill
+from beasy_sched.plan.server_search import fill
 from beasy_sched.plan.servers import (
     ServerPlan,
     ServerRules,
@@ -98,7 +98,7 @@ def test_what_is_left_buys_speeds_off_the_best_line() -> None:
     setup = ServerSetup.of(platform, ServerStart.all_on(platform), ServerRules(), STEP_S, 0)
     problem = setup.problem(np.array([100.0, 145.0, 195.0, 200.0]) * STEP_S)
     none = np.zeros(4, dtype=np.int64)
-    (counts,) = fill(problem, (Trajectory(none + 2, none, none),))
+    (counts,) = fill(problem, (np.array([none + 2, none, none]),))
     assert counts.whole.tolist() == [[2, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 2]]
 
 

@@ -14,7 +14,7 @@ import pytest
 from worlds import FAST
 
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.beasy.plan import EnergyTest, Outlook
+from beasy_sched.policies.beasy.plan import EnergyTest, PlanAhead
 from beasy_sched.policies.working_plan import CellPowers, Runs, kept_on, shifted, sleep_savings_j, worthwhile
 
 ON, SLOWER, ASLEEP = 0, 1, 2
@@ -47,7 +47,7 @@ def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: i
         states[: len(columns), hosts] = columns
 
     now = more.pop("now", now)
-    outlook = Outlook(states, now, until, lambda: level_j, 20.0, dt_s, asleep_rows, write, **more)
+    outlook = PlanAhead(states, now, until, lambda: level_j, 20.0, dt_s, asleep_rows, write, **more)
     return EnergyTest(cells(len(plans), idle_power=idle_power), outlook)
 
 

@@ -15,7 +15,7 @@ from policies.test_beasy import ON, Z, pays_for_a, talk_of
 from policies.test_follow_plan import talk_of as planned_talk
 from talk import Talk, completed, production, small_battery, submitted
 from witness import Witness
-from worlds import random_world, session_of
+from worlds import green_world, random_world, session_of
 
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine.power import EnergySource
@@ -207,7 +207,7 @@ def test_compensation_of_a_surplus() -> None:
 @pytest.mark.parametrize("policy", OURS)
 def test_whether_someone_listens_changes_no_decision(policy: str) -> None:
     for seed in range(6):
-        world = random_world(np.random.default_rng(seed))
+        world = (green_world if seed % 2 else random_world)(np.random.default_rng(seed))
         decided: list[list[Decision]] = [[], []]
         for found, listener in zip(decided, (None, Witness(world.platform)), strict=True):
             session = session_of(world, policy, listener)

@@ -6,7 +6,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from worlds import World, rich_world, session_of
+from worlds import SLOT_POLICIES, World, green_world, rich_world, session_of
 
 from beasy_sched.daemon import Daemon
 from beasy_sched.energy.site import GuardMode
@@ -53,4 +53,15 @@ def test_the_same_bytes(policy: str, mode: GuardMode, energy: EnergySource) -> N
     world = world.but(mode=mode, energy=energy, veto=mode is GuardMode.SHED, soc_start_pct=50.0)
     alone = in_one_process(world, policy)
     assert len(alone) > 40
+    assert over_the_wire(world, policy) == alone
+
+
+@pytest.mark.parametrize("policy", SLOT_POLICIES)
+@pytest.mark.parametrize("seed", [9, 55])
+def test_the_same_bytes_with_a_grid_and_workflows(policy: str, seed: int) -> None:
+    world = green_world(np.random.default_rng(seed))
+    assert world.grid
+    assert any("phase" in dict(job.members) for job in world.jobs)
+    alone = in_one_process(world, policy)
+    assert sum(b"EXECUTE_JOB" in reply for _, reply in alone) > 3
     assert over_the_wire(world, policy) == alone

@@ -6,15 +6,15 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from world_checks import check, check_energy, check_jobs
-from worlds import STEP_S, World, random_world, rich_world, run, session_of
+from worlds import SLOT_POLICIES, STEP_S, World, green_world, random_world, rich_world, run, session_of
 
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.model.decisions import KillJobs, Reply
-from beasy_sched.model.events import Message
+from beasy_sched.model.decisions import Decision, KillJobs, Reply
+from beasy_sched.model.events import JobSubmitted, Message
 from beasy_sched.policies.registry import OURS
 from beasy_sched.protocol.batsim4 import encode_message, encode_reply
 
@@ -23,16 +23,18 @@ POLICIES = sorted(OURS)
 seeds = st.integers(0, 2**32 - 1)
 worlds = seeds.map(lambda seed: random_world(np.random.default_rng(seed)))
 rich_worlds = seeds.map(lambda seed: rich_world(np.random.default_rng(seed)))
+green_worlds = seeds.map(lambda seed: green_world(np.random.default_rng(seed)))
 
 
 @settings(max_examples=60, deadline=None)
-@given(worlds | rich_worlds, st.sampled_from(POLICIES))
+@example(green_world(np.random.default_rng(2533717311)), "conventional")  # a base load, and a gust of wind
+@given(worlds | rich_worlds | green_worlds, st.sampled_from(POLICIES))
 def test_every_run_is_in_order(world: World, policy: str) -> None:
     check(world, run(world, policy))
 
 
 @settings(max_examples=10, deadline=None)
-@given(rich_worlds, st.sampled_from(POLICIES))
+@given(rich_worlds | green_worlds, st.sampled_from(POLICIES))
 def test_same_inputs_same_bytes(world: World, policy: str) -> None:
     """Every message and every reply, as they go over the wire."""
     assert bytes_of(world, policy) == bytes_of(world, policy)
@@ -51,7 +53,7 @@ def bytes_of(world: World, policy: str) -> list[bytes]:
 
 
 @settings(max_examples=25, deadline=None)
-@given(worlds | rich_worlds, st.sampled_from(POLICIES), st.integers(1, 11), st.data())
+@given(worlds | rich_worlds | green_worlds, st.sampled_from(POLICIES), st.integers(1, 11), st.data())
 def test_nothing_of_the_future_is_known(world: World, policy: str, step: int, data: st.DataObject) -> None:
     """Other production from t on and other run times of jobs that run past t: the same decisions before t."""
     t = step * STEP_S
@@ -70,8 +72,38 @@ def test_nothing_of_the_future_is_known(world: World, policy: str, step: int, da
     assert early[0] == early[1]
 
 
+@settings(max_examples=20, deadline=None)
+@given(green_worlds, st.sampled_from(SLOT_POLICIES), st.integers(0, 2**32 - 1))
+def test_the_order_of_events_within_a_message_changes_no_plan(world: World, policy: str, seed: int) -> None:
+    """Ends, submissions, production, finished transitions: only the order in which jobs were submitted tells
+    two equally urgent ones apart for `conventional`, as for EASY."""
+    plain, mixed = (sorted(decisions_of(world, policy, rng), key=str) for rng in (None, seed))
+    assert plain == mixed
+
+
+def decisions_of(world: World, policy: str, shuffled_by: int | None) -> list[Decision]:
+    session, rng = session_of(world, policy), np.random.default_rng(shuffled_by)
+    found: list[Decision] = []
+
+    def decide(message: Message) -> Reply:
+        reply = session.step(message if shuffled_by is None else shuffled(message, rng, policy))
+        found.extend(reply.decisions)
+        return reply
+
+    world.simulation().run(decide)
+    return found
+
+
+def shuffled(message: Message, rng: np.random.Generator, policy: str) -> Message:
+    events = [message.events[place] for place in rng.permutation(len(message.events))]
+    if policy == "conventional":
+        submissions = iter([event for event in message.events if isinstance(event, JobSubmitted)])
+        events = [next(submissions) if isinstance(event, JobSubmitted) else event for event in events]
+    return Message(message.now, events, message.unknown_fields)
+
+
 @settings(max_examples=15, deadline=None)
-@given(worlds, st.sampled_from(["easy", "fcfs", "workload-reactive"]))
+@given(worlds, st.sampled_from(["easy", "fcfs", "workload-reactive", "conventional"]))
 def test_without_a_site_every_job_ends(world: World, policy: str) -> None:
     done = run(world, policy, with_site=False)
     check_jobs(world, done)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 import numpy as np
 import pytest
-from world_checks import check
+from world_checks import check, predecessors
 from world_plans import planner_plans
-from worlds import World, random_world, rich_world, run
+from worlds import SLOT_POLICIES, World, green_world, random_world, rich_world, run
 
-from beasy_sched.model.decisions import KillJobs
+from beasy_sched.energy.grid import Export
+from beasy_sched.model.decisions import ExecuteJob, KillJobs
+from beasy_sched.model.workflow import PREDECESSOR_LOST
+from beasy_sched.policies.dispatch import NOT_NEEDED
+from beasy_sched.policies.greenslot.planning import CHEAPER_LATER, REFUSED, WORKFLOW_REFUSED
 from beasy_sched.policies.registry import OURS
 
 POLICIES = sorted(OURS)
@@ -20,7 +27,7 @@ SEEDS = 120
 @pytest.mark.parametrize("policy", POLICIES)
 def test_soak(policy: str) -> None:
     for seed in range(SEEDS):
-        for draw, steps in ((random_world, 30), (rich_world, 18)):
+        for draw, steps in ((random_world, 30), (rich_world, 18), (green_world, 24)):
             world = draw(np.random.default_rng(seed), most_jobs=60, steps=steps)
             try:
                 check(world, run(world, policy))
@@ -29,7 +36,7 @@ def test_soak(policy: str) -> None:
 
 
 def test_the_soak_is_of_more_than_a_thousand_windows() -> None:
-    assert SEEDS * len(POLICIES) * 2 > 1000
+    assert SEEDS * len(POLICIES) * 3 > 1000
 
 
 def test_the_worlds_bring_about_what_they_are_for() -> None:
@@ -70,6 +77,52 @@ def test_the_rich_worlds_have_what_they_are_for() -> None:
             trace = run(world, "follow-plan").session.power.trace
             departed += any(row.record.deviations for row in trace)
     assert departed >= 2
+
+
+def test_the_green_worlds_have_what_they_are_for() -> None:
+    """Every kind of grid, price and workflow, often."""
+    worlds = [green_world(np.random.default_rng(seed)) for seed in range(100)]
+    grids = [world.grid for world in worlds if world.grid]
+    features = {
+        "tariff": sum(grid.tariff for grid in grids),
+        "negative prices": sum(min(grid.prices, default=0.0) < 0 for grid in grids),
+        "no price": sum(not grid.prices and not grid.tariff for grid in grids),
+        "limit": sum(math.isfinite(grid.import_limit_w) for grid in grids),
+        "carbon": sum(bool(grid.carbon) for grid in grids),
+        "no grid": len(worlds) - len(grids),
+        "no battery": sum(not world.capacity_j for world in worlds),
+        "base load": sum(world.base_w > 0 for world in worlds),
+        "forecast": sum(bool(world.predicted_w) for world in worlds),
+        "servers of several kinds": sum(world.one + world.plain > 0 for world in worlds),
+    }
+    for export in Export:
+        features[f"export {export.value}"] = sum(grid.export is export for grid in grids)
+    names = ("deadline_s", "phase", "after", "think_time_s", "estimate_s", "power_w")
+    for name in names:
+        features[name] = sum(any(name in dict(job.members) for job in world.jobs) for world in worlds)
+    assert min(features.values()) >= 8, features
+
+
+def test_the_green_worlds_bring_about_what_they_are_for() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(90):
+        world = green_world(np.random.default_rng(seed))
+        done = run(world, SLOT_POLICIES[seed % len(SLOT_POLICIES)])
+        counts.update(action.rule for action in done.witness.actions)
+        waited = predecessors(world)
+        started = [x.job_id for x in done.decisions if isinstance(x, ExecuteJob)]
+        counts["started after others"] += sum(job in waited for job in started)
+        for row in done.session.power.trace:
+            counts["import"] += row.record.import_w > 0
+            counts["export"] += row.record.export_w > 0
+            counts["earned by import"] += row.metered is not None and row.metered.cost < 0
+            counts["at the limit"] += bool(world.grid) and row.record.import_w == world.grid.import_limit_w
+            counts["unserved"] += bool(world.grid) and row.record.unserved_w > 0
+            counts["green"] += row.record.green_w > 0
+    rare = {PREDECESSOR_LOST, WORKFLOW_REFUSED, REFUSED, NOT_NEEDED, "deadline tightened", CHEAPER_LATER}
+    found = {name: counts[name] for name in counts.keys() | rare if name in rare or " " not in name}
+    assert min(found.values()) >= 8, found
+    assert min(counts[each] for each in ("started after others", "earned by import", "at the limit")) >= 8
 
 
 def planned_by_the_planner(worlds: list[World]) -> int:

@@ -1,5 +1,6 @@
 """The README is true: its commands run, its links lead somewhere, its tables are complete."""
 
+import json
 import os
 import re
 import shutil
@@ -40,6 +41,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f'#!/bin/sh\nexec "{sys.executable}" -m beasy_sched{command} "$@"\n'
         )
         (place / "bin" / name).chmod(0o755)
+    (place / "bin/python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (place / "bin/python").chmod(0o755)
     return place
 
 
@@ -66,6 +69,20 @@ def test_every_command_runs(place: Path):
             assert (place / f"out/{name}_{written}").stat().st_size > 100
 
 
+def test_greenslot_prints_what_the_page_shows(place: Path):
+    """The figures may differ in their last digits: another processor may round another way."""
+    shown = README.partition("## Grid, prices and deadlines")[2].partition("```text\n")[2].partition("```")[0]
+    labels = {"energy imported": "import_kwh", "  cost": "cost", "green energy used": "green_kwh"}
+    for column, policy in enumerate(("conventional", "greenslot")):
+        summary = json.loads((place / f"out/{policy}_summary.json").read_text("utf-8"))
+        assert summary["deadlines"]["jobs_met"] == summary["jobs"]["finished"] == 352
+        assert shown.count("352 of 352") == 2
+        for label, field in labels.items():
+            (line,) = re.findall(rf"^{label} .*", shown, re.MULTILINE)
+            printed = re.findall(r"(\d+\.\d+) (?:kWh|USD)", line)
+            assert float(printed[column]) == pytest.approx(summary["grid"][field], rel=0.02)
+
+
 def test_the_python_lines_run(place: Path):
     pytest.importorskip("pandas")
     (code,) = blocks("python")
@@ -84,7 +101,8 @@ def test_all_policies_are_listed():
 
 def test_all_outputs_are_listed(place: Path):
     named = set(re.findall(r"`(\w+\.(?:csv|jsonl?))`", README.partition("## What a run writes")[2]))
-    played = {path.name.removeprefix("easy_") for path in (place / "out").glob("easy_*")}
+    paths = [*(place / "out").glob("easy_*"), *(place / "out").glob("greenslot_*")]
+    played = {path.name.partition("_")[2] for path in paths}
     assert played, "the commands have not been run"
     assert named == played
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from project.shell import ROOT, run
 from run_inputs import power_arguments, site_text, workload_arguments
-from run_options import POLICIES, days_in_words, parse_arguments
+from run_options import POLICIES, Files, days_in_words, decider, parse_arguments
 
 from beasy_sched.formats.site_file import parse_site
 
@@ -155,6 +155,52 @@ def test_arrivals_go_to_the_workload_and_all_is_said():
     )
 
 
+def test_the_week_of_greenslot_s_paper(tmp_path: Path):
+    """As in the paper's Figures 6 and 10: more green energy, lower cost, and no deadline missed."""
+    two = ("--policy", "conventional", "--policy", "greenonly")
+    done = run(RUN, "--scenario", "greenslot", *two, "--out", "week", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    inputs = {"platform.xml", "workload.json", "power.txt", "site.toml", "forecast.csv"}
+    assert names(tmp_path / "week") == inputs | {"comparison.md", "conventional", "greenonly"}
+    assert names(tmp_path / "week/greenonly") == RESULTS | {"run_deadlines.csv", "run_log.txt"}
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    found = {policy: summary(tmp_path / "week" / policy) for policy in two[1::2]}
+    rows = rows_of(found, done.stdout)
+    for policy, each in found.items():
+        grid, missed = each["grid"], each["deadlines"]["jobs_missed"]
+        shown = [grid["cost"], 100 * grid["green_share"], missed, each["quality"]["bounded_slowdown_mean"]]
+        assert [float(cell) for cell in rows[policy][7:]] == pytest.approx(shown, abs=0.0501)
+        assert missed == 0
+        assert each["settings"]["forecast"] == "week/forecast.csv"
+    (early, _), (green, options) = ((each["grid"], each["settings"]["options"]) for each in found.values())
+    assert options == {"prices": "flat"}
+    assert green["green_kwh"] > 1.4 * early["green_kwh"]
+    assert green["cost"] < 0.85 * early["cost"]
+    assert 'greenonly: policy greenslot with {"prices": "flat"}' in done.stdout
+    assert "explain week/conventional --job W2.5.1.8" in done.stdout
+
+
+def test_what_the_week_of_greenslot_s_paper_compares_and_how():
+    chosen = parse_arguments(["--scenario", "greenslot"])
+    assert chosen.policies == ["conventional", "greenonly", "greenslot", "lowest-window"]
+    assert chosen.no_plan
+    assert decider(chosen, "greenonly") == ("greenslot", '{"prices": "flat"}')
+    assert decider(chosen, "greenslot") == ("greenslot", None)
+    assert decider(parse_arguments([]), "beasy") == ("beasy", None)
+    own = parse_arguments(
+        ["--scenario", "greenslot", "--policy", "greenslot", "--options", '{"tie": "earliest"}']
+    )
+    assert decider(own, "greenslot") == ("greenslot", '{"tie": "earliest"}')
+    files = Files(power="p.txt", forecast="f.csv")
+    assert files.forecast_options(chosen) == ["--forecast", "f.csv"]
+    exact = parse_arguments(["--scenario", "greenslot", "--production", "exact"])
+    assert files.forecast_options(exact) == ["--forecast", "perfect:p.txt"]
+    assert files.forecast_options(parse_arguments([])) == []
+    assert days_in_words(exact).endswith("predicted exactly as it comes")
+    site = parse_site(site_text(chosen))
+    assert (site.window_s, site.step_s, site.storage.battery.exists) == (104 * 3600, 900, False)
+
+
 def test_the_eight_policies_exist_and_each_runs_once():
     listed = run(sys.executable, "-m", "beasy_sched", "policies").stdout
     assert len(parse_arguments([]).policies) == 8
@@ -213,6 +259,13 @@ def test_own_site(tmp_path: Path):
         (["--from", "3d"], "--swf"),
         (["--quick", "--site", "site.toml"], "window_h"),
         (["--nonsense"], "--nonsense"),
+        (["--scenario", "other"], "--scenario"),
+        (["--scenario", "greenslot", "--swf", "x.swf"], "has its own days: omit --swf"),
+        (["--scenario", "greenslot", "--cores-per-host", "4", "--swf", "x"], "omit --swf"),
+        (["--scenario", "greenslot", "--quick"], "omit --quick"),
+        (["--scenario", "greenslot", "--seed", "2"], "omit --seed"),
+        (["--scenario", "greenslot", "--production", "worst"], "pass exact for perfect predictions"),
+        (["--scenario", "greenslot", "--policy", "greenslot", "--options", '{"prices": "free"}'], "prices"),
     ],
 )
 def test_mistakes_are_told_and_the_exit_code_is_2(arguments: list[str], message: str, tmp_path: Path):

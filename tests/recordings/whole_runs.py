@@ -12,7 +12,7 @@ from typing import Any
 
 from recordings.replay import Outcome, feed
 
-from beasy_sched.cli.options import settings_of
+from beasy_sched.cli.options import RunOptions, settings_of
 from beasy_sched.cli.serve import serve
 from beasy_sched.engine import Session
 from beasy_sched.settings import build_session
@@ -94,4 +94,5 @@ def session_of(run: WholeRun, folder: Path) -> Session:
     )
     arguments = [str(folder / a) if a in run.files else a for a in run.scheduler[1:]]
     given = serve.make_context("serve", arguments).params
-    return build_session(settings_of(**{name: value for name, value in given.items() if name not in own}))
+    given = {name: value for name, value in given.items() if name not in own}
+    return build_session(settings_of(RunOptions(**given)))

@@ -9,7 +9,8 @@ import pytest
 from report.story_files import write_run
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.report.explain import Story, explain_job
+from beasy_sched.report.explain_job import explain_job
+from beasy_sched.report.story import Story
 
 
 def text(story: Story) -> str:

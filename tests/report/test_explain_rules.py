@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worlds import random_world, rich_world, world_plans
+from world_grids import WorldGrid, forecast_of
+from worlds import SLOT_POLICIES, World, WorldJob, green_world, random_world, rich_world, world_plans
 
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.policies.easy import SLEEPERS_PAY
@@ -35,15 +36,44 @@ BUDGET = '{"budget": 0.4, "period_end": 600, "shutdown": "opportunistic"}'
 CASES = [*((policy, "{}") for policy in OURS), ("energybud", BUDGET), ("powercap", BUDGET)]
 
 
+QUIET = World(
+    fast=1,
+    slow=0,
+    jobs=(
+        WorldJob(0.0, 1, 60.0, 50.0, members=(("deadline_s", 300.0),)),
+        WorldJob(240.0, 1, 60.0, 50.0, members=(("deadline_s", 480.0),)),
+        WorldJob(0.0, 1, 60.0, 50.0, members=(("phase", -1),)),
+    ),
+    production_w=(0.0, 0.0, 200.0, 200.0, *[0.0] * 7, 200.0),
+    predicted_w=(0.0, 200.0, 0.0, 0.0, 0.0, 200.0),
+    grid=WorldGrid(),
+    capacity_j=0.0,
+)
+"""One server, free energy, and nothing happens before the first job starts in the sun, the second as late as
+it can; the third is refused."""
+
+
+def worlds_for(policy: str) -> list[World]:
+    """The worlds in which the policy shall say all that it can."""
+    if policy in SLOT_POLICIES:
+        return [QUIET, *(green_world(np.random.default_rng(seed)) for seed in SEEDS)]
+    draws = (random_world, rich_world)
+    return [draws[seed % 2](np.random.default_rng(seed)) for seed in SEEDS]
+
+
 @cache
 def heard(policy: str, options: str) -> list[tuple[str, str, dict[str, object]]]:
     """What the policy says in all of the worlds."""
     listener = Listener()
-    for seed in SEEDS:
-        world = (rich_world if seed % 2 else random_world)(np.random.default_rng(seed))
-        decider = make_policy(policy, json.loads(options))
-        plans = world_plans(world) if decider.needs_plan else None
-        site = SessionOptions(site=world.site, plans=plans, windows=world.windows, energy=world.energy)
+    for world in worlds_for(policy):
+        decider = make_policy(policy, json.loads(options)) if options != "{}" else world.policy(policy)
+        site = SessionOptions(
+            site=world.site,
+            plans=world_plans(world) if decider.needs_plan else None,
+            forecast=forecast_of(world),
+            windows=world.windows,
+            energy=world.energy,
+        )
         world.simulation().run(Session(decider, site, listener.log).step)
     return listener.heard
 

@@ -9,7 +9,7 @@ from report.story_files import write_run
 from report.test_explain_job import shown, text
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.report.explain import explain_time
+from beasy_sched.report.explain_time import explain_time
 
 
 @pytest.mark.parametrize("time_s", [0.0, 123.4, 299.9])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plan_cases import hand_plan, hydrogen
 
-from beasy_sched.energy.storage import Storage
+from beasy_sched.energy.storage import NO_BATTERY, Storage
 from beasy_sched.errors import ConfigError
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.report.plan_figure import draw_plan
@@ -44,6 +44,21 @@ def test_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     for part in ("up to 50.0 % of a step", "production", "demand and its band", "servers on", "battery [%]"):
         assert part in text
     assert "hydrogen" not in text
+
+
+def test_a_grid_and_no_battery(monkeypatch: pytest.MonkeyPatch) -> None:
+    power = replace(
+        PLAN.power,
+        charge_w=np.zeros(3),
+        discharge_w=np.zeros(3),
+        battery_j=np.zeros(4),
+        import_w=np.full(3, 5e3),
+    )
+    plan = replace(PLAN, power=power, storage=Storage(NO_BATTERY), servers=None)
+    text = text_of(PlanStore([plan]), monkeypatch)
+    assert "grid, storage [kW]" in text
+    assert "battery" not in text
+    assert "grid" not in text_of(PlanStore([PLAN]), monkeypatch).replace("gridlines", "")
 
 
 def test_demand_that_is_met(monkeypatch: pytest.MonkeyPatch) -> None:

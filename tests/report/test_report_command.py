@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from command_line import exit_code
 from hand_run import JOBS, write_run
+from project.shell import ROOT
 
 pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")
@@ -24,6 +25,17 @@ def test_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert text.startswith("<!DOCTYPE html>")
     assert text.endswith("</html>\n")
     assert [path.name for path in tmp_path.glob("*.html*")] == ["report.html"]
+
+
+def test_a_run_with_battery_and_hydrogen(tmp_path: Path) -> None:
+    files = ("-p", ROOT / "platforms/example-mixed.xml", "-w", ROOT / "workloads/synthetic-12.json")
+    run, out = tmp_path / "run", tmp_path / "report.html"
+    assert (
+        exit_code("simulate", *map(str, (*files, "--site", ROOT / "scripts/site.toml", "-e", run, "-q"))) == 0
+    )
+    assert '"hydrogen_hold"' in Path(f"{run}_summary.json").read_text("utf-8")
+    assert exit_code("report", str(run), "-o", str(out), "-q") == 0
+    assert "ydrogen" in out.read_text("utf-8")
 
 
 def test_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from chromium import PROGRAM, Page
 from command_line import exit_code
 from hand_campaign import row
 from hand_run import JOBS, write_run
+from report.test_grid_charts import BATTERY, on_a_grid
 from small_site import small_site
 
 from beasy_sched.report.campaign_html import campaign_html
@@ -73,6 +74,44 @@ def test_everything_is_drawn(page: Page, report: Path) -> None:
     assert page.complaints() == []
     fetched = [address for address in page.requests() if not address.startswith("data:")]
     assert fetched == [report.resolve().as_uri()]
+
+
+def test_on_a_site_with_a_grid_a_price_on_the_right_and_dates_below(page: Page, tmp_path: Path) -> None:
+    on_a_grid(tmp_path / "out/a")
+    on_a_grid(tmp_path / "out/b", BATTERY)
+    out = tmp_path / "report.html"
+    assert exit_code("report", str(tmp_path / "out"), "-o", str(out), "-q") == 0
+    page.look(1280, 900)
+    page.open(out)
+    for key in page.run("[...document.querySelectorAll('#overview .drawing')].map(each => each.id)"):
+        show(page, key)
+    show(page, "run-1-green")
+    layout = "report.charts.get('run-1-green').element._fullLayout"
+    assert page.run(f"{layout}.yaxis2.side") == "right"
+    assert page.run(f"{layout}.xaxis.ticktext")[:1] != ["0 d"]
+    gantt = show(page, "run-1-gantt")
+    left, width = page.run(f"(l => [l.margin.l, l.xaxis._length])({layout})")
+    own = "report.charts.get('run-1-gantt').element._fullLayout"
+    assert page.run(f"(l => [l.margin.l, l.xaxis._length])({own})") == [left, width]
+    page.mouse(gantt[0] + left + 0.5 * width, gantt[1] + 60)
+    page.run("new Promise(done => setTimeout(done, 200))")
+    assert "Mon 12 Jul 09:0" in page.run("document.querySelector('.tip').textContent")
+    page.settle()
+    assert page.complaints() == []
+
+
+def test_the_clock_of_a_site(page: Page, tmp_path: Path) -> None:
+    on_a_grid(tmp_path / "out/a")
+    out = tmp_path / "report.html"
+    assert exit_code("report", str(tmp_path / "out"), "-o", str(out), "-q") == 0
+    page.open(out)
+    nine = 14_802 * 86_400 + 9 * 3600  # Monday 12 July 2010
+    ticks = page.run(f"report.timeTicks([0, 374400], 900, {nine})")
+    at_12 = ticks["tickvals"].index(3 * 3600)
+    assert ticks["ticktext"][at_12 : at_12 + 3] == ["12:00", "Tue 13 Jul", "12:00"]
+    assert page.run(f"report.clockText(54000 + 59, {nine}, 60)") == "00:00"
+    assert page.run(f"report.clockText(54000, {nine}, 86400)") == "Tue 13 Jul"
+    assert page.run("report.timeTicks([0, 374400], 900).ticktext").count("1 d") == 1
 
 
 def test_the_gantt_chart_has_colours_and_tells_the_job(page: Page, report: Path) -> None:

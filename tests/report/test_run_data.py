@@ -57,6 +57,7 @@ def test_nothing_but_a_summary(tmp_path: Path) -> None:
     [
         ({"jobs": "job_id\n1\n"}, r"a_jobs.csv: has no column 'workload_name'"),
         ({"jobs": JOBS.replace("REJECTED", "EATEN")}, r"final_state: found 'EATEN', expected COMP"),
+        ({"jobs": JOBS.replace("COMPLETED_SUCCESSFULLY", "").replace("REJECTED", "eaten")}, r"found 'eaten'"),
         ({"jobs": JOBS.replace(",50.000000", ",soon")}, r"jobs.csv:3: starting_time: found soon"),
         ({"decisions": json.dumps(DECISIONS[0]) + '\n{"action":"kill"\n'}, r"s.jsonl:2: is not a decision"),
         ({"decisions": '{"action":"kill","time":"soon"}\n'}, r"jsonl:1: is not a decision: Expected `float`"),

@@ -10,13 +10,16 @@ from small_campaign import run_campaign
 
 from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.scenario_file import SHORTHANDS
-from beasy_sched.campaign.table import COLUMNS, TIMING_COLUMNS
+from beasy_sched.campaign.table import COLUMNS, DEADLINE_COLUMNS, GRID_COLUMNS, TIMING_COLUMNS
 from beasy_sched.formats.reading import field_names
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "campaigns.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize(("name", "columns"), [("runs", COLUMNS), ("timings", TIMING_COLUMNS)])
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("runs", COLUMNS), ("grid", GRID_COLUMNS), ("deadlines", DEADLINE_COLUMNS), ("timings", TIMING_COLUMNS)],
+)
 def test_the_columns(name, columns):
     section = PAGE.partition(f"<!-- columns: {name} -->\n")[2].partition("<!-- end -->")[0]
     rows = [f"| `{c.name}` | {c.kind} | {c.unit} | {c.meaning} |" for c in columns]

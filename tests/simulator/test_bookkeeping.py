@@ -8,7 +8,7 @@ from simulator.small import WORK, InOrder, job, simulation
 
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.simulator.jobs import RUNNING, powers, used_flops
+from beasy_sched.simulator.jobs import RUNNING, powers
 from beasy_sched.simulator.machines import STATES
 
 PROFILES = {
@@ -59,7 +59,7 @@ def check_power(simulation):
     used = np.where(table.switching[machines.mode], table.speeds[machines.mode], 0.0)
     for each in filter(None, world.slots):
         if each.task is not None:
-            used[each.alloc.ids] += used_flops(each.task, each.task.rate, len(each.alloc))
+            used[each.alloc.ids] += each.task.used_on(len(each.alloc))
     assert world.meter.power_w == pytest.approx(powers(table, machines.mode, used).sum(), rel=1e-12)
     assert world.meter.wattmin_w == pytest.approx(table.epsilon_w[machines.mode].sum(), rel=1e-12)
     assert machines.counts == np.bincount(table.states[machines.mode], minlength=STATES).tolist()

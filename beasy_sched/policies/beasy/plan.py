@@ -23,6 +23,7 @@ from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.working_plan import (
     CellPowers,
+    JobTable,
     Ladder,
     Rest,
     RunningJob,
@@ -41,7 +42,7 @@ _FIRST_ROWS: Final = 16
 
 
 @dataclass
-class Outlook:
+class PlanAhead:
     """The plan from the present step (row 0) on: L rows, N servers."""
 
     states: StateArray
@@ -89,7 +90,6 @@ class Placement:
 class _Savings:
     """E_poss in the first rows, of servers that are idle in any of them, while the plan is unchanged."""
 
-    rows: int
     hosts: HostIds
     idle: BoolArray
     """Which cells may be put to sleep: [rows, hosts]."""
@@ -99,8 +99,7 @@ class _Savings:
     @property
     def total_j(self) -> FloatArray:
         """What sleeping in rows 0 to k would save in total, for every k."""
-        total_j: FloatArray = self.by_host_j.sum(axis=1)
-        return total_j
+        return np.asarray(self.by_host_j.sum(axis=1))
 
     def but(self, hosts: HostIds, own: _Savings | None) -> _Savings:
         """Return these savings with those of ``hosts`` replaced by their ``own``."""
@@ -113,17 +112,17 @@ class _Savings:
             order = np.argsort(ids)
             ids, idle = ids[order], np.hstack([idle, own.idle])[:, order]
             by_host_j = np.hstack([by_host_j, own.by_host_j])[:, order]
-        return _Savings(self.rows, ids, idle, by_host_j)
+        return _Savings(ids, idle, by_host_j)
 
 
 class EnergyTest:
     """Verifications 1 and 2 on one outlook; `apply` changes it."""
 
-    def __init__(self, cells: CellPowers, outlook: Outlook) -> None:
+    def __init__(self, cells: CellPowers, outlook: PlanAhead) -> None:
         """Test against ``outlook``, which `apply` writes to."""
         self.cells = cells
         self.outlook = outlook
-        self._kept: tuple[BoolArray, slice] | None = None
+        self._kept = (np.zeros(len(outlook.now_states), dtype=np.bool_), slice(0))
         self._savings: _Savings | None = None
         self._refused: Placement | None = None
 
@@ -185,7 +184,7 @@ class EnergyTest:
             while rows < limit:
                 rows = min(max(4 * rows, _FIRST_ROWS), limit)
                 savings = self._savings_for(placement, rows, limit)
-                rows = savings.rows
+                rows = len(savings.idle)
                 enough = savings.total_j >= least_j
                 if enough.any():
                     return _with_sleepers(placement, savings, int(np.argmax(enough)))
@@ -202,9 +201,9 @@ class EnergyTest:
     def _savings_for(self, placement: Placement, rows: int, limit: int) -> _Savings:
         """E_poss in the first rows for a job: of all other servers, and of its own after its end."""
         outlook, hosts, end = self.outlook, placement.hosts, placement.end
-        if self._savings is None or self._savings.rows < rows:
+        if self._savings is None or len(self._savings.idle) < rows:
             self._savings = self._savings_of(np.arange(len(outlook.now_states)), rows, limit)
-        rows, own = self._savings.rows, None
+        rows, own = len(self._savings.idle), None
         if end < rows:
             own = self._savings_of(hosts, rows, limit, placement)
         return self._savings.but(hosts, own)
@@ -232,9 +231,8 @@ class EnergyTest:
         row = np.arange(len(states))[:, None]
         idle = ~cells.asleep(states, hosts) & (row >= first) & (row < seen)
         idle &= cells.sleep_pstate[hosts] >= 0
-        if self._kept is not None:
-            promised, kept_rows = self._kept
-            idle[kept_rows] &= ~promised[hosts]
+        promised, kept_rows = self._kept
+        idle[kept_rows] &= ~promised[hosts]
         some = idle[:rows].any(axis=0)
         hosts, states, idle = hosts[some], states[:, some], idle[:, some]
         dt_s, before = outlook.dt_s[: seen + 1], cells.asleep(outlook.now_states[hosts], hosts)
@@ -242,7 +240,7 @@ class EnergyTest:
         good = worthwhile(saved_j, idle, break_even)
         if good is not idle:
             saved_j = sleep_savings_j(cells, states, before, hosts, dt_s, good)
-        return _Savings(rows, hosts, good[:rows], saved_j[:rows])
+        return _Savings(hosts, good[:rows], saved_j[:rows])
 
 
 def _with_sleepers(placement: Placement, savings: _Savings, last: int) -> Placement:
@@ -282,7 +280,7 @@ class LivePlan:
 
     def __init__(self, view: View, *, idle_power: bool, user_error: float) -> None:
         """Copy the plans of ``view``; see `Beasy`'s options for the others."""
-        self.plan = WorkingPlan(offline_plans(view), view.platform, view.pstate.astype(np.int16))
+        self.plan = WorkingPlan(offline_plans(view), view.platform, view.pstate)
         self.cells = CellPowers(view.platform, idle_power=idle_power)
         self.ladder = Ladder(view.platform)
         self.until: IndexArray = np.zeros(view.platform.size, dtype=np.intp)
@@ -291,8 +289,7 @@ class LivePlan:
         """When the job of each host ends at the latest, s; minus infinity without a job."""
         self._hosts = np.arange(view.platform.size)
         self._gone = (-1, 0.0)
-        self._levels_of: tuple[int, int, float] | None = None
-        self._levels_j: FloatArray = np.empty(0)
+        self._levels: tuple[tuple[int, int, float], FloatArray] = ((-1, -1, 0.0), np.empty(0))
         self._user_error = user_error
         self._held: dict[str, _Held] = {}
         self._released: list[_Held] = []
@@ -308,7 +305,7 @@ class LivePlan:
         plan = self.plan
         dt_s = np.full(plan.steps - step, plan.step_s)
         dt_s[0] = max(plan.start_of(step + 1) - view.now, TIME_TOLERANCE_S)
-        outlook = Outlook(
+        outlook = PlanAhead(
             states=plan.states[step:],
             now_states=view.pstate.astype(np.int8),
             reserved_until=np.maximum(self.until - step, 0),
@@ -327,10 +324,9 @@ class LivePlan:
         """
         level_j = battery_j(view)
         of = (self.plan.version, step, level_j)
-        if of != self._levels_of:
-            self._levels_of = of
-            self._levels_j = self.plan.project_soc(step, level_j, self._gone_j(step))[1:]
-        return self._levels_j
+        if of != self._levels[0]:
+            self._levels = (of, self.plan.project_soc(step, level_j, self._gone_j(step))[1:])
+        return self._levels[1]
 
     def _write(self, view: View, step: int, hosts: HostIds, states: StateArray) -> None:
         """Plan ``states`` for ``hosts`` from the present step on.
@@ -350,10 +346,9 @@ class LivePlan:
     def _rest_j(self, view: View, step: int, hosts: HostIds) -> float:
         """What ``hosts`` draw in the rest of the present step as planned, J."""
         rest_s = np.array([max(self.plan.start_of(step + 1) - view.now, TIME_TOLERANCE_S)])
-        was_asleep = self.cells.asleep(view.pstate[hosts].astype(np.int8), hosts)[None, :]
-        return float(
-            self.cells.energy_j(self.plan.states[step, hosts][None, :], was_asleep, hosts, rest_s).sum()
-        )
+        was_asleep = (view.pstate[hosts] == self.plan.sleep[hosts])[None, :]
+        states = self.plan.states[step, hosts][None, :]
+        return float(self.cells.energy_j(states, was_asleep, hosts, rest_s).sum())
 
     def _gone_j(self, step: int) -> float:
         """Energy that the servers draw in the present step beyond the plan, J."""
@@ -375,8 +370,7 @@ class LivePlan:
         running = view.running
         if len(running) == len(self._held):
             return
-        ended = [key for key in self._held if key not in running]
-        for key in ended:
+        for key in [key for key in self._held if key not in running]:
             held = self._held.pop(key)
             self.until[held.hosts] = 0
             self.ends_s[held.hosts] = -np.inf
@@ -402,11 +396,9 @@ class LivePlan:
         """Add up the work that running jobs have done; call this before speeds change."""
         if not self._held:
             return
-        jobs = self._held.values()
-        hosts = np.concatenate([held.hosts for held in jobs])
-        first = np.cumsum([0, *(len(held.hosts) for held in jobs)])[:-1]
-        speeds = self.ladder.speed_flops(hosts, view.pstate[hosts])
-        for held, speed in zip(jobs, np.minimum.reduceat(speeds, first).tolist(), strict=True):
+        table = JobTable(self.running_jobs(view))
+        speeds = table.least(self.ladder.speed_flops(table.hosts, view.pstate[table.hosts]))
+        for held, speed in zip(self._held.values(), speeds.tolist(), strict=True):
             held.done_flops += speed * (view.now - held.since_s)
             held.since_s = view.now
 
@@ -429,7 +421,7 @@ class LivePlan:
             now_asleep=np.asarray(view.pstate == plan.sleep),
             reserved_until=np.maximum(self.until - step, 0),
             dt_s=np.full(end - step, plan.step_s),
-            supply_j=(plan.renew_w[rows] + plan.hydrogen_w[rows]) * plan.step_s,
+            supply_j=(plan.renew_w[rows] + plan.given_w[rows]) * plan.step_s,
             demand_j=plan.energy_j[rows].copy(),
             battery=plan.battery,
             start_j=battery_j(view),

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray
 from beasy_sched.engine.actions import NO_FACTS, Action, Compensate, FactDict, Postpone, Start
@@ -98,7 +99,10 @@ class BeasyPass(EasyPass):
         if len(ids) < job.res:
             return False
         end = self.live.end_step(self.view.now + job.walltime_s) - self.step
-        hosts = self._select_servers(ids, job.res, end)
+        hosts = ids
+        if len(ids) > job.res:
+            changes = self.live.plan.asleep_steps(ids, self.step, self.step + end)
+            hosts = np.sort(self._best(ids, changes, job.res))
         placement = self._test.check(hosts, end)
         if placement is None:
             self.refused_by = PLAN_CANNOT_PAY
@@ -114,14 +118,10 @@ class BeasyPass(EasyPass):
         self._count(self.reservation)
         return True
 
-    def _select_servers(self, ids: HostIds, count: int, end: int) -> HostIds:
-        """Choose servers by fewest changes to the plan over the walltime, then speed, then lower id."""
-        if len(ids) > count:
-            speeds = self.live.ladder.speed_flops(ids, self.view.pstate[ids].astype(np.int8))
-            changes = self.live.plan.asleep_steps(ids, self.step, self.step + end)
-            order = np.lexsort((ids, -speeds, changes))
-            ids = np.sort(ids[order[:count]])
-        return ids
+    def _best(self, ids: HostIds, first_by: npt.NDArray[np.generic], count: int) -> HostIds:
+        """Choose servers by ``first_by`` (changes to the plan, say), then the fastest, then by lower id."""
+        speeds = self.live.ladder.speed_flops(ids, self.view.pstate[ids])
+        return ids[np.lexsort((ids, -speeds, first_by))[:count]]
 
     def _count(self, promise: Reservation | None) -> None:
         """Update the numbers of free servers, and of free servers that are not reserved."""
@@ -171,9 +171,7 @@ class BeasyPass(EasyPass):
         if len(enough):
             promise.start_s = start_s = float(times_s[enough[0]])
             ids = hosts[(opens_s <= start_s + TIME_TOLERANCE_S) & (closes_s >= start_s)]
-            speeds = live.ladder.speed_flops(ids, view.pstate[ids].astype(np.int8))
-            order = np.lexsort((ids, -speeds, free[ids]))
-            self._reserved[ids[order[: job.res]]] = True
+            self._reserved[self._best(ids, free[ids], job.res)] = True
         self._count(promise)
         return promise
 
@@ -217,13 +215,9 @@ class CurrentWindow(NamedTuple):
     start_step: int
     predictions: Predictions
 
-    def place(self, step: int) -> int:
-        """Return the number of a step of the plan within the window."""
-        return step - self.start_step
-
     def dangerous(self, step: int) -> bool:
         """Whether ``step`` of the plan is dangerous, so that small jobs go first."""
-        return bool(self.predictions.dangerous[self.place(step)])
+        return bool(self.predictions.dangerous[step - self.start_step])
 
 
 class Beasy(Policy):
@@ -299,7 +293,7 @@ class Beasy(Policy):
             spending.wake(self._wishes(view, dangerous), idle, asleep)
             why["spent_on_wakes_j"] = why["spendable_j"] - why["spent_on_jobs_j"] - spending.left_j
         else:
-            present = window.place(step)
+            present = step - window.start_step
             violation = predictions.violation_step(present)
             Lowering(rest, live.cells, live.ladder, violation - present).lower(jobs)
             why["saved_j"] = planned_j - float(rest.demand_j.sum())

@@ -13,6 +13,7 @@ so that the last projected levels, minus that amount for all energy spent since,
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -45,11 +46,6 @@ class _Actions:
     states: StateArray
     saved_j: FloatArray
 
-    @property
-    def count(self) -> int:
-        """How many actions there are."""
-        return int(self.action[-1]) + 1 if len(self.action) else 0
-
 
 def _expand(counts: IntArray) -> tuple[IntArray, IntArray]:
     """For actions of so many cells: the action of each cell, and its place among the action's cells."""
@@ -65,16 +61,12 @@ class Lowering:
         self.rest, self.cells, self.ladder = rest, cells, ladder
         self.violation = min(violation, len(rest.states) - 1)
 
-    @property
-    def enough(self) -> bool:
-        """Whether the projected level at the end has reached the target."""
-        return self.rest.diff_j >= -self.rest.tolerance_j
-
     def lower(self, jobs: Sequence[RunningJob]) -> None:
         """Go through the four orders of the paper; at last, speeds below what walltimes ask for."""
         rows, at = len(self.rest.states), self.violation
         forward, backward = np.arange(at, rows), np.arange(at - 1, -1, -1)
-        if self.enough or self._sleep_idle(0, at + 1, backward=True):
+        enough = self.rest.diff_j >= -self.rest.tolerance_j
+        if enough or self._sleep_idle(0, at + 1, backward=True):
             return
         if self._sleep_idle(at + 1, rows, backward=False) or not jobs:
             return
@@ -121,27 +113,25 @@ class Lowering:
 
     def take(self, actions: _Actions) -> bool:
         """Carry out the fewest first actions that reach the target, or all of them."""
-        rest, low, high = self.rest, 0, actions.count
+        rest, count = self.rest, int(actions.action[-1]) + 1 if len(actions.action) else 0
         target_j = rest.battery.target_j - rest.tolerance_j
-        reached = self._end_j(actions, high) >= target_j
-        while reached and low < high:
-            middle = (low + high) // 2
-            if self._end_j(actions, middle) >= target_j:
-                high = middle
-            else:
-                low = middle + 1
-        cells = slice(0, int(np.searchsorted(actions.action, high)))
+        reached = self._end_j(actions, count) >= target_j
+        if reached:
+            count = bisect_left(range(count), target_j, key=lambda first: self._end_j(actions, first))
+        cells = slice(int(np.searchsorted(actions.action, count)))
         rest.states[actions.rows[cells], actions.hosts[cells]] = actions.states[cells]
-        rest.demand_j -= self._saved_j(actions, cells)
+        rest.demand_j -= self._saved_j(actions, count)
         return reached
 
     def _end_j(self, actions: _Actions, count: int) -> float:
-        cells = slice(0, int(np.searchsorted(actions.action, count)))
-        return float(self.rest.levels_j(-self._saved_j(actions, cells))[-1])
+        """The level at the end after the first ``count`` actions."""
+        return float(self.rest.levels_j(-self._saved_j(actions, count))[-1])
 
-    def _saved_j(self, actions: _Actions, cells: slice) -> FloatArray:
-        rows, saved_j = actions.rows[cells], actions.saved_j[cells]
-        return np.bincount(rows, saved_j, len(self.rest.states)).astype(np.float64)
+    def _saved_j(self, actions: _Actions, count: int) -> FloatArray:
+        """What the first ``count`` actions save in each row."""
+        cells = slice(int(np.searchsorted(actions.action, count)))
+        saved_j = np.bincount(actions.rows[cells], actions.saved_j[cells], len(self.rest.states))
+        return saved_j.astype(np.float64)
 
 
 class _Slowing:
@@ -180,9 +170,9 @@ class _Slowing:
         while True:
             new = self.ladder.thriftier(self.table.hosts, self.states)
             changes = new != self.states
-            some = np.logical_or.reduceat(changes, self.table.first, axis=1) if changes.any() else None
-            if some is None:
+            if not changes.any():
                 return False
+            some = np.logical_or.reduceat(changes, self.table.first, axis=1)
             lost_flops = (self._speeds(self.states) - self._speeds(new)) * self.lengths_s
             at, jobs = np.nonzero((some & (self.lengths_s > 0.0))[order])
             rows, jobs = self._affordable(order[at], jobs, lost_flops)
@@ -256,15 +246,20 @@ class Spending:
                 while self.left_j > self.rest.tolerance_j and self._raise(jobs[place]):
                     pass
 
+    def _ends(self, table: JobTable) -> IndexArray:
+        """Rows until each job would end in its next faster P-state, at its walltime at the latest."""
+        faster = self.ladder.faster(table.hosts, self.rest.states[0, table.hosts])
+        needed_s = np.minimum(table.needed_s(self.ladder.speed_flops(table.hosts, faster)), table.left_s)
+        rows = np.searchsorted(np.cumsum(self.rest.dt_s), needed_s - 1e-6) + 1
+        return np.asarray(np.minimum(rows, len(self.rest.states)))
+
     def _prices_j(self, table: JobTable) -> FloatArray:
         """Lower bound of what the next faster P-state costs each job to its expected end, J.
 
         Infinite for jobs that are at full speed to that end.
         """
         rest, ladder, hosts = self.rest, self.ladder, table.hosts
-        first = ladder.faster(hosts, rest.states[0, hosts])
-        needed_s = table.needed_s(ladder.speed_flops(hosts, first))
-        ends = np.minimum(rest.expected_rows(table.left_s, needed_s), len(rest.states))
+        ends = self._ends(table)
         states = rest.states[: int(ends.max()), hosts]
         counts = np.arange(len(states))[:, None] < ends[table.job_of]
         faster = ladder.faster(hosts, states)
@@ -302,10 +297,7 @@ class Spending:
     def _raise(self, job: RunningJob) -> bool:
         """Try the next faster P-state from now to the expected end."""
         hosts, rest = job.hosts, self.rest
-        first = self.ladder.faster(hosts, rest.states[0, hosts])
-        table = JobTable([job])
-        needed_s = table.needed_s(self.ladder.speed_flops(hosts, first))
-        end = min(int(rest.expected_rows(table.left_s, needed_s)[0]), len(rest.states))
+        end = int(self._ends(JobTable([job]))[0])
         rows = rest.states[:end, hosts]
         faster = np.where(self.cells.asleep(rows, hosts), rows, self.ladder.faster(hosts, rows))
         if not end or np.array_equal(faster, rows):

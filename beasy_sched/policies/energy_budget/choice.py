@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +27,6 @@ class Fleet:
         """The jobs that have hosts."""
         self.claims: dict[Job, HostIds] = {}
         """The hosts of jobs that wait for some of them to wake."""
-        self.claimed: BoolArray = np.zeros(size, dtype=np.bool_)
         self.kept: BoolArray = np.zeros(size, dtype=np.bool_)
         """Hosts that stay on or wake for the first waiting job."""
         self.taken: BoolArray = np.zeros(size, dtype=np.bool_)
@@ -43,8 +41,7 @@ class Fleet:
         """The longest time until a host is on, s."""
         if not self.switches:
             return 0.0
-        falling = int(self._view.state_counts[:, SWITCHING_OFF].sum())
-        return self._on_s + (self._off_s if falling else 0.0)
+        return self._on_s + (self._off_s if self._view.state_counts[:, SWITCHING_OFF].any() else 0.0)
 
     def usable(self) -> BoolArray:
         """Return the mask of hosts that a job can be given, including sleeping ones that it may wake."""
@@ -56,22 +53,20 @@ class Fleet:
 
     def idle_now(self, hosts: HostIds) -> BoolArray:
         """Which of some usable hosts are on."""
-        idle: BoolArray = self._view.host_state[hosts] == IDLE
-        return idle
+        return np.asarray(self._view.host_state[hosts] == IDLE)
 
     def commit(self, job: Job, hosts: HostIds, end_s: float, extra_w: float) -> None:
         """Note that a job has ``hosts`` until ``end_s`` at the latest and adds ``extra_w`` to their power."""
         self.jobs.add(job.id, end_s, extra_w, len(hosts))
         self._end_s[hosts] = end_s
 
-    def claim(self, job: Job, hosts: HostIds) -> None:
-        """Give ``hosts`` to a job while some of them are still asleep."""
-        self.claims[job] = hosts
-        self.claimed[hosts] = True
-
-    def unclaim(self, job: Job) -> None:
-        """End a claim: the job starts, or has to wait again."""
-        self.claimed[self.claims.pop(job)] = False
+    @property
+    def claimed(self) -> BoolArray:
+        """The mask of all claimed hosts."""
+        mask = np.zeros(len(self.kept), dtype=np.bool_)
+        for hosts in self.claims.values():
+            mask[hosts] = True
+        return mask
 
     def free_at(self, usable: BoolArray) -> FloatArray:
         """Return when each host can be given to a job, by walltimes, s; infinite if unknown."""
@@ -82,57 +77,14 @@ class Fleet:
         return times
 
 
-class HostChoice(ABC):
-    """The usable hosts of one scheduling pass."""
-
-    free: int
-    """How many hosts can still be given to a job."""
-
-    @abstractmethod
-    def __init__(self, view: View, fleet: Fleet) -> None:
-        """Look at the hosts as they are."""
-
-    @abstractmethod
-    def fits(self, job: Job) -> bool:
-        """Whether there are enough hosts for ``job`` now."""
-
-    @abstractmethod
-    def take(self, job: Job, late: bool) -> HostIds:
-        """Give hosts to a job that fits; a ``late`` job gets none that the reservation needs."""
-
-    @abstractmethod
-    def give_back(self, hosts: HostIds, late: bool) -> None:
-        """Undo `take`, as the job does not start after all."""
-
-    @abstractmethod
-    def earliest(self, job: Job) -> float:
-        """Return when there will be enough hosts for ``job``, by walltimes, s; infinite for never."""
-
-    @abstractmethod
-    def reserve(self, job: Job, at_s: float) -> None:
-        """Promise hosts to ``job`` from ``at_s`` on, which is not before `earliest`."""
-
-    @abstractmethod
-    def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
-        """Whether each job fits now; ``late`` ones must leave the reservation its hosts."""
-
-    @abstractmethod
-    def reserved(self) -> HostIds:
-        """Return the hosts that the reservation needs and that are usable now."""
-
-
-class AnyHosts(HostChoice):
+class AnyHosts:
     """Any hosts: those that are on first, then the faster ones, then the lower ids."""
 
     def __init__(self, view: View, fleet: Fleet) -> None:
         """Look at the hosts as they are."""
         self._view, self._fleet = view, fleet
-        self._idle: BoolArray | None = None
-        """The usable hosts that are on; None if all of them are."""
-        self.free = view.free_count
-        if fleet.switches:
-            self._idle = self._usable & (view.host_state == IDLE)
-            self.free = int(np.count_nonzero(self._usable))
+        self.free = int(np.count_nonzero(self._usable)) if fleet.switches else view.free_count
+        """How many hosts can still be given to a job."""
         self._extra = 0
         self._needs = 0
 
@@ -140,41 +92,41 @@ class AnyHosts(HostChoice):
     def _usable(self) -> BoolArray:
         return self._fleet.usable()
 
+    @cached_property
+    def _idle(self) -> BoolArray:
+        """The usable hosts that are on."""
+        return np.asarray(self._usable & (self._view.host_state == IDLE))
+
     def fits(self, job: Job) -> bool:
-        """Whether enough hosts are free."""
+        """Whether there are enough hosts for ``job`` now."""
         return job.res <= self.free
 
     def take(self, job: Job, late: bool) -> HostIds:
-        """Give hosts, preferably those that need not wake."""
+        """Give hosts to a job that fits; a ``late`` job gets none that the reservation needs."""
         ids = self._pick(job.res)
-        self._usable[ids] = False
-        if self._idle is not None:
-            self._idle[ids] = False
+        self._usable[ids] = self._idle[ids] = False
         self.free -= job.res
         if late:
             self._extra -= job.res
         return ids
 
     def give_back(self, hosts: HostIds, late: bool) -> None:
-        """Put hosts back."""
+        """Undo `take`, as the job does not start after all."""
         self._usable[hosts] = True
-        if self._idle is not None:
-            self._idle[hosts] = self._fleet.idle_now(hosts)
+        self._idle[hosts] = self._fleet.idle_now(hosts)
         self.free += len(hosts)
         if late:
             self._extra += len(hosts)
 
     def _pick(self, count: int) -> HostIds:
         """Choose hosts, preferably those that need not wake."""
-        if self._idle is None:
-            return self._view.fastest(self._usable, count).ids
         first = self._view.fastest(self._idle, count).ids
         if len(first) == count:
             return first
         return np.union1d(first, self._view.fastest(self._usable & ~self._idle, count - len(first)).ids)
 
     def earliest(self, job: Job) -> float:
-        """Count the hosts that become free, job by job."""
+        """Return when there will be enough hosts for ``job``, by walltimes, s; infinite for never."""
         need = job.res - self.free
         if need <= 0:
             return self._view.now
@@ -194,7 +146,7 @@ class AnyHosts(HostChoice):
         return times_s, np.cumsum(hosts)
 
     def reserve(self, job: Job, at_s: float) -> None:
-        """Count the hosts that will be free at ``at_s`` and that the job does not need."""
+        """Promise hosts to ``job`` from ``at_s`` on, which is not before `earliest`."""
         if np.isinf(at_s):
             self._extra = self._needs = self.free
             return
@@ -205,15 +157,15 @@ class AnyHosts(HostChoice):
         self._needs = max(0, job.res - released)
 
     def fitting(self, res: IntArray, late: BoolArray) -> BoolArray:
-        """Whether each job fits; late ones may only take hosts that the reservation does not need."""
+        """Whether each job fits now; ``late`` ones must leave the reservation its hosts."""
         return (res <= self.free) & (~late | (res <= self._extra))
 
     def reserved(self) -> HostIds:
-        """Choose hosts, preferably those that need not wake."""
+        """Return the hosts that the reservation needs and that are usable now."""
         return self._pick(min(self._needs, self.free))
 
 
-class ContiguousHosts(HostChoice):
+class ContiguousHosts:
     """Hosts with consecutive numbers: the first run of free ones that is long enough."""
 
     def __init__(self, view: View, fleet: Fleet) -> None:
@@ -221,7 +173,7 @@ class ContiguousHosts(HostChoice):
         self._fleet = fleet
         self._usable = fleet.usable()
         self.free = int(np.count_nonzero(self._usable))
-        self._window: slice | None = None
+        self._reserved = slice(0)
         self._runs = _Runs(self._usable)
         self._outside: _Runs | None = None
 
@@ -254,15 +206,14 @@ class ContiguousHosts(HostChoice):
 
     def reserve(self, job: Job, at_s: float) -> None:
         """Promise the hosts that `earliest` found."""
-        self._window = None if np.isinf(at_s) else slice(self._best, self._best + job.res)
+        self._reserved = slice(0) if np.isinf(at_s) else slice(self._best, self._best + job.res)
         self._outside = None
 
     def _outside_runs(self) -> _Runs:
         """Return the runs without the reserved hosts."""
         if self._outside is None:
             outside = self._usable.copy()
-            if self._window is not None:
-                outside[self._window] = False
+            outside[self._reserved] = False
             self._outside = _Runs(outside)
         return self._outside
 
@@ -275,10 +226,11 @@ class ContiguousHosts(HostChoice):
 
     def reserved(self) -> HostIds:
         """Return the reserved hosts that are usable."""
-        if self._window is None:
-            return np.empty(0, dtype=np.intp)
-        window = np.arange(self._window.start, self._window.stop)
-        return window[self._usable[self._window]]
+        return (self._reserved.start or 0) + np.flatnonzero(self._usable[self._reserved])
+
+
+HostChoice = AnyHosts | ContiguousHosts
+"""The usable hosts of one scheduling pass."""
 
 
 class _Runs:

@@ -90,15 +90,9 @@ class EnergyCounter:
         if self.available_j < -self.tolerance_j:
             self.stages_in_debt += 1
             self.largest_debt_j = max(self.largest_debt_j, -self.available_j)
-        self._set_due(at_s)
-
-    def _set_due(self, now: float) -> None:
-        period = self.period
-        if now >= period.end_s - TIME_TOLERANCE_S:
-            self.due_s = math.inf
-            return
-        stage = int((now - period.start_s + TIME_TOLERANCE_S) // period.monitoring_s) + 1
-        self.due_s = min(period.start_s + stage * period.monitoring_s, period.end_s)
+        stage = int((at_s - period.start_s + TIME_TOLERANCE_S) // period.monitoring_s) + 1
+        due_s = min(period.start_s + stage * period.monitoring_s, period.end_s)
+        self.due_s = math.inf if at_s >= period.end_s - TIME_TOLERANCE_S else due_s
 
 
 class JobCost(Struct, frozen=True):
@@ -231,7 +225,6 @@ class Ledger:
         """Return the budget and how much of it was used; energies in J, times in s."""
         counter, period = self.counter, self.period
         limited, used_j = self.is_limited, counter.used_j
-        known = limited and used_j is not None
         return {
             "budget_j": counter.budget_j if limited else None,
             "share": counter.budget_j / (self._powers.all_computing_w * period.length_s) if limited else None,
@@ -240,7 +233,7 @@ class Ledger:
             "measured_to_the_end": math.isinf(counter.due_s),
             "measurements": counter.stages,
             "used_j": used_j,
-            "excess_j": max(0.0, used_j - counter.budget_j) if known and used_j is not None else None,
+            "excess_j": max(0.0, used_j - counter.budget_j) if limited and used_j is not None else None,
             "overestimated_j": counter.overestimated_j if limited else None,
             "measurements_in_debt": counter.stages_in_debt,
             "largest_debt_j": counter.largest_debt_j,

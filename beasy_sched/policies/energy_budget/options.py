@@ -98,12 +98,8 @@ def read_period(options: EnergyBudgetOptions) -> BudgetPeriod | None:
 
 def _amount(budget: float | str) -> tuple[float, bool]:
     """Return the amount and whether it is a share."""
-    value, unit = math.nan, ""
-    if isinstance(budget, str):
-        found = _AMOUNT.fullmatch(budget)
-        text, unit = (found[1], found[2].lower()) if found else (budget, "")
-    else:
-        text = str(budget)
+    found = _AMOUNT.fullmatch(budget) if isinstance(budget, str) else None
+    text, unit = (found[1], found[2].lower()) if found else (str(budget), "")
     try:
         value = float(text)
     except ValueError:
@@ -140,16 +136,13 @@ class EstimatedPowers:
         """Use the stated powers, or else the platform's. Raises ConfigError if any is missing."""
         kinds = platform.kinds
         self._kind_of = platform.kind_of
-        self._present = np.array([bool(n) for n in np.bincount(platform.kind_of, minlength=len(kinds))])
-        known = np.array([bool(kind.idle_w) for kind in kinds])
-
-        def stated(name: str, of_platform: FloatArray) -> FloatArray:
-            return _stated(name, getattr(options, name), kinds, np.where(known, of_platform, np.nan))
-
-        idle_w = stated("idle_w", np.array([_highest(kind, kind.idle_w) for kind in kinds]))
-        computing_w = stated("computing_w", np.array([_highest(kind, kind.full_w) for kind in kinds]))
+        self._present = np.bincount(platform.kind_of, minlength=len(kinds)) > 0
+        idle_w = _stated(options, "idle_w", kinds, [_highest(kind, kind.idle_w) for kind in kinds])
+        computing_w = _stated(options, "computing_w", kinds, [_highest(kind, kind.full_w) for kind in kinds])
         off = ("sleeping_w", model.sleep_w), ("switching_off_w", model.off_w), ("switching_on_w", model.on_w)
-        asleep = [np.where(model.can_sleep, stated(name, watts), idle_w) for name, watts in off]
+        asleep = [
+            np.where(model.can_sleep, _stated(options, name, kinds, watts), idle_w) for name, watts in off
+        ]
         self.table_w: FloatArray = np.stack([idle_w, computing_w, *asleep], axis=1)
         """Power in each state, W: [kind, state]."""
         self.all_computing_w = float(computing_w[platform.kind_of].sum())
@@ -198,19 +191,20 @@ def _highest(kind: ServerKind, watts: Sequence[float]) -> float:
 
 
 def _stated(
-    name: str, value: float | Mapping[str, float] | None, kinds: Sequence[ServerKind], default: FloatArray
+    options: EnergyBudgetOptions, name: str, kinds: Sequence[ServerKind], of_platform: npt.ArrayLike
 ) -> FloatArray:
-    """Return the power by kind, with the stated values in place of the defaults."""
+    """Return the power by kind that an option states, or else the platform's."""
+    value = getattr(options, name)
+    watts = np.where([bool(kind.idle_w) for kind in kinds], of_platform, np.nan)
     if isinstance(value, Mapping):
-        watts = default.copy()
         for key, stated in value.items():
             rows = [i for i, kind in enumerate(kinds) if kind.name == key or kind.name.startswith(f"{key}-")]
             if not rows:
                 names = ", ".join(kind.name for kind in kinds)
                 raise ConfigError(f"{name}: unknown kind of server {key!r} (available: {names})")
             watts[rows] = stated
-    else:
-        watts = default if value is None else np.full(len(kinds), float(value))
+    elif value is not None:
+        watts[:] = float(value)
     if np.isnan(watts).any():
         kind = kinds[int(np.flatnonzero(np.isnan(watts))[0])].name
         raise ConfigError(

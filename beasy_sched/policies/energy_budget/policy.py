@@ -8,15 +8,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from beasy_sched.engine.actions import (
-    NO_FACTS,
-    Action,
-    CallAt,
-    FactDict,
-    Facts,
-    MeasureEnergy,
-    Postpone,
-)
+from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts, MeasureEnergy, Postpone
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
@@ -37,7 +29,7 @@ from beasy_sched.policies.easy import (
 from beasy_sched.policies.energy_budget.choice import AnyHosts, ContiguousHosts, Fleet, HostChoice
 from beasy_sched.policies.energy_budget.ledger import FREE, Ledger
 from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions, EstimatedPowers, read_period
-from beasy_sched.policies.energy_budget.projection import BudgetTest, EvenProjection
+from beasy_sched.policies.energy_budget.projection import BudgetTest, EvenProjection, Projection
 from beasy_sched.units import TIME_TOLERANCE_S
 
 AWAKE: Final = "its hosts are awake"
@@ -150,7 +142,7 @@ class BudgetPass(EasyPass):
         if ready:
             self.give(job, HostSet(hosts), self.rule, why)
         else:
-            fleet.claim(job, hosts)
+            fleet.claims[job] = hosts
             self._wake(hosts, WOKEN_FOR_JOB)
         return True
 
@@ -220,12 +212,12 @@ class BudgetPass(EasyPass):
         view, fleet, free = self.view, self.fleet, self.view.free_mask()
         for job, hosts in [*fleet.claims.items()]:
             if not view.available[hosts].all():
-                fleet.unclaim(job)
+                del fleet.claims[job]
                 fleet.jobs.remove(job.id)
             elif not free[hosts].all():
                 self._wake(hosts, WOKEN_FOR_JOB)
             elif self.granted(job, hosts):
-                fleet.unclaim(job)
+                del fleet.claims[job]
                 extra_w = 0.0 if self.ledger is None else self.ledger.extra_w(hosts, job.walltime_s)
                 fleet.commit(job, hosts, view.now + job.walltime_s, extra_w)
                 self.give(job, HostSet(hosts), AWAKE, {"waited_s": view.now - job.subtime_s})
@@ -251,13 +243,13 @@ class BudgetPass(EasyPass):
 
 
 class BudgetedEasy(Policy):
-    """EASY backfilling, first come first served, within an energy budget; subclasses choose the test."""
+    """EASY backfilling, first come first served, within an energy budget; subclasses choose its test."""
 
     options_type = EnergyBudgetOptions
     options: EnergyBudgetOptions
 
-    counts_energy: ClassVar[bool] = True
-    """Whether the test is about energy, not power."""
+    projection: ClassVar[type[Projection] | None] = Projection
+    """How the balance to come is tested; None for a test of the power."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError."""
@@ -267,7 +259,7 @@ class BudgetedEasy(Policy):
 
     def test_at(self, ledger: Ledger, now: float) -> BudgetTest:
         """Return the test for a moment before the period's end."""
-        raise NotImplementedError
+        return ledger.projection(now, self.projection) if self.projection else ledger.ceiling(now)
 
     def begin(self, view: View) -> None:
         """Set up the books. Raises ConfigError."""
@@ -283,7 +275,9 @@ class BudgetedEasy(Policy):
         self._tested = self._outage = False
         if self.period is not None:
             powers = EstimatedPowers(view.platform, view.power_model, self.options)
-            self.ledger = Ledger(self.period, powers, self._fleet.jobs, view, energies=self.counts_energy)
+            self.ledger = Ledger(
+                self.period, powers, self._fleet.jobs, view, energies=self.projection is not None
+            )
 
     def results(self) -> dict[str, dict[str, Any]]:
         """Return the summary's section on the budget."""
@@ -372,10 +366,6 @@ class EnergyBud(BudgetedEasy):
     name = "energybud"
     summary = "EASY within an energy budget: saved energy pays for jobs above the average power"
 
-    def test_at(self, ledger: Ledger, now: float) -> BudgetTest:
-        """Test the balance to come."""
-        return ledger.projection(now)
-
 
 class ReducePC(BudgetedEasy):
     """Section IV-D of the energy-budget paper: as `energybud`, with a lower rate while a job is promised.
@@ -385,10 +375,7 @@ class ReducePC(BudgetedEasy):
 
     name = "reducepc"
     summary = "as energybud, but a reservation lowers the rate of energy for all others until it is due"
-
-    def test_at(self, ledger: Ledger, now: float) -> BudgetTest:
-        """Test the balance to come, with promised energy set aside evenly from now on."""
-        return ledger.projection(now, EvenProjection)
+    projection = EvenProjection
 
 
 class PowerCap(BudgetedEasy):
@@ -396,9 +383,4 @@ class PowerCap(BudgetedEasy):
 
     name = "powercap"
     summary = "EASY under a constant limit on power, the energy budget over its period"
-
-    counts_energy = False
-
-    def test_at(self, ledger: Ledger, now: float) -> BudgetTest:
-        """Test powers, not energies."""
-        return ledger.ceiling(now)
+    projection = None

@@ -17,8 +17,6 @@ from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import ENERGY_TOLERANCE
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
 
-_KEY, _HOSTS = 1, 3
-
 
 class Commitments:
     """The jobs that have hosts, sorted by their latest ends."""
@@ -32,36 +30,35 @@ class Commitments:
 
     def __init__(self) -> None:
         """Start without jobs."""
-        self._set_rows(np.empty((4, 0)))
-        self._at: dict[str, tuple[float, float]] = {}
-        self._keys = 0.0
+        self._ids: list[str] = []
+        self._end_of: dict[str, float] = {}
+        self._set_rows(np.empty((3, 0)))
 
     def _set_rows(self, rows: FloatArray) -> None:
         self._rows = rows
-        self.end_s, _, self.extra_w, self.hosts = rows
+        self.end_s, self.extra_w, self.hosts = rows
 
     def add(self, job_id: str, end_s: float, extra_w: float, hosts: int) -> None:
         """Add a job that runs until ``end_s`` at the latest, or replace it if it is known."""
         self.remove(job_id)
-        self._keys += 1
-        self._at[job_id] = (end_s, self._keys)
         place = int(self.end_s.searchsorted(end_s, side="right"))
-        self._set_rows(np.insert(self._rows, place, (end_s, self._keys, extra_w, hosts), axis=1))
+        self._ids.insert(place, job_id)
+        self._end_of[job_id] = end_s
+        self._set_rows(np.insert(self._rows, place, (end_s, extra_w, hosts), axis=1))
 
     def remove(self, job_id: str) -> None:
         """Forget a job, if it is known."""
-        if job_id in self._at:
-            self._set_rows(np.delete(self._rows, self._place(job_id), axis=1))
-            del self._at[job_id]
+        if job_id in self._end_of:
+            place = self._place(job_id)
+            del self._ids[place], self._end_of[job_id]
+            self._set_rows(np.delete(self._rows, place, axis=1))
 
     def recount(self, job_id: str, hosts: int) -> None:
         """Correct the number of hosts that become free when a job ends."""
-        self._rows[_HOSTS, self._place(job_id)] = hosts
+        self.hosts[self._place(job_id)] = hosts
 
     def _place(self, job_id: str) -> int:
-        end_s, key = self._at[job_id]
-        first = int(self.end_s.searchsorted(end_s))
-        return first + int(np.flatnonzero(self._rows[_KEY, first:] == key)[0])
+        return self._ids.index(job_id, int(self.end_s.searchsorted(self._end_of[job_id])))
 
 
 _PROMISE_S = 0.1
@@ -85,11 +82,8 @@ class Passing:
         self._hosts -= min(idle, self._hosts)
 
 
-class BudgetTest(ABC):
-    """Whether the budget allows jobs to start. Powers in W, times in s.
-
-    A job is described by the power that it adds and its latest end (or its maximum duration).
-    """
+class Lookahead(ABC):
+    """What the running jobs will draw within the period: what all tests of a budget share."""
 
     _t: FloatArray
     """Breakpoints, from now or the period's start."""
@@ -107,34 +101,6 @@ class BudgetTest(ABC):
     def _ended_w(self) -> FloatArray:
         """Power of the running jobs that have ended, now and after each end within the period."""
         return np.concatenate(([0.0], np.cumsum(self._extra_w[: self._inside])))
-
-    @property
-    def present(self) -> float:
-        """The value now, or at the period's start: available energy (J) or power drawn (W)."""
-        return float(self._y[0])
-
-    @abstractmethod
-    def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
-        """Whether each job may start now on ``hosts`` hosts, idle ones first.
-
-        This estimates the hosts that stay idle: every job that it refuses, `allows` would refuse, too.
-        """
-
-    @abstractmethod
-    def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
-
-    @abstractmethod
-    def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
-        """Return when a job may start: ``from_s`` at the earliest, the period's end at the latest."""
-
-    @abstractmethod
-    def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Set aside what a job that starts at ``at_s`` will need; return that need (J or W)."""
-
-    @abstractmethod
-    def facts(self, reserved: float) -> FactDict:
-        """Return the numbers behind a decision: what is available and what is ``reserved``."""
 
     def start(self, extra_w: float, end_s: float, idle: int) -> None:
         """Account for a job that has started."""
@@ -162,7 +128,7 @@ class BudgetTest(ABC):
         """Adjust the values for power drawn between two breakpoints."""
 
 
-class Projection(BudgetTest):
+class Projection(Lookahead):
     """The balance within the period, from now (or the period's start) to its end."""
 
     def __init__(
@@ -190,11 +156,15 @@ class Projection(BudgetTest):
         self._ready = False
 
     def facts(self, reserved: float) -> FactDict:
-        """Return energies."""
-        return {"available_j": self.present, "reserved_j": reserved}
+        """Return the available and the ``reserved`` energy, the numbers behind a decision."""
+        return {"available_j": float(self._y[0]), "reserved_j": reserved}
 
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
-        """Whether the balance stays positive with each job, up to the last job's end."""
+        """Whether the balance stays positive with each job on ``hosts`` hosts, up to the last job's end.
+
+        This estimates the hosts that stay idle, taking idle ones first: every job that it refuses, `allows`
+        would refuse, too.
+        """
         self._prepare()
         switching_j = self._passing.left(hosts)
         until_s = np.minimum(end_s, self._end_s)
@@ -222,7 +192,7 @@ class Projection(BudgetTest):
         self._ready = True
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Whether one job may start now, with the hosts that stay idle switching off."""
+        """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
         left_j = float(self._passing.left(np.array([idle]))[0])
         return self._suffices(self._start_s, extra_w, end_s - self._start_s, left_j)
 
@@ -280,7 +250,7 @@ class EvenProjection(Projection):
         return reserved_j
 
 
-class Ceiling(BudgetTest):
+class Ceiling(Lookahead):
     """The estimated power within the period, and the limit that it must not exceed."""
 
     def __init__(
@@ -300,8 +270,8 @@ class Ceiling(BudgetTest):
         self._y = rest_w + self._extra_w.sum() - self._ended_w()
 
     def facts(self, reserved: float) -> FactDict:
-        """Return powers."""
-        return {"drawn_w": self.present, "limit_w": self.limit_w, "reserved_w": reserved}
+        """Return the drawn and the ``reserved`` power and the limit, the numbers behind a decision."""
+        return {"drawn_w": float(self._y[0]), "limit_w": self.limit_w, "reserved_w": reserved}
 
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
         """Whether the power stays below the limit with each job, up to its end."""
@@ -313,7 +283,7 @@ class Ceiling(BudgetTest):
         return fits | (until_s <= self._start_s) | (extra_w <= 0)
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Whether one job may start now, with the hosts that stay idle switching off."""
+        """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
         return bool(self.admits(np.array([extra_w]), np.array([end_s]), np.array([float(idle)]))[0])
 
     def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
@@ -335,3 +305,10 @@ class Ceiling(BudgetTest):
 
     def _draw(self, from_s: float, until_s: float, extra_w: float) -> None:
         self._y = self._y + np.where((self._t >= from_s) & (self._t < until_s), extra_w, 0.0)
+
+
+BudgetTest = Projection | Ceiling
+"""Whether the budget allows jobs to start. Powers in W, times in s.
+
+A job is described by the power that it adds and its latest end (or its maximum duration).
+"""

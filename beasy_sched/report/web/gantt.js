@@ -223,12 +223,12 @@ const gantt = (() => {
     if (px < 0 || py < 0 || px > v.width || py > v.height || event.buttons) { hide(state); return; }
     const time = v.from + (px / v.width) * (v.to - v.from), server = Math.round(v.high - (py / v.height) * (v.high - v.low));
     if (server < 0 || server >= spec.servers || time < 0 || time > spec.end) { hide(state); return; }
-    show(state, words(spec, server, time, (v.to - v.from) / v.width, state.tools.timeText), event);
+    show(state, words(spec, server, time, (v.to - v.from) / v.width, state.tools), event);
   }
 
   /** What is there: the job, and the state of the server. */
-  function words(spec, server, time, slack, timeText) {
-    const { jobs, bars, states } = spec, lines = [`server ${server}, ${timeText(time)}`];
+  function words(spec, server, time, slack, { timeText, momentText }) {
+    const { jobs, bars, states } = spec, lines = [`server ${server}, ${momentText(time, spec.start)}`];
     let found = -1, nearest = Infinity;
     for (let i = 0; i < bars.job.length; i++) {
       if (bars.low[i] > server || bars.high[i] < server) continue;
@@ -236,10 +236,10 @@ const gantt = (() => {
       if (away <= slack && away < nearest) { nearest = away; found = j; }
     }
     if (found >= 0) {
-      const exact = (t) => timeText(t, 1);
+      const exact = (t) => timeText(t, 1), moment = (t) => momentText(t, spec.start, 1);
       lines.unshift(`job ${jobs.id[found]}`);
       lines.push(`${jobs.servers[found]} ${jobs.servers[found] === 1 ? "server" : "servers"}, ${spec.outcomes[jobs.outcome[found]]}`,
-        `submitted ${exact(jobs.submit[found])}`, `ran ${exact(jobs.start[found])} to ${exact(jobs.end[found])}`,
+        `submitted ${moment(jobs.submit[found])}`, `ran ${moment(jobs.start[found])} to ${moment(jobs.end[found])}`,
         `waited ${exact(jobs.start[found] - jobs.submit[found])}, ran for ${exact(jobs.end[found] - jobs.start[found])}`);
       if (jobs.rule[found] >= 0) lines.push(`killed: ${jobs.rules[jobs.rule[found]]}`);
     }

@@ -6,6 +6,8 @@ const report = (() => {
   const SPACINGS = [1, 5, 15, 30, 60, 300, 900, 1800, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
     DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 364 * DAY];
   const ARRAYS = { f8: Float64Array, f4: Float32Array, i4: Int32Array, i2: Int16Array, i1: Int8Array };
+  const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+  const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
   const charts = new Map(); // id -> { element, spec, range }
   let busy = false;
 
@@ -22,13 +24,29 @@ const report = (() => {
     return day || spacing < HOUR ? `${sign}${day ? day + " d " : ""}${exact}` : sign + exact;
   }
 
-  function timeTicks([from, to], width) {
-    const most = Math.max(3, width / 90), span = to - from;
+  /** The same by the site's clock, which shows `start` (s since 1970) at time 0: days begin at midnight. */
+  function clockText(seconds, start, spacing = 60) {
+    const at = new Date(Math.round(start + seconds) * 1000), iso = at.toISOString();
+    const day = `${DAYS[at.getUTCDay()]} ${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}`;
+    const time = iso.slice(11, spacing < 60 ? 19 : 16);
+    if (spacing >= DAY) return spacing > 90 * DAY ? iso.slice(0, 10) : day;
+    return time.startsWith("00:00") && spacing >= HOUR ? day : time;
+  }
+
+  /** A moment in words: by the site's clock where it is known, with the time since the start of the run. */
+  function momentText(seconds, start, spacing = 60) {
+    if (start === undefined) return timeText(seconds, spacing);
+    const day = clockText(seconds, start, DAY), time = clockText(seconds, start, Math.min(spacing, 60 * 59));
+    return `${day} ${time} (${timeText(seconds, spacing)})`;
+  }
+
+  function timeTicks([from, to], width, start) {
+    const most = Math.max(3, width / 90), span = to - from, shift = start || 0;
     const spacing = SPACINGS.find((s) => span / s <= most) || Math.ceil(span / most / DAY) * DAY;
     const tickvals = [], ticktext = [];
-    for (let t = Math.ceil((from - span) / spacing) * spacing; t <= to + span; t += spacing) {
+    for (let t = Math.ceil((from - span + shift) / spacing) * spacing - shift; t <= to + span; t += spacing) {
       tickvals.push(t);
-      ticktext.push(timeText(t, spacing));
+      ticktext.push(start === undefined ? timeText(t, spacing) : clockText(t, start, spacing));
     }
     return { tickvals, ticktext };
   }
@@ -69,9 +87,14 @@ const report = (() => {
       ...own,
       xaxis: { ...axis, ...own.xaxis }, yaxis: { ...axis, ...own.yaxis },
     };
+    if (own.yaxis2) {
+      layout.yaxis2 = { ...axis, showgrid: false, overlaying: "y", side: "right", zeroline: false, tickmode: "auto", nticks: 5,
+        ...own.yaxis2 };
+    }
+    if (spec.aside) layout.margin.r = layout.margin.l; // room for an axis on the right, also where only a chart above has one
     if (timed) {
       const range = spec.range || [0, spec.end || 1];
-      Object.assign(layout.xaxis, { range, tickmode: "array", ...timeTicks(range, width),
+      Object.assign(layout.xaxis, { range, tickmode: "array", ...timeTicks(range, width, spec.start),
         unifiedhovertitle: { text: "%{x:,.0f} s" } });
     }
     return layout;
@@ -82,15 +105,15 @@ const report = (() => {
     if (spec.kind !== "time" || !traces.length) return traces;
     for (const [number, trace] of traces.entries()) {
       trace.visible = !(hidden && hidden.has(number));
-      trace.customdata = Array.from(trace.y, Math.abs);
+      trace.customdata = Array.from(trace.y, trace.yaxis ? undefined : Math.abs); // both ways from zero
     }
-    return [clock(traces[0].x), ...traces];
+    return [clock(traces[0].x, spec.start), ...traces];
   }
 
   /** A curve that is not seen: it tells the time where the mouse is. */
-  function clock(times) {
+  function clock(times, start) {
     return { type: "scatter", mode: "lines", name: "", x: times, y: times.map(() => 0), line: { width: 0, color: "rgba(0,0,0,0)" },
-      hovertext: Array.from(times, (t) => timeText(t)), hovertemplate: "%{hovertext}" };
+      hovertext: Array.from(times, (t) => momentText(t, start)), hovertemplate: "%{hovertext}" };
   }
 
   /** Only buttons that work on the page itself: nothing is uploaded anywhere. */
@@ -109,7 +132,7 @@ const report = (() => {
       const look = trace.line || {}, paint = painted(trace.fillcolor || (trace.marker || look).color);
       if (trace.mode === "markers") {
         swatch.className = "mark";
-        swatch.textContent = trace.marker.symbol === "diamond" ? "\u25c6" : "\u2715";
+        swatch.textContent = { diamond: "\u25c6", "triangle-down": "\u25bc" }[trace.marker.symbol] || "\u2715";
         swatch.style.color = paint;
       } else if (trace.type === "scatter" && !trace.fillcolor) {
         swatch.className = "line";
@@ -138,7 +161,7 @@ const report = (() => {
       if (spec.kind !== "plot") element.on("plotly_relayout", (change) => moved(chart, change));
     }
     if (spec.kind !== "gantt") legend(chart);
-    return drawn.then(() => { if (spec.kind === "gantt") gantt.attach(chart, { css, timeText }); });
+    return drawn.then(() => { if (spec.kind === "gantt") gantt.attach(chart, { css, timeText, momentText }); });
   }
 
   /** Bring all charts of a group to the range of the one that was zoomed. */
@@ -153,7 +176,7 @@ const report = (() => {
       if (other.spec.kind === "plot" || other.spec.group !== chart.spec.group) continue;
       other.spec.range = [...range];
       if (!other.drawn) continue;
-      const ticks = timeTicks(range, other.element.clientWidth);
+      const ticks = timeTicks(range, other.element.clientWidth, other.spec.start);
       work.push(Plotly.relayout(other.element, { "xaxis.range": [...range], "xaxis.tickvals": ticks.tickvals, "xaxis.ticktext": ticks.ticktext }));
     }
     Promise.all(work).finally(() => { busy = false; });
@@ -188,5 +211,5 @@ const report = (() => {
   }
 
   start();
-  return { charts, timeText, timeTicks };
+  return { charts, timeText, clockText, timeTicks };
 })();

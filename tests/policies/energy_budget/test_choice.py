@@ -11,6 +11,7 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import SWITCHING_OFF, Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.energy_budget.choice import AnyHosts, Fleet, earliest_window
 
@@ -46,13 +47,13 @@ def promised() -> tuple[AnyHosts, Cluster]:
     """Of four hosts two are busy until 100 s, when the first waiting job is promised three."""
     platform = Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4)))
     cluster = Cluster(platform)
-    running = cluster.submit(JobRequest("w0!a", 0.0, 2, "p", 100.0))
+    running = cluster.submit(Job(JobRequest("w0!a", 0.0, 2, "p", 100.0)))
     cluster.start(running, HostSet.of([0, 2]), 0.0)
     view = View(cluster)
     fleet = Fleet(view, switches=False)
     fleet.commit(running, np.array([0, 2]), 100.0, 50.0)
     choice = AnyHosts(view, fleet)
-    head = cluster.submit(JobRequest("w0!head", 0.0, 3, "p", 10.0))
+    head = cluster.submit(Job(JobRequest("w0!head", 0.0, 3, "p", 10.0)))
     assert choice.earliest(head) == 100.0
     choice.reserve(head, 100.0)
     return choice, cluster
@@ -65,7 +66,7 @@ def late_fit(choice: AnyHosts) -> list[bool]:
 
 def test_a_host_that_a_late_job_was_refused_may_go_to_another() -> None:
     choice, cluster = promised()
-    late = cluster.submit(JobRequest("w0!late", 0.0, 1, "p", 500.0))
+    late = cluster.submit(Job(JobRequest("w0!late", 0.0, 1, "p", 500.0)))
     assert late_fit(choice) == [True, False]
     hosts = choice.take(late, late=True)
     assert late_fit(choice) == [False, False]

@@ -10,6 +10,7 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.energy_budget.ledger import Ledger
 from beasy_sched.policies.energy_budget.options import BudgetPeriod, EnergyBudgetOptions, EstimatedPowers
@@ -30,7 +31,7 @@ def test_hosts_that_come_free_before_the_period_are_switched_off_at_its_cost(
     cluster = Cluster(Platform((FAST,), np.zeros(len(pstates), dtype=np.intp), names, pstates))
     jobs = Commitments()
     if busy:
-        cluster.start(cluster.submit(JobRequest("w0!a", 0.0, 1, "p", 90.0)), HostSet.of([0]), 0.0)
+        cluster.start(cluster.submit(Job(JobRequest("w0!a", 0.0, 1, "p", 90.0))), HostSet.of([0]), 0.0)
         jobs.add("w0!a", 90.0, 95.0, 1)
     view = View(cluster)
     powers = EstimatedPowers(

@@ -9,6 +9,7 @@ from worlds import FAST
 from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
+from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.energy_budget.choice import Fleet
 from beasy_sched.policies.energy_budget.ledger import JobCost
@@ -26,7 +27,7 @@ class Promises:
 
     def reservation(self, walltime_s: float) -> BudgetReservation:
         cluster = Cluster(Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4))))
-        job, view = cluster.submit(JobRequest("w0!a", 0.0, 2, "p", walltime_s)), View(cluster)
+        job, view = cluster.submit(Job(JobRequest("w0!a", 0.0, 2, "p", walltime_s))), View(cluster)
         made = BudgetPass(view, Fleet(view, switches=False), None, self.Energy(self), EnergyBudgetOptions())
         made.choice = self.Choice(self)
         made.cost = JobCost(power_w=10.0, switching_j=0.0, lead_s=20.0)

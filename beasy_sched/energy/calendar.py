@@ -1,0 +1,39 @@
+"""What simulated time 0 is, and the local clock of a site: for tariffs, prices, carbon and the sun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """What simulated time 0 is, and the local clock of the site."""
+
+    start: datetime
+    """The moment of time 0, with its offset from UTC."""
+    zone: tzinfo | None = None
+    """The site's time zone; None: the offset of ``start``, all year."""
+
+    def __post_init__(self) -> None:
+        if self.start.tzinfo is None:
+            raise ValueError("start: a time with its offset from UTC is required")
+
+    def local(self, time_s: float) -> datetime:
+        """Return the local time at ``time_s``."""
+        moment = self.start.astimezone(timezone.utc) + timedelta(seconds=time_s)
+        return moment.astimezone(self.zone or self.start.tzinfo)
+
+    def seconds(self, moment: datetime) -> float:
+        """Return the simulated time (s) of a moment that has an offset or a time zone."""
+        return (moment.astimezone(timezone.utc) - self.start.astimezone(timezone.utc)).total_seconds()
+
+    @staticmethod
+    def midnight(moment: datetime) -> datetime:
+        """Return the midnight at which the day of ``moment`` began."""
+        return moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+
+    def day_end_s(self, time_s: float, days: int = 0) -> float:
+        """Return the simulated time of the midnight that ends the day of ``time_s``, or ``days`` later."""
+        noon = self.midnight(self.local(time_s)) + timedelta(days=1 + days, hours=12)
+        return self.seconds(self.midnight(noon))

@@ -1,0 +1,1 @@
+"""Forecasts of solar production: conditions, the predictor of GreenSlot, its errors, what policies see."""

@@ -1,0 +1,393 @@
+"""What a policy sees of future production, and where it comes from.
+
+The engine owns a `ForecastSource`: it tells it what was produced (`observe`) and what the present step will
+produce (`announce`). A policy gets the source's `Outlook`. All times are seconds since time 0 of the run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import ClassVar, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.energy.storage import require, require_not_negative, require_positive
+from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.conditions import day_rows, running_most
+from beasy_sched.forecast.solar import SEASON_DAYS, SolarModel
+from beasy_sched.forecast.weather import IssuedTable, LocalHours, NoWeather, WeatherForecast
+from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
+
+_ADJUSTED_SHARE: Final = 0.01
+_LONGEST_UNREVISED_S: Final = 2 * SECONDS_PER_HOUR
+_COMPARED_HOURS: Final = 48
+_LEAST_OBSERVED_S: Final = SECONDS_PER_HOUR / 2
+"""An hour counts as observed when at least this much of it was."""
+
+
+class Outlook:
+    """The future as a policy may see it: predictions only, and read-only."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: ForecastSource) -> None:
+        """Show the predictions of ``source``."""
+        self._source = source
+
+    @property
+    def revision(self) -> int:
+        """Grows when the predictions are adjusted: see `ForecastSource.revision`."""
+        return self._source.revision
+
+    def renewable_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray:
+        """Mean production that is predicted for each slot from ``now_s`` on, W, [slots].
+
+        Slot 0 has the production that was announced for it, where it was. Raises FieldError for a slot
+        that is not longer than 0 s, or a negative number of slots.
+        """
+        return self._source.renewable_w(now_s, slot_s, slots)
+
+    def clear_sky_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray:
+        """Mean ideal production B of each slot, W, [slots]; 0 at night. Raises FieldError."""
+        return self._source.clear_sky_w(now_s, slot_s, slots)
+
+
+class ForecastSource(ABC):
+    """Predictions that are fed with what happens. Subclasses give a curve of constant pieces."""
+
+    name: ClassVar[str]
+    """As users and results name it."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the results must know of the predictions."""
+
+    def __init__(self, hours: LocalHours, capacity_w: float) -> None:
+        """``capacity_w`` (W) is the scale for what counts as an adjustment."""
+        require_not_negative("capacity_w", capacity_w)
+        self.hours = hours
+        self._capacity_w = capacity_w
+        self._announced: tuple[float, float] | None = None
+        self._version: tuple[int, int] | None = None
+        self._revision = 0
+        self._revised_s = 0.0
+        self._revised_hour = 0
+        self._revised_w: FloatArray = np.zeros(0)
+
+    def hour_by_hour_w(self, hours: int) -> FloatArray:
+        """Mean production of each hour from time 0 on, W, [hours]: as predicted when the hour begins."""
+        starts_s = SECONDS_PER_HOUR * np.arange(hours)
+        return np.array([self.renewable_w(float(at), SECONDS_PER_HOUR, 1)[0] for at in starts_s])
+
+    @property
+    def outlook(self) -> Outlook:
+        """What to give to a policy."""
+        return Outlook(self)
+
+    @property
+    def revision(self) -> int:
+        """How often the predictions were adjusted (GreenSlot, Section 4.1).
+
+        That is when the prediction for some hour of the next 48 has moved by more than 1 % of the installed
+        capacity since the last revision, or when two hours have passed since then.
+        """
+        return self._revision
+
+    def observe(self, start_s: float, end_s: float, mean_w: float) -> None:
+        """Take the real mean production (W) of a step that has ended. Raises FieldError."""
+        require_not_negative("mean_w", mean_w)
+        require(end_s > start_s, "end_s", end_s, f"a time after the step's start ({start_s:g} s)")
+        self._take(start_s, end_s, mean_w)
+        self._advance(end_s)
+
+    def announce(self, now_s: float, power_w: float) -> None:
+        """Take the production (W) of the step that begins now. Raises FieldError."""
+        require_not_negative("power_w", power_w)
+        self._announced = now_s, power_w
+        self._advance(now_s)
+
+    def renewable_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray:
+        """As `Outlook.renewable_w`."""
+        edges = _slot_edges(now_s, slot_s, slots)
+        means = slot_means_w(edges, *self._curve(now_s, now_s, float(edges[-1])))
+        if slots and self._announced is not None:
+            at_s, power_w = self._announced
+            if at_s - TIME_TOLERANCE_S <= now_s < at_s + slot_s - TIME_TOLERANCE_S:
+                means[0] = power_w
+        return means
+
+    def clear_sky_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray:
+        """As `Outlook.clear_sky_w`."""
+        edges = _slot_edges(now_s, slot_s, slots)
+        first = self.hours.whole_hour(now_s)
+        count = self.hours.whole_hour(float(edges[-1])) + 1 - first
+        ideal = self._ideal_w(first, count, first // 24)
+        return slot_means_w(edges, self._hour_edges(first, count), ideal)
+
+    @abstractmethod
+    def _curve(self, now_s: float, from_s: float, until_s: float) -> tuple[FloatArray, FloatArray]:
+        """Edges (s, [n + 1]) and mean W ([n]) of pieces that cover a span, as predicted at ``now_s``.
+
+        Times that no piece covers have no production. ``from_s`` is not before the present hour.
+        """
+
+    @abstractmethod
+    def _ideal_w(self, first_hour: int, hours: int, today: int) -> FloatArray:
+        """B of each hour, W, [hours]."""
+
+    @abstractmethod
+    def _take(self, start_s: float, end_s: float, mean_w: float) -> None:
+        """Remember a step's production, where the predictions depend on it."""
+
+    def _issues_by(self, now_s: float) -> int:
+        """A number that grows when the predictions may have changed within an hour."""
+        return 0
+
+    def _hour_edges(self, first: int, hours: int) -> FloatArray:
+        """Seconds since time 0 at which these hours begin, and the end of the last, [hours + 1]."""
+        return self.hours.time_s(first) + SECONDS_PER_HOUR * np.arange(hours + 1, dtype=np.float64)
+
+    def _advance(self, now_s: float) -> None:
+        """Count a revision where one is due."""
+        first = self.hours.whole_hour(now_s)
+        version = (first, self._issues_by(now_s))
+        late = now_s - self._revised_s >= _LONGEST_UNREVISED_S - TIME_TOLERANCE_S
+        if version == self._version and not late:
+            return
+        edges = self._hour_edges(first, _COMPARED_HOURS)
+        fresh = slot_means_w(edges, *self._curve(now_s, float(edges[0]), float(edges[-1])))
+        gone = first - self._revised_hour
+        shared = max(min(_COMPARED_HOURS - gone, _COMPARED_HOURS), 0) if self._version is not None else 0
+        moved = np.abs(fresh[:shared] - self._revised_w[_COMPARED_HOURS - shared :])
+        is_first, self._version = self._version is None, version
+        if is_first or late or bool(np.any(moved > _ADJUSTED_SHARE * self._capacity_w)):
+            self._revision += not is_first
+            self._revised_s, self._revised_hour, self._revised_w = now_s, first, fresh
+
+
+class SolarForecast(ForecastSource):
+    """The predictor of GreenSlot: `SolarModel`, fed with the production of the day."""
+
+    name = "predictor"
+
+    def __init__(self, model: SolarModel, weather: WeatherForecast | None, start: datetime) -> None:
+        """``start`` is time 0. Without ``weather``, every hour gets the median factor of the season.
+
+        Raises ConfigError where the conditions of the forecast and of the training data are not of one kind.
+        """
+        history = model.history
+        self._weather = weather or NoWeather(history.scheme)
+        if self._weather.scheme != history.scheme:
+            raise ConfigError(
+                f"the training data has conditions by {history.scheme.name}, "
+                f"the forecast by {self._weather.scheme.name}: they must be the same"
+            )
+        super().__init__(LocalHours(start, history.utc_offset_h), history.capacity_w)
+        self.model = model
+        self.notes = (*history.notes, *model.notes)
+        self._seen: dict[int, tuple[float, float]] = {}
+        self._hours_ended = 0
+        self._predicted: tuple[tuple[int, int], FloatArray] | None = None
+        today = int(self.hours.at_start // 24)
+        model.day(today, today)  # where there is no training data, say so now and not in the run
+
+    def _take(self, start_s: float, end_s: float, mean_w: float) -> None:
+        first = self.hours.whole_hour(start_s)
+        count = self.hours.whole_hour(end_s) + 1 - first
+        edges = self._hour_edges(first, count)
+        inside = np.diff(np.clip(edges, start_s, end_s)).tolist()
+        for hour, seconds in zip(range(first, first + count), inside, strict=True):
+            if seconds > TIME_TOLERANCE_S:
+                energy, length = self._seen.get(hour, (0.0, 0.0))
+                self._seen[hour] = energy + mean_w * seconds, length + seconds
+        oldest = first - 48
+        if min(self._seen, default=oldest) < oldest:
+            self._seen = {hour: value for hour, value in self._seen.items() if hour >= oldest}
+        self._hours_ended += count > 1
+
+    def _seen_today(self, now_hour: int) -> FloatArray:
+        """Mean W of today's past hours, [24]; NaN where too little was observed."""
+        seen = np.full(24, np.nan)
+        midnight = now_hour - now_hour % 24
+        for hour in range(midnight, now_hour):
+            energy, length = self._seen.get(hour, (0.0, 0.0))
+            if length >= _LEAST_OBSERVED_S - TIME_TOLERANCE_S:
+                seen[hour - midnight] = energy / length
+        return seen
+
+    def _issues_by(self, now_s: float) -> int:
+        return self._weather.issues_by(self.hours.hour(now_s)) + self._hours_ended
+
+    def _curve(self, now_s: float, from_s: float, until_s: float) -> tuple[FloatArray, FloatArray]:
+        now_hour = self.hours.whole_hour(now_s)
+        count = self.hours.whole_hour(until_s) + 1 - now_hour
+        key = now_hour, self._issues_by(now_s)
+        if self._predicted is None or self._predicted[0] != key or len(self._predicted[1]) < count:
+            midnight = now_hour - now_hour % 24
+            until = now_hour - midnight + max(count, _COMPARED_HOURS + 2)
+            classes = self._weather.classes(self.hours.hour(now_s), midnight, until)
+            self._predicted = key, self.model.predict_w(now_hour, self._seen_today(now_hour), classes)
+        return self._hour_edges(now_hour, count), self._predicted[1][:count]
+
+    def _ideal_w(self, first_hour: int, hours: int, today: int) -> FloatArray:
+        return self.model.ideal_w(first_hour, hours, today)
+
+
+class _WithoutPredictor(ForecastSource):
+    """A source that is no predictor, but may borrow one's ideal production."""
+
+    def __init__(self, start: datetime | None, capacity_w: float, ideal: SolarModel | None) -> None:
+        """Without ``start``, time 0 is midnight."""
+        start = start or datetime(1970, 1, 1, tzinfo=timezone.utc)
+        offset = start.utcoffset()
+        own_h = offset.total_seconds() / SECONDS_PER_HOUR if offset is not None else 0.0
+        super().__init__(
+            LocalHours(start, own_h if ideal is None else ideal.history.utc_offset_h), capacity_w
+        )
+        self._ideal = ideal
+        self._most: tuple[int, FloatArray] | None = None
+
+    def _take(self, start_s: float, end_s: float, mean_w: float) -> None:
+        """What was produced changes nothing."""
+
+    def _learn_ideal(self, times_s: FloatArray, interval_s: float, values_w: FloatArray) -> None:
+        """Take as B the most that the values reach at an hour of the day within 15 days."""
+        parts = np.arange(0.0, interval_s, SECONDS_PER_HOUR)
+        moments = times_s[:, None] + parts
+        hours = np.floor(moments / SECONDS_PER_HOUR + self.hours.at_start + 1e-8).astype(np.int64).ravel()
+        first = int(hours.min())
+        hourly = np.zeros(int(hours.max()) - first + 1)
+        np.maximum.at(hourly, hours - first, np.repeat(values_w, len(parts)))
+        self._most = first // 24, running_most(day_rows(hourly, first, 0.0)[0], SEASON_DAYS)
+
+    def _ideal_w(self, first_hour: int, hours: int, today: int) -> FloatArray:
+        if self._ideal is not None:
+            return self._ideal.ideal_w(first_hour, hours, today)
+        if self._most is None:
+            return np.zeros(hours)
+        first_day, most = self._most
+        moments = first_hour + np.arange(hours)
+        rows: IntArray = np.clip(moments // 24 - first_day, 0, len(most) - 1)
+        return most[rows, moments % 24]
+
+
+class FileForecast(_WithoutPredictor):
+    """A file of powers as they were forecast: the latest issued counts; hours without one have no production.
+
+    Without a predictor, B is the most that the file holds for the hour of the day within 15 days.
+    """
+
+    name = "file"
+
+    def __init__(
+        self,
+        table: IssuedTable,
+        start: datetime | None = None,
+        *,
+        capacity_w: float | None = None,
+        ideal: SolarModel | None = None,
+    ) -> None:
+        """``capacity_w`` defaults to the largest value of the table. Raises ConfigError."""
+        if table.scheme is not None:
+            raise ConfigError("the forecast is one of conditions, expected one of power (W): add a predictor")
+        most_w = float(table.values.max()) if capacity_w is None else capacity_w
+        super().__init__(start, most_w, ideal)
+        self._table = table
+        self._learn_ideal(table.valid_s, table.interval_s, table.values)
+
+    def _issues_by(self, now_s: float) -> int:
+        return self._table.issues_by(now_s)
+
+    def _curve(self, now_s: float, from_s: float, until_s: float) -> tuple[FloatArray, FloatArray]:
+        interval_s = self._table.interval_s
+        first_s = self._table.start_of_interval_s(from_s)
+        pieces = int((until_s - first_s) / interval_s) + 1
+        edges = first_s + interval_s * np.arange(pieces + 1, dtype=np.float64)
+        values = self._table.latest(now_s, edges[:-1] + interval_s / 2)
+        return edges, np.nan_to_num(values, nan=0.0)
+
+
+class PerfectForecast(_WithoutPredictor):
+    """The real production, known in advance: for studies only, and named in every result."""
+
+    name = "perfect"
+    notes = ("the production was known in advance: for studies only",)
+
+    def __init__(
+        self,
+        production_w: FloatArray,
+        step_s: float,
+        start: datetime | None = None,
+        *,
+        ideal: SolarModel | None = None,
+    ) -> None:
+        """``production_w`` is the mean of each step from time 0 on, then there is none. Raises FieldError."""
+        require_positive("step_s", step_s)
+        values = np.asarray(production_w, dtype=np.float64)
+        fine = values.ndim == 1 and len(values) > 0 and bool(np.all(np.isfinite(values) & (values >= 0)))
+        require(fine, "production_w", "other values", "one finite power of 0 or more for each step")
+        super().__init__(start, float(values.max()), ideal)
+        self._edges_s = step_s * np.arange(len(values) + 1, dtype=np.float64)
+        self._values_w = values
+        self._learn_ideal(self._edges_s[:-1], step_s, values)
+
+    def _curve(self, now_s: float, from_s: float, until_s: float) -> tuple[FloatArray, FloatArray]:
+        first = max(int(np.searchsorted(self._edges_s, from_s, side="right")) - 1, 0)
+        end = int(np.searchsorted(self._edges_s, until_s, side="left")) + 1
+        first = min(first, len(self._values_w) - 1)
+        return self._edges_s[first : end + 1], self._values_w[first:end]
+
+
+class NoForecast(_WithoutPredictor):
+    """No production is expected, ever; B is a predictor's, or 0."""
+
+    name = "none"
+
+    def __init__(self, start: datetime | None = None, *, ideal: SolarModel | None = None) -> None:
+        """``ideal`` gives the nights to those who ask for B."""
+        super().__init__(start, 0.0 if ideal is None else ideal.history.capacity_w, ideal)
+
+    def _curve(self, now_s: float, from_s: float, until_s: float) -> tuple[FloatArray, FloatArray]:
+        return np.array([from_s, max(until_s, from_s + 1.0)]), np.zeros(1)
+
+
+def predicted_steps_w(
+    model: SolarModel,
+    weather: WeatherForecast | None,
+    moment: datetime,
+    *,
+    steps: int,
+    step_s: float,
+    seen: Iterable[tuple[float, float, float]] = (),
+) -> FloatArray:
+    """Production predicted at ``moment`` for each of the next ``steps`` steps, W: a forecast for a plan.
+
+    ``seen`` are steps of today that have passed: start and end (seconds after ``moment``, so negative) and
+    mean W. They let the rest of the day follow the recent past. Raises ConfigError.
+    """
+    source = SolarForecast(model, weather, moment)
+    for start_s, end_s, mean_w in seen:
+        source.observe(start_s, end_s, mean_w)
+    return source.renewable_w(0.0, step_s, steps)
+
+
+def slot_means_w(edges_s: FloatArray, pieces_s: FloatArray, power_w: FloatArray) -> FloatArray:
+    """Mean of a curve of constant pieces over each slot, W; 0 where no piece is.
+
+    ``edges_s`` are those of the slots, [slots + 1], ``pieces_s`` those of the pieces, [n + 1]; a slot within
+    one piece gets its power exactly.
+    """
+    total = np.concatenate(([0.0], np.cumsum(power_w * np.diff(pieces_s))))
+    means = np.diff(np.interp(edges_s, pieces_s, total)) / np.diff(edges_s)
+    first = np.searchsorted(pieces_s, edges_s[:-1] + TIME_TOLERANCE_S, side="right") - 1
+    last = np.searchsorted(pieces_s, edges_s[1:] - TIME_TOLERANCE_S, side="left") - 1
+    within = (first == last) & (first >= 0) & (first < len(power_w))
+    exact = power_w[np.clip(first, 0, len(power_w) - 1)]
+    return np.where(within, exact, np.maximum(means, 0.0))
+
+
+def _slot_edges(now_s: float, slot_s: float, slots: int) -> FloatArray:
+    require_positive("slot_s", slot_s)
+    require(slots >= 0, "slots", slots, "a number of 0 or more")
+    return now_s + slot_s * np.arange(slots + 1, dtype=np.float64)

@@ -1,0 +1,256 @@
+"""Forecasts of conditions: what was issued (a file), or the real conditions with or without noise.
+
+Data with forecasts as they were issued are rare. Where there are none, the real conditions stand for the
+forecast, and `ForecastNoise` exchanges some of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray
+from beasy_sched.energy.storage import require, require_not_negative, require_positive
+from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.conditions import NO_CONDITIONS, UNKNOWN, ConditionScheme
+from beasy_sched.forecast.solar import SEASON_DAYS, SolarHistory
+from beasy_sched.units import SECONDS_PER_HOUR
+
+_HOUR_TOLERANCE: Final = 1e-8
+
+
+@dataclass(frozen=True)
+class LocalHours:
+    """Times of a run (seconds since its time 0) as hours since 1970 in local standard time."""
+
+    start: datetime
+    """What time 0 is; must know its UTC offset."""
+    utc_offset_h: float = 0.0
+    """Hours by which local standard time is ahead of UTC."""
+
+    def __post_init__(self) -> None:
+        if self.start.utcoffset() is None:
+            raise ConfigError(
+                f"start: found {self.start.isoformat()}, expected a time with its UTC offset, "
+                "such as 2010-07-12T09:00:00-04:00"
+            )
+
+    @cached_property
+    def at_start(self) -> float:
+        """The hour (with a fraction) of time 0."""
+        return self.start.timestamp() / SECONDS_PER_HOUR + self.utc_offset_h
+
+    def hour(self, time_s: float) -> float:
+        """The hour (with a fraction) of a time of the run."""
+        return self.at_start + time_s / SECONDS_PER_HOUR
+
+    def whole_hour(self, time_s: float) -> int:
+        """The hour that a time lies in; a time at its end by rounding belongs to the next."""
+        return int(np.floor(self.hour(time_s) + _HOUR_TOLERANCE))
+
+    def time_s(self, hour: float) -> float:
+        """When an hour begins, in seconds since time 0."""
+        return (hour - self.at_start) * SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True, eq=False)
+class IssuedTable:
+    """Forecasts of classes or of power as they were issued. Raises ConfigError.
+
+    Each is for an interval of ``interval_s`` from its valid time on. All times are seconds since time 0.
+    """
+
+    issued_s: FloatArray
+    valid_s: FloatArray
+    """On a grid of ``interval_s``, and not before the forecast was issued."""
+    values: FloatArray
+    """Classes of ``scheme``, or W where that is None."""
+    interval_s: float
+    scheme: ConditionScheme | None = None
+
+    def __post_init__(self) -> None:
+        count = len(self.issued_s)
+        if not count or not count == len(self.valid_s) == len(self.values):
+            raise ConfigError("a forecast needs one issued time, one valid time and one value each")
+        require_positive("interval_s", self.interval_s)
+        early = self.valid_s < self.issued_s
+        if early.any():
+            at = int(np.argmax(early))
+            found = f"valid at {self.valid_s[at]:g} s, issued at {self.issued_s[at]:g} s"
+            raise ConfigError(f"a forecast is for a time before it was issued: {found}")
+        if not np.all(np.isfinite(self.values) & (self.values >= 0)):
+            raise ConfigError("a forecast has a value that is negative or no number")
+
+    @cached_property
+    def _sorted(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Intervals, issued times and values, by interval and then by time of issue."""
+        intervals = self._interval(self.valid_s)
+        order = np.lexsort((self.issued_s, intervals))
+        return intervals[order], self.issued_s[order], self.values[order]
+
+    @cached_property
+    def _issues(self) -> tuple[FloatArray, IntArray]:
+        """The different times of issue, and the key of each forecast (see `_keys`)."""
+        intervals, issued, _ = self._sorted
+        times = np.unique(issued)
+        return times, self._keys(intervals, np.searchsorted(times, issued), len(times))
+
+    @staticmethod
+    def _keys(intervals: IntArray, issue: IntArray, issues: int) -> IntArray:
+        """One number that sorts by interval and then by issue; ``issue`` is -1 before the first."""
+        return intervals * (issues + 1) + issue + 1
+
+    @cached_property
+    def _first_s(self) -> float:
+        return float(self.valid_s.min())
+
+    def _interval(self, times_s: FloatArray) -> IntArray:
+        return np.floor((times_s - self._first_s) / self.interval_s + 1e-9).astype(np.int64)
+
+    def start_of_interval_s(self, time_s: float) -> float:
+        """The start of the interval that a time lies in."""
+        return self._first_s + float(self._interval(np.array([time_s]))[0]) * self.interval_s
+
+    def issues_by(self, now_s: float) -> int:
+        """How many times of issue have come by ``now_s``."""
+        return int(np.searchsorted(self._issues[0], now_s + 1e-6, side="right"))
+
+    def latest(self, now_s: float, times_s: FloatArray) -> FloatArray:
+        """What the latest forecast issued by ``now_s`` says for each time; NaN where there is none."""
+        intervals, _, values = self._sorted
+        times, keys = self._issues
+        wanted = self._interval(np.asarray(times_s, dtype=np.float64))
+        newest = np.full(len(wanted), self.issues_by(now_s) - 1, dtype=np.int64)
+        found = np.searchsorted(keys, self._keys(wanted, newest, len(times)), side="right") - 1
+        exists: BoolArray = (found >= 0) & (intervals[np.maximum(found, 0)] == wanted)
+        return np.where(exists, values[np.maximum(found, 0)], np.nan)
+
+
+class WeatherForecast(ABC):
+    """What is known of future conditions. Hours as in `forecast.solar`."""
+
+    scheme: ConditionScheme
+
+    @abstractmethod
+    def classes(self, now_hour: float, first_hour: int, hours: int) -> IntArray:
+        """The class forecast at ``now_hour`` for each hour, [hours]; for past hours, what was said last."""
+
+    def issues_by(self, now_hour: float) -> int:
+        """A number that grows when another forecast has come between two whole hours."""
+        return 0
+
+
+class NoWeather(WeatherForecast):
+    """No forecast: every hour gets the median factor over all conditions."""
+
+    def __init__(self, scheme: ConditionScheme = NO_CONDITIONS) -> None:
+        """``scheme`` is the predictor's."""
+        self.scheme = scheme
+
+    def classes(self, now_hour: float, first_hour: int, hours: int) -> IntArray:
+        """`UNKNOWN`, always."""
+        return np.full(hours, UNKNOWN, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class ForecastNoise:
+    """The chance that a forecast condition is wrong: a straight line in the hours ahead, then constant.
+
+    Raises FieldError (a ConfigError).
+    """
+
+    chance_at_once: float = 0.1
+    """For a prediction one hour ahead."""
+    chance_at_horizon: float = 0.3
+    horizon_h: float = 24.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("chance_at_once", "chance_at_horizon"):
+            value = getattr(self, name)
+            require(0 <= value <= 1, name, value, "a chance from 0 to 1")
+        least = self.chance_at_once
+        require(least <= self.chance_at_horizon, "chance_at_horizon", self.chance_at_horizon, f">= {least:g}")
+        require(1 < self.horizon_h < np.inf, "horizon_h", self.horizon_h, "a number of hours > 1")
+        require_not_negative("seed", self.seed)
+
+    def chance(self, hours_ahead: FloatArray) -> FloatArray:
+        """The chance of an exchange for each distance; 1 is the hour that begins now."""
+        share = np.clip((hours_ahead - 1.0) / (self.horizon_h - 1.0), 0.0, 1.0)
+        return self.chance_at_once + (self.chance_at_horizon - self.chance_at_once) * share
+
+
+class ActualWeather(WeatherForecast):
+    """The conditions of a history, as if they had been forecast; with ``noise``, some of them wrong.
+
+    An exchanged class is that of the same hour of another day of the season. Whether and by what an hour's
+    class is exchanged is drawn once for that hour, so a forecast that is wrong was also wrong further ahead.
+    """
+
+    def __init__(self, history: SolarHistory, noise: ForecastNoise | None = None) -> None:
+        """``history`` must hold the conditions of the days to come."""
+        self.scheme = history.scheme
+        self.history = history
+        self.noise = noise
+        self._drawn: dict[int, tuple[FloatArray, IntArray]] = {}
+
+    def classes(self, now_hour: float, first_hour: int, hours: int) -> IntArray:
+        """The history's classes, `UNKNOWN` outside of it, with those exchanged that noise makes wrong."""
+        moments = first_hour + np.arange(hours)
+        real = self._real(moments)
+        if self.noise is None:
+            return real
+        days = np.arange(first_hour // 24, (first_hour + hours - 1) // 24 + 1)
+        pairs = [self._draw(day) for day in days.tolist()]
+        inside = slice(first_hour % 24, first_hour % 24 + hours)
+        luck = np.concatenate([pair[0] for pair in pairs])[inside]
+        other = np.concatenate([pair[1] for pair in pairs])[inside]
+        ahead = np.maximum(moments - np.floor(now_hour + 1e-6), 0.0) + 1.0
+        return np.where((luck < self.noise.chance(ahead)) & (real != UNKNOWN), other, real)
+
+    def _real(self, moments: IntArray) -> IntArray:
+        at = moments - self.history.first_hour
+        inside = (at >= 0) & (at < len(self.history))
+        return np.where(inside, self.history.classes[np.clip(at, 0, len(self.history) - 1)], UNKNOWN)
+
+    def _draw(self, day: int) -> tuple[FloatArray, IntArray]:
+        """A number from 0 to 1 and another class for each hour of a day, always the same ones."""
+        if day not in self._drawn:
+            history = self.history
+            random = np.random.default_rng([self.noise.seed if self.noise else 0, day % 2**32])
+            others = np.flatnonzero((history.season_distance(day) <= SEASON_DAYS) & (history.days != day))
+            luck = random.random(24)
+            if len(others):
+                rows = others[random.integers(0, len(others), 24)]
+                classes = history.classes_by_day[rows, np.arange(24)]
+            else:
+                classes = np.full(24, UNKNOWN, dtype=np.int64)
+            self._drawn[day] = luck, classes
+        return self._drawn[day]
+
+
+class IssuedWeather(WeatherForecast):
+    """Conditions from a table of forecasts as they were issued."""
+
+    def __init__(self, table: IssuedTable, hours: LocalHours) -> None:
+        """``hours`` must have the UTC offset of the predictor's history. Raises ConfigError."""
+        if table.scheme is None:
+            raise ConfigError("the forecast is one of power, expected one of conditions")
+        self.scheme = table.scheme
+        self._table = table
+        self._hours = hours
+
+    def classes(self, now_hour: float, first_hour: int, hours: int) -> IntArray:
+        """The latest class issued for each hour, `UNKNOWN` where there is none."""
+        moments = self._hours.time_s(first_hour) + SECONDS_PER_HOUR * np.arange(hours, dtype=np.float64)
+        values = self._table.latest(self._hours.time_s(now_hour), moments)
+        return np.where(np.isnan(values), UNKNOWN, values).astype(np.int64)
+
+    def issues_by(self, now_hour: float) -> int:
+        """Times of issue so far."""
+        return self._table.issues_by(self._hours.time_s(now_hour))

@@ -1,0 +1,281 @@
+"""Prices and carbon intensities of the grid from files: what a market or a service exports, or plain CSV.
+
+- ENTSO-E day-ahead prices: "MTU (CET)", "Day-ahead Price [EUR/MWh]"; also as a spreadsheet quotes every line
+  once more, and with "-" for hours not yet published;
+- OMIE: a date and an hour from 1 to 24, local time;
+- Electricity Maps: "Carbon Intensity gCO2eq/kWh (direct)" or "(LCA)"; EIA-based: "avg_CI";
+- Nord Pool: one column without times;
+- ``time,value``: times without an offset are UTC, those of a column ``time_s`` simulated seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from beasy_sched.energy.calendar import Calendar
+from beasy_sched.energy.grid import MOST_PER_KWH, Signal
+from beasy_sched.errors import InputError
+from beasy_sched.formats.table import Table, parse_table, read_table_text
+from beasy_sched.formats.weather_exports import entsoe_times, is_entsoe_header
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+
+_MOST_G_PER_KWH: Final = 3000.0
+"""Largest credible carbon intensity, g/kWh; lignite has about 1 100."""
+_DAY_COLUMNS: Final = ("date", "fecha", "day")
+_HOUR_COLUMNS: Final = ("hour", "hora", "h")
+
+
+class RateGaps(str, Enum):
+    """What fills an hour without a value between hours that have one."""
+
+    REFUSE = "refuse"
+    HOLD = "hold"
+    """The value before."""
+    INTERPOLATE = "interpolate"
+    """A straight line between the values beside the gap."""
+
+
+@dataclass(frozen=True)
+class RateQuantity:
+    """What a file is read for."""
+
+    name: str
+    columns: re.Pattern[str]
+    """Names of columns that hold it."""
+    largest: float
+    """Largest credible value, per kWh."""
+
+
+PRICE: Final = RateQuantity("price", re.compile(r"price|precio|preis|prix|per_[km]wh", re.I), MOST_PER_KWH)
+CARBON: Final = RateQuantity(
+    "carbon", re.compile(r"carbon intensity|avg_ci$|carbon_g|g_per_kwh|gco2", re.I), _MOST_G_PER_KWH
+)
+_UNIT: Final = re.compile(r"(?:/|per[ _]?|_)([km])wh", re.I)
+_BARE_UNITS: Final = {"avg_ci": "k", "precio_da": "m", "precio_ida": "m"}
+"""Units (of kWh or MWh) of columns that do not state theirs."""
+
+
+@dataclass(frozen=True)
+class RateFile:
+    """A file with a price or a carbon intensity, and how to read it."""
+
+    path: Path
+    quantity: RateQuantity
+    column: str | None = None
+    """Which column holds it; needed where several might."""
+    unit: str | None = None
+    """Such as ``EUR/MWh``, where the column does not state it."""
+    gaps: RateGaps = RateGaps.REFUSE
+    start: datetime | None = None
+    """The moment of the first value of a file without times."""
+
+
+def read_rate(source: RateFile, calendar: Calendar) -> Signal:
+    """Read a price or a carbon intensity over simulated time; ``calendar`` tells what time 0 is.
+
+    Values are per kWh; hours at the end that have none yet are left out. Raises InputError that names file,
+    line and column.
+    """
+    text = _plain_text(read_table_text(source.path))
+    table = parse_table(source.path, text, lambda cells: _is_header(cells, source))
+    column = _column(table, source)
+    unit_kwh = _unit_kwh(table, column, source)
+    times = _times(table, source, calendar)
+    values = table.numbers(column) / unit_kwh
+    _check_size(table, values, column, source.quantity)
+    known = np.flatnonzero(times.exists & ~np.isnan(values))
+    if len(known) < 2:
+        raise InputError(table.path, f"has {len(known)} values in column {column!r}, expected at least 2")
+    rows = np.flatnonzero(times.exists[: known[-1] + 1])
+    return _signal(replace(table, lines=table.lines[rows]), times, rows, values[rows], source)
+
+
+def _plain_text(text: str) -> str:
+    """Undo a spreadsheet's second quoting of every line, and drop the name of a column that has no cells."""
+    lines = text.splitlines()
+    if lines and len(once := next(csv.reader(lines[:1]))) == 1 and "," in once[0]:
+        lines = [cells[0] if cells else "" for cells in csv.reader(lines)]
+    if lines:
+        lines[0] = re.sub(r',"?BZN\|[^,"]*"?\s*$', "", lines[0])
+    return "\n".join(lines)
+
+
+def _is_header(cells: list[str], source: RateFile) -> bool:
+    named = source.column in cells or any(map(source.quantity.columns.search, cells))
+    return named or (len(cells) == 2 and cells[0].lower() in ("time", "time_s", "timestamp", "datetime"))
+
+
+def _column(table: Table, source: RateFile) -> str:
+    if source.column is not None:
+        table.texts(source.column)  # raises where the file has no such column
+        return source.column
+    found = [name for name in table.names if source.quantity.columns.search(name)]
+    if not found and len(table.names) == 2:
+        return table.names[1]
+    if len(found) != 1:
+        raise InputError(
+            table.path,
+            f"{len(found) or 'no'} columns seem to hold the {source.quantity.name}: choose one with"
+            f' {source.quantity.name} = {{ file = "...", column = "..." }}; its columns are:'
+            f" {', '.join(table.names)}",
+        )
+    return found[0]
+
+
+def _unit_kwh(table: Table, column: str, source: RateFile) -> float:
+    """The energy (kWh) that the column's values are for."""
+    found = _UNIT.search(source.unit or column)
+    prefix = found[1].lower() if found else _BARE_UNITS.get(column.lower()) if source.unit is None else None
+    if prefix is None:
+        given = f"unit {source.unit!r}" if source.unit else f"column {column!r} does not state its unit"
+        raise InputError(
+            table.path, f'{given}: expected one per kWh or per MWh, such as unit = "EUR/MWh" beside its file'
+        )
+    return 1000.0 if prefix == "m" else 1.0
+
+
+def _check_size(table: Table, values: FloatArray, column: str, quantity: RateQuantity) -> None:
+    wrong = np.abs(values) > quantity.largest
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise table.error(
+            at,
+            f"{column}: {values[at]:g} per kWh is no {quantity.name} (at most {quantity.largest:g}):"
+            " is it in another unit?",
+        )
+
+
+class _Times(NamedTuple):
+    """When each row of a file holds."""
+
+    starts_s: FloatArray
+    """Simulated time at which it begins, s."""
+    exists: BoolArray
+    """False for a local hour that the change of clocks skips."""
+    lasting: FloatArray
+    """How many intervals it lasts: 1, or 2 for an hour that the clocks show twice."""
+
+
+def _times(table: Table, source: RateFile, calendar: Calendar) -> _Times:
+    names = {name.lower(): name for name in table.names}
+    zero_s = calendar.start.timestamp()
+    if is_entsoe_header(list(table.names)):
+        times, exists = entsoe_times(table)
+        return _Times(np.asarray(times - zero_s, dtype=np.float64), exists, np.ones(len(times)))
+    if "time_s" in names:
+        return _evenly(table.numbers(names["time_s"]))
+    day, hour = (next((names[n] for n in some if n in names), None) for some in (_DAY_COLUMNS, _HOUR_COLUMNS))
+    if day is not None and hour is not None:
+        return _days_and_hours(table, day, hour, calendar)
+    time = next((name for low, name in names.items() if low.startswith(("time", "date"))), None)
+    if time is not None:
+        return _evenly(np.asarray(table.times(time)[0] - zero_s, dtype=np.float64))
+    if source.start is None:
+        raise InputError(
+            table.path,
+            "has no column of times: say when its first value holds, with"
+            f' {source.quantity.name} = {{ file = "...", start = "2019-01-01T00:00:00+01:00" }}',
+        )
+    hours = np.arange(len(table.rows), dtype=np.float64)
+    return _evenly(source.start.timestamp() - zero_s + SECONDS_PER_HOUR * hours)
+
+
+def _evenly(starts_s: FloatArray) -> _Times:
+    return _Times(starts_s, np.ones(len(starts_s), dtype=np.bool_), np.ones(len(starts_s)))
+
+
+def _days_and_hours(table: Table, day_column: str, hour_column: str, calendar: Calendar) -> _Times:
+    """Times of local days with hours from 1; a day of the change of clocks has 23 or 25, or always 24.
+
+    Where it has 24, its hours are those of the clock: one that is skipped does not exist, one that comes
+    twice counts twice as long.
+    """
+    days, hours = table.texts(day_column), table.numbers(hour_column)
+    whole = (hours >= 1) & (hours <= 25) & (hours == np.floor(hours))
+    if not whole.all():
+        at = int(np.argmin(whole))
+        raise table.error(at, f"{hour_column}: found {table.texts(hour_column)[at]!r}, expected 1 to 24")
+    times, exists, lasting = _evenly(np.empty(len(days)))
+    counts = Counter(days)
+    for row, (day, hour) in enumerate(zip(days, hours.astype(int).tolist(), strict=True)):
+        try:
+            noon = datetime.fromisoformat(day[:10]).replace(
+                hour=12, tzinfo=calendar.zone or calendar.start.tzinfo
+            )
+        except ValueError:
+            raise table.error(
+                row, f"{day_column}: found {day!r}, expected a day such as 2026-01-31"
+            ) from None
+        midnight = calendar.midnight(noon)
+        start_s, length_s = (
+            calendar.seconds(midnight),
+            calendar.seconds(calendar.midnight(noon + timedelta(1))),
+        )
+        length_s -= start_s
+        if counts[day] == 24 and length_s != SECONDS_PER_DAY and hour <= 24:
+            clock = midnight.replace(hour=hour - 1)
+            times[row] = calendar.seconds(clock)
+            exists[row] = calendar.local(times[row]).hour == clock.hour
+            lasting[row] = (calendar.seconds(clock.replace(fold=1)) - times[row]) / SECONDS_PER_HOUR + 1.0
+        else:
+            times[row] = start_s + (hour - 1) * SECONDS_PER_HOUR
+            exists[row] = times[row] < start_s + length_s
+    return _Times(times, exists, lasting)
+
+
+def _signal(table: Table, times: _Times, rows: IndexArray, values: FloatArray, source: RateFile) -> Signal:
+    """The signal of the rows up to the last one with a value, without gaps; ``table.lines`` are theirs."""
+    times_s = times.starts_s[rows]
+    steps: FloatArray = np.diff(times_s)
+    if np.any(steps <= 0):
+        at = int(np.argmax(steps <= 0)) + 1
+        raise table.error(at, f"is not later than line {table.lines[at - 1]}: times must ascend")
+    usual_s = float(np.median(steps))
+    lasting = times.lasting[rows]
+    times_s, values, lines = _with_all_hours(times_s, values, table.lines, lasting[:-1], usual_s)
+    empty = np.isnan(values)
+    if empty.any():
+        if source.gaps is RateGaps.REFUSE:
+            line = int(lines[int(np.argmax(empty))])
+            raise InputError(
+                table.path,
+                f"has {int(empty.sum())} intervals without a value, the first one here or after it: say"
+                f' how to fill them, with {source.quantity.name} = {{ file = "...", gaps = "hold" }} or'
+                ' "interpolate"',
+                line=line,
+            )
+        values = _filled(times_s, values, source.gaps)
+    return Signal(np.append(times_s, times_s[-1] + lasting[-1] * usual_s), values)
+
+
+def _with_all_hours(
+    times_s: FloatArray, values: FloatArray, lines: IntArray, lasting: FloatArray, usual_s: float
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Add intervals without a value where rows are missing; ``lines`` names the row before them."""
+    missing = np.maximum(np.round(np.diff(times_s) / usual_s - lasting), 0.0).astype(np.intp)
+    after = np.repeat(np.arange(len(missing)), missing)
+    number = np.arange(len(after)) - np.repeat(np.cumsum(missing) - missing, missing)
+    added_s = times_s[after] + (lasting[after] + number) * usual_s
+    return (
+        np.insert(times_s, after + 1, added_s),
+        np.insert(values, after + 1, np.nan),
+        np.insert(lines, after + 1, lines[after]),
+    )
+
+
+def _filled(times_s: FloatArray, values: FloatArray, gaps: RateGaps) -> FloatArray:
+    known = np.flatnonzero(~np.isnan(values))
+    if gaps is RateGaps.INTERPOLATE:
+        return np.interp(times_s, times_s[known], values[known])
+    places = np.searchsorted(known, np.arange(len(values)), side="right") - 1
+    return np.asarray(values[known[np.maximum(places, 0)]])

@@ -1,0 +1,324 @@
+"""Deadlines and workflows: what jobs ask for beyond hosts and time, and who waits for whom.
+
+Batsim passes on members of a job that it does not know, so deadlines and dependencies are written in the
+workload (GreenSlot: Goiri et al., SC 2011, Section 3). Batsim submits every job at its time; the scheduler
+holds those whose predecessors have not ended.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from beasy_sched.limits import LATEST_S, shortened
+from beasy_sched.units import TIME_TOLERANCE_S
+
+if TYPE_CHECKING:
+    from beasy_sched.model.jobs import Job, Outcomes
+
+
+class Terms(Struct, frozen=True, gc=False):
+    """What a job asks for beside hosts and a walltime; all of it is optional."""
+
+    deadline_s: float = math.inf
+    """Simulated time by which the job, or its workflow, shall have ended, s."""
+    workflow: str = ""
+    """The workflow with its workload: ``"w0!blast"``; empty for a job on its own."""
+    phase: int | None = None
+    """Jobs of a workflow wait for all jobs of lower phases."""
+    after: tuple[str, ...] = ()
+    """Ids of jobs that must have finished first."""
+    think_time_s: float = 0.0
+    """Time between the end of the last predecessor and the earliest start, s."""
+    estimate_s: float | None = None
+    """The user's estimate of the run time, s, for a job whose walltime is none."""
+    power_w: float | None = None
+    """Power of one of its hosts while it computes, W, where the user knows it."""
+
+
+NO_TERMS: Final = Terms()
+
+
+class TermsError(ValueError):
+    """A member of a job has an impossible value: the text names it, what was found and what was expected."""
+
+
+def read_terms(job_id: str, members: Mapping[str, Any] | None, subtime_s: float) -> Terms:
+    """Read the members of a job that the scheduler knows; ``job_id`` includes the workload.
+
+    Raises TermsError.
+    """
+    if members is None or _MEMBERS.isdisjoint(members):
+        return NO_TERMS
+    values: dict[str, Any] = {}
+    for name in ("deadline_s", "think_time_s", "estimate_s", "power_w"):
+        if members.get(name) is not None:
+            values[name] = _number(name, members[name])
+    if values.get("deadline_s", math.inf) < subtime_s:
+        raise TermsError(
+            f"deadline_s: found {values['deadline_s']:g}, before the submission at {subtime_s:g} s"
+        )
+    if (workflow := members.get("workflow")) is not None:
+        values["workflow"] = f"{_workload(job_id)}!{_text('workflow', workflow)}"
+    if (phase := members.get("phase")) is not None:
+        if isinstance(phase, bool) or not isinstance(phase, int) or phase < 0:
+            raise TermsError(f"phase: found {shortened(repr(phase))}, expected a whole number of 0 or more")
+        if not values.get("workflow"):
+            raise TermsError(f"phase: found {phase} without a workflow, whose phase it would be")
+        values["phase"] = phase
+    if (after := members.get("after")) is not None:
+        values["after"] = _ids(job_id, after)
+    return Terms(**values)
+
+
+_MEMBERS: Final = frozenset(Terms.__struct_fields__)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LATEST_S:
+        raise TermsError(f"{name}: found {shortened(repr(value))}, expected a number of 0 or more")
+    return float(value)
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise TermsError(f"{name}: found {shortened(repr(value))}, expected a text")
+    return str(value)
+
+
+def _ids(job_id: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise TermsError(f"after: found {shortened(repr(value))}, expected a list of job ids")
+    names = [_text("after", each) for each in value]
+    ids = tuple(dict.fromkeys(name if "!" in name else f"{_workload(job_id)}!{name}" for name in names))
+    if job_id in ids:
+        raise TermsError("after: the job waits for itself")
+    return ids
+
+
+def _workload(job_id: str) -> str:
+    return job_id.partition("!")[0]
+
+
+def predecessors_of(jobs: Iterable[tuple[str, Terms]]) -> dict[str, tuple[str, ...]]:
+    """Return the direct predecessors of each job (id, terms): those named, and all of the phase before.
+
+    ``after`` replaces ``phase``. An id that is not among the jobs is kept.
+    """
+    jobs = [*jobs]
+    by_phase: dict[str, dict[int, list[str]]] = {}
+    for job_id, terms in jobs:
+        if terms.phase is not None and not terms.after:
+            by_phase.setdefault(terms.workflow, {}).setdefault(terms.phase, []).append(job_id)
+    before: dict[tuple[str, int], tuple[str, ...]] = {}
+    for workflow, phases in by_phase.items():
+        earlier: tuple[str, ...] = ()
+        for phase in sorted(phases):
+            before[workflow, phase] = earlier
+            earlier = tuple(phases[phase])
+    return {
+        job_id: terms.after if terms.after or terms.phase is None else before[terms.workflow, terms.phase]
+        for job_id, terms in jobs
+    }
+
+
+def in_order(predecessors: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the ids with every predecessor before its successors; those of a cycle are left out."""
+    missing = {job: sum(before in predecessors for before in some) for job, some in predecessors.items()}
+    successors: dict[str, list[str]] = {}
+    for job, some in predecessors.items():
+        for before in some:
+            successors.setdefault(before, []).append(job)
+    ready = deque(job for job, count in missing.items() if not count)
+    order = []
+    while ready:
+        order.append(job := ready.popleft())
+        for after in successors.get(job, ()):
+            missing[after] -= 1
+            if not missing[after]:
+                ready.append(after)
+    return order
+
+
+def due_times(jobs: Iterable[tuple[str, Terms, float, float]], slot_s: float) -> dict[str, float]:
+    """Return by when each job must end so that its successors can keep their deadlines, s.
+
+    ``jobs`` are (id, terms, deadline in s, reserved duration in s). A successor needs its duration rounded up
+    to whole slots of ``slot_s`` seconds, as in GreenSlot's program; exactly its duration if ``slot_s`` is 0.
+    A job may come out due before the present. Takes O(jobs + edges).
+    """
+    jobs = [*jobs]
+    due_s = {job_id: deadline_s for job_id, _, deadline_s, _ in jobs}
+    needed_s = {job_id: _whole_slots_s(duration_s, slot_s) for job_id, _, _, duration_s in jobs}
+    predecessors = predecessors_of((job_id, terms) for job_id, terms, _, _ in jobs)
+    for job_id in reversed(in_order(predecessors)):
+        if due_s[job_id] < math.inf:
+            latest_s = due_s[job_id] - needed_s[job_id]
+            for before in predecessors[job_id]:
+                if latest_s < due_s.get(before, -math.inf):
+                    due_s[before] = latest_s
+    return due_s
+
+
+def _whole_slots_s(duration_s: float, slot_s: float) -> float:
+    if not slot_s or math.isinf(duration_s):
+        return duration_s
+    return max(1, math.ceil((duration_s - TIME_TOLERANCE_S) / slot_s)) * slot_s
+
+
+PREDECESSOR_LOST: Final = "its predecessor did not finish"
+"""The rule by which the successors of a job are refused that was killed, failed or reached its walltime."""
+
+
+class Workflows:
+    """Holds back submitted jobs until their predecessors have finished, and their think time is over.
+
+    Jobs without predecessors pass through. What happens within one instant may be told in any order: ask
+    `release` after all of it.
+    """
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        """Hold no jobs; ``outcomes`` are those of all jobs of the run that have ended."""
+        self.held: dict[str, Job] = {}
+        """Jobs held back, by id, in order of submission."""
+        self.with_deadline: list[Job] = []
+        """Every job that has a deadline, in order of submission."""
+        self._outcomes = outcomes
+        self.watches_all = False
+        """Whether the end of every job counts: a job has named its predecessors."""
+        self._ended_s: dict[str, float] = {}
+        """When each job ended, s; not kept before a job has named its predecessors."""
+        self._lost: set[str | tuple[str, int]] = set()
+        """Jobs, and phases of workflows, that have ended without having finished."""
+        self._phases: dict[str, Counter[int]] = {}
+        """How many jobs of each phase of a workflow have not ended."""
+        self._phase_end_s: dict[tuple[str, int], float] = {}
+        """When the last job of a phase of a workflow ended, s."""
+        self._successors: dict[str, list[Job]] = {}
+        """Held jobs by the ids that they wait for."""
+        self._members: dict[str, list[Job]] = {}
+        """Held jobs with a phase by workflow."""
+        self._changed: list[Job] = []
+        """Held jobs that may be free since `release` was called last."""
+        self._timers: list[tuple[float, str]] = []
+        """Think times that run: (their end in s, job)."""
+
+    def submit(self, job: Job) -> bool:
+        """Take a job in; return whether it may be queued at once, else it is held."""
+        terms = job.terms
+        if terms.deadline_s < math.inf:
+            self.with_deadline.append(job)
+        if terms.phase is not None and not terms.after:
+            self._phases.setdefault(terms.workflow, Counter())[terms.phase] += 1
+            self._members.setdefault(terms.workflow, []).append(job)
+        elif terms.after:
+            if not self.watches_all:
+                self._look_back()
+            for job_id in terms.after:
+                self._successors.setdefault(job_id, []).append(job)
+        else:
+            return True
+        self.held[job.id] = job
+        self._changed.append(job)
+        return False
+
+    def end(self, job: Job, at_s: float, *, finished: bool) -> None:
+        """Note that a job has ended or was refused at ``at_s``; ``finished``: its successors may start."""
+        terms = job.terms
+        self.held.pop(job.id, None)
+        if self.watches_all:
+            self._note(job.id, at_s, finished)
+            self._changed += self._successors.pop(job.id, ())
+        if terms.phase is not None and not terms.after:
+            self._phases[terms.workflow][terms.phase] -= 1
+            self._phase_end_s[terms.workflow, terms.phase] = at_s
+            if not finished:
+                self._lost.add((terms.workflow, terms.phase))
+            self._changed += self._members.get(terms.workflow, ())
+
+    def release(self, now: float) -> Iterator[tuple[Job, str]]:
+        """Yield jobs that are held no longer, with the reason why they can never start, or "" if they can."""
+        while self._timers and self._timers[0][0] <= now + TIME_TOLERANCE_S:
+            job = self.held.pop(heapq.heappop(self._timers)[1], None)
+            if job is not None:
+                yield job, ""
+        while self._changed:
+            changed, self._changed = dict.fromkeys(self._changed), []
+            for job in changed:
+                if job.id not in self.held:
+                    continue
+                if self._is_lost(job.terms):
+                    yield job, PREDECESSOR_LOST
+                elif not self._waits(job.terms):
+                    start_s = self.earliest_s(job)
+                    if start_s > now + TIME_TOLERANCE_S:
+                        heapq.heappush(self._timers, (start_s, job.id))
+                    else:
+                        del self.held[job.id]
+                        yield job, ""
+
+    def hopeless(self, submitted: Container[str], *, nothing_else: bool) -> list[Job]:
+        """Return the held jobs that will never be free, once no more jobs will be submitted.
+
+        They name a job that was not ``submitted``, or, if there is ``nothing_else`` to run or to wait for,
+        they wait for each other.
+        """
+        if nothing_else and not self._timers:
+            return [*self.held.values()]
+        return [job for job in self.held.values() if any(each not in submitted for each in job.terms.after)]
+
+    def has_finished(self, job_id: str) -> bool:
+        """Tell whether a job that some other job names as its predecessor has finished."""
+        return job_id in self._ended_s and job_id not in self._lost
+
+    def earliest_s(self, job: Job) -> float:
+        """When the think time of a held job is over, counted from the predecessors that have ended, s."""
+        terms = job.terms
+        if terms.after:
+            ends_s = [self._ended_s[job_id] for job_id in terms.after if job_id in self._ended_s]
+        else:
+            ends_s = [self._phase_end_s[each] for each in self._lower(terms) if each in self._phase_end_s]
+        return max(max(ends_s, default=-math.inf) + terms.think_time_s, job.subtime_s)
+
+    @property
+    def next_call_s(self) -> float | None:
+        """When the next think time is over, s; None if none runs."""
+        while self._timers and self._timers[0][1] not in self.held:  # refused meanwhile
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def _look_back(self) -> None:
+        """Take in the jobs that have ended so far."""
+        self.watches_all = True
+        columns = self._outcomes.columns()
+        finished = columns["state"] == "finished"
+        for job_id, end_s, well in zip(
+            self._outcomes.ids, columns["end_s"].tolist(), finished.tolist(), strict=True
+        ):
+            self._note(job_id, end_s, well)
+
+    def _note(self, job_id: str, at_s: float, finished: bool) -> None:
+        self._ended_s[job_id] = at_s
+        if not finished:
+            self._lost.add(job_id)
+
+    def _waits(self, terms: Terms) -> bool:
+        if terms.after:
+            return any(job_id not in self._ended_s for job_id in terms.after)
+        phases = self._phases[terms.workflow]
+        return any(phases[phase] for _, phase in self._lower(terms))
+
+    def _is_lost(self, terms: Terms) -> bool:
+        if terms.after:
+            return not self._lost.isdisjoint(terms.after)
+        return any(each in self._lost for each in self._lower(terms))
+
+    def _lower(self, terms: Terms) -> Iterator[tuple[str, int]]:
+        """Yield the lower phases of a job's workflow that have come so far."""
+        phases = self._phases.get(terms.workflow, ())
+        return ((terms.workflow, phase) for phase in phases if phase < (terms.phase or 0))

@@ -1,0 +1,474 @@
+"""A round of GreenSlot: the slot of each waiting job, the jobs that are refused, the deadlines that move.
+
+"The paper" is Goiri et al., GreenSlot, SC 2011, Section 4.1 and Figure 4. Jobs are tried in order of their
+latest start, and each gets the slot where the brown energy it needs is cheapest, if it ends in time. Nothing
+here knows the engine: the policy translates.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from beasy_sched.arrays import IndexArray
+from beasy_sched.policies.greenslot.slots import Reservations, Slots, StartCosts, whole_slots
+from beasy_sched.units import TIME_TOLERANCE_S
+
+CHEAPEST: Final = "cheapest slot"
+"""Starts now."""
+CHEAPER_LATER: Final = "a cheaper slot"
+GREENER_LATER: Final = "a greener slot"
+"""Starts later, with less brown energy at no lower cost."""
+AS_CHEAP_LATER: Final = "an equally cheap slot"
+"""Starts later at the same cost: there may be more sun by then."""
+FIRST_ROOM: Final = "the first slot with room"
+"""Nodes are not free before; always the reason of a job longer than the window."""
+PREDECESSORS: Final = "its predecessors have not ended"
+SUN_BEYOND: Final = "waits for sun beyond the window"
+NO_SLOT: Final = "no slot in the window"
+REFUSED: Final = "no slot before its deadline"
+WORKFLOW_REFUSED: Final = "its workflow was refused"
+PREDECESSOR_REFUSED: Final = "its predecessor did not finish"
+
+_GREEN_J: Final = 1e-6
+"""Brown energy up to which a job counts as green, J."""
+
+
+class QueuedTask(Struct, frozen=True):
+    """A waiting job, as planning sees it."""
+
+    key: str
+    res: int
+    """Number of nodes."""
+    duration_s: float
+    """Reserved duration, s: the walltime. Infinite if unknown."""
+    deadline_s: float = math.inf
+    """By when it must end, s; within a workflow see `model.workflow.due_times`. Infinite for none."""
+    submit_s: float = 0.0
+    order: int = 0
+    """Its place in the order of submission."""
+    workflow: str = ""
+    predecessors: tuple[str, ...] = ()
+    """Jobs that must end first. A tuple object that several tasks share, as in a phase, is read once."""
+    new: bool = False
+    """Whether it arrived since the last round, so that it may be refused."""
+    taken_s: float = 0.0
+    """What tightening took off its deadline in earlier rounds, s."""
+    earliest_s: float = -math.inf
+    """When it may start at the earliest, s: for a think time after predecessors that have ended."""
+    think_time_s: float = 0.0
+    """How long it waits after the end of its last predecessor if that has not ended yet, s."""
+    extra_w: float | None = None
+    """What each of its nodes adds to the power of a sleeping one, W; None: `Slots.extra_w`."""
+
+    @property
+    def latest_start_s(self) -> float:
+        """Latest start that keeps the tightened deadline, s; infinite without one."""
+        return self.deadline_s - self.taken_s - self.duration_s if self.deadline_s < math.inf else math.inf
+
+    @property
+    def urgency(self) -> tuple[float, float, int]:
+        """Sort key of "least slack time first": latest start, submission, order of submission."""
+        return self.latest_start_s, self.submit_s, self.order
+
+
+class RoundSettings(Struct, frozen=True):
+    """How a round is planned; the defaults are GreenSlot's."""
+
+    beyond: Literal["green", "anywhere"] = "green"
+    """Where a job is placed whose deadline lies beyond the window: only where it needs no brown energy."""
+    tie: Literal["latest", "earliest"] = "latest"
+    """Which of equally cheap starts with brown energy: the latest, if there is daylight until then."""
+    tighten: Literal["ancestors", "job", "both", "none"] = "ancestors"
+    """Whose deadline moves if a job is expected to miss its own; its own if none of its ancestors waits."""
+    penalty: float = 25.0
+    """Cost of a late node and slot; more if prices are so high that it would not deter."""
+    price_floor: float | None = None
+    """Lowest price that counts; 0 if negative prices shall attract no job."""
+    order: Literal["latest start", "submission"] = "latest start"
+    reserve_energy: bool = True
+    """Whether what a placed job uses is missing for those after it."""
+    refuse: bool = True
+    """Whether new jobs that fit nowhere before their deadlines are refused."""
+
+
+GREENSLOT: Final = RoundSettings()
+LOWEST_WINDOW: Final = RoundSettings(
+    beyond="anywhere",
+    tie="earliest",
+    tighten="none",
+    order="submission",
+    reserve_energy=False,
+    refuse=False,
+)
+"""Each job by itself takes the cheapest window before its deadline; only nodes are shared."""
+
+
+class TaskPlan(Struct, frozen=True):
+    """What a round decided for a task. Slots are counted from the start of the round."""
+
+    key: str
+    why: str
+    """One of the reasons above."""
+    start: int | None
+    """Slot of its start; None if it was not placed."""
+    end_slot: int
+    """First slot after it; H if it was not placed or ends after the window."""
+    slack_s: float
+    """Time until its latest start, s: negative if that has passed, infinite without a deadline."""
+    cost: float = math.inf
+    """Cost of the start, with the penalty if late; of the cheapest one for a task that waits for sun."""
+    brown_j: float = 0.0
+    """Brown energy of that start, J, up to the window's end."""
+    green_j: float = 0.0
+    """The rest of its energy, J."""
+    late_slots: int = 0
+    """How many slots after its last start in time it starts."""
+    compared: int = 0
+    """Number of starts with a finite cost."""
+    earliest: int | None = None
+    """The earliest of these."""
+    earliest_cost: float = math.inf
+
+    @property
+    def late(self) -> bool:
+        """Whether it is expected to miss its deadline."""
+        return self.late_slots > 0
+
+    @property
+    def refused(self) -> bool:
+        """Whether it is not admitted."""
+        return self.why in (REFUSED, WORKFLOW_REFUSED, PREDECESSOR_REFUSED)
+
+
+class Round(Struct, frozen=True, eq=False):
+    """The outcome of a round."""
+
+    plans: dict[str, TaskPlan]
+    """Of all tasks by key, in the order in which they were tried."""
+    taken_s: dict[str, float]
+    """The new `QueuedTask.taken_s` of the tasks that are tightened."""
+    slots: Slots
+    """The window with all placed tasks."""
+
+    @property
+    def starts_now(self) -> list[str]:
+        """Keys of the tasks placed at slot 0, the most urgent first."""
+        return [key for key, plan in self.plans.items() if plan.start == 0]
+
+    @property
+    def unplaced(self) -> bool:
+        """Whether some task that was not refused has no slot, so that the next slot needs a round."""
+        return any(plan.start is None and not plan.refused for plan in self.plans.values())
+
+
+def plan_round(
+    slots: Slots,
+    tasks: Iterable[QueuedTask],
+    ends: Mapping[str, int],
+    settings: RoundSettings = GREENSLOT,
+) -> Round:
+    """Plan all waiting jobs (the paper's Figure 4, lines 7-27).
+
+    ``ends``: the end slots of jobs that run (`Slots.end_slot`) or have ended (0). A predecessor that is
+    neither among them nor among the tasks has no end in the window. Tasks that wait for each other are not
+    placed.
+    """
+    planner = _Planner(slots, tasks, ends, settings)
+    for task in planner.queue.in_order(settings):
+        if task.key not in planner.plans:
+            planner.place(task)
+    for task in planner.queue.tasks.values():
+        if task.key not in planner.plans:  # part of a cycle, or behind one
+            planner.plans[task.key] = planner.unplaced(task, PREDECESSORS)
+    taken_s = _tightened(planner.queue, planner.plans, slots.slot_s, settings)
+    return Round(planner.plans, taken_s, planner.left())
+
+
+# --- who waits for whom -------------------------------------------------------------------------------------
+
+
+class _Queue:
+    """The tasks and their precedence; tasks that share one tuple of predecessors form a group."""
+
+    def __init__(self, tasks: Iterable[QueuedTask]) -> None:
+        self.tasks = {task.key: task for task in tasks}
+        self.workflows: dict[str, list[str]] = {}
+        self._members: dict[int, list[QueuedTask]] = {}
+        self._before: dict[int, set[str]] = {}
+        """The waiting predecessors of a group."""
+        self._after: dict[str, list[int]] = {}
+        """The groups that wait for a task."""
+        for task in self.tasks.values():
+            if task.workflow:
+                self.workflows.setdefault(task.workflow, []).append(task.key)
+            if task.predecessors:
+                self._members.setdefault(id(task.predecessors), []).append(task)
+        for group, members in self._members.items():
+            self._before[group] = {key for key in members[0].predecessors if key in self.tasks}
+            for key in self._before[group]:
+                self._after.setdefault(key, []).append(group)
+
+    def waiting_before(self, task: QueuedTask) -> set[str]:
+        """Return the predecessors of a task that wait themselves."""
+        return self._before.get(id(task.predecessors), set())
+
+    def in_order(self, settings: RoundSettings) -> Iterator[QueuedTask]:
+        """Yield tasks in order, but none before its predecessors; skips those that wait for each other."""
+        tasks = list(self.tasks.values())
+        by_start = settings.order == "latest start"
+        tasks.sort(key=lambda task: task.urgency if by_start else (0.0, task.submit_s, task.order))
+        if not self._after:
+            yield from tasks
+            return
+        rank = {task.key: place for place, task in enumerate(tasks)}
+        missing = {group: len(keys) for group, keys in self._before.items()}
+        ready = [place for place, task in enumerate(tasks) if not self.waiting_before(task)]
+        while ready:  # sorted at first, hence a heap
+            task = tasks[heapq.heappop(ready)]
+            yield task
+            for group in self._after.get(task.key, ()):
+                missing[group] -= 1
+                if not missing[group]:
+                    for member in self._members[group]:
+                        heapq.heappush(ready, rank[member.key])
+
+    def ancestors(self, tasks: Iterable[QueuedTask]) -> set[str]:
+        """Return all tasks that some of ``tasks`` wait for, directly or not."""
+        found: set[str] = set()
+        stack, groups = list(tasks), set[int]()
+        while stack:
+            task = stack.pop()
+            if id(task.predecessors) not in groups:
+                groups.add(id(task.predecessors))
+                more = self.waiting_before(task) - found
+                found |= more
+                stack.extend(self.tasks[key] for key in more)
+        return found
+
+    def successors(self, keys: Iterable[str]) -> list[str]:
+        """Return all tasks that wait for some of ``keys``, directly or not."""
+        found: dict[str, None] = {}
+        stack, groups = list(keys), set[int]()
+        while stack:
+            for group in self._after.get(stack.pop(), ()):
+                if group not in groups:
+                    groups.add(group)
+                    members = [task.key for task in self._members[group] if task.key not in found]
+                    found.update(dict.fromkeys(members))
+                    stack.extend(members)
+        return list(found)
+
+
+def _tightened(
+    queue: _Queue, plans: Mapping[str, TaskPlan], slot_s: float, settings: RoundSettings
+) -> dict[str, float]:
+    """Return what is taken off deadlines from now on, s, of those that move: one slot more than before.
+
+    None moves to before the task's submission and duration. The first late task of a workflow moves its
+    ancestors.
+    """
+    late = [queue.tasks[key] for key, plan in plans.items() if plan.late]
+    if not late or settings.tighten == "none":
+        return {}
+    heirs: dict[str, QueuedTask] = {}
+    moved: set[str] = set()
+    for task in late:
+        inherits = settings.tighten != "job" and bool(queue.waiting_before(task))
+        if inherits:
+            heirs.setdefault(task.workflow or f"job {task.key}", task)
+        if not inherits or settings.tighten == "both":
+            moved.add(task.key)
+    moved |= queue.ancestors(heirs.values())
+    result = {}
+    for task in queue.tasks.values():
+        if task.key in moved and task.deadline_s < math.inf:
+            most_s = task.deadline_s - task.submit_s - task.duration_s
+            taken_s = min(task.taken_s + slot_s, most_s)
+            if taken_s > task.taken_s:
+                result[task.key] = taken_s
+    return result
+
+
+# --- placing ------------------------------------------------------------------------------------------------
+
+
+class _Planner:
+    """The state of a round: what is left of the slots, and the tasks that are decided."""
+
+    def __init__(
+        self, slots: Slots, tasks: Iterable[QueuedTask], ends: Mapping[str, int], settings: RoundSettings
+    ) -> None:
+        self.queue = _Queue(tasks)
+        self.plans: dict[str, TaskPlan] = {}
+        self._slots, self._ends, self._settings = slots, ends, settings
+        self._room = Reservations(slots, settings.price_floor, settings.reserve_energy)
+        most_w = max((task.extra_w or 0.0 for task in self.queue.tasks.values()), default=0.0)
+        dearest = self._room.dearest(max(most_w, slots.extra_w) * slots.slot_s)
+        self._penalty = max(settings.penalty, max(1000.0, 2.0 * slots.size) * dearest)
+        self._group_ends: dict[int, int] = {}
+
+    def left(self) -> Slots:
+        """Return the window without what the tasks got."""
+        return replace(self._slots, free=self._room.free, net_j=self._room.net_j)
+
+    def place(self, task: QueuedTask) -> None:
+        """Decide a task; its predecessors are decided."""
+        first = self._first(task)
+        if task.duration_s > self._slots.size * self._slots.slot_s + TIME_TOLERANCE_S:
+            plan = self._place_long(task, first)
+        else:
+            plan = self._place_cheapest(task, first)
+        self.plans[task.key] = plan
+        if plan.start is not None:
+            self._room.reserve(slice(plan.start, plan.end_slot), task.res, self._energy_j(task))
+        elif self._is_refusable(task):
+            self._refuse(task)
+
+    def unplaced(self, task: QueuedTask, why: str) -> TaskPlan:
+        """Return the plan of a task without a slot."""
+        return TaskPlan(task.key, why, None, self._slots.size, self._slack_s(task))
+
+    def _slack_s(self, task: QueuedTask) -> float:
+        return task.latest_start_s - self._slots.now_s
+
+    def _energy_j(self, task: QueuedTask) -> float:
+        return self._slots.energy_j(task.res, task.extra_w)
+
+    def _is_due(self, task: QueuedTask) -> bool:
+        """Whether the deadline lies within the window; its very end does."""
+        return task.deadline_s <= self._slots.end_s + TIME_TOLERANCE_S
+
+    # --- predecessors and refusal ---
+
+    def _first(self, task: QueuedTask) -> int:
+        """Return the first slot that predecessors and think time allow; H for none."""
+        group = id(task.predecessors)
+        end = self._group_ends.get(group)
+        if end is None:
+            end = self._group_ends[group] = max(map(self._end_of, task.predecessors), default=0)
+        if end and task.think_time_s > 0:
+            end += whole_slots(task.think_time_s, self._slots.slot_s)
+        return min(max(end, self._slots.first_start(task.earliest_s)), self._slots.size)
+
+    def _end_of(self, key: str) -> int:
+        plan = self.plans.get(key)
+        return self._ends.get(key, self._slots.size) if plan is None else plan.end_slot
+
+    def _is_refusable(self, task: QueuedTask) -> bool:
+        """Whether a task that fits nowhere is not admitted; not if it waits for jobs unknown so far."""
+        if not (task.new and self._settings.refuse and self._is_due(task)):
+            return False
+        return all(key in self._ends or key in self.plans for key in task.predecessors)
+
+    def _refuse(self, task: QueuedTask) -> None:
+        """Refuse a task with the rest of its workflow and all that wait for these; gives back their slots."""
+        reasons = {task.key: REFUSED}
+        for key in self.queue.workflows.get(task.workflow, ()):
+            reasons.setdefault(key, WORKFLOW_REFUSED)
+        for key in self.queue.successors(reasons):
+            reasons.setdefault(key, PREDECESSOR_REFUSED)
+        for key, why in reasons.items():
+            other, plan = self.queue.tasks[key], self.plans.get(key)
+            if plan is not None and plan.refused:
+                continue
+            if plan is not None and plan.start is not None:
+                self._room.reserve(slice(plan.start, plan.end_slot), -other.res, -self._energy_j(other))
+            self.plans[key] = self.unplaced(other, why)
+
+    # --- the choice of a slot ---
+
+    def _place_long(self, task: QueuedTask, first: int) -> TaskPlan:
+        """Place a task that is longer than the window as soon as its nodes stay free, whatever that costs."""
+        size, energy_j = self._slots.size, self._energy_j(task)
+        start = self._room.first_free_to_end(task.res, first)
+        if start >= size:
+            return self.unplaced(task, PREDECESSORS if first >= size else NO_SLOT)
+        costs = self._room.costs(task.res, energy_j, size - start)
+        return self._plan(task, costs, start, size - start, why=FIRST_ROOM, compared=1, earliest=start)
+
+    def _place_cheapest(self, task: QueuedTask, first: int) -> TaskPlan:
+        """Place a task at the cheapest start in time, else at the first one (the paper's lines 10-26).
+
+        The penalty exceeds all that a start can save, so no start in time loses to a late one, and no late
+        one to a later one.
+        """
+        slots = self._slots
+        length = whole_slots(task.duration_s, slots.slot_s)
+        costs = self._room.costs(task.res, self._energy_j(task), length)
+        starts = first + np.flatnonzero(costs.possible[first:])
+        if not len(starts):
+            return self.unplaced(task, PREDECESSORS if first >= slots.size else NO_SLOT)
+        allowed, compared, earliest = starts, len(starts), int(starts[0])
+        if self._settings.beyond == "green" and not self._is_due(task):
+            allowed = starts[costs.brown_j[starts] <= _GREEN_J]
+            if not len(allowed):
+                best = self._best(task, costs, starts, length)
+                plan = self._plan(task, costs, best, length, SUN_BEYOND, compared, earliest)
+                return replace(plan, start=None, end_slot=slots.size, late_slots=0)
+        best = self._best(task, costs, allowed, length)
+        why = self._why(costs, best, earliest, first)
+        return self._plan(task, costs, best, length, why, compared, earliest)
+
+    def _best(self, task: QueuedTask, costs: StartCosts, starts: IndexArray, length: int) -> int:
+        """Return the cheapest of some possible starts; of equally cheap ones that with least brown energy."""
+        last = self._slots.last_start(task.latest_start_s)
+        in_time = starts[: int(starts.searchsorted(last, side="right"))]
+        if not len(in_time):
+            return int(starts[0])
+        cost = costs.cost[in_time]
+        tied = in_time[cost <= cost.min() + costs.cost_tolerance]
+        if len(tied) == 1:
+            return int(tied[0])
+        brown_j = costs.brown_j[tied]
+        least_j = float(brown_j.min())
+        if least_j <= _GREEN_J:
+            return int(tied[int((brown_j <= _GREEN_J).argmax())])
+        tied = tied[brown_j <= least_j + costs.brown_tolerance_j]
+        earliest, latest = int(tied[0]), int(tied[-1])
+        waits = self._settings.tie == "latest" and self._slots.daylight[earliest : latest + length].any()
+        return latest if waits else earliest
+
+    def _why(self, costs: StartCosts, start: int, earliest: int, first: int) -> str:
+        if start == 0:
+            return CHEAPEST
+        if start == earliest:
+            return PREDECESSORS if start == first else FIRST_ROOM
+        if costs.cost[start] < costs.cost[earliest] - costs.cost_tolerance:
+            return CHEAPER_LATER
+        greener = costs.brown_j[start] < costs.brown_j[earliest] - costs.brown_tolerance_j
+        return GREENER_LATER if greener else AS_CHEAP_LATER
+
+    def _plan(
+        self,
+        task: QueuedTask,
+        costs: StartCosts,
+        start: int,
+        length: int,
+        why: str,
+        compared: int,
+        earliest: int,
+    ) -> TaskPlan:
+        last = self._slots.last_start(task.latest_start_s)
+        penalty = self._penalty * task.res
+        brown_j = float(costs.brown_j[start])
+        return TaskPlan(
+            key=task.key,
+            why=why,
+            start=start,
+            end_slot=start + length,
+            slack_s=self._slack_s(task),
+            cost=float(costs.cost[start]) + penalty * max(0, start - last),
+            brown_j=brown_j,
+            green_j=self._energy_j(task) * length - brown_j,
+            late_slots=max(0, start - last),
+            compared=compared,
+            earliest=earliest,
+            earliest_cost=float(costs.cost[earliest]) + penalty * max(0, earliest - last),
+        )

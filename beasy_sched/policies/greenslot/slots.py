@@ -1,0 +1,216 @@
+"""The slots of GreenSlot's window: free nodes, energy and prices, and what each start of a job would cost.
+
+"The paper" is Goiri et al., GreenSlot, SC 2011, Section 4.1 and Figure 4. Slot 0 starts now; times of
+planning are numbers of slots, counted from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray
+from beasy_sched.units import JOULES_PER_KWH, TIME_TOLERANCE_S
+
+ENERGY_TOLERANCE: Final = 1e-9
+"""Share of a job's energy that counts as none: sums of energies and costs are rounded."""
+
+
+def whole_slots(duration_s: float, slot_s: float) -> int:
+    """Return how many slots a finite duration (s) occupies, at least 1; the last one counts whole."""
+    return max(1, math.ceil((duration_s - TIME_TOLERANCE_S) / slot_s))
+
+
+class RunningTask(Struct, frozen=True):
+    """A running job, as planning sees it."""
+
+    key: str
+    res: int
+    """Number of nodes."""
+    start_s: float
+    duration_s: float
+    """Reserved duration, s: the walltime. Infinite if unknown."""
+    extra_w: float | None = None
+    """What each of its nodes adds to the power of a sleeping one, W; None: `Slots.extra_w`."""
+
+
+class Slots(Struct, frozen=True, eq=False):
+    """The window of a round, one value a slot in arrays of shape [H]."""
+
+    now_s: float
+    slot_s: float
+    """Length of a slot, s."""
+    extra_w: float
+    """What a computing node adds to the power of a sleeping one, W."""
+    free: IntArray
+    """Number of nodes without a job, awake or not."""
+    net_j: FloatArray
+    """Predicted production less what the site's floor and its jobs use, J: the sun that is left or, if
+    negative, the brown energy already given away."""
+    price_per_kwh: FloatArray
+    """Price of brown energy, or any other cost for each kWh."""
+    daylight: BoolArray
+    """Whether an ideal day produces anything."""
+    import_limit_w: float = math.inf
+    """Limit of the grid, W; 0 without a grid."""
+
+    @classmethod
+    def predicted(
+        cls,
+        now_s: float,
+        slot_s: float,
+        predicted_w: FloatArray,
+        price_per_kwh: FloatArray | float,
+        *,
+        nodes: int,
+        full_w: float,
+        sleep_w: float = 0.0,
+        base_w: float = 0.0,
+        running: Iterable[RunningTask] = (),
+        daylight: BoolArray | None = None,
+        import_limit_w: float = math.inf,
+    ) -> Slots:
+        """Return the window at the start of a round (the paper's Figure 4, line 8).
+
+        ``predicted_w``: production, [H]. ``nodes``: those in service, each of which draws ``full_w`` with a
+        job and ``sleep_w`` without. ``base_w`` is always drawn. Without ``daylight``, all slots have it.
+        """
+        size = len(predicted_w)
+        slots = cls(
+            now_s=now_s,
+            slot_s=slot_s,
+            extra_w=full_w - sleep_w,
+            free=np.full(size, nodes, dtype=np.int64),
+            net_j=(np.asarray(predicted_w, dtype=np.float64) - (base_w + nodes * sleep_w)) * slot_s,
+            price_per_kwh=np.broadcast_to(np.asarray(price_per_kwh, dtype=np.float64), size).copy(),
+            daylight=np.ones(size, dtype=np.bool_) if daylight is None else daylight,
+            import_limit_w=import_limit_w,
+        )
+        for task in running:
+            span = slice(0, slots.end_slot(task))
+            slots.free[span] -= task.res
+            slots.net_j[span] -= slots.energy_j(task.res, task.extra_w)
+        return slots
+
+    @property
+    def size(self) -> int:
+        """Number of slots, H."""
+        return len(self.free)
+
+    @property
+    def sun_j(self) -> FloatArray:
+        """Predicted production that nothing uses yet, J: [H]."""
+        return np.maximum(self.net_j, 0.0)
+
+    @property
+    def left_j(self) -> FloatArray:
+        """What the grid can still deliver, J: [H]; infinite without a limit, negative if overdrawn."""
+        left_j: FloatArray = self.import_limit_w * self.slot_s + np.minimum(self.net_j, 0.0)
+        return left_j
+
+    @property
+    def end_s(self) -> float:
+        """End of the window, s."""
+        return self.now_s + self.size * self.slot_s
+
+    def energy_j(self, res: int, extra_w: float | None = None) -> float:
+        """Return what a job on ``res`` nodes adds in each slot, J."""
+        return res * (self.extra_w if extra_w is None else extra_w) * self.slot_s
+
+    def end_slot(self, task: RunningTask) -> int:
+        """Return the first slot without a running job, at least 1: one that overruns keeps one more slot."""
+        end_s = min(task.start_s + task.duration_s, self.end_s)
+        return min(whole_slots(end_s - self.now_s, self.slot_s), self.size)
+
+    def last_start(self, latest_start_s: float) -> int:
+        """Return the last slot whose start is not after ``latest_start_s``; -1 if all are, H at most."""
+        slots = (latest_start_s - self.now_s + TIME_TOLERANCE_S) / self.slot_s
+        return math.floor(min(max(slots, -1.0), float(self.size)))
+
+    def first_start(self, earliest_s: float) -> int:
+        """Return the first slot that starts at ``earliest_s`` or later; H if none does."""
+        slots = (earliest_s - self.now_s - TIME_TOLERANCE_S) / self.slot_s
+        return math.ceil(min(max(slots, 0.0), float(self.size)))
+
+
+class StartCosts(Struct, frozen=True, eq=False):
+    """What each start of a job would use and cost; slot s of H - L + 1, for a job of L slots."""
+
+    possible: BoolArray
+    """Whether nodes and, under a limit, energy suffice in all L slots."""
+    brown_j: FloatArray
+    """Brown energy that the job would add, J."""
+    cost: FloatArray
+    """The cost of that energy."""
+    brown_tolerance_j: float
+    """Difference of `brown_j` that is rounding."""
+    cost_tolerance: float
+    """Difference of `cost` that is rounding."""
+
+
+class Reservations:
+    """A copy of the slots that loses what jobs are given."""
+
+    def __init__(self, slots: Slots, price_floor: float | None = None, reserve_energy: bool = True) -> None:
+        """``reserve_energy``: whether jobs take energy, not only nodes. ``price_floor``: the lowest price."""
+        price = slots.price_per_kwh if price_floor is None else np.maximum(slots.price_per_kwh, price_floor)
+        self.free: IntArray = slots.free.copy()
+        self.net_j: FloatArray = slots.net_j.copy()
+        self._sun_j: FloatArray = slots.sun_j
+        self._price_per_j: FloatArray = price / JOULES_PER_KWH
+        self._dearest_per_j = float(np.abs(self._price_per_j).max(initial=0.0))
+        self._limit_j = slots.import_limit_w * slots.slot_s
+        self._reserve_energy = reserve_energy
+        self._costs: dict[tuple[int, float, int], StartCosts] = {}
+
+    def dearest(self, energy_j: float) -> float:
+        """Return what an energy costs at most, by the largest price of the window (or its negative)."""
+        return energy_j * self._dearest_per_j
+
+    def costs(self, res: int, energy_j: float, length: int) -> StartCosts:
+        """Return the costs of a job that needs ``energy_j`` in each of ``length`` slots, at most H."""
+        key = res, energy_j, length
+        costs = self._costs.get(key)
+        if costs is None:
+            costs = self._costs[key] = self._compare(*key)
+        return costs
+
+    def first_free_to_end(self, res: int, first: int) -> int:
+        """Return the earliest slot, from ``first`` on, after which ``res`` nodes are free to the end."""
+        blocked = np.flatnonzero(self.free < res)
+        return max(first, int(blocked[-1]) + 1) if len(blocked) else first
+
+    def reserve(self, span: slice, res: int, energy_j: float) -> None:
+        """Take nodes and ``energy_j`` in each slot of ``span``; negative values give them back."""
+        self.free[span] -= res
+        if self._reserve_energy:
+            self.net_j[span] -= energy_j
+            self._sun_j[span] = np.maximum(self.net_j[span], 0.0)
+        self._costs.clear()
+
+    def _compare(self, res: int, energy_j: float, length: int) -> StartCosts:
+        brown_j = energy_j - self._sun_j
+        brown_j[brown_j <= ENERGY_TOLERANCE * energy_j] = 0.0
+        blocked = self.free < res
+        if self._limit_j < math.inf:
+            left_j = self._limit_j + np.minimum(self.net_j, 0.0)
+            blocked |= brown_j > left_j + ENERGY_TOLERANCE * energy_j
+        most_j = ENERGY_TOLERANCE * energy_j * len(brown_j)
+        return StartCosts(
+            possible=_window_sums(blocked, length) == 0,
+            brown_j=_window_sums(brown_j, length),
+            cost=_window_sums(brown_j * self._price_per_j, length),
+            brown_tolerance_j=most_j,
+            cost_tolerance=self.dearest(most_j),
+        )
+
+
+def _window_sums(values: FloatArray | BoolArray, length: int) -> FloatArray:
+    """Return the sums of ``length`` values from each place on: [H - length + 1]."""
+    sums = np.zeros(len(values) + 1)
+    np.cumsum(values, out=sums[1:])
+    return sums[length:] - sums[: len(sums) - length]

@@ -1,0 +1,198 @@
+"""What GreenSlot's evaluation is run on: weeks of sun, predictions of it, prices, and the site's file.
+
+Goiri et al., "GreenSlot: Scheduling Energy Consumption in Green Datacenters", SC 2011, Section 5.1. A week is
+Monday 9:00 to Friday 17:00, 104 hours. The sun of the week "Average" was measured in the paper's figures;
+other weeks are synthetic, or cut out of a file of production.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.power_series import read_weather_file
+from beasy_sched.formats.time_series import POWER
+from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
+from beasy_sched.generate.power import (
+    SyntheticWeather,
+    Window,
+    pv_production,
+    step_power,
+    synthetic_series,
+)
+from beasy_sched.units import SECONDS_PER_HOUR
+
+HOURS: Final = 104
+PANELS: Final = 10
+PANELS_W: Final = 2300.0
+"""What the paper's ten panels give at most."""
+_BEST_HOUR_W: Final = 2000.0
+"""What they give in the best hour of a year."""
+LATITUDE_DEG: Final = 40.5
+"""Of the paper's site, in New Jersey."""
+STEP_S: Final = 900.0
+"""Steps of the runs: the paper's slots."""
+_START_HOUR: Final = 9
+_HOUR_S: Final = int(SECONDS_PER_HOUR)
+
+IDEAL_DAY_KWH: Final = 14.8
+"""The most that the panels produce in a day, as printed."""
+
+
+@dataclass(frozen=True)
+class SunWeek:
+    """A week's production by ten panels."""
+
+    name: str
+    start: datetime
+    """Monday 9:00, with the offset from UTC."""
+    hourly_w: FloatArray
+    """Mean W of each hour, [104]."""
+    predicted_w: FloatArray | None = None
+    """As predicted one hour ahead, where that is known."""
+
+    def forecast_rows(self, kind: str) -> Iterator[tuple[int, int, float]]:
+        """Predictions, made in one of `FORECASTS`: issued (s), valid (s), W of that hour."""
+        if kind == "paper":
+            if self.predicted_w is None:
+                raise ConfigError(f"week {self.name}: has no predictions of the paper's")
+            yield from ((0, hour * _HOUR_S, float(w)) for hour, w in enumerate(self.predicted_w))
+            return
+        for now in range(HOURS):
+            ahead_w = self._persisting_w(now) if kind == "persistence" else self._mean_day_w(now)
+            for hour, power_w in enumerate(ahead_w.tolist(), now):
+                yield now * _HOUR_S, hour * _HOUR_S, power_w
+
+    def _persisting_w(self, now: int) -> FloatArray:
+        """As the last 24 hours were, again and again; the first day knows nothing but the present hour."""
+        hours = np.arange(now, HOURS)
+        before = hours - 24 * ((hours - now) // 24 + 1)
+        ahead_w = np.where(before >= 0, self.hourly_w[np.maximum(before, 0)], 0.0)
+        ahead_w[0] = self.hourly_w[now]
+        return ahead_w
+
+    def _mean_day_w(self, now: int, known: int = 3) -> FloatArray:
+        """For ``known`` hours what is predicted one hour ahead, then the mean of the week's days."""
+        near_w = self.hourly_w if self.predicted_w is None else self.predicted_w
+        of_day = np.arange(HOURS) % 24
+        mean_w = np.bincount(of_day, self.hourly_w) / np.bincount(of_day)
+        ahead_w = mean_w[of_day[now:]]
+        ahead_w[:known] = near_w[now : now + known]
+        return np.asarray(ahead_w)
+
+
+FORECASTS: Final = {
+    "paper": "Green predicted of Figure 7, one hour ahead, taken as known at every horizon",
+    "mean-day": "one hour ahead for three hours, beyond that only the mean of the week's days",
+    "perfect": "the real production",
+    "persistence": "the last 24 hours again",
+    "none": "nothing but the production of the present slot",
+}
+
+
+def _new_jersey(year: int, month: int, day: int) -> datetime:
+    """9:00 of that day; summer time from the second Sunday of March on."""
+    summer = datetime(year, month, day) >= datetime(year, 3, 14)
+    return datetime(year, month, day, _START_HOUR, tzinfo=timezone(timedelta(hours=-4 if summer else -5)))
+
+
+AVERAGE: Final = SunWeek("average", _new_jersey(2010, 7, 12), ACTUAL_W, PREDICTED_W)
+PAPER_WEEKS: Final = {
+    "most": _new_jersey(2010, 5, 31),
+    "average": AVERAGE.start,
+    "best": _new_jersey(2010, 8, 23),
+    "worst": _new_jersey(2011, 3, 7),
+}
+
+
+def synthetic_weeks(seeds: int) -> list[SunWeek]:
+    """Return stand-ins for the paper's four weeks: synthetic sun on their dates, by ``seeds`` seeds each."""
+    weeks = []
+    for at, (name, start) in enumerate(PAPER_WEEKS.items()):
+        for seed in range(1, seeds + 1):
+            series = synthetic_series(
+                SyntheticWeather(LATITUDE_DEG),
+                seed=100 * at + seed,
+                start_s=_standard_time_s(start),
+                hours=HOURS,
+            )
+            steps = Window(HOURS, SECONDS_PER_HOUR)
+            hourly_w = step_power(pv_production(series, installed_w=PANELS_W), steps)
+            weeks.append(SunWeek(f"{name}-{seed}", start, hourly_w))
+    return weeks
+
+
+def _standard_time_s(start: datetime) -> int:
+    """The local standard time, in seconds since 1970 as if it were UTC: the synthetic sun has no zones."""
+    return int((start.astimezone(timezone(timedelta(hours=-5))).replace(tzinfo=timezone.utc)).timestamp())
+
+
+def weeks_of_file(path: Path, most: int) -> list[SunWeek]:
+    """Cut ``most`` weeks, evenly spread, out of a series of a solar plant (an hour or finer, with dates).
+
+    Power is scaled so that its largest value is that of the ten panels, 2 kW: a stated capacity is often that
+    of a grid connection. Local time is New Jersey's. Raises InputError and ConfigError.
+    """
+    series = read_weather_file(path)
+    if series.start_s is None:
+        raise InputError(path, "has no dates, so that its weeks cannot be told: expected a dated series")
+    stated_w = None
+    if POWER in series.columns:
+        stated_w = float(np.nanmax(series.columns[POWER], initial=0.0)) * PANELS_W / _BEST_HOUR_W
+    production = pv_production(series, installed_w=PANELS_W, stated_w=stated_w)
+    zone = timezone(timedelta(hours=-4))
+    begin = datetime.fromtimestamp(series.start_s, zone)
+    monday = begin.replace(hour=_START_HOUR, minute=0, second=0) + timedelta(days=-begin.weekday() % 7 or 7)
+    until_s = series.start_s + len(series) * series.interval_s - HOURS * _HOUR_S
+    weeks = int((until_s - monday.timestamp()) // (7 * 86_400)) + 1
+    if weeks < 1:
+        raise InputError(path, "holds no whole week from Monday 9:00 to Friday 17:00")
+    found = []
+    for number in sorted({int(w) for w in np.linspace(0, weeks - 1, min(most, weeks))}):
+        start = monday + timedelta(days=7 * number)
+        steps = Window(HOURS, SECONDS_PER_HOUR, int(start.timestamp()))
+        found.append(SunWeek(start.strftime("%Y-%m-%d"), start, step_power(production, steps)))
+    return found
+
+
+TARIFFS: Final = {
+    "pseg": "the paper's",
+    "flat": "the same price at all hours",
+    "steep": "twice PSEG's difference between day and night",
+}
+"""Prices of the studies."""
+_PER_KWH: Final = {"pseg": (0.13, 0.12, 0.08), "flat": (0.11, 0.11, 0.11), "steep": (0.155, 0.145, 0.055)}
+"""From 9:00 to 23:00 in June to September, in the other months, and at night, USD."""
+
+
+def site_text(week: SunWeek, step_s: float, prices: str, carbon: str) -> str:
+    """Return the site file: no battery, the grid at ``prices`` (`TARIFFS`), and its ``carbon`` file."""
+    rows = "".join(_tariff_rows(*_PER_KWH[prices]))
+    return (
+        f'[grid]\ncarbon = "{carbon}"\n{rows}[load]\nbase_kw = 0.085\n'
+        f'[time]\nstep_s = {step_s:g}\nwindow_h = {HOURS}\nstart = "{week.start.isoformat()}"\n'
+    )
+
+
+def _tariff_rows(summer: float, other: float, night: float) -> Iterator[str]:
+    months = ([6, 7, 8, 9], summer), ([1, 2, 3, 4, 5, 10, 11, 12], other)
+    for which, on_peak in months:
+        for hours, price in (([9, 23], on_peak), ([23, 9], night)):
+            yield f"[[grid.tariff]]\nmonths = {which}\nhours = {hours}\nper_kwh = {price:g}\n"
+
+
+def carbon_lines() -> Iterator[str]:
+    """A made-up carbon intensity, g/kWh: low at noon, high in the evening, somewhat lower at night."""
+    yield "time_s,g_per_kwh\n"
+    for hour in range(HOURS + 73):
+        of_day = (hour + _START_HOUR) % 24
+        noon = 180.0 * np.exp(-(((of_day - 13.0) / 3.5) ** 2))
+        evening = 90.0 * np.exp(-(((of_day - 20.0) / 2.5) ** 2))
+        yield f"{hour * _HOUR_S},{330.0 - noon + evening:.1f}\n"

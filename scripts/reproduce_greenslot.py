@@ -1,0 +1,154 @@
+"""Run GreenSlot's evaluation, print tables with the paper's numbers and ours, draw its figures.
+
+Started by scripts/reproduce_greenslot, which makes the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from console import count, exit_code_of, tell
+from reproduce_common import STOPPED, counted, parser_of, present
+
+from beasy_sched._version import __version__
+from beasy_sched.campaign.workers import Processes
+from beasy_sched.errors import BeasyError
+from beasy_sched.forecast.accuracy import AccuracyTable, accuracy
+from beasy_sched.forecast.solar import SolarModel
+from beasy_sched.forecast.weather import ActualWeather
+from beasy_sched.formats.solar_history import read_solar_history
+from beasy_sched.reproduction.claims import tally
+from beasy_sched.reproduction.greenslot_cases import (
+    STUDIES,
+    Case,
+    paper_cases,
+    quick_cases,
+    stand_in_cases,
+)
+from beasy_sched.reproduction.greenslot_claims import green_claim_table, verdicts_of
+from beasy_sched.reproduction.greenslot_figures import greenslot_figures
+from beasy_sched.reproduction.greenslot_inputs import AVERAGE, SunWeek, synthetic_weeks, weeks_of_file
+from beasy_sched.reproduction.greenslot_results import (
+    GreenResults,
+    figure_table,
+    gain_table,
+    knowledge_rows,
+    load_rows,
+    results_of,
+    week_table,
+)
+from beasy_sched.reproduction.greenslot_study import GreenSlotStudy, round_times_s
+from beasy_sched.reproduction.text_table import TextTable
+
+SEEDS = 2
+WEEKS_OF_FILE = 9
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line; exits with code 2 if it is invalid."""
+    parser = parser_of(
+        "greenslot",
+        "Reproduce GreenSlot's evaluation (Section 5): Conventional, GreenOnly and GreenVarPrices on the"
+        " paper's three workloads; Figures 5 to 15 and the paper's claims. Completed runs are not repeated.",
+        quick="the main figures of the week Average, half a minute",
+        out="out/greenslot",
+        markdown=" (if it has a line '<!-- results: greenslot -->', only from there to '<!-- end -->')",
+    )
+    add = parser.add_argument
+    add("--study", choices=[*STUDIES, "all"], action="append", default=[], metavar="NAME",
+        help=f"a study beyond the paper (may be repeated): {', '.join(STUDIES)}, or all")  # fmt: skip
+    add("--seeds", type=count(1), default=SEEDS, metavar="N",
+        help="synthetic weeks that stand in for each of the paper's four (default: %(default)s)")  # fmt: skip
+    add("--sun", type=Path, metavar="FILE", help="solar production with dates (such as a Renewables.ninja"
+        f" export of a year); {WEEKS_OF_FILE} of its weeks replace the synthetic ones")  # fmt: skip
+    add("--history", type=Path, metavar="FILE", help="a year of production and conditions: the predictor's"
+        " errors are measured on it (claims C01 to C03)")  # fmt: skip
+    chosen = parser.parse_args(arguments)
+    if chosen.quick and (chosen.study or chosen.sun):
+        parser.error("--quick runs the main figures only: omit --study and --sun")
+    chosen.out = chosen.out or Path("out/greenslot-quick" if chosen.quick else "out/greenslot")
+    if chosen.out.exists() and not chosen.out.is_dir():
+        parser.error(f"--out: {chosen.out} is not a folder")
+    chosen.study = [*STUDIES] if "all" in chosen.study else [*dict.fromkeys(chosen.study)]
+    return chosen
+
+
+def reproduce(chosen: argparse.Namespace) -> int:
+    """Do all of it; return the exit code."""
+    errors = None if chosen.history is None else _accuracy(chosen.history)
+    others = _other_weeks(chosen)
+    study = GreenSlotStudy(chosen.out, [AVERAGE, *others], _cases(chosen, others))
+    study.begin()
+    timing = round_times_s()
+    started = time.monotonic()
+    with counted("GreenSlot") as progress:
+        failed = study.go_on(Processes(chosen.jobs), progress)
+    tell(
+        f"{len(study.cases)} runs, {failed} failed; {time.monotonic() - started:.0f} s; {study.write_table()}"
+    )
+    for case, error in study.failures()[:10]:
+        tell(f"failed: {case.name}: {error}")
+    results = results_of(study.results(), errors, timing)
+    if not results.runs:
+        raise BeasyError("no run is complete")
+    figures = greenslot_figures(results)
+    present(chosen, "greenslot", all_tables(chosen, results), provenance(chosen, study, results), figures,
+            columns=160)  # fmt: skip
+    return int(failed > 0)
+
+
+def _accuracy(path: Path) -> AccuracyTable:
+    """The predictor's errors on a year that it also learns from, without the day it predicts."""
+    history = read_solar_history(path)
+    return accuracy(SolarModel(history, 1), ActualWeather(history))
+
+
+def _other_weeks(chosen: argparse.Namespace) -> list[SunWeek]:
+    if chosen.quick:
+        return []
+    return weeks_of_file(chosen.sun, WEEKS_OF_FILE) if chosen.sun else synthetic_weeks(chosen.seeds)
+
+
+def _cases(chosen: argparse.Namespace, others: Sequence[SunWeek]) -> list[Case]:
+    cases = quick_cases() if chosen.quick else [*paper_cases(), *stand_in_cases(others)]
+    for name in chosen.study:
+        for row in STUDIES[name][1]:
+            cases += [row.case.reference, row.case]
+    return [*dict.fromkeys(cases)]
+
+
+def all_tables(chosen: argparse.Namespace, results: GreenResults) -> Iterator[TextTable]:
+    """Yield the tables; a table without results is empty."""
+    yield green_claim_table(verdicts_of(results))
+    yield figure_table(results)
+    yield gain_table("Week Average by what is known of the sun", knowledge_rows(), results)
+    yield gain_table("Utilization: further copies of W3", load_rows(), results)
+    yield week_table(results)
+    for name in chosen.study:
+        what, rows = STUDIES[name]
+        yield gain_table(f"Study {name}: {what}", rows, results)
+
+
+def provenance(chosen: argparse.Namespace, study: GreenSlotStudy, results: GreenResults) -> str:
+    """Return where the numbers come from, in a few lines."""
+    lines = [
+        f"{len(study.cases)} runs, {study.cpu_s():.0f} s of processor time. {tally(verdicts_of(results))}.",
+        f"beasy-sched {__version__}, Python {platform.python_version()}, NumPy {np.__version__};"
+        f" {chosen.jobs} concurrent runs.",
+        "Slots and steps of 900 s. Green and saved: against Conventional under the same conditions.",
+    ]
+    if not chosen.quick:
+        where = str(chosen.sun.name) if chosen.sun else "synthetic"
+        lines.append(f"Other weeks than Average: {where}, with perfect predictions.")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    chosen = parse_arguments()
+    sys.exit(exit_code_of("reproduce_greenslot", lambda: reproduce(chosen), stopped=STOPPED))

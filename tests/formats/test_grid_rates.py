@@ -1,0 +1,173 @@
+"""Prices and carbon intensities as markets and services write them."""
+
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from beasy_sched.energy.calendar import Calendar
+from beasy_sched.errors import InputError
+from beasy_sched.formats.grid_rates import CARBON, PRICE, RateFile, RateGaps, read_rate
+
+REAL = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "price_carbon"
+HOUR = 3600.0
+
+
+def calendar(text="2022-01-01T00:00:00+01:00", zone="Europe/Paris"):
+    return Calendar(datetime.fromisoformat(text), ZoneInfo(zone) if zone else None)
+
+
+def rate(tmp_path, text, quantity=PRICE, at=None, **how):
+    path = tmp_path / "rates.csv"
+    path.write_text(text, encoding="utf-8")
+    return read_rate(RateFile(path, quantity, **how), at or calendar())
+
+
+def hours(signal):
+    return (signal.times_s / HOUR).tolist(), signal.values.tolist()
+
+
+def entsoe(rows, *, zone="CET"):
+    return f'"MTU ({zone})","Day-ahead Price [EUR/MWh]","BZN|FR"\n' + "".join(
+        f'"{day} {first} - {day} {last}","{price}"\n' for day, first, last, price in rows
+    )
+
+
+def test_entsoe_on_the_day_of_the_change_to_summer_time(tmp_path):
+    day = "27.03.2022"
+    rows = [(day, "00:00", "01:00", 10), (day, "01:00", "02:00", -20), (day, "02:00", "03:00", ""),
+            (day, "03:00", "04:00", 40)]  # fmt: skip
+    signal = rate(tmp_path, entsoe(rows), at=calendar("2022-03-27T00:00:00+01:00"))
+    assert hours(signal) == ([0, 1, 2, 3], [0.01, -0.02, 0.04])
+
+
+def test_entsoe_on_the_day_of_the_change_back(tmp_path):
+    day = "30.10.2022"
+    rows = [(day, "01:00", "02:00", 10), (day, "02:00", "03:00", 20), (day, "02:00", "03:00", 30),
+            (day, "03:00", "04:00", 40)]  # fmt: skip
+    signal = rate(tmp_path, entsoe(rows), at=calendar("2022-10-30T00:00:00+02:00"))
+    assert hours(signal) == ([1, 2, 3, 4, 5], [0.01, 0.02, 0.03, 0.04])
+
+
+def test_entsoe_quoted_once_more_and_not_yet_published(tmp_path):
+    text = (
+        '"MTU (CET/CEST),""Day-ahead Price [EUR/MWh]"",""Currency"",""BZN|AT"""\n'
+        '"01.01.2022 00:00 - 01.01.2022 01:00,""61.84"",""EUR"""\n'
+        '"01.01.2022 01:00 - 01.01.2022 02:00,""51.44"",""EUR"""\n'
+        '"01.01.2022 02:00 - 01.01.2022 03:00,""-"","""""\n'
+    )
+    times, values = hours(rate(tmp_path, text))
+    assert times == [0, 1, 2]
+    assert values == pytest.approx([0.06184, 0.05144])
+
+
+def omie(day, count):
+    rows = "".join(f"{day},{hour},{hour}\n" for hour in range(1, count + 1))
+    return f"date,hour,price_eur_per_mwh\n{rows}"
+
+
+@pytest.mark.parametrize(
+    ("day", "start", "count", "lengths"),
+    [
+        ("2026-01-01", "2026-01-01T00:00:00+01:00", 24, [1] * 24),
+        ("2026-03-29", "2026-03-29T00:00:00+01:00", 23, [1] * 23),
+        ("2026-03-29", "2026-03-29T00:00:00+01:00", 24, [1] * 23),
+        ("2026-10-25", "2026-10-25T00:00:00+02:00", 25, [1] * 25),
+        ("2026-10-25", "2026-10-25T00:00:00+02:00", 24, [1, 1, 2] + [1] * 21),
+    ],
+)
+def test_hours_of_local_days(tmp_path, day, start, count, lengths):
+    signal = rate(tmp_path, omie(day, count), at=calendar(start, "Europe/Madrid"))
+    assert (np.diff(signal.times_s) / HOUR).tolist() == lengths
+    skipped = [3] if len(lengths) < count else []
+    expected = [hour / 1000 for hour in range(1, count + 1) if hour not in skipped]
+    assert signal.values.tolist() == pytest.approx(expected)
+
+
+def test_nord_pool_has_no_times(tmp_path):
+    text = "Spot price (SEK/MWh)\n100\n200\n"
+    with pytest.raises(InputError, match="has no column of times: say when its first value holds"):
+        rate(tmp_path, text)
+    start = datetime.fromisoformat("2022-01-01T02:00:00+01:00")
+    assert hours(rate(tmp_path, text, start=start)) == ([2, 3, 4], [0.1, 0.2])
+
+
+def test_times_without_an_offset_are_utc(tmp_path):
+    text = "time,price_per_kwh\n2022-01-01 00:00,0.1\n2022-01-01 01:00,0.2\n"
+    assert hours(rate(tmp_path, text)) == ([1, 2, 3], [0.1, 0.2])
+
+
+CHOICES = (
+    "Datetime (UTC),Carbon Intensity gCO2eq/kWh (direct),Carbon Intensity gCO2eq/kWh (LCA),"
+    "Low Carbon Percentage\n01/01/2022 00:00,25.09,43.84,94\n"
+    "01/01/2022 01:00,26.73,46.22,93\n01/01/2022 02:00,26.73,46.22,93\n"
+)
+
+
+def test_direct_or_life_cycle_must_be_chosen(tmp_path):
+    with pytest.raises(InputError, match=r"2 columns seem to hold the carbon: choose one with carbon = "):
+        rate(tmp_path, CHOICES, CARBON)
+    chosen = rate(tmp_path, CHOICES, CARBON, column="Carbon Intensity gCO2eq/kWh (LCA)")
+    assert hours(chosen) == ([1, 2, 3, 4], [43.84, 46.22, 46.22])
+    with pytest.raises(InputError, match="has no column 'CO2'"):
+        rate(tmp_path, CHOICES, CARBON, column="CO2")
+
+
+GAP = "time_s,price_per_kwh\n0,0.1\n3600,0.2\n14400,0.5\n18000,\n21600,0.7\n25200,\n"
+
+
+def test_gaps(tmp_path):
+    with pytest.raises(InputError, match=r"rates.csv:3: has 3 intervals without a value"):
+        rate(tmp_path, GAP)
+    held = rate(tmp_path, GAP, gaps=RateGaps.HOLD)
+    assert hours(held) == ([0, 1, 2, 3, 4, 5, 6, 7], [0.1, 0.2, 0.2, 0.2, 0.5, 0.5, 0.7])
+    line = rate(tmp_path, GAP, gaps=RateGaps.INTERPOLATE)
+    assert line.values.tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("time_s,price_per_kwh\n0,51\n3600,50\n", "rates.csv:2: price_per_kwh: 51 per kWh is no price"),
+        ("time_s,price\n0,51\n3600,50\n", "column 'price' does not state its unit"),
+        ("time_s,price_per_kwh\n0,1\n", "has 1 values in column"),
+        ("time_s,price_per_kwh\n0,1\n3600,1\n3600,2\n", "rates.csv:4: is not later than line 3"),
+        ("time_s,price_per_kwh\n0,1\n3600,cheap\n", "rates.csv:3: price_per_kwh: found 'cheap'"),
+        ("date,hour,price_per_kwh\n2022-01-01,0,1\n2022-01-01,1,1\n", "hour: found '0', expected 1 to 24"),
+        ("date,hour,price_per_kwh\n1.1.2022,1,1\n1.1.2022,2,1\n", "date: found '1.1.2022', expected a day"),
+        ("wind,sun\n1,2\n", "no header line was found"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, text, message):
+    with pytest.raises(InputError) as told:
+        rate(tmp_path, text)
+    assert message in str(told.value)
+
+
+@pytest.mark.parametrize("unit", ["EUR/MWh", "EUR per MWh"])
+def test_a_unit_beside_the_file(tmp_path, unit):
+    assert rate(tmp_path, "time_s,price\n0,51\n3600,50\n", unit=unit).values.tolist() == [0.051, 0.05]
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity", "start", "zone", "how", "count"),
+    [
+        ("entsoe_FR_day_ahead_2019.csv", PRICE, "2019-01-01T00:00:00+01:00", "Europe/Paris", {}, 8760),
+        ("entsoe_AT_day_ahead_2022.csv", PRICE, "2022-01-01T00:00:00+01:00", "Europe/Vienna", {}, 4943),
+        ("omie_ES_2026H1_DA_IDA.csv", PRICE, "2026-01-01T00:00:00+01:00", "Europe/Madrid",
+         {"column": "Precio_DA", "gaps": RateGaps.HOLD}, 4343),
+        ("electricitymaps_FR_2022_hourly.csv", CARBON, "2022-01-01T00:00:00+00:00", None,
+         {"column": "Carbon Intensity gCO2eq/kWh (direct)"}, 8760),
+        ("eia_CISO_NG_avgCI.csv", CARBON, "2022-01-01T00:00:00+00:00", None,
+         {"gaps": RateGaps.INTERPOLATE}, 8760),
+    ],
+)  # fmt: skip
+def test_real_files(name, quantity, start, zone, how, count):
+    if not REAL.is_dir():
+        pytest.skip("no real prices beside the project (../shared/data)")
+    signal = read_rate(RateFile(REAL / name, quantity, **how), calendar(start, zone))
+    assert len(signal.values) == count
+    assert signal.times_s[0] == 0
+    assert set(np.diff(signal.times_s)) == {HOUR}
