@@ -182,25 +182,42 @@ def discharge_power_limit(battery: BatterySpec, energy_j: float, dt_s: float, fl
     return min(battery.discharge_limit_w, max(0.0, above_j) / (battery.drawn_per_delivered() * dt_s))
 
 
-def project_levels_j(battery: BatterySpec, level_j: float, net_w: FloatArray, step_s: float) -> FloatArray:
+def project_levels_j(
+    battery: BatterySpec,
+    level_j: float,
+    net_w: FloatArray,
+    step_s: FloatArray | float,
+    *,
+    least_j: float = 0.0,
+) -> FloatArray:
     """Battery energy (J) at the start and after each step with a surplus ``net_w`` (negative: a deficit).
 
     Eq. 1 of the paper: held within [0, SoC_max] and the limits of charging and discharging. A level that
-    starts above SoC_max may only fall.
+    starts above SoC_max may only fall. ``step_s``: length of all steps, or of each. ``least_j`` replaces the
+    0: with minus infinity, what is missing is counted as a negative level.
     """
-    kept, most_j = battery.kept_fraction(step_s), battery.max_j
+    most_j = battery.max_j
     stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
     drawn_w = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
     levels_j = [level_j]
-    for gain_j in (step_s * (stored_w - drawn_w)).tolist():
+    gains_j = (step_s * (stored_w - drawn_w)).tolist()
+    for kept, gain_j in zip(_kept_in_steps(battery, step_s, len(gains_j)), gains_j, strict=True):
         kept_j = level_j * kept
         level_j = kept_j + gain_j
-        if level_j < 0.0:
-            level_j = 0.0
+        if level_j < least_j:
+            level_j = least_j
         elif level_j > most_j:
             level_j = max(kept_j, most_j) if gain_j > 0.0 else level_j
         levels_j.append(level_j)
     return np.array(levels_j)
+
+
+def _kept_in_steps(battery: BatterySpec, step_s: FloatArray | float, steps: int) -> list[float]:
+    """What self-discharge leaves in each step: see `BatterySpec.kept_fraction`."""
+    if isinstance(step_s, float | int):
+        return [battery.kept_fraction(step_s)] * steps
+    kept: list[float] = ((1.0 - battery.self_discharge_per_day) ** (step_s / SECONDS_PER_DAY)).tolist()
+    return kept
 
 
 HIGHER_HEATING_VALUE_J_PER_KG: Final = 39.4 * JOULES_PER_KWH

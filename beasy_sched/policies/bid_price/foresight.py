@@ -1,0 +1,97 @@
+"""What is predicted of production and demand, step by step to the end of the horizon.
+
+From the offline plans where there are any, otherwise from the predictions of the production that a policy
+may see, or else from what has been seen so far.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.engine.policy import View
+from beasy_sched.plan.forecast import Uncertainty, draw_by_busy_w
+from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S
+
+_UNSEEN_UNCERTAINTY: Final = 0.3
+"""Uncertainty of production that is only expected to be as it was a day before."""
+
+
+class Foreseen(NamedTuple):
+    """Predictions from the present step on, one value a step."""
+
+    renew_w: FloatArray
+    uncertainty: FloatArray
+    given_w: FloatArray
+    """What hydrogen gives beside the production, less the base load."""
+    flops: FloatArray | None
+    """Work of all jobs that run then, flops/s; None where no demand is predicted."""
+
+
+class Foresight:
+    """Looks ahead, and remembers what it saw."""
+
+    def __init__(self, view: View) -> None:
+        """Look through ``view``."""
+        if view.site is None:
+            raise ValueError("there is no site")
+        self._view, self._site = view, view.site
+        self._seen_w: list[float] = []
+        self._draw_w = draw_by_busy_w(view.platform)
+        platform = view.platform
+        speeds = np.array([max(kind.speeds_flops[p] for p in kind.computing) for kind in platform.kinds])
+        by_speed = np.sort(speeds[platform.kind_of])[::-1]
+        self._flops = np.concatenate(([0.0], np.cumsum(by_speed)))
+
+    def end_s(self, now: float) -> float:
+        """End of the horizon: of the last planned window, or else of the present one."""
+        plans, window_s = self._view.plans, self._site.window_s
+        if plans is not None and now < plans.end_s - TIME_TOLERANCE_S:
+            return plans.end_s
+        return (math.floor((now + TIME_TOLERANCE_S) / window_s) + 1) * window_s
+
+    def window_ends_s(self, now: float, end_s: float) -> list[float]:
+        """Ends of windows within the horizon but for its own end, s."""
+        plans = self._view.plans
+        if plans is None or now >= plans.end_s - TIME_TOLERANCE_S:
+            return []
+        return [plan.end_s for plan in plans if now + TIME_TOLERANCE_S < plan.end_s < end_s]
+
+    def look(self, now: float, steps: int, actual_w: float) -> Foreseen:
+        """Predict ``steps`` steps from the one that begins at ``now``, which has ``actual_w``."""
+        self._seen_w.append(actual_w)
+        plans = self._view.plans
+        if plans is not None and plans.start_s - TIME_TOLERANCE_S <= now < plans.end_s - TIME_TOLERANCE_S:
+            return self._planned(now, steps)
+        step_s = self._site.step_s
+        given_w = np.full(steps, -self._site.base_w)
+        if self._view.outlook is not None:
+            renew_w = self._view.outlook.renewable_w(now, step_s, steps)
+            return Foreseen(renew_w, Uncertainty().over(steps, step_s), given_w, None)
+        return Foreseen(self._as_before(steps), np.full(steps, _UNSEEN_UNCERTAINTY), given_w, None)
+
+    def _planned(self, now: float, steps: int) -> Foreseen:
+        columns: list[list[FloatArray]] = [[], [], [], []]
+        for plan in self._view.plans or ():
+            first = max(round((now - plan.start_s) / plan.step_s), 0)
+            if first >= plan.steps:
+                continue
+            power = plan.power
+            given_w = power.fuel_cell_w - power.electrolyzer_w - self._site.base_w
+            busy = np.interp(power.load_w[first:], self._draw_w, np.arange(len(self._draw_w)))
+            flops = np.interp(busy, np.arange(len(self._flops)), self._flops)
+            parts = power.renew_w[first:], plan.renew_uncertainty[first:], given_w[first:], flops
+            for column, part in zip(columns, parts, strict=True):
+                column.append(part)
+        return Foreseen(*(np.concatenate(column)[:steps] for column in columns))
+
+    def _as_before(self, steps: int) -> FloatArray:
+        """Production of the same time a day before, or the mean so far."""
+        seen = np.array(self._seen_w)
+        day = round(SECONDS_PER_DAY / self._site.step_s)
+        if len(seen) <= day:
+            return np.full(steps, float(seen.mean()))
+        return np.resize(seen[-day - 1 : -1], steps)
