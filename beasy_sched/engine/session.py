@@ -255,8 +255,7 @@ class Session:
             facts = {"hosts_asked": job.res, "hosts_in_all": self.cluster.size}
             self._refuse(job, JobState.REJECTED, "asks for more hosts than there are", facts)
             return
-        if self.power is not None:
-            job.computes = _computes(event, self._profiles)
+        job.computes = _computes(event, self._profiles)
         if not waits:
             self._arrived.append(self.cluster.submit(job))
 
