@@ -9,10 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.arrays import FloatArray
 
 _BINS: Final = 2048
 """Resolution of the table of survival, as a share of the walltime."""
+_ENOUGH: Final = 20
+"""Run times after which the longest is trusted: the next is longer with a probability of 1 in 21."""
 _KEPT: Final = 4000
 """Run times that are kept; with more, every other one is forgotten."""
 
@@ -20,9 +22,12 @@ _KEPT: Final = 4000
 class RunTimes:
     """The share of its walltime that a job needs at the reference speed (eps_u, Eq. 3.29), from ended jobs."""
 
-    def __init__(self, *, learns: bool = True) -> None:
-        """Know nothing but that no job needs more than its walltime."""
-        self._learns = learns
+    def __init__(self, *, learns: bool = True, certainty: float = 1.0) -> None:
+        """Know nothing but that no job needs more than its walltime.
+
+        ``certainty``: which share of the jobs does not exceed `surest`.
+        """
+        self._learns, self._certainty = learns, certainty
         self._shares: list[float] = []
         self._sum = 0.0
         self._table: FloatArray | None = None
@@ -47,12 +52,13 @@ class RunTimes:
     @property
     def surest(self) -> float:
         """eps_ub: what the next job will hardly exceed: the largest seen, 1 until 20 have been."""
-        return self._shares[-1] if len(self._shares) >= 20 else 1.0
+        count = len(self._shares)
+        return self._shares[math.ceil(count * self._certainty) - 1] if count >= _ENOUGH else 1.0
 
     def above(self, share: FloatArray) -> FloatArray:
         """Share of jobs that need more than ``share`` of their walltimes."""
         if self._table is None:
-            known = self._shares if len(self._shares) >= 20 else [*self._shares, 1.0]
+            known = self._shares if len(self._shares) >= _ENOUGH else [*self._shares, 1.0]
             edges = np.arange(_BINS + 1) / _BINS
             more = len(known) - np.searchsorted(np.array(known), edges, side="right")
             self._table = np.append(more / len(known), 0.0)
@@ -180,8 +186,3 @@ def share_to_come(
     young = np.minimum(mean_s[:, None], age_s) - np.maximum(surest_s[:, None] - left_s, 0.0)
     share: FloatArray = hosts[:, None] * np.maximum(young, 0.0) / float(hosts @ mean_s)
     return share
-
-
-def in_time(surest_s: FloatArray, left_s: float) -> BoolArray:
-    """Whether jobs that take up to ``surest_s`` are sure to end in the ``left_s``."""
-    return np.asarray(surest_s <= left_s - 1.0)

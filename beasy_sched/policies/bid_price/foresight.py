@@ -7,11 +7,12 @@ may see, or else from what has been seen so far.
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.site import Site
 from beasy_sched.engine.policy import View
 from beasy_sched.plan.forecast import Uncertainty, draw_by_busy_w
 from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S
@@ -34,12 +35,14 @@ class Foreseen(NamedTuple):
 class Foresight:
     """Looks ahead, and remembers what it saw."""
 
-    def __init__(self, view: View) -> None:
-        """Look through ``view``."""
-        if view.site is None:
-            raise ValueError("there is no site")
-        self._view, self._site = view, view.site
+    def __init__(self, view: View, site: Site, production: Literal["plan", "forecast"] = "plan") -> None:
+        """Look through ``view``; ``production``: what counts where there are both."""
+        self._view, self._site = view, site
+        self._from_plan = production == "plan" or view.outlook is None
         self._seen_w: list[float] = []
+        self._next: tuple[float, float] = (0.0, 0.0)
+        self.present: tuple[float, float] = (0.0, 0.0)
+        """Production (W) that had been predicted for the present step, and its uncertainty; 0 where none was."""
         self._draw_w = draw_by_busy_w(view.platform)
         platform = view.platform
         speeds = np.array([max(kind.speeds_flops[p] for p in kind.computing) for kind in platform.kinds])
@@ -47,31 +50,46 @@ class Foresight:
         self._flops = np.concatenate(([0.0], np.cumsum(by_speed)))
 
     def end_s(self, now: float) -> float:
-        """End of the horizon: of the last planned window, or else of the present one."""
-        plans, window_s = self._view.plans, self._site.window_s
-        if plans is not None and now < plans.end_s - TIME_TOLERANCE_S:
-            return plans.end_s
-        return (math.floor((now + TIME_TOLERANCE_S) / window_s) + 1) * window_s
+        """End of the horizon: of the last planned window, or else of the present one, s."""
+        if now < self._view.planned_until_s - TIME_TOLERANCE_S:
+            return self._view.planned_until_s
+        window_s = self._site.window_s
+        return min((math.floor((now + TIME_TOLERANCE_S) / window_s) + 1) * window_s, self._view.end_s)
 
-    def window_ends_s(self, now: float, end_s: float) -> list[float]:
+    def window_ends_s(self, now: float) -> list[float]:
         """Ends of windows within the horizon but for its own end, s."""
-        plans = self._view.plans
-        if plans is None or now >= plans.end_s - TIME_TOLERANCE_S:
-            return []
-        return [plan.end_s for plan in plans if now + TIME_TOLERANCE_S < plan.end_s < end_s]
+        until_s = self._view.planned_until_s - TIME_TOLERANCE_S
+        return [plan.end_s for plan in self._view.plans or () if now + TIME_TOLERANCE_S < plan.end_s < until_s]
 
     def look(self, now: float, steps: int, actual_w: float) -> Foreseen:
         """Predict ``steps`` steps from the one that begins at ``now``, which has ``actual_w``."""
         self._seen_w.append(actual_w)
+        foreseen = self._foreseen(now, steps)
+        renew_w, uncertainty = foreseen.renew_w, foreseen.uncertainty
+        self.present = self._next
+        if self._from_plan and self._is_planned(now):
+            self.present = float(renew_w[0]), float(uncertainty[0])
+        self._next = (float(renew_w[1]), float(uncertainty[1])) if steps > 1 else (0.0, 0.0)
+        return foreseen
+
+    def _is_planned(self, now: float) -> bool:
         plans = self._view.plans
-        if plans is not None and plans.start_s - TIME_TOLERANCE_S <= now < plans.end_s - TIME_TOLERANCE_S:
-            return self._planned(now, steps)
+        starts = plans is not None and plans.start_s - TIME_TOLERANCE_S <= now
+        return starts and now < self._view.planned_until_s - TIME_TOLERANCE_S
+
+    def _foreseen(self, now: float, steps: int) -> Foreseen:
+        planned = self._planned(now, steps) if self._is_planned(now) else None
+        if planned is not None and self._from_plan:
+            return planned
         step_s = self._site.step_s
-        given_w = np.full(steps, -self._site.base_w)
         if self._view.outlook is not None:
             renew_w = self._view.outlook.renewable_w(now, step_s, steps)
-            return Foreseen(renew_w, Uncertainty().over(steps, step_s), given_w, None)
-        return Foreseen(self._as_before(steps), np.full(steps, _UNSEEN_UNCERTAINTY), given_w, None)
+            uncertainty = Uncertainty().over(steps, step_s)
+        else:
+            renew_w, uncertainty = self._as_before(steps), np.full(steps, _UNSEEN_UNCERTAINTY)
+        if planned is not None:
+            return planned._replace(renew_w=renew_w, uncertainty=uncertainty)
+        return Foreseen(renew_w, uncertainty, np.full(steps, -self._site.base_w), None)
 
     def _planned(self, now: float, steps: int) -> Foreseen:
         columns: list[list[FloatArray]] = [[], [], [], []]

@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
+from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.energy.storage import BatterySpec, project_levels_j
+from beasy_sched.units import SECONDS_PER_DAY
 
 _FINE: Final = 24
 _COARSE: Final = 6
@@ -77,47 +78,87 @@ class Slack(NamedTuple):
     """Whether that is the target at a window's end, and not the floor."""
 
 
+class Commitment(NamedTuple):
+    """What becomes of the battery with what is committed."""
+
+    fits: bool
+    """Whether it never falls below the floor."""
+    edge: int
+    """The edge of the cells at which it is lowest."""
+    ends_j: FloatArray
+    """Its level at the ends of windows, J."""
+
+
 class BatteryAhead:
-    """Where the battery goes: the floor to stay above on the way, the target at the ends of windows."""
+    """Where the battery goes: the floor to stay above on the way, the target at the ends of windows.
+
+    With a grid, the floor is where the grid takes over, and what the grid cannot give counts as missing. The
+    target is none then: the battery serves before the grid does, and the grid charges no battery, so that
+    energy for the target is bought by jobs that wait, at whatever the price of the grid is.
+    """
 
     def __init__(
-        self, battery: BatterySpec, level_j: float, cells: Cells, margin: float, *, target: bool = True
+        self,
+        battery: BatterySpec,
+        level_j: float,
+        cells: Cells,
+        margin: float,
+        import_w: FloatArray | None = None,
     ) -> None:
-        """``margin``: share of the capacity to keep above SoC_min and target; ``target``: whether to reach it."""
+        """``margin``: share of the capacity to keep above SoC_min and target; ``import_w``: a grid's limit."""
         self.battery, self.level_j, self.cells = battery, level_j, cells
         spare_j = margin * battery.capacity_j
         self.floor_j = battery.min_j + spare_j
         self.goal_j = min(battery.target_j + spare_j, battery.max_j)
-        self.target_j = battery.target_j
-        self._target = target
-
-    def levels_j(self, net_w: FloatArray) -> FloatArray:
-        """Level at each edge of the cells with a surplus of ``net_w``; below 0 by what is missing."""
-        return project_levels_j(self.battery, self.level_j, net_w, self.cells.width_s, least_j=-np.inf)
-
-    def _unmet_j(self, net_w: FloatArray) -> FloatArray | None:
-        """What is missing in each cell because the battery cannot give more at a time."""
-        over_w = -net_w - self.battery.discharge_limit_w
-        return over_w * self.cells.width_s if over_w.max(initial=0.0) > 0.0 else None
+        self.target_j = battery.target_j if import_w is None else -np.inf
+        self._import_w = import_w
 
     def slack(self, net_w: FloatArray) -> Slack:
         """Least energy left above the floor, where the level falls, and above the target."""
-        levels_j = self.levels_j(net_w)
-        falls: BoolArray = levels_j[1:] < levels_j[:-1]
-        above_j = np.where(falls, levels_j[1:] - self.floor_j, np.inf)
-        if (unmet_j := self._unmet_j(net_w)) is not None:
-            above_j = np.where(unmet_j > 0.0, np.minimum(above_j, -unmet_j), above_j)
+        levels_j, above_j = self._above_j(net_w)
         edge = int(above_j.argmin()) + 1
         least = Slack(float(above_j[edge - 1]), edge, False)
-        if self._target:
+        if self._import_w is None:
             ends_j = levels_j[self.cells.goals] - self.goal_j
             worst = int(ends_j.argmin())
             if ends_j[worst] < least.slack_j:
                 return Slack(float(ends_j[worst]), int(self.cells.goals[worst]), True)
         return least
 
-    def stays_up(self, net_w: FloatArray) -> tuple[bool, FloatArray]:
-        """Whether the level never falls below the floor, and the levels at the ends of windows, J."""
-        levels_j = self.levels_j(net_w)
-        fits = bool(levels_j[1:].min() >= self.floor_j) and self._unmet_j(net_w) is None
-        return fits, levels_j[self.cells.goals]
+    def stays_up(self, net_w: FloatArray) -> Commitment:
+        """Whether the level never falls below the floor, and where it ends."""
+        levels_j, above_j = self._above_j(net_w, rising=True)
+        edge = int(above_j.argmin()) + 1
+        return Commitment(bool(above_j[edge - 1] >= 0.0), edge, levels_j[self.cells.goals])
+
+    def _above_j(self, net_w: FloatArray, *, rising: bool = False) -> tuple[FloatArray, FloatArray]:
+        """Levels (J) at the edges, and what is left above the floor after each cell.
+
+        Cells in which the level does not fall have infinitely much left unless ``rising`` counts, too.
+        """
+        if self._import_w is not None:
+            return self._above_with_grid_j(net_w, self._import_w)
+        battery, width_s = self.battery, self.cells.width_s
+        levels_j = project_levels_j(battery, self.level_j, net_w, width_s, least_j=-np.inf)
+        above_j = levels_j[1:] - self.floor_j
+        if not rising:
+            above_j = np.where(levels_j[1:] < levels_j[:-1], above_j, np.inf)
+        over_w = -net_w - battery.discharge_limit_w
+        if over_w.max(initial=0.0) > 0.0:  # the battery cannot give so much at a time
+            above_j = np.where(over_w > 0.0, np.minimum(above_j, -over_w * width_s), above_j)
+        return levels_j, above_j
+
+    def _above_with_grid_j(self, net_w: FloatArray, import_w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The same with a grid, which gives what the battery above SoC_min does not."""
+        battery, width_s = self.battery, self.cells.width_s
+        least_j = min(battery.min_j, self.level_j)
+        levels_j = project_levels_j(battery, self.level_j, net_w, width_s, least_j=least_j)
+        gained_j = np.diff(levels_j) + self._lost_j(levels_j)
+        given_w = np.maximum(-gained_j, 0.0) / battery.drawn_per_delivered() / width_s
+        return levels_j, (import_w - np.maximum(-net_w - given_w, 0.0)) * width_s
+
+    def _lost_j(self, levels_j: FloatArray) -> FloatArray:
+        """What each cell loses by self-discharge."""
+        kept = (1.0 - self.battery.self_discharge_per_day) ** (self.cells.width_s / SECONDS_PER_DAY)
+        lost_j: FloatArray = levels_j[:-1] * (1.0 - kept)
+        return lost_j

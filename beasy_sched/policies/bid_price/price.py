@@ -9,7 +9,8 @@ Management, ch. 3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,8 @@ from beasy_sched.policies.bid_price.horizon import BatteryAhead, Cells, Slack
 
 OVERHEAD: Final = 0.05
 """omega: idle servers and transitions, as a share of the jobs' energy."""
+FREE_SHARE: Final = 0.1
+"""Energy of which no more than this share is missing where it counts is free."""
 LEVELS: Final = 32
 """Quantiles of the energies of arrived jobs among which a price is sought."""
 
@@ -57,7 +60,7 @@ class Demand:
         self,
         cells: Cells,
         fleet: Fleet,
-        running_w: tuple[FloatArray, FloatArray],
+        running_w: Mapping[Speed, FloatArray],
         waiting: Waiting,
         to_come: ToCome,
         overhead: float = OVERHEAD,
@@ -112,6 +115,8 @@ class Price:
     """Demand at this price and speed, W by cell."""
     slack: Slack
     """What it leaves."""
+    everything_w: FloatArray
+    """Demand of all jobs at the thriftiest speed, W by cell."""
     without: Slack
     """What all jobs together would leave."""
 
@@ -132,12 +137,12 @@ class Pricing:
         """Find the price, and then the speed: the fastest where that costs nothing that counts."""
         everything_w = self._demand.power_w(np.inf, Speed.THRIFTY)
         without = self.slack(everything_w)
-        if without.slack_j >= 0.0 or not len(self._energies_j):
-            found = Price(np.inf, False, Speed.THRIFTY, everything_w, without, without)
-        else:
+        found = Price(np.inf, False, Speed.THRIFTY, everything_w, without, everything_w, without)
+        if without.slack_j < 0.0 and len(self._energies_j):
             price_j = self._bisected(without)
             demand_w = self._demand.power_w(price_j, Speed.THRIFTY)
-            found = Price(price_j, True, Speed.THRIFTY, demand_w, self.slack(demand_w), without)
+            slack = self.slack(demand_w)
+            found = replace(found, price_j=price_j, rationed=True, demand_w=demand_w, slack=slack)
         return self._faster(found) if may_speed_up else found
 
     def _bisected(self, without: Slack) -> float:
@@ -169,10 +174,4 @@ class Pricing:
             free = found.slack.slack_j - slack.slack_j <= FREE_SHARE * more_j
         else:
             free = slack.slack_j >= 0.0
-        if not free:
-            return found
-        return Price(found.price_j, found.rationed, Speed.FAST, demand_w, slack, found.without)
-
-
-FREE_SHARE: Final = 0.1
-"""Energy of which no more than this share is missing where it counts is free."""
+        return replace(found, speed=Speed.FAST, demand_w=demand_w, slack=slack) if free else found
