@@ -182,42 +182,47 @@ def discharge_power_limit(battery: BatterySpec, energy_j: float, dt_s: float, fl
     return min(battery.discharge_limit_w, max(0.0, above_j) / (battery.drawn_per_delivered() * dt_s))
 
 
-def project_levels_j(
-    battery: BatterySpec,
-    level_j: float,
-    net_w: FloatArray,
-    step_s: FloatArray | float,
-    *,
-    least_j: float = 0.0,
-) -> FloatArray:
+def project_levels_j(battery: BatterySpec, level_j: float, net_w: FloatArray, step_s: float) -> FloatArray:
     """Battery energy (J) at the start and after each step with a surplus ``net_w`` (negative: a deficit).
 
     Eq. 1 of the paper: held within [0, SoC_max] and the limits of charging and discharging. A level that
-    starts above SoC_max may only fall. ``step_s``: length of all steps, or of each. ``least_j`` replaces the
-    0: with minus infinity, what is missing is counted as a negative level.
+    starts above SoC_max may only fall.
     """
-    most_j = battery.max_j
-    stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
-    drawn_w = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
+    kept, most_j = battery.kept_fraction(step_s), battery.max_j
     levels_j = [level_j]
-    gains_j = (step_s * (stored_w - drawn_w)).tolist()
-    for kept, gain_j in zip(_kept_in_steps(battery, step_s, len(gains_j)), gains_j, strict=True):
+    for gain_j in (step_s * _gained_w(battery, net_w)).tolist():
         kept_j = level_j * kept
         level_j = kept_j + gain_j
-        if level_j < least_j:
-            level_j = least_j
+        if level_j < 0.0:
+            level_j = 0.0
         elif level_j > most_j:
             level_j = max(kept_j, most_j) if gain_j > 0.0 else level_j
         levels_j.append(level_j)
     return np.array(levels_j)
 
 
-def _kept_in_steps(battery: BatterySpec, step_s: FloatArray | float, steps: int) -> list[float]:
-    """What self-discharge leaves in each step: see `BatterySpec.kept_fraction`."""
-    if isinstance(step_s, float | int):
-        return [battery.kept_fraction(step_s)] * steps
-    kept: list[float] = ((1.0 - battery.self_discharge_per_day) ** (step_s / SECONDS_PER_DAY)).tolist()
-    return kept
+def project_need_j(
+    battery: BatterySpec, level_j: float, net_w: FloatArray, step_s: FloatArray, left: FloatArray
+) -> FloatArray:
+    """As `project_levels_j`, but below 0 by what is missing, for steps of different lengths.
+
+    ``left``: what self-discharge leaves at the end of each step of energy that is stored at the start of the
+    first: the product of the steps' `BatterySpec.kept_fraction`. In units of such energy a step only adds
+    what it gains, so that sums and running minima take the place of a loop. A level that starts above
+    SoC_max may stay there.
+    """
+    most_j = max(battery.max_j, level_j)
+    gained_j = np.cumsum(step_s * _gained_w(battery, net_w) / left)
+    room_j = np.minimum.accumulate(most_j / left - gained_j)
+    levels_j = left * (gained_j + np.minimum(room_j, level_j))
+    return np.concatenate(([level_j], levels_j))
+
+
+def _gained_w(battery: BatterySpec, net_w: FloatArray) -> FloatArray:
+    """Power (W) that the cells gain (below 0: give) with a surplus of ``net_w``, within the limits."""
+    stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
+    drawn_w: FloatArray = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
+    return stored_w - drawn_w
 
 
 HIGHER_HEATING_VALUE_J_PER_KG: Final = 39.4 * JOULES_PER_KWH

@@ -20,7 +20,7 @@ _KEPT: Final = 4000
 
 
 class RunTimes:
-    """The share of its walltime that a job needs at the reference speed (eps_u, Eq. 3.29), from ended jobs."""
+    """The share of its walltime that a job needs at the reference speed (eps_u, Eq. 3.29), learned."""
 
     def __init__(self, *, learns: bool = True, certainty: float = 1.0) -> None:
         """Know nothing but that no job needs more than its walltime.
@@ -76,7 +76,7 @@ class RunTimes:
 
 
 class ProductionError:
-    """The error of the production forecast, as a share of its uncertainty: mean, spread, and how well known."""
+    """The error of the production forecast, in units of its uncertainty: mean, spread, how well known."""
 
     N0: Final = 3.0
     """Observations that the prior stands for."""

@@ -66,9 +66,17 @@ class Fleet:
             return float(self._flops[speed, 0])
         return float(self._flops[speed, self._kind_of[hosts]].min())
 
+    def best(self, hosts: HostIds, count: int, speed: Speed) -> HostIds:
+        """Choose ``count`` of ``hosts``, those with the least energy per flop first, then the lower ids."""
+        if self.one_kind or len(hosts) <= count:
+            return hosts[:count]
+        per_flop_j = (self._busy_w[speed] / self._flops[speed])[self._kind_of[hosts]]
+        return np.sort(hosts[np.argsort(per_flop_j, kind="stable")[:count]])
+
     def targets(self, speed: Speed) -> StateArray:
         """P-state of each server at ``speed``."""
-        return self.pstate[speed, self._kind_of]
+        targets: StateArray = self.pstate[speed, self._kind_of]
+        return targets
 
 
 def _idle_w(kinds: tuple[ServerKind, ...]) -> FloatArray:

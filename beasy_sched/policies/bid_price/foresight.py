@@ -42,7 +42,7 @@ class Foresight:
         self._seen_w: list[float] = []
         self._next: tuple[float, float] = (0.0, 0.0)
         self.present: tuple[float, float] = (0.0, 0.0)
-        """Production (W) that had been predicted for the present step, and its uncertainty; 0 where none was."""
+        """Production (W) predicted for the present step, and its uncertainty; 0 where none was."""
         self._draw_w = draw_by_busy_w(view.platform)
         platform = view.platform
         speeds = np.array([max(kind.speeds_flops[p] for p in kind.computing) for kind in platform.kinds])
@@ -58,8 +58,8 @@ class Foresight:
 
     def window_ends_s(self, now: float) -> list[float]:
         """Ends of windows within the horizon but for its own end, s."""
-        until_s = self._view.planned_until_s - TIME_TOLERANCE_S
-        return [plan.end_s for plan in self._view.plans or () if now + TIME_TOLERANCE_S < plan.end_s < until_s]
+        first_s, until_s = now + TIME_TOLERANCE_S, self._view.planned_until_s - TIME_TOLERANCE_S
+        return [plan.end_s for plan in self._view.plans or () if first_s < plan.end_s < until_s]
 
     def look(self, now: float, steps: int, actual_w: float) -> Foreseen:
         """Predict ``steps`` steps from the one that begins at ``now``, which has ``actual_w``."""

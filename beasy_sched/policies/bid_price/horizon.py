@@ -8,7 +8,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray
-from beasy_sched.energy.storage import BatterySpec, project_levels_j
+from beasy_sched.energy.storage import (
+    BatterySpec,
+    charge_power_limit,
+    discharge_power_limit,
+    energy_after_step,
+    project_need_j,
+)
 from beasy_sched.units import SECONDS_PER_DAY
 
 _FINE: Final = 24
@@ -23,7 +29,7 @@ class Cells:
     """Cells of whole steps from the present step to the end of the horizon."""
 
     def __init__(self, steps: int, step_s: float, ends: Sequence[int] = ()) -> None:
-        """``ends``: steps (from now) at which windows end: cells end there, too. ``steps`` is the last one."""
+        """``ends``: steps (from now) at which windows end, and so do cells; ``steps`` is the last one."""
         middle = min(_FINE + _MIDDLE * _COARSE, steps)
         far = max(_COARSE, -(-(steps - middle) // _FAR))
         bounds = np.unique(
@@ -39,7 +45,7 @@ class Cells:
         self.bounds: IndexArray = bounds
         """First step of each cell, and the end of the last, [n + 1]."""
         self.steps = steps
-        self.edge_s: FloatArray = bounds * step_s
+        self.edge_s: FloatArray = bounds.astype(np.float64) * step_s
         """Begin of each cell from now, and the end of the last, s, [n + 1]."""
         self.width_s: FloatArray = np.diff(self.edge_s)
         self.middle_s: FloatArray = self.edge_s[:-1] + 0.5 * self.width_s
@@ -105,12 +111,13 @@ class BatteryAhead:
         margin: float,
         import_w: FloatArray | None = None,
     ) -> None:
-        """``margin``: share of the capacity to keep above SoC_min and target; ``import_w``: a grid's limit."""
+        """``margin``: share of the capacity to keep above both levels; ``import_w``: a grid's limit."""
         self.battery, self.level_j, self.cells = battery, level_j, cells
         spare_j = margin * battery.capacity_j
         self.floor_j = battery.min_j + spare_j
         self.goal_j = min(battery.target_j + spare_j, battery.max_j)
         self.target_j = battery.target_j if import_w is None else -np.inf
+        self._left = (1.0 - battery.self_discharge_per_day) ** (cells.edge_s[1:] / SECONDS_PER_DAY)
         self._import_w = import_w
 
     def slack(self, net_w: FloatArray) -> Slack:
@@ -139,7 +146,7 @@ class BatteryAhead:
         if self._import_w is not None:
             return self._above_with_grid_j(net_w, self._import_w)
         battery, width_s = self.battery, self.cells.width_s
-        levels_j = project_levels_j(battery, self.level_j, net_w, width_s, least_j=-np.inf)
+        levels_j = project_need_j(battery, self.level_j, net_w, width_s, self._left)
         above_j = levels_j[1:] - self.floor_j
         if not rising:
             above_j = np.where(levels_j[1:] < levels_j[:-1], above_j, np.inf)
@@ -151,14 +158,14 @@ class BatteryAhead:
     def _above_with_grid_j(self, net_w: FloatArray, import_w: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The same with a grid, which gives what the battery above SoC_min does not."""
         battery, width_s = self.battery, self.cells.width_s
-        least_j = min(battery.min_j, self.level_j)
-        levels_j = project_levels_j(battery, self.level_j, net_w, width_s, least_j=least_j)
-        gained_j = np.diff(levels_j) + self._lost_j(levels_j)
-        given_w = np.maximum(-gained_j, 0.0) / battery.drawn_per_delivered() / width_s
-        return levels_j, (import_w - np.maximum(-net_w - given_w, 0.0)) * width_s
-
-    def _lost_j(self, levels_j: FloatArray) -> FloatArray:
-        """What each cell loses by self-discharge."""
-        kept = (1.0 - self.battery.self_discharge_per_day) ** (self.cells.width_s / SECONDS_PER_DAY)
-        lost_j: FloatArray = levels_j[:-1] * (1.0 - kept)
-        return lost_j
+        energy_j = self.level_j
+        levels_j, above_j = [energy_j], []
+        rows = zip(net_w.tolist(), import_w.tolist(), width_s.tolist(), strict=True)
+        for surplus_w, limit_w, dt_s in rows:
+            charge_w = min(max(surplus_w, 0.0), charge_power_limit(battery, energy_j, dt_s))
+            most_w = discharge_power_limit(battery, energy_j, dt_s, battery.min_j)
+            discharge_w = min(max(-surplus_w, 0.0), most_w)
+            energy_j = energy_after_step(battery, energy_j, charge_w, discharge_w, dt_s)
+            above_j.append((limit_w - max(-surplus_w - discharge_w, 0.0)) * dt_s)
+            levels_j.append(energy_j)
+        return np.array(levels_j), np.array(above_j)

@@ -34,7 +34,6 @@ class Expected:
         self.arrivals = Arrivals()
         self._urgent: set[str] = set()
         self._endless_flops: list[float] = []
-        self._ended: set[str] = set()
 
     # --- learning -----------------------------------------------------------------------------------------
 
@@ -104,7 +103,9 @@ class Expected:
 
     # --- while jobs run -----------------------------------------------------------------------------------
 
-    def running_w(self, view: View, speed: Speed, middle_s: FloatArray, left_s: float) -> tuple[FloatArray, FloatArray]:
+    def running_w(
+        self, view: View, speed: Speed, middle_s: FloatArray, left_s: float
+    ) -> tuple[FloatArray, FloatArray]:
         """Power above sleep of the running jobs at ``speed``, at times from now: mean (W) and variance (W2).
 
         Each runs on with the probability that follows from the work it has done.

@@ -50,7 +50,9 @@ class ToCome:
 
     def rate(self, price_j: float) -> FloatArray:
         """Work of the jobs still to arrive that cost up to ``price_j``, flops/s in each cell."""
-        return self.flops * self.share[np.searchsorted(self.energy_j, price_j, side="right")]
+        row = int(np.searchsorted(self.energy_j, price_j, side="right"))
+        rate: FloatArray = self.flops * self.share[row]
+        return rate
 
 
 class Demand:
@@ -81,7 +83,8 @@ class Demand:
         present_w = self._running_w[now] + hosts * fleet.busy_w[now]
         future = self._to_come.rate(price_j) / fleet.flops[later]
         busy_w = self._within(present_w, future, now, later)
-        return fleet.rest_w + self._overhead * busy_w
+        power_w: FloatArray = fleet.rest_w + self._overhead * busy_w
+        return power_w
 
     def _within(self, present_w: FloatArray, future: FloatArray, now: Speed, later: Speed) -> FloatArray:
         """Add the power of the ``future`` servers, and move what exceeds the fleet to later cells."""
@@ -124,8 +127,10 @@ class Price:
 class Pricing:
     """Finds the price."""
 
-    def __init__(self, demand: Demand, ahead: BatteryAhead, supply_w: FloatArray, energies_j: FloatArray):
-        """``energies_j``: energies of arrived and waiting jobs, the levels of the price; none: no price yet."""
+    def __init__(
+        self, demand: Demand, ahead: BatteryAhead, supply_w: FloatArray, energies_j: FloatArray
+    ) -> None:
+        """``energies_j``: energies of jobs, from which the levels of the price are; none: no price yet."""
         self._demand, self._ahead, self._supply_w = demand, ahead, supply_w
         self._energies_j = energies_j
 

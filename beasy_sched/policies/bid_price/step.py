@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -55,6 +55,15 @@ class Step:
     """Power of running jobs and those that have started, with a margin."""
     goals_j: FloatArray
     """Levels at the ends of windows that commitments must leave."""
+    dear: set[str] = field(default_factory=set)
+    """Jobs above the price whose energy would be missed, by id."""
+    short: set[str] = field(default_factory=set)
+    """Jobs for which there is no energy ahead, by id."""
+
+    @property
+    def bound(self) -> str:
+        """What the price keeps: the ``target`` at a window's end, or the ``floor`` on the way."""
+        return "target" if self.price.slack.at_target else "floor"
 
     @property
     def binding_s(self) -> float:
@@ -78,7 +87,7 @@ class Step:
         }
         if price.rationed:
             facts |= {"price_j": max(price.price_j, 0.0), "missing_j": -price.without.slack_j}
-            facts["bound"] = "target" if price.without.at_target else "floor"
+            facts["bound"] = self.bound
         else:
             facts["left_j"] = price.slack.slack_j
         return facts
@@ -150,9 +159,7 @@ class StepMaker:
         margin = _MARGIN if self._options.margins else 0.0
         return BatteryAhead(site.storage.battery, battery_j, cells, margin, import_w)
 
-    def _supply_w(
-        self, foreseen: Foreseen, cells: Cells, sigmas: float, present_w: float
-    ) -> FloatArray:
+    def _supply_w(self, foreseen: Foreseen, cells: Cells, sigmas: float, present_w: float) -> FloatArray:
         """Production to count on, with as many standard errors less, and what hydrogen gives: W by cell."""
         ahead = np.maximum(np.arange(cells.steps), 1.0)
         renew_w = self._errors.expected_w(foreseen.renew_w, foreseen.uncertainty, ahead, sigmas)
@@ -178,7 +185,8 @@ class StepMaker:
         hosts = queue.res[places].astype(np.float64)
         energy_j = expected.energy_j(hosts, walltime_s)
         energy_j = energy_j * age_factor(self._view.now - queue.subtime_s[places], self._options.ageing_h)
-        return Waiting(energy_j, hosts, expected.mean_s(walltime_s, Speed.THRIFTY) * self._fleet.flops[Speed.THRIFTY])
+        work = expected.mean_s(walltime_s, Speed.THRIFTY) * self._fleet.flops[Speed.THRIFTY]
+        return Waiting(energy_j, hosts, work)
 
     def _to_come(self, cells: Cells, foreseen: Foreseen, start_s: float, end_s: float) -> ToCome:
         """Jobs still to arrive, of the sizes of those that have arrived."""
@@ -205,9 +213,9 @@ class StepMaker:
 
     def _demand_flops(self, foreseen: Foreseen, start_s: float) -> FloatArray:
         """Predicted work of all jobs in each step, flops/s; without a prediction, as much as has arrived."""
-        known, expected = self._expected.arrivals, self._expected
-        per_second = expected.run_times.mean * self._fleet.reference_flops
         if foreseen.flops is not None:
             return foreseen.flops
-        rate = known.work * per_second / max(start_s - known.first_s, self._site.step_s) if len(known) else 0.0
-        return np.full(len(foreseen.renew_w), rate)
+        known = self._expected.arrivals
+        since_s = max(start_s - known.first_s, self._site.step_s)
+        per_second = self._expected.run_times.mean * self._fleet.reference_flops / since_s
+        return np.full(len(foreseen.renew_w), known.work * per_second)
