@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray
+from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine.actions import Action, CallAt, Compensate, FactDict, Kill, SetPState
 from beasy_sched.engine.guard import StepBudget
@@ -93,9 +93,9 @@ class BidPrice(Policy):
         if site is None or site.guard.mode is not GuardMode.KILL_ALL or budget.headroom_j >= 0.0:
             return []
         idle = np.flatnonzero((view.host_state == IDLE) & view.available)
-        kinds = view.platform.kind_of
-        rests_w = view.power_model.idle_w[kinds, view.pstate] - view.power_model.sleep_w[kinds]
-        missing_j = -budget.headroom_j - float(np.maximum(rests_w[idle], 0.0).sum()) * budget.remaining_s
+        saves_j = self._sleep_saves_j(view, budget.remaining_s)
+        idle = idle[saves_j[idle] > 0.0]
+        missing_j = -budget.headroom_j - float(saves_j[idle].sum())
         jobs = [*view.running.values()]
         done = view.progress(jobs).work_flops * [job.res for job in jobs]
         actions: list[Action] = sleep(view, idle, SAVED, {"missing_j": -budget.headroom_j})
@@ -103,11 +103,19 @@ class BidPrice(Policy):
             if missing_j <= 0.0:
                 break
             hosts = jobs[row].hosts.ids
-            saves_j = budget.start_cost_j(hosts) + float(rests_w[hosts].sum()) * budget.remaining_s
-            missing_j -= saves_j
-            actions.append(Kill(jobs[row], SPARED, {"missing_j": -budget.headroom_j, "saves_j": saves_j}))
+            saved_j = budget.start_cost_j(hosts) + float(saves_j[hosts].sum())
+            missing_j -= saved_j
+            actions.append(Kill(jobs[row], SPARED, {"missing_j": -budget.headroom_j, "saves_j": saved_j}))
             actions += sleep(view, hosts, SAVED, {"missing_j": -budget.headroom_j})
         return actions
+
+    def _sleep_saves_j(self, view: View, dt_s: float) -> FloatArray:
+        """What each server saves over ``dt_s`` if it falls asleep instead of idling, J."""
+        power, kinds = view.power_model, view.platform.kind_of
+        off_s = np.minimum(power.off_s[kinds], dt_s)
+        rests_j = power.sleep_w[kinds] * (dt_s - off_s) + power.off_w[kinds] * off_s
+        saves_j: FloatArray = power.idle_w[kinds, view.pstate] * dt_s - rests_j
+        return np.where(power.can_sleep[kinds], saves_j, 0.0)
 
     def _set_speed(self, view: View, speed: Speed) -> list[Action]:
         """Bring all servers that are on to the step's speed, but for those of jobs in a hurry."""

@@ -90,7 +90,7 @@ class Demand:
         """Add the power of the ``future`` servers, and move what exceeds the fleet to later cells."""
         fleet = self._fleet
         servers = present_w / fleet.busy_w[now] + future
-        power_w = present_w + future * fleet.busy_w[later]
+        power_w: FloatArray = present_w + future * fleet.busy_w[later]
         if servers.max(initial=0.0) <= fleet.size:
             return power_w
         moved_servers = moved_j = 0.0  # server-seconds, and joules

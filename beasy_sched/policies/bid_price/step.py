@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -88,7 +89,7 @@ class Step:
         if price.rationed:
             facts |= {"price_j": max(price.price_j, 0.0), "missing_j": -price.without.slack_j}
             facts["bound"] = self.bound
-        else:
+        elif price.slack.slack_j < math.inf:
             facts["left_j"] = price.slack.slack_j
         return facts
 
