@@ -143,8 +143,8 @@ RULES: Final[dict[tuple[str, str], str]] = {
         " {window_end_s}."
     ),
     ("postpone", "dearer than the price of energy"): (
-        "It is expected to need {job_j}; energy is rationed, and only jobs of up to {price_j} may start, or those"
-        " whose energy is not missed." + _BOUND
+        "It is expected to need {job_j}; energy is rationed, and only jobs of up to {price_j} may start, or"
+        " those whose energy is not missed." + _BOUND
     ),
     ("postpone", "not sure to end in time"): (
         "Jobs like it have needed so much of their walltimes that it might not end by {window_end_s}, the end of"
@@ -213,8 +213,8 @@ RULES: Final[dict[tuple[str, str], str]] = {
         "[ {hosts_left_asleep} more stay asleep: {cost_j} of {headroom_j} left in the step are taken.]"
     ),
     ("P-state", "speed of the step"): (
-        "[fast=1? Full speed: its energy is not missed.]"
-        "[fast=0? The speed that needs least energy for each flop: energy is rationed, or would be.]"
+        "[speed=fast? Full speed: its energy is not missed.]"
+        "[speed=thrifty? The speed that needs least energy for each flop: energy is rationed, or would be.]"
     ),
     ("P-state", "its job ends in time only at full speed"): (
         "At a thriftier speed its job might not end by {window_end_s}, the end of what is planned for."

@@ -151,6 +151,17 @@ class Arrivals:
         self.first_s = min(self.first_s, time_s)
 
     @property
+    def mean_work(self) -> float:
+        """Mean walltime x hosts, host-seconds."""
+        return float(self.hosts @ self.walltime_s) / len(self._jobs)
+
+    @property
+    def residual_s(self) -> float:
+        """Mean walltime that is left to jobs met at any time, weighted by their hosts, s."""
+        hosts, walltime_s = self.hosts, self.walltime_s
+        return float(hosts @ walltime_s**2) / (2.0 * float(hosts @ walltime_s))
+
+    @property
     def hosts(self) -> FloatArray:
         """Hosts requested by each."""
         return np.array([job[1] for job in self._jobs], dtype=np.float64)
@@ -172,6 +183,17 @@ class Arrivals:
             self._asked_squared -= hosts * hosts
         share = within_s / memory_s
         return self._asked * share + math.sqrt(max(self._asked_squared, 0.0) * share)
+
+
+def demand_ratio(arrived: float, foreseen: float, job: float) -> float:
+    """Ratio of the work that has arrived to the work that was foreseen, shrunk towards 1.
+
+    ``job``: mean work of a job. The work of n jobs is off by 2 / sqrt(n) or so, for sizes that spread as those
+    of the synthetic workloads do; 50 jobs' worth of it is added to both, so that it is trusted as much as a
+    forecast that is good to 30 %.
+    """
+    prior = 50.0 * job
+    return (arrived + prior) / (foreseen + prior)
 
 
 def share_to_come(

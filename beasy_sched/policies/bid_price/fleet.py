@@ -48,7 +48,8 @@ class Fleet:
         """Speed of a mean server, flops/s: [speed]."""
         self.rest_w = float(rest_w[self._kind_of].sum())
         """Power of all servers asleep, W; those that cannot sleep idle."""
-        self.reference_flops = max(kind.reference_speed_flops for kind in kinds)
+        present = np.unique(self._kind_of).tolist()
+        self.reference_flops = max((kinds[row].reference_speed_flops for row in present), default=1.0)
         """F_ref, at which a job would need its whole walltime at most, flops/s."""
         self.idle_w: FloatArray = power.idle_w[rows, self.pstate] - rest_w
         """Power of an idle server above its sleep, W: [speed, kind]."""

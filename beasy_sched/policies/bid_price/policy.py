@@ -124,7 +124,7 @@ class BidPrice(Policy):
         for job in self._expected.urgent_of([*view.running.values()]):
             on[job.hosts.ids] = False
         wrong = np.flatnonzero(on & view.available & (view.pstate != targets))
-        return _speeds(wrong, targets[wrong], SPEED, {"fast": int(speed is Speed.FAST)})
+        return _speeds(wrong, targets[wrong], SPEED, {"speed": speed.name.lower()})
 
     # --- every event --------------------------------------------------------------------------------------
 

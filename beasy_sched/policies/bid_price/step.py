@@ -14,7 +14,7 @@ from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import IDLE, SWITCHING_ON
-from beasy_sched.policies.bid_price.estimators import ProductionError, share_to_come
+from beasy_sched.policies.bid_price.estimators import ProductionError, demand_ratio, share_to_come
 from beasy_sched.policies.bid_price.fleet import Fleet, Speed
 from beasy_sched.policies.bid_price.foresight import Foreseen, Foresight
 from beasy_sched.policies.bid_price.horizon import BatteryAhead, Cells
@@ -84,7 +84,7 @@ class Step:
             "supply_j": float((self.hopeful_w * width_s).sum()),
             "demand_j": float((price.everything_w * width_s).sum()),
             "binding_at_s": self.binding_s,
-            "fast": int(price.speed is Speed.FAST),
+            "speed": price.speed.name.lower(),
         }
         if price.rationed:
             facts |= {"price_j": max(price.price_j, 0.0), "missing_j": -price.without.slack_j}
@@ -103,6 +103,8 @@ class StepMaker:
         self._expected, self._options = expected, options
         self._foresight = Foresight(view, site, options.production)
         self._errors = ProductionError(learns=options.learn_production)
+        self._foreseen_work = 0.0
+        """Work that was foreseen to be done by now, flops."""
 
     def make(self, budget: StepBudget, battery_j: float) -> Step:
         """Solve the price of the step that has just begun with ``battery_j`` in the battery."""
@@ -214,9 +216,15 @@ class StepMaker:
 
     def _demand_flops(self, foreseen: Foreseen, start_s: float) -> FloatArray:
         """Predicted work of all jobs in each step, flops/s; without a prediction, as much as has arrived."""
-        if foreseen.flops is not None:
+        known, share = self._expected.arrivals, self._expected.run_times.mean
+        per_second = share * self._fleet.reference_flops
+        if foreseen.flops is None:
+            since_s = max(start_s - known.first_s, self._site.step_s)
+            return np.full(len(foreseen.renew_w), known.work * per_second / since_s)
+        self._foreseen_work += float(foreseen.flops[0]) * self._site.step_s
+        if not self._options.correct_demand or len(known) < _FEW:
             return foreseen.flops
-        known = self._expected.arrivals
-        since_s = max(start_s - known.first_s, self._site.step_s)
-        per_second = self._expected.run_times.mean * self._fleet.reference_flops / since_s
-        return np.full(len(foreseen.renew_w), known.work * per_second)
+        residual_s = known.residual_s * per_second / float(self._fleet.flops[Speed.FAST])
+        foreseen_work = self._foreseen_work + float(foreseen.flops[0]) * residual_s
+        ratio = demand_ratio(known.work * per_second, foreseen_work, known.mean_work * per_second)
+        return foreseen.flops * ratio
