@@ -188,8 +188,8 @@ class Arrivals:
 def demand_ratio(arrived: float, foreseen: float, job: float) -> float:
     """Ratio of the work that has arrived to the work that was foreseen, shrunk towards 1.
 
-    ``job``: mean work of a job. The work of n jobs is off by 2 / sqrt(n) or so, for sizes that spread as those
-    of the synthetic workloads do; 50 jobs' worth of it is added to both, so that it is trusted as much as a
+    ``job``: mean work of a job. The work of n jobs is off by 2 / sqrt(n) or so, for sizes that spread as
+    those of the synthetic workloads do; 50 jobs' worth is added to both, so that it counts as much as a
     forecast that is good to 30 %.
     """
     prior = 50.0 * job

@@ -134,18 +134,22 @@ class Pricing:
         self._demand, self._ahead, self._supply_w = demand, ahead, supply_w
         self._energies_j = energies_j
 
+    def demand_w(self, price_j: float, speed: Speed = Speed.THRIFTY) -> FloatArray:
+        """Demand of jobs up to a price, W by cell."""
+        return self._demand.power_w(price_j, speed)
+
     def slack(self, demand_w: FloatArray) -> Slack:
         """What ``demand_w`` leaves."""
         return self._ahead.slack(self._supply_w - demand_w)
 
     def solve(self, *, may_speed_up: bool = True) -> Price:
         """Find the price, and then the speed: the fastest where that costs nothing that counts."""
-        everything_w = self._demand.power_w(np.inf, Speed.THRIFTY)
+        everything_w = self.demand_w(np.inf)
         without = self.slack(everything_w)
         found = Price(np.inf, False, Speed.THRIFTY, everything_w, without, everything_w, without)
         if without.slack_j < 0.0 and len(self._energies_j):
             price_j = self._bisected(without)
-            demand_w = self._demand.power_w(price_j, Speed.THRIFTY)
+            demand_w = self.demand_w(price_j)
             slack = self.slack(demand_w)
             found = replace(found, price_j=price_j, rationed=True, demand_w=demand_w, slack=slack)
         return self._faster(found) if may_speed_up else found
@@ -157,8 +161,7 @@ class Pricing:
         low, high = -1, len(levels_j) - 1
         while high - low > 1:
             middle = (low + high) // 2
-            demand_w = self._demand.power_w(float(levels_j[middle]), Speed.THRIFTY)
-            slacks_j[middle] = self.slack(demand_w).slack_j
+            slacks_j[middle] = self.slack(self.demand_w(float(levels_j[middle]))).slack_j
             low, high = (middle, high) if slacks_j[middle] >= 0.0 else (low, middle)
         if low < 0:
             return -1.0
@@ -172,7 +175,7 @@ class Pricing:
 
     def _faster(self, found: Price) -> Price:
         """Run jobs at full speed where it is free: where it costs little of what is binding."""
-        demand_w = self._demand.power_w(found.price_j, Speed.FAST)
+        demand_w = self.demand_w(found.price_j, Speed.FAST)
         slack = self.slack(demand_w)
         if found.rationed:
             more_j = float(((demand_w - found.demand_w) * self._ahead.cells.width_s).sum())
