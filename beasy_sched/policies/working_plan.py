@@ -171,14 +171,14 @@ class WorkingPlan:
         return self.states[step - 1] if step > 0 else self._before
 
     def cover(self, step: int, end_step: int) -> None:
-        """Prepare counts and runs for the steps from ``step`` to ``end_step``, and at least to the horizon.
+        """Prepare counts and runs from the present ``step`` to ``end_step``, and at least to the horizon.
 
-        Steps are covered in whole windows, so that this is rarely done again.
+        Whole windows are covered, so that this is rarely done again within one.
         """
-        if self._covered.start <= step and end_step <= self._covered.stop:
-            return
         window = self._window_of(step)
         first = int(self._window_ends[window - 1]) if window else 0
+        if first == self._covered.start and end_step <= self._covered.stop:
+            return
         end = max(self.horizon(step), self.window_end(end_step - 1))
         self._covered = range(first, end)
         self._asleep_before = np.zeros((len(self._counted), end - first + 1), dtype=np.int32)
@@ -191,7 +191,9 @@ class WorkingPlan:
         The steps may differ from host to host. Counted from sums along each server's covered steps, which are
         made again for servers whose states have changed.
         """
-        self.cover(int(np.min(first_step)), int(np.max(end_step)))
+        first, end = int(np.min(first_step)), int(np.max(end_step))
+        if not self._covered.start <= first <= end <= self._covered.stop:
+            self.cover(first, end)
         covered = self._covered
         stale = hosts[~self._counted[hosts]]
         if len(stale):

@@ -209,6 +209,30 @@ def test_sleeping_steps_and_runs_are_counted_anew_where_states_change(
         assert not again[:first].any()
 
 
+@given(changed_plans(), st.data())
+def test_nothing_is_derived_beyond_the_next_window_unless_asked_for(
+    drawn: tuple[WorkingPlan, list[tuple[np.ndarray, int, int, np.ndarray]]], data: st.DataObject
+) -> None:
+    plan, changes = drawn
+    every, length = np.arange(plan.states.shape[1]), data.draw(st.integers(1, 3))
+    plan._window_ends = np.unique([*range(length, plan.steps, length), plan.steps])
+    for step, (ids, first, end, states) in enumerate(changes[: plan.steps]):
+        plan.set_states(ids, first, end, states)
+        horizon = plan.horizon(step)
+        assert horizon == min((step // length + 2) * length, plan.steps)
+        until = data.draw(st.integers(step + 1, plan.steps))
+        plan.cover(step, horizon)
+        new = step % length == 0
+        assert plan._covered.stop == horizon if new else plan._covered.stop >= horizon
+        counted = plan.asleep_steps(every, step, np.full(len(every), until))
+        assert counted.tolist() == (~plan.on[step:until]).sum(axis=0).tolist()
+        known = np.zeros_like(plan.on)
+        for host, begin, stop in zip(*plan.runs_on(step, until), strict=True):
+            known[begin:stop, host] = True
+        sure = max(horizon, until)
+        assert (known[step:sure] == plan.on[step:sure]).all()
+
+
 # --- projection ---
 
 
