@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from in_process import Here
 from msgspec.structs import replace
 from project.shell import ROOT
 
@@ -55,28 +55,6 @@ from beasy_sched.reproduction.greenslot_study import (
 )
 
 PAGE = ROOT / "docs" / "reproduction-greenslot.md"
-
-
-class Here:
-    """Does tasks one after the other, in this process."""
-
-    slots = 1
-
-    def __init__(self) -> None:
-        self.done: list[tuple[Any, Any]] = []
-
-    @property
-    def busy(self) -> int:
-        return len(self.done)
-
-    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
-        self.done.append((key, function(argument)))
-
-    def next_done(self) -> tuple[Any, Any]:
-        return self.done.pop()
-
-    def close(self) -> None:
-        pass
 
 
 # --- cases ---
