@@ -35,13 +35,20 @@ from beasy_sched.outputs.summary import summarize
 from beasy_sched.policies.greenslot.planning import QueuedTask, RoundSettings, plan_round
 from beasy_sched.policies.greenslot.slots import Slots
 from beasy_sched.reproduction.greenslot_cases import POLICIES, Case, Load, short_hash
-from beasy_sched.reproduction.greenslot_inputs import PANELS, SunWeek, carbon_lines, site_text
+from beasy_sched.reproduction.greenslot_inputs import (
+    BASE_KW,
+    PANELS,
+    SERVER,
+    SunWeek,
+    carbon_lines,
+    site_text,
+)
+from beasy_sched.reproduction.greenslot_traces import TraceWeek
 from beasy_sched.reproduction.study import Measured, Study
 from beasy_sched.settings import RunSettings, build_session
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 from beasy_sched.units import SECONDS_PER_HOUR
 
-SERVER: Final = "greenslot-xeon"
 _SLOT_S: Final = 900.0
 MEASURES: Final = (
     RunColumn("load", "number", "", "host-seconds of all jobs, over those of the week"),
@@ -51,12 +58,13 @@ MEASURES: Final = (
     RunColumn("missed", "integer", "", "workflows that missed their deadline"),
     RunColumn("missed_jobs", "integer", "", "jobs that missed it"),
     RunColumn("refused", "integer", "", "workflows that were refused"),
+    RunColumn("refused_jobs", "integer", "", "jobs that were refused"),
     RunColumn("latest_s", "number", "s", "largest lateness of a job that ended"),
     RunColumn("total_kwh", "number", "kWh", "energy used, servers and base load"),
     RunColumn("green_kwh", "number", "kWh", "of it, from the sun"),
     RunColumn("import_kwh", "number", "kWh", "of it, from the grid"),
-    RunColumn("cost", "number", "USD", "cost of the import"),
-    RunColumn("carbon_kg", "number", "kg", "carbon of the import, of a made-up intensity"),
+    RunColumn("cost", "number", "", "cost of the import, in the currency of its price (the paper's: USD)"),
+    RunColumn("carbon_kg", "number", "kg", "carbon of the import"),
     RunColumn("peak_w", "number", "W", "largest mean power of a step"),
     RunColumn("rounds", "integer", "", "rounds of planning"),
     RunColumn("tightened", "integer", "", "deadlines moved forward"),
@@ -115,6 +123,7 @@ def _measures(session: Session, summary: Mapping[str, Any]) -> dict[str, float |
         "missed": deadlines["workflows_missed"],
         "missed_jobs": deadlines["jobs_missed"],
         "refused": deadlines["workflows_refused"],
+        "refused_jobs": deadlines["jobs_refused"],
         "latest_s": deadlines["lateness_s_max"] or 0.0,
         "total_kwh": grid["green_kwh"] + grid["import_kwh"],
         "green_kwh": grid["green_kwh"],
@@ -159,6 +168,7 @@ class GreenSlotStudy(Study[Case, CaseResult]):
 
     weeks: Sequence[SunWeek]
     cases: Sequence[Case]
+    traces: Sequence[TraceWeek] = ()
 
     _kind = CaseResult
     columns = COLUMNS
@@ -174,11 +184,14 @@ class GreenSlotStudy(Study[Case, CaseResult]):
         return self.cases
 
     def _name(self, run: Case) -> str:
-        week = short_hash(self._week(run).hourly_w.tolist())
-        return f"{run.key}-{week[:6]}"
+        contents = self._week(run).contents
+        if (trace := self._trace(run.load)) is not None:
+            contents += trace.contents
+        return f"{run.key}-{short_hash(contents)[:6]}"
 
     def _size(self, run: Case) -> float:
-        return run.load.copies
+        trace = self._trace(run.load)
+        return run.load.copies if trace is None else trace.workload.size
 
     def _work(self, run: Case) -> tuple[Callable[[CaseTask], CaseResult], CaseTask]:
         return execute_case, self._task(run)
@@ -200,14 +213,13 @@ class GreenSlotStudy(Study[Case, CaseResult]):
         events = inputs / f"sun-{short_hash([week.hourly_w.tolist(), case.panels, case.step_s])}.txt"
         steps_w = np.repeat(week.hourly_w * (case.panels / PANELS), round(SECONDS_PER_HOUR / case.step_s))
         _write_once(events, "".join(power_event_lines(steps_w, case.step_s)))
-        platform = inputs / "platform.xml"
+        trace = self._trace(case.load)
+        nodes = NODES if trace is None else trace.nodes
+        platform = inputs / f"platform-{nodes}.xml"
         if not platform.exists():
-            write_platform(preset_platform({SERVER: NODES}), platform)
-        workload, load = self._workload(inputs, case.load)
-        _write_once(inputs / "carbon.csv", "".join(carbon_lines()))
-        site = site_text(week, case.step_s, case.prices, "carbon.csv")
-        site_path = inputs / f"site-{short_hash(site)}.toml"
-        _write_once(site_path, site)
+            write_platform(preset_platform({SERVER: nodes}), platform)
+        workload, load = self._workload(inputs, case.load, trace)
+        site, site_path = self._site(inputs, case, week, nodes)
         _, policy, options = POLICIES[case.policy]
         settings = RunSettings(
             policy=policy,
@@ -219,20 +231,42 @@ class GreenSlotStudy(Study[Case, CaseResult]):
         )
         return CaseTask(platform, workload, events, settings, load)
 
+    @staticmethod
+    def _site(inputs: Path, case: Case, week: SunWeek, nodes: int) -> tuple[str, Path]:
+        """Return the site file's text and path; write it and the files that it names."""
+        for file in (week.price, week.carbon):
+            if file is not None:
+                _write_once(inputs / file.copy_name, file.content)
+        carbon = f"carbon-{week.hours}.csv"
+        _write_once(inputs / carbon, "".join(carbon_lines(week.hours)))
+        site = site_text(week, case.step_s, case.prices, carbon, BASE_KW * nodes / NODES)
+        path = inputs / f"site-{short_hash(site)}.toml"
+        _write_once(path, site)
+        return site, path
+
     def _week(self, case: Case) -> SunWeek:
         found = next((week for week in self.weeks if week.name == case.week), None)
         if found is None:
             raise ConfigError(f"week {case.week}: is not one of the study")
         return found
 
+    def _trace(self, load: Load) -> TraceWeek | None:
+        """The week of a trace that the jobs are from. Raises ConfigError."""
+        if not load.trace:
+            return None
+        found = next((trace for trace in self.traces if trace.name == load.trace), None)
+        if found is None:
+            raise ConfigError(f"trace {load.trace}: is not one of the study")
+        return found
+
     @staticmethod
-    def _workload(inputs: Path, load: Load) -> tuple[Path, float]:
-        path = inputs / f"jobs-{short_hash(load)}.json"
-        fields = msgspec.structs.asdict(load)
-        independent = fields.pop("independent")
-        workload = workflow_workload(WorkflowOptions(**fields))
-        if independent:
-            workload = _without_precedence(workload)
+    def _workload(inputs: Path, load: Load, trace: TraceWeek | None) -> tuple[Path, float]:
+        if trace is not None:
+            workload = trace.due_by(load.deadlines)
+            name = short_hash([load, trace.contents])
+        else:
+            workload, name = _of_the_paper(load), short_hash(load)
+        path = inputs / f"jobs-{name}.json"
         if not path.exists():
             workload.write(path)
         return path, float(workload.load)
@@ -251,6 +285,15 @@ class GreenSlotStudy(Study[Case, CaseResult]):
         return str(path)
 
 
+def _of_the_paper(load: Load) -> GeneratedWorkload:
+    fields = msgspec.structs.asdict(load)
+    for name in ("trace", "deadlines"):
+        del fields[name]
+    independent = fields.pop("independent")
+    workload = workflow_workload(WorkflowOptions(**fields))
+    return _without_precedence(workload) if independent else workload
+
+
 def _without_precedence(workload: GeneratedWorkload) -> GeneratedWorkload:
     """The same jobs, each due by its internal deadline and waiting for no other."""
     extras = dict(workload.extras)
@@ -263,9 +306,9 @@ def _without_precedence(workload: GeneratedWorkload) -> GeneratedWorkload:
     return dataclasses.replace(workload, extras=extras)
 
 
-def _write_once(path: Path, text: str) -> None:
+def _write_once(path: Path, content: str | bytes) -> None:
     if not path.exists():
-        write_atomic(path, text)
+        write_atomic(path, content)
 
 
 def round_times_s(queues: Sequence[int] = (60, 240), repeats: int = 5) -> dict[int, float]:

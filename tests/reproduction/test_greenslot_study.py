@@ -222,7 +222,7 @@ def made_up(values: Callable[[Case], dict[str, float]], slope: float = 1.0) -> G
         runs[case] = CaseResult(values=values(case), curves=curves)
     medians = np.array((12.9, 15.6, 15.8, 16.1, 16.5, 19.0))
     accuracy = AccuracyTable(HORIZONS_H, np.arange(3), np.tile(slope * medians, (3, 1)))
-    return results_of(runs, accuracy, {60: 0.002, 240: 0.008 * slope})
+    return results_of(runs, [week.name for week in weeks], accuracy, {60: 0.002, 240: 0.008 * slope})
 
 
 def test_claims_hold_where_the_paper_s_world_is_ours() -> None:
@@ -263,8 +263,10 @@ def test_claims_whose_runs_are_missing_are_not_judged() -> None:
 
 
 def test_a_week_of_which_a_run_is_missing_is_left_out() -> None:
-    cases = stand_in_cases(synthetic_weeks(1))
-    results = results_of({case: CaseResult(values=as_the_paper_says(case)) for case in cases[:-1]})
+    weeks = synthetic_weeks(1)
+    cases = stand_in_cases(weeks)
+    runs = {case: CaseResult(values=as_the_paper_says(case)) for case in cases[:-1]}
+    results = results_of(runs, [week.name for week in weeks])
     assert results.stand_ins is not None
     assert len(results.stand_ins.executions) == 3
     assert results.stand_ins.left_out == 1
