@@ -141,7 +141,8 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     """Add the options for the user's own files."""
     add = parser.add_argument_group("with files of your own").add_argument
     add("--swf", type=Path, action="append", default=[], metavar="FILE", help="a trace in SWF (may be"
-        " repeated): its week, Monday 9:00 to Friday 17:00, whose load is nearest to the paper's")  # fmt: skip
+        " repeated): the week, Monday 9:00 to Friday 17:00, whose load is nearest to the paper's"
+        )  # fmt: skip
     add("--deadlines", action="append", default=[], metavar="RULE", help="when the jobs of --swf are due, as"
         " for 'generate workload --deadlines' (may be repeated; default:"
         f" {', '.join(RULES)})")  # fmt: skip
@@ -175,7 +176,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
     results = results_of(study.results(), [week.name for week in others], errors, timing)
     if not results.runs:
         raise BeasyError("no run is complete")
-    figures = greenslot_figures(results)
+    figures = greenslot_figures(results, files.weeks)
     tables = all_tables(chosen, results, files)
     present(chosen, "greenslot", tables, provenance(chosen, study, results), figures, columns=160)
     return int(failed > 0)

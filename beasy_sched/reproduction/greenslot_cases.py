@@ -95,7 +95,7 @@ class Case(Struct, frozen=True):
 def _differences(load: Load) -> Iterator[str]:
     for name, value in msgspec.structs.asdict(load).items():
         if value != getattr(Load(), name):
-            told = name.replace("_", " ")
+            told = name.replace("multi_", "multi-").replace("_", " ")
             yield told if value is True else f"{told} {value}"
 
 

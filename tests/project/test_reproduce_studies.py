@@ -17,6 +17,9 @@ from project.shell import run_study
         ("greenslot", "--quick --study sleep", "--quick runs the main figures only"),
         ("greenslot", "--study nonsense", "invalid choice: 'nonsense'"),
         ("greenslot", "--sun /no/such/year.csv --out {out}", "/no/such/year.csv: cannot be read"),
+        ("greenslot", "--swf /no/such/trace.swf --out {out}", "/no/such/trace.swf: cannot be read"),
+        ("greenslot", "--prices /no/such/prices.csv --out {out}", "/no/such/prices.csv: cannot be read"),
+        ("greenslot", "--deadlines factor:3", "are for the jobs of a trace: add --swf FILE"),
         ("greenslot", "--history /no/such/year.csv --out {out}", "/no/such/year.csv: cannot be read"),
     ],
 )

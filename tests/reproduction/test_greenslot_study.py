@@ -16,6 +16,7 @@ from project.shell import ROOT
 from beasy_sched.campaign.workers import Failure
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import HORIZONS_H, AccuracyTable
+from beasy_sched.formats.grid_rates import PRICE
 from beasy_sched.generate.workflows import WorkflowOptions, workflow_workload
 from beasy_sched.reproduction import greenslot_study as study_module
 from beasy_sched.reproduction.claims import Ruling
@@ -28,14 +29,18 @@ from beasy_sched.reproduction.greenslot_cases import (
     VAR_PRICES,
     Case,
     Load,
+    carbon_rows,
     loaded,
     paper_cases,
+    price_rows,
     quick_cases,
     stand_in_cases,
+    trace_rows,
 )
 from beasy_sched.reproduction.greenslot_claims import CLAIMS, green_claim_table, verdicts_of
 from beasy_sched.reproduction.greenslot_figures import greenslot_figures
-from beasy_sched.reproduction.greenslot_inputs import ACTUAL_W, AVERAGE, PREDICTED_W, synthetic_weeks
+from beasy_sched.reproduction.greenslot_grid import grid_file
+from beasy_sched.reproduction.greenslot_inputs import ACTUAL_W, AVERAGE, HOURS, PREDICTED_W, synthetic_weeks
 from beasy_sched.reproduction.greenslot_results import (
     READ_OFF,
     GreenResults,
@@ -53,6 +58,7 @@ from beasy_sched.reproduction.greenslot_study import (
     GreenSlotStudy,
     round_times_s,
 )
+from beasy_sched.reproduction.greenslot_traces import TraceWeek
 
 PAGE = ROOT / "docs" / "reproduction-greenslot.md"
 
@@ -325,6 +331,32 @@ def test_the_studies_vary_what_they_say() -> None:
             == len({row.case for row in rows})
         )
     assert loaded(Load(copies=4)) in {row.case for row in STUDIES["utilization"][1]}
+
+
+def test_tables_and_figures_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "day-ahead.csv"
+    path.write_text("time_s,price_EUR_per_MWh\n0,50\n3600,60\n" + f"{8 * 86_400},50\n")
+    file = grid_file(f'{{ file = "{path}", gaps = "hold" }}', PRICE, AVERAGE.start, HOURS)
+    week, trace = AVERAGE.with_file(file), TraceWeek("kth", "x", 1, workflow_workload(WorkflowOptions()))
+    rows = [*price_rows([week]), *trace_rows([trace], ["factor:3"])]
+    assert carbon_rows([week]) == []
+    values = dict.fromkeys((measure.name for measure in MEASURES), 1.0) | {
+        "missed_jobs": 5,
+        "refused_jobs": 6,
+    }
+    curves = {name: [0.1] * 416 for name in CURVES} | {"price_per_kwh": [-0.01, 0.05] * 208}
+    results = results_of({row.case: CaseResult(values={**values}, curves=curves) for row in rows})
+    table = gain_table("files", rows, results, currency="")
+    assert "cost" in table.head
+    assert [row[:2] for row in table.rows] == [
+        ("day-ahead", "Conventional"), ("day-ahead", "GreenOnly"), ("day-ahead", "GreenVarPrices"),
+        ("day-ahead", "lowest window"), ("kth, factor:3", "Conventional"), ("kth, factor:3", "GreenOnly"),
+        ("kth, factor:3", "GreenVarPrices"),
+    ]  # fmt: skip
+    at = table.head.index("missed")
+    assert [row[at : at + 2] for row in table.rows] == [("1", "1")] * 4 + [("5", "6")] * 3
+    written = write_figures(greenslot_figures(results, [AVERAGE, week]), tmp_path)
+    assert "prices-day-ahead.png" in [path.name for path in written]
 
 
 # --- the page ---
