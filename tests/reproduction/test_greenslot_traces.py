@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -101,7 +102,8 @@ def test_a_run_of_a_trace(tmp_path: Path) -> None:
     assert [(row.setting, row.case.policy) for row in rows] == [("s, factor:4", policy) for policy in MAIN]
     assert len(trace_rows([trace], RULES)) == 3 * len(RULES)
     cases = [rows[0].case, rows[-1].case]
-    study = GreenSlotStudy(tmp_path / "out", [LONG_WEEK], cases, [trace])
+    week = replace(AVERAGE.longer(HOURS + 24), name=LONG_WEEK.name)
+    study = GreenSlotStudy(tmp_path / "out", [week], cases, [trace])
     study.begin()
     assert study.go_on(Here()) == 0
     found = [result.values for result in study.results().values()]
