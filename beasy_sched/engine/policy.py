@@ -118,7 +118,8 @@ class View:
         self.arrived: list[Job] = []
         """Jobs submitted in this message."""
         self.ended: list[Job] = []
-        """Jobs that have ended since the policy was last called. Their ``state`` tells how."""
+        """Jobs that have ended since the same method of the policy was last called: `Policy.schedule` and
+        `Policy.power_actions` each see every ended job once. Their ``state`` tells how they ended."""
         self.measured: Measurement | None = None
         """The energy used, as last measured; None until an answer to a `MeasureEnergy` has come."""
         self.budget: StepBudget | None = None
@@ -162,9 +163,9 @@ class View:
         """Show the present state, overwriting whatever the policy has written."""
         self.now, self.arrived, self.ended, self.budget = now, arrived, ended, budget
 
-    def show_step(self, budget: StepBudget, storage: StorageState) -> None:
-        """Show a step that has just been opened, and the storage at its start."""
-        self.budget, self.storage_state = budget, storage
+    def show_step(self, budget: StepBudget, storage: StorageState, ended: list[Job]) -> None:
+        """Show a step that has just been opened, the storage at its start, and the jobs that ended before."""
+        self.budget, self.storage_state, self.ended = budget, storage, ended
 
     def measure(self, at_s: float, energy_j: float) -> None:
         """Show an answer of the simulator's energy meter."""

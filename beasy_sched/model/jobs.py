@@ -154,9 +154,9 @@ class JobQueue:
     def __init__(self) -> None:
         """Start empty."""
         self._jobs: list[Job] = []
-        self._res = np.empty(64, dtype=np.int64)
-        self._walltime_s = np.empty(64, dtype=np.float64)
-        self._subtime_s = np.empty(64, dtype=np.float64)
+        self._res = np.zeros(64, dtype=np.int64)
+        self._walltime_s = np.zeros(64, dtype=np.float64)
+        self._subtime_s = np.zeros(64, dtype=np.float64)
         self._seen = self._read_only()
         """Read-only views of the three arrays."""
         self._head = 0
