@@ -147,14 +147,16 @@ RULES: Final[dict[tuple[str, str], str]] = {
         " those whose energy is not missed." + _BOUND
     ),
     ("postpone", "not sure to end in time"): (
-        "Jobs like it have needed so much of their walltimes that it might not end by {window_end_s}, the end of"
-        " what is planned for."
+        "Jobs have needed so much of their walltimes that it might not end by {window_end_s}, the end of what"
+        " is planned for."
     ),
     ("postpone", "the battery would fall too low"): (
-        "With all that runs, and with little sun and wind, it could take the battery to SoC_min by {lowest_at_s}."
+        "With all that runs, and with little sun and wind, it could take the battery to SoC_min by"
+        " {lowest_at_s}."
     ),
     ("postpone", "the target would be missed"): (
-        "With all that runs, and with little sun and wind, the battery could miss its target by {window_end_s}."
+        "With all that runs, and with little sun and wind, the battery could miss its target by"
+        " {window_end_s}."
     ),
     ("postpone", "waits for servers that are on"): (
         _LACKS + "; servers are woken for it at {wakes_at_s} if no job ends before."

@@ -13,6 +13,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import Hold
 from beasy_sched.engine.policy import View
 from beasy_sched.plan.forecast import Uncertainty, draw_by_busy_w
 from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S
@@ -27,7 +28,11 @@ class Foreseen(NamedTuple):
     renew_w: FloatArray
     uncertainty: FloatArray
     given_w: FloatArray
-    """What hydrogen gives beside the production, less the base load."""
+    """What hydrogen gives beside the production, less the base load; below 0 where it takes more."""
+    held_w: FloatArray
+    """What a fuel cell gives, too, as far as the battery is not above its planned level."""
+    planned_j: FloatArray
+    """That level at the end of each step, J."""
     flops: FloatArray | None
     """Work of all jobs that run then, flops/s; None where no demand is predicted."""
 
@@ -43,6 +48,8 @@ class Foresight:
         self._next: tuple[float, float] = (0.0, 0.0)
         self.present: tuple[float, float] = (0.0, 0.0)
         """Production (W) predicted for the present step, and its uncertainty; 0 where none was."""
+        hydrogen = site.storage.hydrogen
+        self._holds = hydrogen is not None and hydrogen.hold is Hold.SURPLUS
         self._draw_w = draw_by_busy_w(view.platform)
         platform = view.platform
         speeds = np.array([max(kind.speeds_flops[p] for p in kind.computing) for kind in platform.kinds])
@@ -89,19 +96,22 @@ class Foresight:
             renew_w, uncertainty = self._as_before(steps), np.full(steps, _UNSEEN_UNCERTAINTY)
         if planned is not None:
             return planned._replace(renew_w=renew_w, uncertainty=uncertainty)
-        return Foreseen(renew_w, uncertainty, np.full(steps, -self._site.base_w), None)
+        nothing_w = np.zeros(steps)
+        return Foreseen(renew_w, uncertainty, nothing_w - self._site.base_w, nothing_w, nothing_w, None)
 
     def _planned(self, now: float, steps: int) -> Foreseen:
-        columns: list[list[FloatArray]] = [[], [], [], []]
+        columns: list[list[FloatArray]] = [[], [], [], [], [], []]
         for plan in self._view.plans or ():
             first = max(round((now - plan.start_s) / plan.step_s), 0)
             if first >= plan.steps:
                 continue
             power = plan.power
-            given_w = power.fuel_cell_w - power.electrolyzer_w - self._site.base_w
+            held_w = power.fuel_cell_w if self._holds else np.zeros(plan.steps)
+            given_w = power.fuel_cell_w - held_w - power.electrolyzer_w - self._site.base_w
             busy = np.interp(power.load_w[first:], self._draw_w, np.arange(len(self._draw_w)))
             flops = np.interp(busy, np.arange(len(self._flops)), self._flops)
-            parts = power.renew_w[first:], plan.renew_uncertainty[first:], given_w[first:], flops
+            of_plan = power.renew_w, plan.renew_uncertainty, given_w, held_w, power.battery_j[1:]
+            parts = [*(values[first:] for values in of_plan), flops]
             for column, part in zip(columns, parts, strict=True):
                 column.append(part)
         return Foreseen(*(np.concatenate(column)[:steps] for column in columns))

@@ -8,13 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray
-from beasy_sched.energy.storage import (
-    BatterySpec,
-    charge_power_limit,
-    discharge_power_limit,
-    energy_after_step,
-    project_need_j,
-)
+from beasy_sched.energy.storage import BatterySpec, project_need_j
 from beasy_sched.units import SECONDS_PER_DAY
 
 _FINE: Final = 24
@@ -95,6 +89,17 @@ class Commitment(NamedTuple):
     """Its level at the ends of windows, J."""
 
 
+class Backup(NamedTuple):
+    """What stands behind the battery, by cell."""
+
+    fuel_cell_w: FloatArray
+    """Planned power of a fuel cell that is held while the battery is above its planned level."""
+    planned_j: FloatArray
+    """That level at the end of each cell."""
+    import_w: FloatArray | None = None
+    """What a grid may give; None without a grid."""
+
+
 class BatteryAhead:
     """Where the battery goes: the floor to stay above on the way, the target at the ends of windows.
 
@@ -109,23 +114,24 @@ class BatteryAhead:
         level_j: float,
         cells: Cells,
         margin: float,
-        import_w: FloatArray | None = None,
+        backup: Backup | None = None,
     ) -> None:
-        """``margin``: share of the capacity to keep above both levels; ``import_w``: a grid's limit."""
+        """``margin``: share of the capacity to keep above both levels; ``backup``: what stands behind it."""
         self.battery, self.level_j, self.cells = battery, level_j, cells
         spare_j = margin * battery.capacity_j
         self.floor_j = battery.min_j + spare_j
         self.goal_j = min(battery.target_j + spare_j, battery.max_j)
-        self.target_j = battery.target_j if import_w is None else -np.inf
+        self._has_target = backup is None or backup.import_w is None
+        self.target_j = battery.target_j if self._has_target else -np.inf
         self._left = (1.0 - battery.self_discharge_per_day) ** (cells.edge_s[1:] / SECONDS_PER_DAY)
-        self._import_w = import_w
+        self._backup = backup
 
     def slack(self, net_w: FloatArray) -> Slack:
         """Least energy left above the floor, where the level falls, and above the target."""
         levels_j, above_j = self._above_j(net_w)
         edge = int(above_j.argmin()) + 1
         least = Slack(float(above_j[edge - 1]), edge, False)
-        if self._import_w is None:
+        if self._has_target:
             ends_j = levels_j[self.cells.goals] - self.goal_j
             worst = int(ends_j.argmin())
             if ends_j[worst] < least.slack_j:
@@ -143,8 +149,8 @@ class BatteryAhead:
 
         Cells in which the level does not fall have infinitely much left unless ``rising`` counts, too.
         """
-        if self._import_w is not None:
-            return self._above_with_grid_j(net_w, self._import_w)
+        if self._backup is not None:
+            return self._above_with_backup_j(net_w, self._backup, rising)
         battery, width_s = self.battery, self.cells.width_s
         levels_j = project_need_j(battery, self.level_j, net_w, width_s, self._left)
         above_j = levels_j[1:] - self.floor_j
@@ -155,17 +161,34 @@ class BatteryAhead:
             above_j = np.where(over_w > 0.0, np.minimum(above_j, -over_w * width_s), above_j)
         return levels_j, above_j
 
-    def _above_with_grid_j(self, net_w: FloatArray, import_w: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The same with a grid, which gives what the battery above SoC_min does not."""
-        battery, width_s = self.battery, self.cells.width_s
-        energy_j = self.level_j
-        levels_j, above_j = [energy_j], []
-        rows = zip(net_w.tolist(), import_w.tolist(), width_s.tolist(), strict=True)
-        for surplus_w, limit_w, dt_s in rows:
-            charge_w = min(max(surplus_w, 0.0), charge_power_limit(battery, energy_j, dt_s))
-            most_w = discharge_power_limit(battery, energy_j, dt_s, battery.min_j)
-            discharge_w = min(max(-surplus_w, 0.0), most_w)
-            energy_j = energy_after_step(battery, energy_j, charge_w, discharge_w, dt_s)
-            above_j.append((limit_w - max(-surplus_w - discharge_w, 0.0)) * dt_s)
-            levels_j.append(energy_j)
+    def _above_with_backup_j(
+        self, net_w: FloatArray, backup: Backup, rising: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """The same, cell by cell, where a fuel cell that may be held or a grid stands behind the battery."""
+        battery, most_j, grid = self.battery, self.battery.max_j, backup.import_w is not None
+        import_w = np.zeros(len(net_w)) if backup.import_w is None else backup.import_w
+        charged, drawn = battery.charge_efficiency, battery.drawn_per_delivered()
+        kept = self._left / np.append(1.0, self._left[:-1])
+        level_j = self.level_j
+        levels_j, above_j = [level_j], []
+        columns = net_w, import_w, backup.fuel_cell_w, backup.planned_j, self.cells.width_s, kept
+        for surplus_w, limit_w, cell_w, planned_j, dt_s, left in zip(
+            *map(np.ndarray.tolist, columns), strict=True
+        ):
+            before_j, levels = level_j, []
+            for power_w in (surplus_w, surplus_w + cell_w):
+                stored_w = charged * min(max(power_w, 0.0), battery.charge_limit_w)
+                drawn_w = drawn * min(max(-power_w, 0.0), battery.discharge_limit_w)
+                levels.append(before_j * left + dt_s * (stored_w - drawn_w))
+            level_j = min(max(levels[0], min(levels[1], planned_j)), max(most_j, before_j))
+            over_j = max(-surplus_w - cell_w - battery.discharge_limit_w, 0.0) * dt_s
+            if grid:
+                short_j = max(min(battery.min_j, before_j) - level_j, 0.0)
+                level_j += short_j
+                above_j.append(limit_w * dt_s - over_j - short_j / drawn)
+            elif over_j > 0.0:
+                above_j.append(min(level_j - self.floor_j, -over_j))
+            else:
+                above_j.append(level_j - self.floor_j if rising or level_j < before_j else np.inf)
+            levels_j.append(level_j)
         return np.array(levels_j), np.array(above_j)

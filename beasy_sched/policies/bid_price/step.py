@@ -17,7 +17,7 @@ from beasy_sched.model.cluster import IDLE, SWITCHING_ON
 from beasy_sched.policies.bid_price.estimators import ProductionError, demand_ratio, share_to_come
 from beasy_sched.policies.bid_price.fleet import Fleet, Speed
 from beasy_sched.policies.bid_price.foresight import Foreseen, Foresight
-from beasy_sched.policies.bid_price.horizon import BatteryAhead, Cells
+from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells
 from beasy_sched.policies.bid_price.jobs import Expected, age_factor
 from beasy_sched.policies.bid_price.options import BidPriceOptions
 from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, Waiting
@@ -117,7 +117,7 @@ class StepMaker:
         self._errors.add(budget.renew_w, *self._foresight.present)
         hopeful_w = self._supply_w(foreseen, cells, _RATIONING_SIGMAS, budget.renew_w)
         careful_w = self._supply_w(foreseen, cells, _COMMITMENT_SIGMAS if careful else 0.0, budget.renew_w)
-        ahead = self._battery(start_s, battery_j, cells)
+        ahead = self._battery(start_s, battery_j, cells, foreseen)
         runs = {speed: self._running(speed, cells, end_s - start_s) for speed in Speed}
         waiting = self._waiting(end_s - start_s)
         to_come = self._to_come(cells, foreseen, start_s, end_s)
@@ -151,16 +151,19 @@ class StepMaker:
         pricing = Pricing(demand, ahead, supply_w, levels_of)
         return pricing.solve(may_speed_up=self._options.speed == "free")
 
-    def _battery(self, start_s: float, battery_j: float, cells: Cells) -> BatteryAhead:
-        site, grid = self._site, self._site.grid
+    def _battery(self, start_s: float, battery_j: float, cells: Cells, foreseen: Foreseen) -> BatteryAhead:
+        """The battery, with a fuel cell that may be held and a grid behind it."""
+        site, grid, backup = self._site, self._site.grid, None
         import_w = None
         if grid is not None:
             import_w = np.full(len(cells), grid.import_limit_w)
             if grid.price is not None and self._options.most_per_kwh is not None:
                 prices = grid.price.expected(start_s, start_s + cells.edge_s)
                 import_w[prices > self._options.most_per_kwh] = 0.0
+        if import_w is not None or foreseen.held_w.any():
+            backup = Backup(cells.means(foreseen.held_w), foreseen.planned_j[cells.bounds[1:] - 1], import_w)
         margin = _MARGIN if self._options.margins else 0.0
-        return BatteryAhead(site.storage.battery, battery_j, cells, margin, import_w)
+        return BatteryAhead(site.storage.battery, battery_j, cells, margin, backup)
 
     def _supply_w(self, foreseen: Foreseen, cells: Cells, sigmas: float, present_w: float) -> FloatArray:
         """Production to count on, with as many standard errors less, and what hydrogen gives: W by cell."""

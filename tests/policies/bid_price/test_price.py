@@ -12,7 +12,7 @@ from beasy_sched.energy.storage import BatterySpec, project_levels_j, project_ne
 from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.policies.bid_price.fleet import Fleet, Speed
-from beasy_sched.policies.bid_price.horizon import BatteryAhead, Cells
+from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells
 from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, Waiting
 
 BATTERY = BatterySpec(1e6, discharge_limit_w=2000.0, self_discharge_per_day=0.1)
@@ -125,11 +125,23 @@ def test_a_target_counts_at_the_end_of_every_window() -> None:
 def test_a_grid_gives_what_the_battery_does_not_and_nothing_for_the_target() -> None:
     battery, cells = BatterySpec(1e6, soc_start_pct=50.0), Cells(4, 300.0)
     net_w = np.full(4, -1000.0)
-    enough = BatteryAhead(battery, 5e5, cells, 0.0, np.full(4, 1000.0))
+    none, low_j = np.zeros(4), np.zeros(4)
+    enough = BatteryAhead(battery, 5e5, cells, 0.0, Backup(none, low_j, np.full(4, 1000.0)))
     assert enough.slack(net_w).slack_j >= 0.0
     assert enough.stays_up(net_w).fits
-    weak = BatteryAhead(battery, 5e5, cells, 0.0, np.full(4, 300.0))
+    weak = BatteryAhead(battery, 5e5, cells, 0.0, Backup(none, low_j, np.full(4, 300.0)))
     assert weak.slack(net_w).slack_j == pytest.approx(-700.0 * 300.0)  # once the battery is at SoC_min
+
+
+def test_a_fuel_cell_is_held_above_the_planned_level() -> None:
+    """500 W of it: nothing while the battery is above 460 kJ, then what keeps it there, then all of it."""
+    battery = BatterySpec(1e6, charge_efficiency=1.0, discharge_efficiency=1.0)
+    backup = Backup(np.full(4, 500.0), np.full(4, 4.6e5))
+    ends_j = []
+    for steps in range(1, 5):
+        ahead = BatteryAhead(battery, 5e5, Cells(steps, 300.0), 0.0, Backup(*(c[:steps] for c in backup[:2])))
+        ends_j.append(float(ahead.stays_up(np.array([-100.0, -100.0, -100.0, -600.0][:steps])).ends_j[-1]))
+    assert ends_j == pytest.approx([4.7e5, 4.6e5, 4.6e5, 4.3e5])
 
 
 def test_a_site_without_a_battery_has_what_arrives() -> None:
