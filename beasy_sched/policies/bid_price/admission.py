@@ -15,7 +15,7 @@ from beasy_sched.model.cluster import ASLEEP
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.bid_price.fleet import Speed
-from beasy_sched.policies.bid_price.jobs import Expected, age_factor
+from beasy_sched.policies.bid_price.jobs import Expected, aged
 from beasy_sched.policies.bid_price.options import BidPriceOptions
 from beasy_sched.policies.bid_price.step import Step
 from beasy_sched.policies.easy import ORDERS, EasyPass, Order, Places, Reservation
@@ -67,6 +67,7 @@ class BidPass(EasyPass):
         self._wakeable = sum(count for _, count in view.wakes)
         if view.power_actions_allowed:
             self._wakeable += int(np.count_nonzero((view.host_state == ASLEEP) & view.available))
+        self._wake_s = float(view.power_model.on_s.max(initial=0.0))
         self._hoping = 0
         """Hosts that jobs ask for that wait for others' servers, or for their own to be woken."""
         self._add_w: FloatArray = np.empty(0)
@@ -86,14 +87,17 @@ class BidPass(EasyPass):
     # --- which jobs ---------------------------------------------------------------------------------------
 
     def heads(self) -> Iterable[Job]:
-        """Waiting jobs that are sure to end in time, in order; none when no more can be had."""
+        """Waiting jobs that are sure to end in time, in order, as far as more can be had for them."""
         queue = self.view.queue
         if not len(queue):
             return
-        for place in self.priority(queue, self.candidates(), self.view.now).tolist():
-            if self._closed or (not self.free and self._hoping >= self._wakeable > 0):
+        places = self.priority(queue, self.candidates(), self.view.now)
+        for place, res in zip(places.tolist(), queue.res[places].tolist(), strict=True):
+            all_asked = self._hoping >= self._wakeable > 0
+            if self._closed or (all_asked and not self.free):
                 return
-            yield queue.at(place)
+            if res <= self.free or not all_asked:
+                yield queue.at(place)
 
     def candidates(self) -> Places:
         """Leave out and report jobs that are not sure to end before the horizon does."""
@@ -123,12 +127,19 @@ class BidPass(EasyPass):
 
     def wanted(self, job: Job) -> bool:
         """Tell whether there is energy for ``job``, now and ahead, and whether it is to have hosts now."""
-        walltime_s = float(self._expected.walltime_s(np.array([job.walltime_s]), self._left_s)[0])
-        return (
-            self._passes_price(job, walltime_s)
-            and self._is_affordable(job, walltime_s)
-            and (job.res <= self.free or self._insists(job, walltime_s))
-        )
+        walltime_s = self._expected.walltime_of_s(job, self._left_s)
+        if not self._passes_price(job, walltime_s):
+            return False
+        if job.res <= self.free:
+            return self._is_affordable(job, walltime_s)
+        return self._is_payable(job, walltime_s) and self._insists(job, walltime_s)
+
+    def _is_payable(self, job: Job, walltime_s: float) -> bool:
+        """Whether it was affordable when it was first asked in this step for a job that lacks hosts."""
+        payable = self.step.payable
+        if job.id not in payable and self._is_affordable(job, walltime_s):
+            payable.add(job.id)
+        return job.id in payable
 
     # --- energy -------------------------------------------------------------------------------------------
 
@@ -137,8 +148,8 @@ class BidPass(EasyPass):
         step, price = self.step, self.step.price
         if not price.rationed:
             return True
-        energy_j = float(self._expected.energy_j(np.array([float(job.res)]), np.array([walltime_s]))[0])
-        energy_j *= float(age_factor(np.array(self.view.now - job.subtime_s), self._options.ageing_h))
+        energy_j = job.res * walltime_s * self._expected.host_second_j
+        energy_j = aged(energy_j, self.view.now - job.subtime_s, self._options.ageing_h)
         if energy_j <= price.price_j or (self._may_be_cheap(job) and self._is_cheap(job, walltime_s)):
             return True
         self._dear += 1
@@ -191,10 +202,8 @@ class BidPass(EasyPass):
 
     def _hurries(self, walltime_s: float) -> bool:
         """Whether a job that starts now ends in time only at full speed."""
-        return (
-            self._options.hurry
-            and not self._expected.in_time(np.array([walltime_s]), self._left_s, Speed.THRIFTY).all()
-        )
+        thrifty_s = walltime_s * self._expected.surest_share(Speed.THRIFTY)
+        return self._options.hurry and thrifty_s > self._left_s - 1.0
 
     def _speed_of(self, walltime_s: float) -> Speed:
         return Speed.FAST if self._hurries(walltime_s) else self.step.price.speed
@@ -215,9 +224,8 @@ class BidPass(EasyPass):
         """
         now, expected = self.view.now, self._expected
         since_s = self._admitted_s.setdefault(job.id, now)
-        wake_s = float(self.view.power_model.on_s.max())
-        surest_s = float(expected.surest_s(np.array([walltime_s]), Speed.FAST)[0])
-        due_s = min(since_s + self._patience_s(walltime_s), self.step.end_s - surest_s - 2.0 * wake_s)
+        surest_s = walltime_s * expected.surest_share(Speed.FAST)
+        due_s = min(since_s + self._patience_s(walltime_s), self.step.end_s - surest_s - 2.0 * self._wake_s)
         self._hoping += job.res
         facts: FactDict = {"hosts_asked": job.res, "hosts_free": self.free}
         if now < due_s - TIME_TOLERANCE_S:
@@ -234,21 +242,17 @@ class BidPass(EasyPass):
         """How long a job waits for hosts of others before servers are woken for it, s."""
         if self._options.quick:
             return 0.0
-        run_s = float(self._expected.mean_s(np.array([walltime_s]), self.step.price.speed)[0])
+        run_s = walltime_s * self._expected.mean_share(self.step.price.speed)
         if not self.step.price.rationed:
             return _IMPATIENT * self._options.patience * run_s
-        return self._options.patience * (run_s + float(self.view.power_model.on_s.max()))
+        return self._options.patience * (run_s + self._wake_s)
 
     def give(self, job: Job, hosts: HostSet, rule: str, facts: Facts) -> None:
         """Start ``job``, and commit its energy; speed up its hosts if it ends in time only so."""
         super().give(job, hosts, rule, facts)
         self.step.committed_w = self.step.committed_w + self._add_w
         self._admitted_s.pop(job.id, None)
-        walltime_s = float(self._expected.walltime_s(np.array([job.walltime_s]), self._left_s)[0])
-        if (
-            not self._options.hurry
-            or self._expected.in_time(np.array([walltime_s]), self._left_s, Speed.THRIFTY)[0]
-        ):
+        if not self._hurries(self._expected.walltime_of_s(job, self._left_s)):
             return
         self._expected.hurry(job)
         targets = self._expected.fleet.targets(Speed.FAST)[hosts.ids]
@@ -261,8 +265,8 @@ class BidPass(EasyPass):
     def facts(self, job: Job, free: int | None = None) -> FactDict:
         """Add what the job is expected to need, and the price."""
         facts = super().facts(job, free)
-        walltime_s = self._expected.walltime_s(np.array([job.walltime_s]), self._left_s)
-        facts["job_j"] = float(self._expected.energy_j(np.array([float(job.res)]), walltime_s)[0])
+        walltime_s = self._expected.walltime_of_s(job, self._left_s)
+        facts["job_j"] = job.res * walltime_s * self._expected.host_second_j
         if self.step.price.rationed:
             facts["price_j"] = max(self.step.price.price_j, 0.0)
         return facts
@@ -278,5 +282,5 @@ def _energies_j(
 ) -> FloatArray:
     """Expected energy of waiting jobs, J, less for those that have waited where they age."""
     walltime_s = expected.walltime_s(queue.walltime_s[places], step.left_s(now))
-    energy_j = expected.energy_j(queue.res[places].astype(np.float64), walltime_s)
-    return energy_j * age_factor(now - queue.subtime_s[places], options.ageing_h)
+    energy_j = queue.res[places] * walltime_s * expected.host_second_j
+    return aged(energy_j, now - queue.subtime_s[places], options.ageing_h)

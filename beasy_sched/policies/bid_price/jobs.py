@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -73,28 +73,34 @@ class Expected:
         if len(self._endless_flops) >= _ENOUGH:
             longest_s = max(self._endless_flops) / self.fleet.reference_flops
         else:
-            longest_s = max(left_s - 2.0, 1.0) / (self.run_times.surest * self._slowness(Speed.FAST))
+            longest_s = max(left_s - 2.0, 1.0) / self.surest_share(Speed.FAST)
         return np.where(endless, longest_s, walltime_s)
+
+    def walltime_of_s(self, job: Job, left_s: float) -> float:
+        """The same for one job."""
+        if job.walltime_s < math.inf:
+            return job.walltime_s
+        return float(self.walltime_s(np.array([math.inf]), left_s)[0])
 
     def _slowness(self, speed: Speed) -> float:
         return float(self.fleet.reference_flops / self.fleet.flops[speed])
 
-    def mean_s(self, walltime_s: FloatArray, speed: Speed) -> FloatArray:
-        """Expected run times, s."""
-        return walltime_s * (self.run_times.mean * self._slowness(speed))
+    def mean_share(self, speed: Speed) -> float:
+        """Expected run times, in walltimes."""
+        return self.run_times.mean * self._slowness(speed)
 
-    def surest_s(self, walltime_s: FloatArray, speed: Speed) -> FloatArray:
-        """Run times that will hardly be exceeded, s."""
-        return walltime_s * (self.run_times.surest * self._slowness(speed))
+    def surest_share(self, speed: Speed) -> float:
+        """Run times that will hardly be exceeded, in walltimes."""
+        return self.run_times.surest * self._slowness(speed)
 
-    def energy_j(self, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray:
-        """Expected energy above sleep at the thriftiest speed, J."""
-        busy_w = float(self.fleet.busy_w[Speed.THRIFTY])
-        return hosts * self.mean_s(walltime_s, Speed.THRIFTY) * busy_w
+    @property
+    def host_second_j(self) -> float:
+        """Expected energy above sleep at the thriftiest speed for each host and second of walltime, J."""
+        return self.mean_share(Speed.THRIFTY) * float(self.fleet.busy_w[Speed.THRIFTY])
 
-    def in_time(self, walltime_s: FloatArray, left_s: float, speed: Speed = Speed.FAST) -> BoolArray:
-        """Whether jobs that start now at ``speed`` are sure to end within ``left_s``."""
-        return np.asarray(self.surest_s(walltime_s, speed) <= left_s - 1.0)
+    def in_time(self, walltime_s: FloatArray, left_s: float) -> BoolArray:
+        """Whether jobs that start now at full speed are sure to end within ``left_s``."""
+        return np.asarray(walltime_s * self.surest_share(Speed.FAST) <= left_s - 1.0)
 
     def chance(self, walltime_s: float, speed: Speed, after_s: FloatArray) -> FloatArray:
         """Probability that a job which starts now still runs after so many seconds."""
@@ -129,6 +135,9 @@ class Expected:
         return busy_w @ chance, (busy_w * busy_w) @ (chance * (1.0 - chance))
 
 
-def age_factor(wait_s: FloatArray, ageing_h: float | None) -> FloatArray | float:
-    """By how much dearness shrinks as jobs wait: 1 at once, 1/2 after ``ageing_h`` hours, 1/3 after twice."""
-    return 1.0 if ageing_h is None else 1.0 / (1.0 + wait_s / (ageing_h * SECONDS_PER_HOUR))
+_Time = TypeVar("_Time", float, FloatArray)
+
+
+def aged(energy_j: _Time, wait_s: _Time, ageing_h: float | None) -> _Time:
+    """Energy of jobs as it counts while they wait: half of it after ``ageing_h``, a third after twice."""
+    return energy_j if ageing_h is None else energy_j / (1.0 + wait_s / (ageing_h * SECONDS_PER_HOUR))

@@ -18,7 +18,7 @@ from beasy_sched.policies.bid_price.estimators import ProductionError, demand_ra
 from beasy_sched.policies.bid_price.fleet import Fleet, Speed
 from beasy_sched.policies.bid_price.foresight import Foreseen, Foresight
 from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells
-from beasy_sched.policies.bid_price.jobs import Expected, age_factor
+from beasy_sched.policies.bid_price.jobs import Expected, aged
 from beasy_sched.policies.bid_price.options import BidPriceOptions
 from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, Waiting
 
@@ -60,6 +60,8 @@ class Step:
     """Jobs above the price whose energy would be missed, by id."""
     short: set[str] = field(default_factory=set)
     """Jobs for which there is no energy ahead, by id."""
+    payable: set[str] = field(default_factory=set)
+    """Jobs that lack hosts and for which there was energy ahead, by id."""
 
     @property
     def bound(self) -> str:
@@ -189,9 +191,9 @@ class StepMaker:
         chosen = expected.in_time(walltime_s, left_s)
         places, walltime_s = places[chosen], walltime_s[chosen]
         hosts = queue.res[places].astype(np.float64)
-        energy_j = expected.energy_j(hosts, walltime_s)
-        energy_j = energy_j * age_factor(self._view.now - queue.subtime_s[places], self._options.ageing_h)
-        work = expected.mean_s(walltime_s, Speed.THRIFTY) * self._fleet.flops[Speed.THRIFTY]
+        wait_s = self._view.now - queue.subtime_s[places]
+        energy_j = aged(hosts * walltime_s * expected.host_second_j, wait_s, self._options.ageing_h)
+        work = walltime_s * (expected.mean_share(Speed.THRIFTY) * self._fleet.flops[Speed.THRIFTY])
         return Waiting(energy_j, hosts, work)
 
     def _to_come(self, cells: Cells, foreseen: Foreseen, start_s: float, end_s: float) -> ToCome:
@@ -203,13 +205,13 @@ class StepMaker:
         if len(known) < _FEW:
             return ToCome(flops, np.empty(0), np.ones((1, len(cells))))
         hosts, walltime_s = known.hosts, known.walltime_s
-        energy_j = expected.energy_j(hosts, walltime_s)
+        energy_j = hosts * walltime_s * expected.host_second_j
         order = np.argsort(energy_j, kind="stable")
         hosts, walltime_s = hosts[order], walltime_s[order]
         share = share_to_come(
             hosts,
-            expected.mean_s(walltime_s, Speed.THRIFTY),
-            expected.surest_s(walltime_s, Speed.FAST),
+            walltime_s * expected.mean_share(Speed.THRIFTY),
+            walltime_s * expected.surest_share(Speed.FAST),
             cells.middle_s,
             end_s - start_s - cells.middle_s,
         )
