@@ -22,7 +22,7 @@ class BidPriceOptions(Options, frozen=True):
     """Whether there is a price; without it, a job may start if the battery stays above its floor."""
     predict_demand: bool = True
     """Whether jobs still to arrive count; without them, the price follows from the queue alone."""
-    correct_demand: bool = False
+    correct_demand: bool = True
     """Whether the predicted demand is scaled by what has arrived, compared with what was predicted."""
     opportunity: bool = True
     """Whether a job above the price may start where its energy is not missed."""
