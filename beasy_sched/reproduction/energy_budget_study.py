@@ -146,7 +146,7 @@ class Setting(Struct, frozen=True):
         """Name, for files: ``energybud-49-shut``."""
         return f"{self.algorithm}-{percent(self.budget)}-{'shut' if self.shutdown else 'idle'}"
 
-    def options(self, allocation: str) -> dict[str, Any]:
+    def options(self, allocation: str, reservation: str) -> dict[str, Any]:
         """Options of the policy: EASY is the same algorithm without a limit."""
         return {
             "budget": "inf" if self.algorithm == "easy" else self.budget,
@@ -155,6 +155,7 @@ class Setting(Struct, frozen=True):
             "monitoring": MONITORING_S,
             "shutdown": "opportunistic" if self.shutdown else "none",
             "allocation": allocation,
+            "reservation": reservation,
             **ESTIMATES,
         }
 
@@ -177,6 +178,7 @@ class WeekTask:
     workload: Path
     setting: Setting
     allocation: str
+    reservation: str = "stock"
 
 
 MEASURES: Final = (
@@ -224,7 +226,7 @@ def _run(task: WeekTask) -> dict[str, float | int | None]:
         SimGridPlatform(platform, "master_host"), [read_workload(task.workload, "w0")], marks, options
     )
     name = "energybud" if task.setting.algorithm == "easy" else task.setting.algorithm
-    session = Session(make_policy(name, task.setting.options(task.allocation)))
+    session = Session(make_policy(name, task.setting.options(task.allocation, task.reservation)))
     energy_j: dict[float, float] = {}
 
     def decide(message: Message) -> Reply:
@@ -273,6 +275,7 @@ COLUMNS: Final = (
     RunColumn("budget", "number", "", "share of what all processors would use computing"),
     RunColumn("shutdown", "flag", "", "whether idle processors are switched off"),
     RunColumn("allocation", "text", "", "`any`, or `contiguous` processors for each job"),
+    RunColumn("reservation", "text", "", "`stock` or `strict`: how energy is reserved"),
     RunColumn("error", "text", "", "why the run failed; empty otherwise"),
     *MEASURES,
     RunColumn("workload_sha256", "text", "", "hash of the week's workload"),
@@ -289,13 +292,15 @@ class EnergyStudy:
     weeks: Sequence[Week]
     settings: Sequence[Setting]
     allocation: str
+    reservation: str = "stock"
+    """The rule by which energy is reserved for the first waiting job."""
 
     def begin(self) -> None:
         """Make the folder, or see that it is that of the same study. Raises ConfigError."""
         what = {
             "version": __version__,
             "allocation": self.allocation,
-            "settings": [setting.options(self.allocation) for setting in self.settings],
+            "settings": [setting.options(self.allocation, self.reservation) for setting in self.settings],
         }
         path, content = self.folder / "study.json", msgspec.json.format(msgspec.json.encode(what))
         if path.exists() and path.read_bytes() != content:
@@ -319,7 +324,7 @@ class EnergyStudy:
         pending = [run for run in self.runs if (found := self.result(*run)) is None or found.error]
         ended = len(self.runs) - len(pending)
         tasks: Iterator[Task] = (
-            (key, execute_week, WeekTask(key[0].hosts, key[0].workload.absolute(), key[1], self.allocation))
+            (key, execute_week, self._task(*key))
             for key in sorted(pending, key=lambda run: -run[0].jobs)  # the longest first
         )
 
@@ -335,6 +340,9 @@ class EnergyStudy:
             tell(ended, len(self.runs))
             work_through(executor, tasks, done)
         return sum(bool(result.error) for *_, result in self._results())
+
+    def _task(self, week: Week, setting: Setting) -> WeekTask:
+        return WeekTask(week.hosts, week.workload.absolute(), setting, self.allocation, self.reservation)
 
     def _row_path(self, week: Week, setting: Setting) -> Path:
         return self.folder / "rows" / f"{week.name}-{week.sha256[:8]}-{setting.key}.json"
@@ -362,6 +370,7 @@ class EnergyStudy:
                 "hosts": week.hosts,
                 **msgspec.structs.asdict(setting),
                 "allocation": self.allocation,
+                "reservation": self.reservation,
                 "error": result.error or "",
                 **result.values,
                 "workload_sha256": week.sha256,
