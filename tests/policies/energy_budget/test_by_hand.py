@@ -10,7 +10,13 @@ from beasy_sched.model.decisions import QueryEnergy, SetResourceState
 
 def watts(rate_w: float, until: float = 1000.0, **more: object) -> dict[str, object]:
     """A budget that makes so much power available."""
-    return {"budget": f"{rate_w * until} J", "period_end": until, "monitoring": 100, "reservation": "strict", **more}
+    return {
+        "budget": f"{rate_w * until} J",
+        "period_end": until,
+        "monitoring": 100,
+        "reservation": "strict",
+        **more,
+    }
 
 
 def test_figure_1_saved_energy_runs_a_job_above_the_power_limit() -> None:
