@@ -94,7 +94,7 @@ def provenance(chosen: argparse.Namespace, study: EnergyStudy, results: Results)
     """Return where the numbers come from, in a few lines."""
     lines = [
         f"{len(study.runs)} runs of {len(study.weeks)} weeks, {chosen.allocation} processors,"
-        f" reservation \"{chosen.reservation}\";"
+        f' reservation "{chosen.reservation}";'
         f" {study.cpu_s():.0f} s of processor time.",
         f"beasy-sched {__version__}, Python {platform.python_version()}, NumPy {np.__version__};"
         f" {chosen.jobs} concurrent runs.",

@@ -366,8 +366,7 @@ class BudgetedEasy(Policy):
 class EnergyBud(BudgetedEasy):
     """Section IV of the energy-budget paper: jobs start while the balance of available energy allows it.
 
-    Energy for the first waiting job is set aside only from when it will start: other jobs may use what is
-    saved until then.
+    All jobs may use what is saved, less what is reserved for the first waiting job.
     """
 
     name = "energybud"
@@ -377,7 +376,8 @@ class EnergyBud(BudgetedEasy):
 class ReducePC(BudgetedEasy):
     """Section IV-D of the energy-budget paper: as `energybud`, with a lower rate while a job is promised.
 
-    A job promised J joules at q takes J/(q - now) from the joules made available each second until q.
+    A job promised J joules at q takes J/(q - now) from the joules made available each second until q. With
+    the stock rule, what is left of these joules is all that jobs which overtake may use.
     """
 
     name = "reducepc"
@@ -387,7 +387,10 @@ class ReducePC(BudgetedEasy):
 
 
 class PowerCap(BudgetedEasy):
-    """Section V-C of the energy-budget paper: no job starts that would take the power above B/(te - ts)."""
+    """Section V-C of the energy-budget paper: no job starts that would take the power above B/(te - ts).
+
+    Power is set aside for the first waiting job only if the reservation is strict.
+    """
 
     name = "powercap"
     summary = "EASY under a constant limit on power, the energy budget over its period"
