@@ -19,7 +19,7 @@ from reproduce_common import STOPPED, counted, parser_of, present
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.workers import Processes
-from beasy_sched.errors import BeasyError
+from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.forecast.accuracy import AccuracyTable, accuracy
 from beasy_sched.forecast.solar import SolarModel
 from beasy_sched.forecast.weather import ActualWeather
@@ -122,12 +122,12 @@ class Files:
     def tables(self, results: GreenResults) -> Iterator[TextTable]:
         price = _listed(week.price.label for week in self.weeks if week.price is not None)
         carbon = _listed(week.carbon.label for week in self.weeks if week.carbon is not None)
-        yield gain_table(
-            "Prices from files", self.price_rows, results, f"In each file's currency. {price}", ""
-        )
+        traces = _listed(trace.label for trace in self.traces)
+        of_files = f"In each file's currency. {price}"
+        of_jobs = f"Energy and cost without those of the sleeping site. Missed, refused: jobs. {traces}"
+        yield gain_table("Prices from files", self.price_rows, results, of_files, currency="")
         yield gain_table("Carbon intensity from files", self.carbon_rows, results, carbon)
-        note = "Energy and cost without those of the sleeping site. Missed, refused: jobs. "
-        yield trace_table(self.trace_rows, results, note + _listed(trace.label for trace in self.traces))
+        yield trace_table(self.trace_rows, results, of_jobs)
 
 
 def _listed(labels: Iterable[str]) -> str:
@@ -139,6 +139,9 @@ def read_files(chosen: argparse.Namespace) -> Files:
     given = [(text, PRICE) for text in chosen.prices] + [(text, CARBON) for text in chosen.carbon]
     files = distinct(grid_file(text, quantity, AVERAGE.start, HOURS) for text, quantity in given)
     traces = [trace_week(path, chosen.nodes) for path in chosen.swf]
+    names = [trace.name for trace in traces]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"--swf: two traces have the name {twice[0]!r}: rename one of the files")
     for trace in traces:
         for rule in chosen.deadlines:
             trace.due_by(rule)
