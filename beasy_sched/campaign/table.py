@@ -98,7 +98,7 @@ _WORK: Final = (
         "work_finished_pct",
         "number",
         "% of submitted",
-        "work (flops) of the jobs that finished; null without",
+        "work (flops) of jobs that finished; null without",
     ),
 )
 _SITE: Final = (

@@ -1,0 +1,170 @@
+"""Compare policies on the same executions: means, paired differences, and what could be had at best.
+
+Started by scripts/compare_policies, which makes the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from console import count, exit_code_of, tell
+from reproduce_common import STOPPED, commit, counted, parser_of, present, processor
+
+from beasy_sched._version import __version__
+from beasy_sched.campaign.campaign import begin, go_on
+from beasy_sched.campaign.folder import must_be_empty
+from beasy_sched.campaign.scenario import PAPER_GUARDS
+from beasy_sched.campaign.table import Campaign, read_campaign
+from beasy_sched.campaign.workers import Processes
+from beasy_sched.errors import BeasyError
+from beasy_sched.reproduction.comparison_results import blocks_of, comparison_tables
+from beasy_sched.reproduction.comparison_study import (
+    CASES,
+    COMPARED_POLICIES,
+    QUICK_POLICY,
+    TUNING_BELOW,
+    Extent,
+    comparison,
+    find_cases,
+)
+from beasy_sched.reproduction.text_table import TextTable
+
+SEEDS, DAYS = range(6000, 6010), range(6000, 6012)
+DEFAULT_CASES = ("critical", "average")
+QUICK_POLICIES = COMPARED_POLICIES[:5]
+RUNS = "campaign"
+"""The folder of the runs, in that of the comparison."""
+_LARGEST_SEED = 2**62
+
+
+def seeds(text: str) -> range:
+    """Parse ``6000:6010``: from the first to before the second."""
+    found = re.fullmatch(r"([0-9]{1,18}):([0-9]{1,18})", text)
+    span = range(int(found[1]), int(found[2])) if found else range(0)
+    if not len(span) or span.stop > _LARGEST_SEED:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a range such as 6000:6010 (without 6010)")
+    return span
+
+
+def names(text: str) -> list[str]:
+    """Parse names with commas between."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found) or len(set(found)) < len(found):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected names, each once, with commas between")
+    return found
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line; exits with code 2 if it is invalid."""
+    parser = parser_of(
+        "",
+        "Compare policies on the same executions: the critical and the average cases of the BEASY paper, on "
+        "days and noises of your choice: means and paired differences. Completed runs are not repeated.",
+        prog="compare_policies",
+        quick="one day, fewer jobs, one noise, five policies; the results prove nothing",
+        out="out/comparison",
+        markdown=" (if it has a line '<!-- results: comparison -->', only from there to '<!-- end -->')",
+    )
+    add = parser.add_argument
+    add("--policies", type=names, metavar="A,B,...", help=f"what to compare; {QUICK_POLICY} is bid-price "
+        f"with the option 'quick' (default: {','.join(COMPARED_POLICIES)})")  # fmt: skip
+    add("--against", default="beasy", metavar="POLICY",
+        help="the policy that the others are compared with (default: %(default)s)")  # fmt: skip
+    add("--cases", type=names, default=[*DEFAULT_CASES], metavar="A,B,...",
+        help=f"of {', '.join(case.name for case in CASES)} (default: {','.join(DEFAULT_CASES)})")  # fmt: skip
+    add("--seeds", type=seeds, default=SEEDS, metavar="A:B", help="seeds of the noise, from A to before B "
+        f"(default: {SEEDS.start}:{SEEDS.stop}); tuning uses seeds below {TUNING_BELOW}")  # fmt: skip
+    add("--days", type=seeds, default=DAYS, metavar="A:B", help="seeds of the days, a pair of workload and "
+        f"sky each, in all cases but 'critical' (default: {DAYS.start}:{DAYS.stop})")  # fmt: skip
+    add("--seeds-per-day", type=count(1), default=3, metavar="N",
+        help="how many of the noise's seeds each pair of days gets (default: %(default)s)")  # fmt: skip
+    add("--guard", choices=["both", *(guard.mode.value for guard in PAPER_GUARDS)], default="both",
+        help="kill-all without veto, as in the papers; shed with veto; or both (default)")  # fmt: skip
+    chosen = parser.parse_args(arguments)
+    _check(parser, chosen)
+    return chosen
+
+
+def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
+    """Fill in what depends on other options, and refuse what does not go together."""
+    chosen.policies = chosen.policies or [*(QUICK_POLICIES if chosen.quick else COMPARED_POLICIES)]
+    if chosen.against not in chosen.policies:
+        parser.error(f"--against: {chosen.against!r} is not among --policies")
+    try:
+        chosen.cases = find_cases(chosen.cases)
+    except BeasyError as error:
+        parser.error(f"--cases: {error}")
+    chosen.out = chosen.out or Path("out/comparison-quick" if chosen.quick else "out/comparison")
+    guards = PAPER_GUARDS if chosen.guard == "both" else [g for g in PAPER_GUARDS if g.mode == chosen.guard]
+    if chosen.quick:
+        chosen.extent = Extent(chosen.seeds[:1], chosen.days[:2], 1, tuple(guards[:1]), small=True)
+    else:
+        chosen.extent = Extent(chosen.seeds, chosen.days, chosen.seeds_per_day, tuple(guards))
+
+
+def compare(chosen: argparse.Namespace) -> int:
+    """Do all of it; return the exit code."""
+    folder = chosen.out / RUNS
+    if not folder.is_dir():
+        must_be_empty(chosen.out, "that of an earlier comparison")
+    begin(comparison(chosen.cases, chosen.policies, chosen.extent), folder)
+    started = time.monotonic()
+    with counted("comparison") as progress:
+        outcome = go_on(folder, Processes(chosen.jobs), progress=progress)
+    tell(f"{outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s, "
+         f"{outcome.failed} failed; {folder / 'runs.parquet'}")  # fmt: skip
+    campaign = read_campaign(folder)
+    present(chosen, "comparison", all_tables(chosen, campaign), provenance(chosen, campaign), iter(()),
+            columns=120)  # fmt: skip
+    return int(outcome.failed > 0)
+
+
+def all_tables(chosen: argparse.Namespace, campaign: Campaign) -> Iterator[TextTable]:
+    """Yield the tables of all cases."""
+    blocks = blocks_of(campaign.runs)
+    if not blocks:
+        raise BeasyError(
+            f"no execution is complete: see 'beasy-sched campaign status {campaign.folder.path}'"
+        )
+    yield from comparison_tables(blocks, chosen.against, {case.name: case.title for case in CASES})
+
+
+def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:
+    """Return where the numbers come from, in a few lines."""
+    runs, timings, extent = campaign.runs, campaign.timings, chosen.extent
+    cpu_s = timings.set_index("run")["cpu_s"].reindex(runs["run"]).to_numpy()
+    per_policy = runs.assign(cpu_s=cpu_s).groupby("policy", sort=False)["cpu_s"].mean()
+    lines = [
+        f"{len(runs)} runs; noise: seeds {_span(extent.seeds)}, in cases with several pairs of days "
+        f"{extent.seeds_per_day} of them each; days: seeds {_span(extent.days)} (critical: those of the "
+        "scenario files).",
+        f"{timings['cpu_s'].sum():.0f} s of processor time; per run: "
+        + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in per_policy.items())
+        + ".",
+        f"beasy-sched {__version__}{commit()}, Python {platform.python_version()}, NumPy {np.__version__}; "
+        f"{processor()}, {os.cpu_count()} cores.",
+    ]
+    if min(extent.seeds.start, extent.days.start) < TUNING_BELOW:
+        lines.append(
+            f"Seeds below {TUNING_BELOW} may have been used to tune policies: the results are not fresh."
+        )
+    if extent.small:
+        lines.append("A quick comparison: one day, one noise. It proves nothing.")
+    return "\n".join(lines)
+
+
+def _span(some: range) -> str:
+    return f"{some.start} to {some.stop - 1}" if len(some) > 1 else str(some.start)
+
+
+if __name__ == "__main__":
+    chosen = parse_arguments()
+    sys.exit(exit_code_of("compare_policies", lambda: compare(chosen), stopped=STOPPED))
