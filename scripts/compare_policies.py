@@ -6,6 +6,7 @@ Started by scripts/compare_policies, which makes the environment.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import re
@@ -25,6 +26,7 @@ from beasy_sched.campaign.scenario import PAPER_GUARDS
 from beasy_sched.campaign.table import Campaign, read_campaign
 from beasy_sched.campaign.workers import Processes
 from beasy_sched.errors import BeasyError
+from beasy_sched.reproduction.comparison_bound import Bounds, compute_bounds
 from beasy_sched.reproduction.comparison_results import blocks_of, comparison_tables
 from beasy_sched.reproduction.comparison_study import (
     CASES,
@@ -88,6 +90,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         help="how many of the noise's seeds each pair of days gets (default: %(default)s)")  # fmt: skip
     add("--guard", choices=["both", *(guard.mode.value for guard in PAPER_GUARDS)], default="both",
         help="kill-all without veto, as in the papers; shed with veto; or both (default)")  # fmt: skip
+    add("--bound", action="store_true", help="also compute the most that could be finished if all was known "
+        "beforehand (a linear program per execution, about half a second each)")  # fmt: skip
     chosen = parser.parse_args(arguments)
     _check(parser, chosen)
     return chosen
@@ -122,19 +126,27 @@ def compare(chosen: argparse.Namespace) -> int:
     tell(f"{outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s, "
          f"{outcome.failed} failed; {folder / 'runs.parquet'}")  # fmt: skip
     campaign = read_campaign(folder)
-    present(chosen, "comparison", all_tables(chosen, campaign), provenance(chosen, campaign), iter(()),
-            columns=120)  # fmt: skip
+    tables, origin = all_tables(chosen, campaign, _bounds(chosen, campaign)), provenance(chosen, campaign)
+    present(chosen, "comparison", tables, origin, iter(()), columns=120)
     return int(outcome.failed > 0)
 
 
-def all_tables(chosen: argparse.Namespace, campaign: Campaign) -> Iterator[TextTable]:
+def _bounds(chosen: argparse.Namespace, campaign: Campaign) -> Bounds | None:
+    """The bounds of all executions, where they are wanted."""
+    if not chosen.bound:
+        return None
+    with counted("bounds") as progress, contextlib.closing(Processes(chosen.jobs)) as executor:
+        return compute_bounds(campaign, chosen.out / "bounds", executor, progress)
+
+
+def all_tables(chosen: argparse.Namespace, campaign: Campaign, bounds: Bounds | None) -> Iterator[TextTable]:
     """Yield the tables of all cases."""
     blocks = blocks_of(campaign.runs)
     if not blocks:
         raise BeasyError(
             f"no execution is complete: see 'beasy-sched campaign status {campaign.folder.path}'"
         )
-    yield from comparison_tables(blocks, chosen.against, {case.name: case.title for case in CASES})
+    yield from comparison_tables(blocks, chosen.against, {case.name: case.title for case in CASES}, bounds)
 
 
 def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:

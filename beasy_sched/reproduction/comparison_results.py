@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.reproduction.beasy_results import Measure
-from beasy_sched.reproduction.claims import RESAMPLES, Sample, bootstrap_weights, interval
+from beasy_sched.reproduction.claims import RESAMPLES, Sample, bootstrap_weights, interval, weighted_mean
+from beasy_sched.reproduction.comparison_bound import Bounds
 from beasy_sched.reproduction.comparison_study import case_of
 from beasy_sched.reproduction.text_table import TextTable
 
@@ -44,6 +45,8 @@ _DRAWN: Final = 1 << 16
 """Sign patterns that are drawn where there are more."""
 _PATTERNS_AT_ONCE: Final = 1 << 12
 _TIE: Final = 1e-9
+_KEPT_POINTS: Final = 1e-6
+"""A target that is missed by less is kept."""
 SIGNIFICANT: Final = 0.05
 
 Block = tuple[str, str]
@@ -187,11 +190,19 @@ def paired_difference(sample: ComparedPolicies, measure: str, policy: str, again
 
 
 def comparison_tables(
-    blocks: Mapping[Block, ComparedPolicies], against: str, titles: Mapping[str, str]
+    blocks: Mapping[Block, ComparedPolicies],
+    against: str,
+    titles: Mapping[str, str],
+    bounds: Bounds | None = None,
 ) -> Iterator[TextTable]:
-    """Yield, for each block, the means of all policies and their differences from one of them."""
+    """Yield, for each block, the means of all policies and their differences from one of them.
+
+    With ``bounds`` of all executions, also how much was had of what could be had.
+    """
     for block, sample in blocks.items():
         yield means_table(_title(block, titles), sample)
+        if bounds is not None:
+            yield bound_table(_title(block, titles), sample, bounds, against)
         if against in sample.conditions:
             yield difference_table(_title(block, titles), sample, against)
 
@@ -262,6 +273,53 @@ def difference_table(title: str, sample: ComparedPolicies, against: str) -> Text
         note = f"{_executions(sample)} of the same days and noise: no interval, no test."
     head = ("Policy", "Measure", "Difference", "p", "As good", "Verdict")
     return TextTable(f"Less {against}: {title}", head, rows, ("Difference", "p", "As good"), note)
+
+
+def bound_table(title: str, sample: ComparedPolicies, bounds: Bounds, against: str) -> TextTable:
+    """Return what the policies finish of what could be finished at best, and the bound itself.
+
+    Raises KeyError for an execution without a bound.
+    """
+    found = [bounds[execution] for execution in sample.executions]
+    best = weighted_mean(sample.weights, np.array([[bound.finished_pct, bound.work_pct] for bound in found]))
+    in_time = float(np.mean([bound.in_time_pct for bound in found]))
+    rows: list[tuple[str, ...]] = [
+        ("arrive in time to end", f"{in_time:.2f}", "", "", "", "", ""),
+        ("clairvoyant bound", f"{best[0, 0]:.2f}", "100.0", "", f"{best[0, 1]:.2f}", "100.0", "100"),
+    ]
+    for policy in sample.conditions:
+        finished, work = sample.mean("finished", policy), sample.mean("work", policy)
+        kept = float(np.mean(sample.of("below", policy) <= _KEPT_POINTS))
+        gap = ""
+        if against in sample.conditions and policy != against:
+            own = sample.mean("finished", against)
+            gap = _gap_closed(finished - own, best[:, 0] - own)
+        rows.append(
+            (
+                policy,
+                f"{finished[0]:.2f}",
+                f"{100.0 * finished[0] / best[0, 0]:.1f}",
+                gap,
+                f"{work[0]:.2f}",
+                f"{100.0 * work[0] / best[0, 1]:.1f}",
+                f"{100.0 * kept:.0f}",
+            )
+        )
+    numbers = ("fin. %", "of bound", f"gap of {against} closed %", "work %", "of bound ", "target kept %")
+    note = (
+        f"{_executions(sample)}. The bound knows production and run times beforehand and keeps the target; a "
+        "policy that ends below it may finish more. Jobs and work have bounds of their own."
+    )
+    return TextTable(f"What could be had: {title}", ("", *numbers), rows, numbers, note)
+
+
+def _gap_closed(gained: FloatArray, missing: FloatArray) -> str:
+    """How much of what is missing was gained, %, with its interval; "–" where nothing is missing."""
+    if not (missing > _TIE).all():
+        return "–"
+    closed = 100.0 * gained / missing
+    low, high = interval(closed)
+    return f"{closed[0]:.0f} [{low:.0f}, {high:.0f}]"
 
 
 def _points(unit: str) -> str:
