@@ -7,7 +7,8 @@ end, unless not even a sleeping site could do that. No run that keeps both can f
 
 Let f_j be the part of job j that is finished, W_j its work, r_j its hosts, a_j its arrival and T the end. The
 work C(t) that is done by t lies between two sums of what each job must, and can, have done by then at full
-speed: sum f_j max(0, W_j - r_j (T - t)) <= C(t) <= sum f_j min(W_j, r_j (t - a_j)).
+speed: sum f_j max(0, W_j - r_j (T - t)) <= C(t) <= sum f_j min(W_j, r_j (t - a_j)). All whole f_j that a run
+achieves fulfil this, so the optimum with parts of jobs is a bound.
 """
 
 from __future__ import annotations
