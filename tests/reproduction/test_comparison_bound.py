@@ -163,7 +163,7 @@ def test_no_schedule_finishes_more(jobs, kw, chosen):
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bound") / "out"
-    scarce = scenario(("pv_kw = 1", "pv_kw = 0.25"), ("capacity_kwh = 2.0", "capacity_kwh = 0.8"))
+    scarce = scenario(("pv_kw = 1", "pv_kw = 0.15"), ("capacity_kwh = 2.0", "capacity_kwh = 0.8"))
     run_campaign(folder, scarce)
     return read_campaign(folder)
 
