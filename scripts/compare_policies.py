@@ -32,6 +32,7 @@ from beasy_sched.reproduction.comparison_study import (
     CASES,
     COMPARED_POLICIES,
     QUICK_POLICY,
+    SURPRISES,
     TUNING_BELOW,
     Extent,
     comparison,
@@ -40,7 +41,8 @@ from beasy_sched.reproduction.comparison_study import (
 from beasy_sched.reproduction.text_table import TextTable
 
 SEEDS, DAYS = range(6000, 6010), range(6000, 6012)
-DEFAULT_CASES = ("critical", "average")
+DEFAULT_CASES = ("critical", "average", *SURPRISES)
+QUICK_CASES = ("critical", "average", "demand-high", "weather-wild", "short-jobs")
 QUICK_POLICIES = COMPARED_POLICIES[:5]
 RUNS = "campaign"
 """The folder of the runs, in that of the comparison."""
@@ -69,9 +71,10 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser = parser_of(
         "",
         "Compare policies on the same executions: the critical and the average cases of the BEASY paper, on "
-        "days and noises of your choice: means and paired differences. Completed runs are not repeated.",
+        "days and noises of your choice, and average cases in which a forecast is wrong. Prints means and "
+        "paired differences. Completed runs are not repeated.",
         prog="compare_policies",
-        quick="one day, fewer jobs, one noise, five policies; the results prove nothing",
+        quick="one day, fewer jobs, one noise, fewer cases and policies; the results prove nothing",
         out="out/comparison",
         markdown=" (if it has a line '<!-- results: comparison -->', only from there to '<!-- end -->')",
     )
@@ -80,16 +83,18 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         f"with the option 'quick' (default: {','.join(COMPARED_POLICIES)})")  # fmt: skip
     add("--against", default="beasy", metavar="POLICY",
         help="the policy that the others are compared with (default: %(default)s)")  # fmt: skip
-    add("--cases", type=names, default=[*DEFAULT_CASES], metavar="A,B,...",
+    add("--cases", type=names, metavar="A,B,...",
         help=f"of {', '.join(case.name for case in CASES)} (default: {','.join(DEFAULT_CASES)})")  # fmt: skip
     add("--seeds", type=seeds, default=SEEDS, metavar="A:B", help="seeds of the noise, from A to before B "
         f"(default: {SEEDS.start}:{SEEDS.stop}); tuning uses seeds below {TUNING_BELOW}")  # fmt: skip
     add("--days", type=seeds, default=DAYS, metavar="A:B", help="seeds of the days, a pair of workload and "
         f"sky each, in all cases but 'critical' (default: {DAYS.start}:{DAYS.stop})")  # fmt: skip
     add("--seeds-per-day", type=count(1), default=3, metavar="N",
-        help="how many of the noise's seeds each pair of days gets (default: %(default)s)")  # fmt: skip
+        help="how many of the noise's seeds each pair of days gets (default: %(default)s; one where a "
+        "forecast is wrong)")  # fmt: skip
     add("--guard", choices=["both", *(guard.mode.value for guard in PAPER_GUARDS)], default="both",
-        help="kill-all without veto, as in the papers; shed with veto; or both (default)")  # fmt: skip
+        help="kill-all without veto, as in the papers; shed with veto; or both (default), but the first only "
+        "where a forecast is wrong")  # fmt: skip
     add("--bound", action="store_true", help="also compute the most that could be finished if all was known "
         "beforehand (a linear program per execution, about half a second each)")  # fmt: skip
     chosen = parser.parse_args(arguments)
@@ -103,7 +108,7 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
     if chosen.against not in chosen.policies:
         parser.error(f"--against: {chosen.against!r} is not among --policies")
     try:
-        chosen.cases = find_cases(chosen.cases)
+        chosen.cases = find_cases(chosen.cases or (QUICK_CASES if chosen.quick else DEFAULT_CASES))
     except BeasyError as error:
         parser.error(f"--cases: {error}")
     chosen.out = chosen.out or Path("out/comparison-quick" if chosen.quick else "out/comparison")

@@ -8,7 +8,7 @@ that a policy can be measured on others than it was tuned on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +25,7 @@ from beasy_sched.campaign.scenario import (
 )
 from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
 from beasy_sched.errors import ConfigError
+from beasy_sched.generate.noise import ProductionCase
 
 QUICK_POLICY: Final = "bid-price-quick"
 """What the comparison calls ``bid-price`` with the option ``quick``."""
@@ -45,6 +46,8 @@ TUNING_BELOW: Final = 3000
 SEPARATOR: Final = "."
 """Between the name of a case and that of a scenario."""
 CRITICAL: Final = ("best-begin", "best-end", "worst-begin", "worst-end")
+OTHER_JOBS: Final = 500_000
+"""What is added to the seed of a day where other jobs come than were forecast."""
 _SHAPES: Final = ("begin", "end", "uniform")
 """When the jobs of a day arrive: the average cases take turns, as in the scenario file."""
 
@@ -147,12 +150,77 @@ def _days(part: TuplePart, day: int, **workload: Any) -> TuplePart:
     )
 
 
+Change = Callable[[Scenario], Scenario]
+
+
+def _surprising(name: str, title: str, change: Change) -> ComparisonCase:
+    """The average cases, each pair of days with one noise and the first guard, where a forecast is wrong."""
+
+    def scenarios(extent: Extent) -> list[Scenario]:
+        found = average_cases(replace(extent, seeds_per_day=1, guards=extent.guards[:1]))
+        return [replaced(change(scenario), name=name) for scenario in found]
+
+    return ComparisonCase(name, title, scenarios)
+
+
+def _demand(factor: float) -> Change:
+    """The plan is made for so much more demand than comes."""
+    return lambda scenario: replaced(
+        scenario, plan=msgspec.structs.replace(scenario.plan, demand_factor=factor)
+    )
+
+
+def _band(width: float, case: ProductionCase) -> Change:
+    """Production leaves the band of its prediction: it lies in one so many times as wide."""
+
+    def change(scenario: Scenario) -> Scenario:
+        tuples = tuple(
+            msgspec.structs.replace(part, production=msgspec.structs.replace(part.production, case=case))
+            for part in scenario.tuples
+        )
+        noise = msgspec.structs.replace(scenario.noise, production_band=width)
+        return replaced(scenario, tuples=tuples, noise=noise)
+
+    return change
+
+
+def _sizes(factor: float) -> Change:
+    """Other jobs come than were forecast: so many times as long, and fewer in proportion."""
+
+    def change(scenario: Scenario) -> Scenario:
+        return replaced(scenario, tuples=tuple(_other_jobs(part, factor) for part in scenario.tuples))
+
+    return change
+
+
+def _other_jobs(part: TuplePart, factor: float) -> TuplePart:
+    workload = part.workload
+    if not isinstance(workload, SyntheticWorkload):
+        return part
+    other = msgspec.structs.replace(
+        workload,
+        seed=workload.seed + OTHER_JOBS,
+        run_median_s=workload.run_median_s * factor,
+        run_cap_s=workload.run_cap_s * factor,
+        jobs=max(round(workload.jobs / factor), 1),
+    )
+    return msgspec.structs.replace(part, real_workload=other)
+
+
 CASES: Final[tuple[ComparisonCase, ...]] = (
     ComparisonCase("critical", "critical cases", critical_cases),
     ComparisonCase("critical-days", "critical cases on other days", critical_days),
     ComparisonCase("average", "average cases", average_cases),
+    _surprising("demand-high", "demand forecast 30 % too high", _demand(1.3)),
+    _surprising("demand-low", "demand forecast 30 % too low", _demand(0.7)),
+    _surprising("weather-wild", "production up to twice as far off", _band(2.0, ProductionCase.BETWEEN)),
+    _surprising("weather-below", "production always below its band", _band(1.5, ProductionCase.WORST)),
+    _surprising("weather-above", "production always above its band", _band(1.5, ProductionCase.BEST)),
+    _surprising("short-jobs", "jobs a third as long as forecast, three times as many", _sizes(1 / 3)),
+    _surprising("long-jobs", "jobs three times as long as forecast, a third as many", _sizes(3.0)),
 )
-"""All of them, in the order of the tables."""
+"""All of them, in the order of the tables; those where a forecast is wrong come last."""
+SURPRISES: Final = tuple(case.name for case in CASES[3:])
 
 
 def find_cases(names: Sequence[str]) -> list[ComparisonCase]:

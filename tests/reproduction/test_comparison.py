@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -24,7 +25,14 @@ from beasy_sched.reproduction.comparison_results import (
     paired_difference,
     sign_flip_p,
 )
-from beasy_sched.reproduction.comparison_study import Extent, case_of, comparison, find_cases, policy_part
+from beasy_sched.reproduction.comparison_study import (
+    SURPRISES,
+    Extent,
+    case_of,
+    comparison,
+    find_cases,
+    policy_part,
+)
 
 EXTENT = Extent(range(6000, 6004), range(6100, 6105), seeds_per_day=2)
 
@@ -58,6 +66,25 @@ def test_the_critical_cases_on_other_days_keep_case_and_shape():
         assert {part.production.case.value for part in scenario.tuples} == {case}
         assert {part.workload.shape for part in scenario.tuples} == {shape}
         assert [part.workload.seed for part in scenario.tuples] == [6100, 6101, 6102, 6103, 6104]
+
+
+def test_cases_in_which_a_forecast_is_wrong():
+    """Each changes one thing of the average cases; one noise, one guard."""
+    (plain,) = comparison(find_cases(["average"]), ["beasy"], replace(EXTENT, seeds_per_day=1))
+    found = {scenario.name: scenario for scenario in comparison(find_cases(SURPRISES), ["beasy"], EXTENT)}
+    assert [*found] == [*SURPRISES]
+    for scenario in found.values():
+        assert (scenario.seeds, scenario.guards) == ((6000,), PAPER_GUARDS[:1])
+        assert [part.workload for part in scenario.tuples] == [part.workload for part in plain.tuples]
+    assert (found["demand-high"].plan.demand_factor, found["demand-low"].plan.demand_factor) == (1.3, 0.7)
+    cases = {name: scenario.tuples[0].production.case.value for name, scenario in found.items()}
+    bands = {name: scenario.noise.production_band for name, scenario in found.items()}
+    weather = ("weather-wild", "weather-below", "weather-above")
+    assert [(cases[name], bands[name]) for name in weather] == [("between", 2), ("worst", 1.5), ("best", 1.5)]
+    for name, jobs, median_s in (("short-jobs", 2700, 600), ("long-jobs", 300, 5400)):
+        real = found[name].tuples[0].real_workload
+        assert (real.jobs, real.run_median_s, real.seed) == (jobs, median_s, 6100 + 500_000)
+        assert real.shape == found[name].tuples[0].workload.shape
 
 
 def test_names_that_are_not_there():
