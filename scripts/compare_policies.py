@@ -12,7 +12,7 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +26,16 @@ from beasy_sched.campaign.scenario import PAPER_GUARDS
 from beasy_sched.campaign.table import Campaign, read_campaign
 from beasy_sched.campaign.workers import Processes
 from beasy_sched.errors import BeasyError
+from beasy_sched.reproduction.beasy_figures import make_closeups
 from beasy_sched.reproduction.comparison_bound import Bounds, compute_bounds
-from beasy_sched.reproduction.comparison_results import blocks_of, comparison_tables
+from beasy_sched.reproduction.comparison_figures import comparison_figures, runs_to_show
+from beasy_sched.reproduction.comparison_real import RealFiles, real_case
+from beasy_sched.reproduction.comparison_results import (
+    Block,
+    ComparedPolicies,
+    blocks_of,
+    comparison_tables,
+)
 from beasy_sched.reproduction.comparison_study import (
     CASES,
     COMPARED_POLICIES,
@@ -38,7 +46,7 @@ from beasy_sched.reproduction.comparison_study import (
     comparison,
     find_cases,
 )
-from beasy_sched.reproduction.text_table import TextTable
+from beasy_sched.reproduction.figures import Figures
 
 SEEDS, DAYS = range(6000, 6010), range(6000, 6012)
 DEFAULT_CASES = ("critical", "average", *SURPRISES)
@@ -95,6 +103,10 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--guard", choices=["both", *(guard.mode.value for guard in PAPER_GUARDS)], default="both",
         help="kill-all without veto, as in the papers; shed with veto; or both (default), but the first only "
         "where a forecast is wrong")  # fmt: skip
+    add("--weather", type=Path, action="append", default=[], metavar="FILE", help="weather, or production of "
+        "sun or wind (may be repeated): a further case, 'real', on days spread over the file")  # fmt: skip
+    add("--swf", type=Path, metavar="FILE", help="a trace: the case 'real' gets its jobs, of days spread "
+        "over it; without --weather, under synthetic skies")  # fmt: skip
     add("--bound", action="store_true", help="also compute the most that could be finished if all was known "
         "beforehand (a linear program per execution, about half a second each)")  # fmt: skip
     chosen = parser.parse_args(arguments)
@@ -111,6 +123,8 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
         chosen.cases = find_cases(chosen.cases or (QUICK_CASES if chosen.quick else DEFAULT_CASES))
     except BeasyError as error:
         parser.error(f"--cases: {error}")
+    if chosen.weather or chosen.swf is not None:
+        chosen.cases.append(real_case(RealFiles(tuple(chosen.weather), chosen.swf)))
     chosen.out = chosen.out or Path("out/comparison-quick" if chosen.quick else "out/comparison")
     guards = PAPER_GUARDS if chosen.guard == "both" else [g for g in PAPER_GUARDS if g.mode == chosen.guard]
     if chosen.quick:
@@ -131,8 +145,13 @@ def compare(chosen: argparse.Namespace) -> int:
     tell(f"{outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s, "
          f"{outcome.failed} failed; {folder / 'runs.parquet'}")  # fmt: skip
     campaign = read_campaign(folder)
-    tables, origin = all_tables(chosen, campaign, _bounds(chosen, campaign)), provenance(chosen, campaign)
-    present(chosen, "comparison", tables, origin, iter(()), columns=120)
+    blocks = blocks_of(campaign.runs)
+    if not blocks:
+        raise BeasyError(f"no execution is complete: see 'beasy-sched campaign status {folder}'")
+    titles = {case.name: case.title for case in chosen.cases}
+    tables = comparison_tables(blocks, chosen.against, titles, _bounds(chosen, campaign))
+    figures = _figures(chosen, campaign, blocks)
+    present(chosen, "comparison", tables, provenance(chosen, campaign), figures, columns=120)
     return int(outcome.failed > 0)
 
 
@@ -144,14 +163,18 @@ def _bounds(chosen: argparse.Namespace, campaign: Campaign) -> Bounds | None:
         return compute_bounds(campaign, chosen.out / "bounds", executor, progress)
 
 
-def all_tables(chosen: argparse.Namespace, campaign: Campaign, bounds: Bounds | None) -> Iterator[TextTable]:
-    """Yield the tables of all cases."""
-    blocks = blocks_of(campaign.runs)
-    if not blocks:
-        raise BeasyError(
-            f"no execution is complete: see 'beasy-sched campaign status {campaign.folder.path}'"
-        )
-    yield from comparison_tables(blocks, chosen.against, {case.name: case.title for case in CASES}, bounds)
+def _figures(
+    chosen: argparse.Namespace, campaign: Campaign, blocks: Mapping[Block, ComparedPolicies]
+) -> Figures:
+    """Run two policies once more, with all their files, and draw them; nothing for a single policy."""
+    others = [policy for policy in chosen.policies if policy != chosen.against]
+    if not others:
+        return
+    shown = runs_to_show(campaign, next(iter(blocks.values())), (others[0], chosen.against))
+    closeups = make_closeups(campaign, shown.runs.values(), chosen.out, jobs=chosen.jobs)
+    if set(shown.runs.values()) <= closeups.keys():
+        battery = campaign.manifest.parsed()[0].parsed_site().storage.battery
+        yield from comparison_figures(blocks, shown, closeups, battery)
 
 
 def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:

@@ -159,12 +159,14 @@ class PairedDifference:
     p: float
     """Of the permutation test on the means of independent clusters; NaN where there is only one."""
     as_good: float
-    """Share of the executions in which it is at least as good, 0 to 1."""
+    """Share of the executions in which it is at least as good, 0 to 1; NaN where a value is missing."""
     higher_is_better: bool
 
     @property
     def text(self) -> str:
         """Mean and interval."""
+        if math.isnan(self.mean):
+            return "–"
         return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
 
     @property
@@ -185,7 +187,7 @@ def paired_difference(sample: ComparedPolicies, measure: str, policy: str, again
     means = np.bincount(cluster, weights=differences) / np.bincount(cluster)
     signed = differences if better else -differences
     scale = np.maximum(np.abs(sample.of(measure, policy)), 1.0)
-    as_good = float(np.mean(signed >= -_TIE * scale))
+    as_good = math.nan if np.isnan(signed).any() else float(np.mean(signed >= -_TIE * scale))
     return PairedDifference(float(resampled[0]), float(low), float(high), sign_flip_p(means), as_good, better)
 
 
@@ -231,7 +233,7 @@ def means_table(title: str, sample: ComparedPolicies) -> TextTable:
     numbers = tuple(_MEAN_HEADS.values())
     means = {name: sample.means(name)[0] for name in _MEAN_HEADS}
     rows = [
-        (policy, *(f"{means[name][place]:.2f}" for name in _MEAN_HEADS))
+        (policy, *(number_text(means[name][place], "{:.2f}") for name in _MEAN_HEADS))
         for place, policy in enumerate(sample.conditions)
     ]
     note = (
@@ -257,9 +259,9 @@ def difference_table(title: str, sample: ComparedPolicies, against: str) -> Text
                 (
                     policy if number == 0 else "",
                     what,
-                    found.text if count > 1 else f"{found.mean:+.2f}",
+                    found.text if count > 1 else number_text(found.mean, "{:+.2f}"),
                     p_text(found.p),
-                    f"{100.0 * found.as_good:.0f} %",
+                    number_text(100.0 * found.as_good, "{:.0f} %"),
                     found.verdict,
                 )
             )
@@ -328,9 +330,12 @@ def _points(unit: str) -> str:
 
 def p_text(p: float) -> str:
     """Return a p-value as tables have it."""
-    if math.isnan(p):
-        return "–"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "< 0.001" if p < 0.001 else number_text(p, "{:.3f}")
+
+
+def number_text(value: float, form: str) -> str:
+    """Return a number as tables have it: "–" where there is none, as the slowdown if no job started."""
+    return "–" if math.isnan(value) else form.format(value)
 
 
 def _executions(sample: Sample[Any]) -> str:
