@@ -49,6 +49,8 @@ from beasy_sched.reproduction.comparison_study import (
 from beasy_sched.reproduction.figures import Figures
 
 SEEDS, DAYS = range(6000, 6010), range(6000, 6012)
+QUICK_SEEDS, QUICK_DAYS = range(5000, 5001), range(5000, 5002)
+"""A trial uses other seeds, so that it gives away nothing of the results."""
 DEFAULT_CASES = ("critical", "average", *SURPRISES)
 QUICK_CASES = ("critical", "average", "demand-high", "weather-wild", "short-jobs")
 QUICK_POLICIES = COMPARED_POLICIES[:5]
@@ -93,9 +95,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         help="the policy that the others are compared with (default: %(default)s)")  # fmt: skip
     add("--cases", type=names, metavar="A,B,...",
         help=f"of {', '.join(case.name for case in CASES)} (default: {','.join(DEFAULT_CASES)})")  # fmt: skip
-    add("--seeds", type=seeds, default=SEEDS, metavar="A:B", help="seeds of the noise, from A to before B "
+    add("--seeds", type=seeds, metavar="A:B", help="seeds of the noise, from A to before B "
         f"(default: {SEEDS.start}:{SEEDS.stop}); tuning uses seeds below {TUNING_BELOW}")  # fmt: skip
-    add("--days", type=seeds, default=DAYS, metavar="A:B", help="seeds of the days, a pair of workload and "
+    add("--days", type=seeds, metavar="A:B", help="seeds of the days, a pair of workload and "
         f"sky each, in all cases but 'critical' (default: {DAYS.start}:{DAYS.stop})")  # fmt: skip
     add("--seeds-per-day", type=count(1), default=3, metavar="N",
         help="how many of the noise's seeds each pair of days gets (default: %(default)s; one where a "
@@ -128,9 +130,11 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
     chosen.out = chosen.out or Path("out/comparison-quick" if chosen.quick else "out/comparison")
     guards = PAPER_GUARDS if chosen.guard == "both" else [g for g in PAPER_GUARDS if g.mode == chosen.guard]
     if chosen.quick:
-        chosen.extent = Extent(chosen.seeds[:1], chosen.days[:2], 1, tuple(guards[:1]), small=True)
+        noise, days = (chosen.seeds or QUICK_SEEDS)[:1], (chosen.days or QUICK_DAYS)[:2]
+        chosen.extent = Extent(noise, days, 1, tuple(guards[:1]), small=True)
     else:
-        chosen.extent = Extent(chosen.seeds, chosen.days, chosen.seeds_per_day, tuple(guards))
+        noise, days = chosen.seeds or SEEDS, chosen.days or DAYS
+        chosen.extent = Extent(noise, days, chosen.seeds_per_day, tuple(guards))
 
 
 def compare(chosen: argparse.Namespace) -> int:

@@ -203,6 +203,7 @@ def comparison_tables(
     """
     for block, sample in blocks.items():
         yield means_table(_title(block, titles), sample)
+        yield scenario_table(_title(block, titles), sample)
         if bounds is not None:
             yield bound_table(_title(block, titles), sample, bounds, against)
         if against in sample.conditions:
@@ -242,6 +243,21 @@ def means_table(title: str, sample: ComparedPolicies) -> TextTable:
         "of started jobs, mean and 95 % quantile."
     )
     return TextTable(f"Means: {title}", ("Policy", *numbers), rows, numbers, note)
+
+
+def scenario_table(title: str, sample: ComparedPolicies) -> TextTable:
+    """Return the means in each scenario; no rows where there is only one."""
+    names = [case_of(scenario)[1] for scenario, *_ in sample.executions]
+    scenarios = list(dict.fromkeys(names))
+    rows: list[tuple[str, ...]] = []
+    for scenario in scenarios if len(scenarios) > 1 else ():
+        own = [name == scenario for name in names]
+        for place, policy in enumerate(sample.conditions):
+            means = (sample.values[name][own, place].mean() for name in _MEAN_HEADS)
+            cells = (number_text(float(mean), "{:.2f}") for mean in means)
+            rows.append((scenario if place == 0 else "", policy, *cells))
+    numbers = tuple(_MEAN_HEADS.values())
+    return TextTable(f"Means by scenario: {title}", ("Scenario", "Policy", *numbers), rows, numbers)
 
 
 def difference_table(title: str, sample: ComparedPolicies, against: str) -> TextTable:

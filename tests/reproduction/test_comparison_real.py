@@ -14,7 +14,7 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.reproduction.comparison_real import RealFiles, real_case, spread_s
 from beasy_sched.reproduction.comparison_study import Extent, comparison
 
-EXTENT = Extent(range(6000, 6002), range(6000, 6003), seeds_per_day=1)
+EXTENT = Extent(range(5000, 5002), range(5000, 5003), seeds_per_day=1)
 DAY_S = 86_400
 
 
@@ -46,7 +46,7 @@ def scenario(files: RealFiles):
 def test_weather_and_trace(files: Path, tmp_path: Path):
     weather = (files / "ninja_pv.csv", files / "ninja_wind.csv")
     found = scenario(RealFiles(weather, files / "trace.swf"))
-    assert (found.name, found.seeds, found.noise.walltimes) == ("real", (6000,), "keep")
+    assert (found.name, found.seeds, found.noise.walltimes) == ("real", (5000,), "keep")
     productions = [part.production for part in found.tuples]
     assert all(isinstance(each, FileProduction) for each in productions)
     assert [each.start for each in productions] == [
@@ -75,7 +75,7 @@ def test_what_there_is_no_file_for_is_drawn(files: Path):
     assert sunny.noise.walltimes == "groups"
     traced = scenario(RealFiles(trace=files / "trace.swf"))
     assert all(isinstance(part.production, SyntheticProduction) for part in traced.tuples)
-    assert [part.production.seed for part in traced.tuples] == [6000, 6001, 6002]
+    assert [part.production.seed for part in traced.tuples] == [5000, 5001, 5002]
     assert np.isfinite(forecast_production_w(traced, 0)).all()
 
 
