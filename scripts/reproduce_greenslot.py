@@ -10,6 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,18 +23,30 @@ from beasy_sched.errors import BeasyError
 from beasy_sched.forecast.accuracy import AccuracyTable, accuracy
 from beasy_sched.forecast.solar import SolarModel
 from beasy_sched.forecast.weather import ActualWeather
+from beasy_sched.formats.grid_rates import CARBON, PRICE
 from beasy_sched.formats.solar_history import read_solar_history
 from beasy_sched.reproduction.claims import tally
 from beasy_sched.reproduction.greenslot_cases import (
     STUDIES,
     Case,
+    Row,
+    carbon_rows,
     paper_cases,
+    price_rows,
     quick_cases,
     stand_in_cases,
+    trace_rows,
 )
 from beasy_sched.reproduction.greenslot_claims import green_claim_table, verdicts_of
 from beasy_sched.reproduction.greenslot_figures import greenslot_figures
-from beasy_sched.reproduction.greenslot_inputs import AVERAGE, SunWeek, synthetic_weeks, weeks_of_file
+from beasy_sched.reproduction.greenslot_grid import ZONE, distinct, grid_file
+from beasy_sched.reproduction.greenslot_inputs import (
+    AVERAGE,
+    HOURS,
+    SunWeek,
+    synthetic_weeks,
+    weeks_of_file,
+)
 from beasy_sched.reproduction.greenslot_results import (
     GreenResults,
     figure_table,
@@ -44,6 +57,7 @@ from beasy_sched.reproduction.greenslot_results import (
     week_table,
 )
 from beasy_sched.reproduction.greenslot_study import GreenSlotStudy, round_times_s
+from beasy_sched.reproduction.greenslot_traces import LONG_WEEK, MOST_NODES, RULES, TraceWeek, trace_week
 from beasy_sched.reproduction.text_table import TextTable
 
 SEEDS = 2
@@ -69,21 +83,86 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         f" export of a year); {WEEKS_OF_FILE} of its weeks replace the synthetic ones")  # fmt: skip
     add("--history", type=Path, metavar="FILE", help="a year of production and conditions: the predictor's"
         " errors are measured on it (claims C01 to C03)")  # fmt: skip
+    _add_files(parser)
     chosen = parser.parse_args(arguments)
     if chosen.quick and (chosen.study or chosen.sun):
         parser.error("--quick runs the main figures only: omit --study and --sun")
     chosen.out = chosen.out or Path("out/greenslot-quick" if chosen.quick else "out/greenslot")
     if chosen.out.exists() and not chosen.out.is_dir():
         parser.error(f"--out: {chosen.out} is not a folder")
+    if (chosen.deadlines or chosen.nodes != MOST_NODES) and not chosen.swf:
+        parser.error("--deadlines and --nodes are for the jobs of a trace: add --swf FILE")
+    chosen.deadlines = [*dict.fromkeys(chosen.deadlines or RULES)]
     chosen.study = [*STUDIES] if "all" in chosen.study else [*dict.fromkeys(chosen.study)]
     return chosen
+
+
+@dataclass(frozen=True)
+class Files:
+    """What the user's own files give."""
+
+    weeks: Sequence[SunWeek]
+    """The week "Average" with the prices or the carbon intensity of a file."""
+    traces: Sequence[TraceWeek]
+    rules: Sequence[str]
+
+    def tables(self) -> Iterator[tuple[str, list[Row], str, str]]:
+        """Title, rows, note and currency of the tables."""
+        price = [week.price.label for week in self.weeks if week.price is not None]
+        carbon = [week.carbon.label for week in self.weeks if week.carbon is not None]
+        jobs = [trace.label for trace in self.traces]
+        of_jobs = "Missed, refused: jobs. "
+        yield (
+            "Prices from files",
+            price_rows(self.weeks),
+            f"{_listed(price)} Cost in the file's currency.",
+            "",
+        )
+        yield "Carbon intensity from files", carbon_rows(self.weeks), _listed(carbon), "USD"
+        yield "Weeks of traces", trace_rows(self.traces, self.rules), of_jobs + _listed(jobs), "USD"
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return f"{'; '.join(labels)}."
+
+
+def read_files(chosen: argparse.Namespace) -> Files:
+    """Read the files of --swf, --prices and --carbon. Raises ConfigError and InputError."""
+    given = [(text, PRICE) for text in chosen.prices] + [(text, CARBON) for text in chosen.carbon]
+    files = distinct(grid_file(text, quantity, AVERAGE.start, HOURS) for text, quantity in given)
+    traces = [trace_week(path, chosen.nodes) for path in chosen.swf]
+    for trace in traces:
+        for rule in chosen.deadlines:
+            trace.due_by(rule)
+    return Files([AVERAGE.with_file(file) for file in files], traces, chosen.deadlines)
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the user's own files."""
+    add = parser.add_argument_group("with files of your own").add_argument
+    add("--swf", type=Path, action="append", default=[], metavar="FILE", help="a trace in SWF (may be"
+        " repeated): the week, Monday 9:00 to Friday 17:00, whose load is nearest to the paper's"
+        )  # fmt: skip
+    add("--deadlines", action="append", default=[], metavar="RULE", help="when the jobs of --swf are due, as"
+        " for 'generate workload --deadlines' (may be repeated; default:"
+        f" {', '.join(RULES)})")  # fmt: skip
+    add("--nodes", type=count(1), default=MOST_NODES, metavar="N", help="largest site for --swf: processors"
+        " of a larger machine share nodes; panels and base load grow with the nodes (default:"
+        " %(default)s)")  # fmt: skip
+    add("--prices", action="append", default=[], metavar="FILE", help="prices in place of the paper's (may"
+        " be repeated): a file, or a table as in a site file's [grid], such as '{ file = \"omie.csv\","
+        " column = \"Precio_DA\", gaps = \"hold\", zone = \"Europe/Madrid\", week = 2026-06-22 }' (default"
+        f" zone: {ZONE}; default week: the one nearest in the year to that of the sun)")  # fmt: skip
+    add("--carbon", action="append", default=[], metavar="FILE",
+        help="a carbon intensity, in the same way (may be repeated)")  # fmt: skip
 
 
 def reproduce(chosen: argparse.Namespace) -> int:
     """Do all of it; return the exit code."""
     errors = None if chosen.history is None else _accuracy(chosen.history)
-    others = _other_weeks(chosen)
-    study = GreenSlotStudy(chosen.out, [AVERAGE, *others], _cases(chosen, others))
+    others, files = _other_weeks(chosen), read_files(chosen)
+    weeks = [AVERAGE, LONG_WEEK, *others, *files.weeks]
+    study = GreenSlotStudy(chosen.out, weeks, _cases(chosen, others, files), files.traces)
     study.begin()
     timing = round_times_s()
     started = time.monotonic()
@@ -94,12 +173,12 @@ def reproduce(chosen: argparse.Namespace) -> int:
     )
     for case, error in study.failures()[:10]:
         tell(f"failed: {case.name}: {error}")
-    results = results_of(study.results(), errors, timing)
+    results = results_of(study.results(), [week.name for week in others], errors, timing)
     if not results.runs:
         raise BeasyError("no run is complete")
-    figures = greenslot_figures(results)
-    present(chosen, "greenslot", all_tables(chosen, results), provenance(chosen, study, results), figures,
-            columns=160)  # fmt: skip
+    figures = greenslot_figures(results, files.weeks)
+    tables = all_tables(chosen, results, files)
+    present(chosen, "greenslot", tables, provenance(chosen, study, results), figures, columns=160)
     return int(failed > 0)
 
 
@@ -115,15 +194,16 @@ def _other_weeks(chosen: argparse.Namespace) -> list[SunWeek]:
     return weeks_of_file(chosen.sun, WEEKS_OF_FILE) if chosen.sun else synthetic_weeks(chosen.seeds)
 
 
-def _cases(chosen: argparse.Namespace, others: Sequence[SunWeek]) -> list[Case]:
+def _cases(chosen: argparse.Namespace, others: Sequence[SunWeek], files: Files) -> list[Case]:
     cases = quick_cases() if chosen.quick else [*paper_cases(), *stand_in_cases(others)]
     for name in chosen.study:
         for row in STUDIES[name][1]:
             cases += [row.case.reference, row.case]
+    cases += [row.case for _, rows, *_ in files.tables() for row in rows]
     return [*dict.fromkeys(cases)]
 
 
-def all_tables(chosen: argparse.Namespace, results: GreenResults) -> Iterator[TextTable]:
+def all_tables(chosen: argparse.Namespace, results: GreenResults, files: Files) -> Iterator[TextTable]:
     """Yield the tables; a table without results is empty."""
     yield green_claim_table(verdicts_of(results))
     yield figure_table(results)
@@ -133,6 +213,8 @@ def all_tables(chosen: argparse.Namespace, results: GreenResults) -> Iterator[Te
     for name in chosen.study:
         what, rows = STUDIES[name]
         yield gain_table(f"Study {name}: {what}", rows, results)
+    for title, rows, note, currency in files.tables():
+        yield gain_table(title, rows, results, note, currency)
 
 
 def provenance(chosen: argparse.Namespace, study: GreenSlotStudy, results: GreenResults) -> str:

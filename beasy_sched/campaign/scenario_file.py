@@ -7,9 +7,11 @@ which each of ``[[tuples]]`` may change.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -114,7 +116,7 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     if isinstance(forecast, dict) and isinstance(forecast.get("file"), str):
         filled["forecast"] = {**forecast, "file": os.path.abspath(folder / forecast["file"])}
     if isinstance(raw.get("policies"), list):
-        filled["policies"] = [_policy(value) for value in raw["policies"]]
+        filled["policies"] = _labelled([_as_table(value) for value in raw["policies"]])
     if isinstance(raw.get("seeds"), dict):
         filled["seeds"] = _seeds(raw["seeds"])
     platform = raw.get("platform")
@@ -204,12 +206,43 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _policy(value: Any) -> Any:
-    if isinstance(value, str):
-        value = {"name": value}
-    if isinstance(value, dict) and isinstance(value.get("name"), str):
-        value = {"label": value["name"], **value}
-    return value
+def _as_table(policy: Any) -> Any:
+    return {"name": policy} if isinstance(policy, str) else policy
+
+
+def _labelled(policies: list[Any]) -> list[Any]:
+    """Give each policy a label: its name, of ``package.module:Class`` the class.
+
+    Where several would have the same one, the module and the options are added.
+    """
+    short = [_short_label(policy) for policy in policies]
+    both = [*zip(policies, short, strict=True)]
+    used = Counter(str(policy.get("label", label)) for policy, label in both if label)
+    return [
+        {"label": label if used[label] == 1 else _long_label(policy), **policy} if label else policy
+        for policy, label in both
+    ]
+
+
+def _short_label(policy: Any) -> str:
+    """A policy's label where no other has it, "" for what is no policy."""
+    name = policy.get("name") if isinstance(policy, dict) else None
+    return _label([name.rpartition(":")[2]]) if isinstance(name, str) else ""
+
+
+def _long_label(policy: dict[str, Any]) -> str:
+    options = policy.get("options", {})
+    given = [
+        f"{name}-{value if isinstance(value, str) else json.dumps(value, default=str)}"
+        for name, value in (sorted(options.items()) if isinstance(options, dict) else ())
+    ]
+    return _label([policy["name"].replace(":", "."), *given])
+
+
+def _label(parts: list[str]) -> str:
+    """Join ``parts`` to a label that can be part of a file's name."""
+    text = re.sub(r"[^A-Za-z0-9._-]+", "_", ".".join(parts))
+    return text.strip("._-")[:64] or "policy"
 
 
 def _seeds(value: dict[str, Any]) -> list[int]:

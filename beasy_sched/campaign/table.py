@@ -9,7 +9,7 @@ import importlib.util
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from beasy_sched.campaign.folder import Folder, Manifest, read_manifest
 from beasy_sched.campaign.scenario import RunSpec, Scenario, expand
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.outputs.summary import OWN_PARTS
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, job_share_pct
 
 if TYPE_CHECKING:
@@ -201,6 +202,38 @@ def columns_of(scenarios: Iterable[Scenario]) -> tuple[RunColumn, ...]:
     return (*COLUMNS, *more, *due)
 
 
+def policy_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
+    """Return a column for each number of the policies' own sections, ``section.name``, in order of first use.
+
+    Of whole numbers where all are.
+    """
+    kinds: dict[str, ColumnType] = {}
+    for row in rows:
+        for name, value in row.items():
+            if "." in name:
+                kind: ColumnType = "integer" if isinstance(value, int) else "number"
+                kinds[name] = "number" if "number" in (kind, kinds.get(name)) else kind
+    return tuple(RunColumn(name, kind, "", "a result of the policy") for name, kind in kinds.items())
+
+
+def _policy_numbers(summary: Mapping[str, Any] | None) -> dict[str, int | float]:
+    """Return the numbers of the policy's own sections, ``section.name``."""
+    sections = {
+        name: part
+        for name, part in (summary or {}).items()
+        if name not in OWN_PARTS and isinstance(part, Mapping)
+    }
+    return {
+        f"{section}.{name}": value if abs(value) < _LARGEST_WHOLE else float(value)
+        for section, part in sections.items()
+        for name, value in part.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST_NUMBER
+    }
+
+
+_LARGEST_WHOLE: Final = 2**63
+_LARGEST_NUMBER: Final = 1e300
+
 TIMING_COLUMNS: Final = (
     RunColumn("run", "text", "", "the run's name"),
     RunColumn("wall_s", "number", "s", "time that the run took"),
@@ -217,7 +250,10 @@ def row_of(
     *,
     work_finished_pct: float | None = None,
 ) -> dict[str, Any]:
-    """Return the row of a run, a value for each of its columns; ``summary`` None where there is none."""
+    """Return the row of a run, a value for each of its columns; ``summary`` None where there is none.
+
+    The numbers of the policy's own sections follow.
+    """
     columns = columns_of([spec.scenario])
     part = spec.scenario.tuples[spec.tuple_number]
     row: dict[str, Any] = {
@@ -243,7 +279,7 @@ def row_of(
     jobs = {name.removeprefix("jobs_"): count for name, count in row.items() if name.startswith("jobs_")}
     for column in _PERCENT:
         row[column.name] = job_share_pct(jobs, column.name.removesuffix("_pct"))
-    return {column.name: row[column.name] for column in columns}
+    return {column.name: row[column.name] for column in columns} | _policy_numbers(summary)
 
 
 def _found(summary: dict[str, Any] | None, place: str) -> Any:
@@ -271,9 +307,13 @@ def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
     rows, timings = _collected(folder, specs)
     if len(rows) < len(specs):
         raise ConfigError(f"{len(specs) - len(rows)} runs of {folder.path} have not ended")
-    write_atomic(folder.table, parquet_of(rows, columns_of(spec.scenario for spec in specs)))
+    write_atomic(folder.table, parquet_of(rows, _columns(specs, rows)))
     write_atomic(folder.path / "timings.parquet", parquet_of(timings, TIMING_COLUMNS))
     return sum(row["status"] == "failed" for row in rows)
+
+
+def _columns(specs: Iterable[RunSpec], rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
+    return (*columns_of(spec.scenario for spec in specs), *policy_columns(rows))
 
 
 def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -322,9 +362,8 @@ class Campaign:
     @cached_property
     def runs(self) -> pd.DataFrame:
         """One row per completed run; the columns are in ``docs/campaigns.md``."""
-        return _frame(
-            _collected(self.folder, self.specs)[0], columns_of(spec.scenario for spec in self.specs)
-        )
+        rows = _collected(self.folder, self.specs)[0]
+        return _frame(rows, _columns(self.specs, rows))
 
     @cached_property
     def timings(self) -> pd.DataFrame:

@@ -31,7 +31,7 @@ from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.power import SessionOptions
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.limits import MOST_ACTIONS, shortened
-from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.cluster import Cluster, Progress
 from beasy_sched.model.hosts import HostSet, read_only
 from beasy_sched.model.jobs import Job, JobState, Outcomes
 from beasy_sched.model.workflow import Workflows
@@ -118,13 +118,16 @@ class View:
         self.arrived: list[Job] = []
         """Jobs submitted in this message."""
         self.ended: list[Job] = []
-        """Jobs that have ended since the policy was last called."""
+        """Jobs that have ended since the same method of the policy was last called: `Policy.schedule` and
+        `Policy.power_actions` each see every ended job once. Their ``state`` tells how they ended."""
         self.measured: Measurement | None = None
         """The energy used, as last measured; None until an answer to a `MeasureEnergy` has come."""
         self.budget: StepBudget | None = None
         """Power and energy of the present step; None without a site."""
         self.site = site = options.site
         """Storage, step length and window length; None without a site."""
+        self.end_s = math.inf if site is None else site.window_s * options.windows
+        """When the run ends: the end of its last window, s; infinite without a site."""
         self.has_site = site is not None
         """Whether the run has a site: storage, production, steps."""
         self.storage_state = None if site is None else site.storage.start()
@@ -160,13 +163,27 @@ class View:
         """Show the present state, overwriting whatever the policy has written."""
         self.now, self.arrived, self.ended, self.budget = now, arrived, ended, budget
 
-    def show_step(self, budget: StepBudget, storage: StorageState) -> None:
-        """Show a step that has just been opened, and the storage at its start."""
-        self.budget, self.storage_state = budget, storage
+    def show_step(self, budget: StepBudget, storage: StorageState, ended: list[Job]) -> None:
+        """Show a step that has just been opened, the storage at its start, and the jobs that ended before."""
+        self.budget, self.storage_state, self.ended = budget, storage, ended
 
     def measure(self, at_s: float, energy_j: float) -> None:
         """Show an answer of the simulator's energy meter."""
         self.measured = Measurement(at_s, energy_j)
+
+    @property
+    def planned_until_s(self) -> float:
+        """The end of the run's last window that has a plan, s; minus infinity without a plan."""
+        return -math.inf if self.plans is None else min(self.plans.end_s, self.end_s)
+
+    def progress(self, jobs: Iterable[Job] | None = None) -> Progress:
+        """Return how far jobs are now: run time, work done, its share of the walltime, and energy spent.
+
+        ``jobs`` may run or have ended (without it: all that run, in the order of ``running``); the work of
+        an ended job is what it did until its end, also if it was killed or its walltime was reached. What
+        a job has left to do cannot be known.
+        """
+        return self._cluster.progress([*(self.running.values() if jobs is None else jobs)], self.now)
 
     def has_finished(self, job_id: str) -> bool:
         """Tell whether a job has finished that a submitted job names as its predecessor."""

@@ -88,6 +88,9 @@ class Session:
         self._decisions: list[d.Decision] = []
         self._arrived: list[Job] = []
         self._ended: list[Job] = []
+        """Jobs that have ended since the policy's `schedule` was last called."""
+        self._ended_in_step: list[Job] = []
+        """The same for its `power_actions`."""
         self._restless = 0
         """How often the policy has asked for an immediate call since anything happened."""
         self._restless_until = -math.inf
@@ -255,8 +258,7 @@ class Session:
             facts = {"hosts_asked": job.res, "hosts_in_all": self.cluster.size}
             self._refuse(job, JobState.REJECTED, "asks for more hosts than there are", facts)
             return
-        if self.power is not None:
-            job.computes = _computes(event, self._profiles)
+        job.computes = _computes(event, self._profiles)
         if not waits:
             self._arrived.append(self.cluster.submit(job))
 
@@ -270,6 +272,8 @@ class Session:
         self._kills.ended(event.job_id)
         job = self.cluster.end(event.job_id, state, event.timestamp)
         self._ended.append(job)
+        if self.power is not None:
+            self._ended_in_step.append(job)
         self.outcomes.add(job)
         if job.terms is not NO_TERMS or self.workflows.watches_all:
             self.workflows.end(job, event.timestamp, finished=state is JobState.FINISHED)
@@ -334,11 +338,13 @@ class Session:
 
     def _begin_step(self, power: PowerSide, budget: StepBudget) -> None:
         """Let the policy act on the power of a step that has just been opened, then the guard."""
-        self.view.show_step(budget, power.storage)
+        self.view.show_step(budget, power.storage, self._ended_in_step)
         while budget.start_s >= (len(self.windows) + 1) * power.site.window_s - TIME_TOLERANCE_S:
             self.windows.append(self.outcomes.counts())
         for action in self._policy.ask("power_actions", self.view, self.now):
             self._commit(action)
+        self._ended_in_step = []
+        self._show()
         for action in power.shed(budget):
             self._commit(action)
         self._kills.count()

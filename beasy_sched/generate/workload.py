@@ -109,12 +109,14 @@ class GeneratedWorkload:
     def json_pieces(self) -> Iterator[bytes]:
         """Make the JSON text, one job per line; jobs of the same run time share a profile.
 
+        Policies see the names of profiles, so these tell nothing: numbers in the order of first use.
+
         Raises ConfigError for numbers that Batsim could not read.
         """
         self._check_numbers()
         encode = msgspec.json.Encoder().encode
-        run_times, profile_of = np.unique(self.run_s, return_inverse=True)
-        names = [f"p{run}" for run in plain_numbers(run_times)]
+        run_times, profile_of = _by_first_use(self.run_s)
+        names = [f"p{number}" for number in range(1, len(run_times) + 1)]
         yield b'{"nb_res":%d,"jobs":[' % self.nb_res
         for start in range(0, self.size, _JOBS_A_PIECE):
             jobs = self._jobs(slice(start, start + _JOBS_A_PIECE), names, profile_of)
@@ -166,6 +168,13 @@ class GeneratedWorkload:
                 if values[index] is not None:
                     job[key] = values[index]
             yield job
+
+
+def _by_first_use(values: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the different values in order of first use, and where each of ``values`` is among them."""
+    different, first, place = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return different[order], np.argsort(order)[place]
 
 
 def plain_numbers(values: FloatArray) -> list[int | float | None]:

@@ -185,16 +185,24 @@ def workload_from_swf(
     return with_chains(made, options.chains, rows["job_number"], rows["preceding_job"], rows["think_time_s"])
 
 
-def _midnight_s(reader: SwfReader, start_s: float) -> float | None:
-    """The local midnight before the window's start, counted from it; None where the header does not tell."""
+def local_time(reader: SwfReader, time_s: float) -> datetime | None:
+    """Return the local time of a moment of the trace's own time; None where the header does not tell.
+
+    ``reader`` has read the header, which is complete after the first chunk.
+    """
     unix_s, zone_name = reader.header_number("UnixStartTime"), reader.header.get("TimeZoneString", "")
     if unix_s is None:
         return None
     try:
-        local = datetime.fromtimestamp(unix_s + start_s, ZoneInfo(zone_name))
+        return datetime.fromtimestamp(unix_s + time_s, ZoneInfo(zone_name))
     except (ValueError, OverflowError, OSError, ZoneInfoNotFoundError):
         return None
-    return -float(local.hour * 3600 + local.minute * 60 + local.second)
+
+
+def _midnight_s(reader: SwfReader, start_s: float) -> float | None:
+    """The local midnight before the window's start, counted from it; None where the header does not tell."""
+    local = local_time(reader, start_s)
+    return None if local is None else -float(local.hour * 3600 + local.minute * 60 + local.second)
 
 
 def _fix_run_times(rows: Rows, options: SwfOptions) -> None:

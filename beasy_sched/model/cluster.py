@@ -1,13 +1,16 @@
 """The cluster: its hosts' states, the running jobs and the queue, and what the hosts draw.
 
 Events and decisions change it through its methods. A `PowerModel` tells the power of a host by state, a
-`PowerAccount` keeps the energy of every use up to date change by change.
+`PowerAccount` keeps the energy of every use up to date change by change. How far jobs are follows from the
+P-states that their hosts have had (`Progress`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +36,24 @@ IDLE, BUSY, ASLEEP, SWITCHING_OFF, SWITCHING_ON = (int(state) for state in HostS
 
 USES = ("idle", "computing", "sleeping", "switching off", "switching on")
 """Names of the energy uses, by `HostState`."""
+
+
+class Progress(NamedTuple):
+    """How far jobs are that run or have ended: arrays with one entry per job."""
+
+    run_s: FloatArray
+    """How long each has run, s; NaN for one that has not started."""
+    work_flops: FloatArray
+    """Flops done on each of its hosts: the slowest one sets the pace. NaN if speeds are not known, 0 for a
+    ``delay`` job."""
+    work_share: FloatArray
+    """The work done as a share of what fits into the walltime at the reference speed, the median P-state's
+    (Eq. 3.29 of the thesis with epsilon_u = 1): above 1 for a job that has outrun its walltime on faster
+    P-states. For a ``delay`` job, whose run time does not depend on its hosts, the share of the walltime
+    that has passed. NaN without a walltime."""
+    energy_j: FloatArray
+    """Energy of its hosts since it started, their idle power included, J; NaN if energy is not counted."""
+
 
 _OUT_OF_TRANSITION = (SWITCHING_OFF, ASLEEP), (SWITCHING_ON, IDLE)
 
@@ -80,11 +101,15 @@ class Cluster:
         """Whether all hosts run at the same speed."""
         self._speeds = _table(platform, [kind.speeds_flops for kind in platform.kinds])
         self._one_speed = _has_one_speed(platform)
+        self._reference_flops = np.array(
+            [kind.reference_speed_flops if kind.speeds_flops else np.nan for kind in platform.kinds]
+        )
+        """Reference speed of each kind, flops/s."""
         self._starts = 0
         self._account: PowerAccount | None = None
         """Energy by use; None if it is not counted."""
         self._job_on: dict[int, Job] = {}
-        """Running jobs by order of start, if energy is counted."""
+        """Running jobs by order of start."""
         self._order_on = np.zeros(size, dtype=np.int64)
         """Which job is on each host, by its order of start; 0 for none."""
         for row, kind in enumerate(platform.kinds):
@@ -127,14 +152,17 @@ class Cluster:
         self.queue.remove(job)
         job.hosts = hosts
         job.start_s = now
+        job.worked_until_s = now
+        if not self.platform.has_speeds:
+            job.work_flops = np.nan
         job.expected_end_s = now + job.walltime_s
         self.running[job.id] = job
         self._starts += 1
         job.start_order = self._starts
         insort(self.ends, (job.expected_end_s, job.start_order, job))
+        self._job_on[job.start_order] = job
+        self._order_on[ids] = job.start_order
         if self._account is not None:
-            self._job_on[job.start_order] = job
-            self._order_on[ids] = job.start_order
             self.load[ids] = self.load_of(job, ids)
         self._count(ids, IDLE, BUSY)
         self._set_state(ids, BUSY, now)
@@ -151,11 +179,12 @@ class Cluster:
         job.end_s = now
         del self.ends[bisect_left(self.ends, (job.expected_end_s, job.start_order))]
         ids = job.hosts.ids
+        self._count_work(job, now)
+        del self._job_on[job.start_order]
+        self._order_on[ids] = 0
         if self._account is not None:
             self._account.advance(now)
             job.energy_j = self._account.close_job(ids, now)
-            del self._job_on[job.start_order]
-            self._order_on[ids] = 0
             self.load[ids] = 0.0
         self.leaving[ids] = False
         self._count(ids, BUSY, IDLE)
@@ -166,6 +195,41 @@ class Cluster:
     def doom(self, job: Job) -> None:
         """Note that a running job is about to be killed."""
         self.leaving[job.hosts.ids] = True
+
+    def progress(self, jobs: Sequence[Job], now: float) -> Progress:
+        """Return how far ``jobs`` are at ``now`` (s), or how far those were that have ended."""
+        run_s = np.array([job.end_s - job.start_s for job in jobs])
+        work_flops = np.array([job.work_flops for job in jobs])
+        energy_j = np.array([job.energy_j for job in jobs])
+        rows = [row for row, job in enumerate(jobs) if job.state is JobState.RUNNING]
+        if rows:
+            running = [jobs[row] for row in rows]
+            sizes = [len(job.hosts) for job in running]
+            hosts, first = np.concatenate([job.hosts.ids for job in running]), np.cumsum([0, *sizes[:-1]])
+            run_s[rows] = now - np.array([job.start_s for job in running])
+            pace_flops = np.minimum.reduceat(self.speed_flops(hosts), first)
+            pace_flops *= np.array([job.computes for job in running])
+            work_flops[rows] += pace_flops * (now - np.array([job.worked_until_s for job in running]))
+            if self._account is not None:
+                energy_j[rows] = np.add.reduceat(self._account.spent_j(now)[hosts], first)
+        walltime_s = np.array([job.walltime_s for job in jobs])
+        done_s = np.where([job.computes for job in jobs], work_flops / self._references_flops(jobs), run_s)
+        work_share = np.divide(done_s, walltime_s, out=np.full(len(jobs), np.nan), where=walltime_s < np.inf)
+        return Progress(run_s, work_flops, work_share, energy_j)
+
+    def _references_flops(self, jobs: Sequence[Job]) -> FloatArray | float:
+        """Return the speed that each job's walltime stands for, the least among its hosts, flops/s."""
+        if len(self._reference_flops) == 1:
+            return float(self._reference_flops[0])
+        kinds = (self.platform.kind_of[job.hosts.ids] for job in jobs)
+        return np.array([self._reference_flops[some].min(initial=np.inf) for some in kinds])
+
+    def _count_work(self, job: Job, now: float) -> None:
+        """Add what a running job has done since it was last counted; call it before its pace changes."""
+        if job.computes and len(job.hosts):
+            pace_flops = float(self.speed_flops(job.hosts.ids).min())
+            job.work_flops += pace_flops * (now - job.worked_until_s)
+        job.worked_until_s = now
 
     def drop(self, job: Job, state: JobState) -> None:
         """Drop a waiting job for good (rejected or postponed), whether or not it has been queued."""
@@ -188,13 +252,14 @@ class Cluster:
 
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
         """Change hosts that are on to another computing P-state immediately."""
+        jobs = [self._job_on[order] for order in np.unique(self._order_on[hosts]).tolist() if order]
+        for job in jobs:
+            self._count_work(job, now)
         self.pstate[hosts] = pstate
-        for order in np.unique(self._order_on[hosts]).tolist():
-            if order:
-                job = self._job_on[order]
-                self.load[job.hosts.ids] = self.load_of(job, job.hosts.ids)
-                hosts = np.union1d(hosts, job.hosts.ids)
         if self._account is not None:
+            for job in jobs:
+                self.load[job.hosts.ids] = self.load_of(job, job.hosts.ids)
+            hosts = np.unique(np.concatenate([hosts, *(job.hosts.ids for job in jobs)]))
             self._account.change(hosts, self.state[hosts], self.pstate[hosts], now, self.load[hosts])
         self._refresh_speed()
 

@@ -43,7 +43,8 @@ class JobRequest(Struct, frozen=True, gc=False):
     """Number of hosts requested."""
     profile: str = ""
     walltime: float | int | None = None
-    """Requested time, s; None means no limit."""
+    """Requested time, s; None means no limit. A job is ended after this time whatever the speed of its hosts;
+    as a measure of work, it counts at their reference speed (`ServerKind.reference_speed_flops`)."""
     extras: dict[str, Any] | None = None
     """Fields that Batsim does not know, passed through unchanged (deadline, user, ...)."""
 

@@ -82,6 +82,8 @@ class Job:
         "subtime_s",
         "terms",
         "walltime_s",
+        "work_flops",
+        "worked_until_s",
     )
 
     def __init__(self, request: JobRequest) -> None:
@@ -108,6 +110,11 @@ class Job:
         """Whether it loads its hosts: a ``delay`` job leaves them at idle power."""
         self.energy_j = math.nan
         """Energy of its hosts while it ran, J; NaN until it has ended, or if energy is not counted."""
+        self.work_flops = 0.0
+        """Flops done on each of its hosts: all of them once it has ended; while it runs, those up to
+        ``worked_until_s`` (`View.progress` has those up to now). NaN if speeds are not known."""
+        self.worked_until_s = math.nan
+        """Up to when its work has been counted, s."""
         self.start_order = 0
         """Its position in the order of starts, from 1; 0 if not started."""
 
@@ -147,9 +154,9 @@ class JobQueue:
     def __init__(self) -> None:
         """Start empty."""
         self._jobs: list[Job] = []
-        self._res = np.empty(64, dtype=np.int64)
-        self._walltime_s = np.empty(64, dtype=np.float64)
-        self._subtime_s = np.empty(64, dtype=np.float64)
+        self._res = np.zeros(64, dtype=np.int64)
+        self._walltime_s = np.zeros(64, dtype=np.float64)
+        self._subtime_s = np.zeros(64, dtype=np.float64)
         self._seen = self._read_only()
         """Read-only views of the three arrays."""
         self._head = 0

@@ -109,7 +109,12 @@ class ServerKind:
 
     @cached_property
     def reference_speed_flops(self) -> float:
-        """F_ref: the median computing P-state's speed, flops/s (the faster of the two middle ones)."""
+        """F_ref: the median computing P-state's speed, flops/s (the faster of the two middle ones).
+
+        Policies take a walltime w to stand for w * F_ref flops on each host (F'_s of Eq. 3.29 of the thesis),
+        and generated workloads have their run times at this speed. In a faster P-state the same work takes
+        less time, in a slower one more; the simulator ends a job at its walltime all the same.
+        """
         speeds = sorted((self.speeds_flops[p] for p in self.computing), reverse=True)
         return speeds[(len(speeds) - 1) // 2]
 

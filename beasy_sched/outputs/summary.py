@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +29,13 @@ DONE = (JobState.FINISHED, JobState.FAILED)
 """Jobs whose energy is not wasted."""
 _ACCOUNTS_APART = 0.01
 """The share of the metered energy by which the daemon's own account may differ without a warning."""
+
+
+OWN_PARTS: Final = frozenset(
+    {"version", "complete", "error", "settings", "end_s", "hosts", "jobs", "killed_as_in_paper", "windows"}
+    | {"quality", "deadlines", "site", "energy_kwh", "grid", "planned", "warnings"}
+)
+"""Names of the summary's own parts; all others are sections of the policy."""
 
 
 def summarize(
@@ -70,7 +76,7 @@ def summarize(
     summary = _section("settings and jobs", lambda: head, failures)
     summary |= {name: _section(name, make, failures) for name, make in _sections(session).items()}
     with failures.noted("the policy's results"):
-        summary |= _policy_part(session, failures, summary.keys() | {"warnings"})
+        summary |= _policy_part(session, failures)
     told = [str(failure) for failure in failures.all[known:]]
     warnings = [*session.warnings, *(_power_warnings(session.power) if session.power else ()), *told]
     return {**summary, "warnings": [*dict.fromkeys(warnings)]}
@@ -102,7 +108,7 @@ def _section(name: str, make: Callable[[], dict[str, Any]], failures: Failures) 
     return plain
 
 
-def _policy_part(session: Session, failures: Failures, taken: AbstractSet[str]) -> dict[str, Any]:
+def _policy_part(session: Session, failures: Failures) -> dict[str, Any]:
     """The sections that the policy adds."""
     results = session.results()
     if not isinstance(results, Mapping):
@@ -110,11 +116,11 @@ def _policy_part(session: Session, failures: Failures, taken: AbstractSet[str]) 
             f"results() of the policy: found {results!r:.80}, expected a dictionary of sections"
         )
     plain, wrong = _plain(results, "")
-    for name in taken & plain.keys():
+    for name in sorted(OWN_PARTS & plain.keys()):
         wrong.append(f"found a section {name!r}, which is the summary's own: choose another name")
     if wrong:
         failures.all.append(PolicyError(f"results() of the policy: {wrong[0]}"))
-    return {name: value for name, value in plain.items() if name not in taken}
+    return {name: value for name, value in plain.items() if name not in OWN_PARTS}
 
 
 _DEEPEST = 50

@@ -15,8 +15,9 @@ from beasy_sched.engine.actions import (
     Start,
 )
 from beasy_sched.engine.policy import Measurement, Options, Policy, View
+from beasy_sched.model.cluster import Progress
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.model.jobs import Job
+from beasy_sched.model.jobs import Job, JobState
 
 __all__ = [
     "NO_FACTS",
@@ -27,12 +28,14 @@ __all__ = [
     "Facts",
     "HostSet",
     "Job",
+    "JobState",
     "Kill",
     "MeasureEnergy",
     "Measurement",
     "Options",
     "Policy",
     "Postpone",
+    "Progress",
     "Reject",
     "SetPState",
     "Start",

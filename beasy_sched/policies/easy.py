@@ -2,8 +2,9 @@
 
 A pass starts jobs in order P_R until one cannot start, promises hosts to that one (the reservation), and
 tries every other job once, in order P_B. Policies differ in the two orders and in the hooks of `EasyPass`:
-which hosts a job gets and whether it may start, when the first waiting job will have its hosts, and what is
-kept for it. Several of them put servers to sleep and wake them with the functions below.
+which jobs are wanted now, which hosts a job gets and whether it may start, when the first waiting job will
+have its hosts, and what is kept for it. Several of them put servers to sleep and wake them with the functions
+below.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Reservation(Struct):
 
 
 class EasyPass:
-    """One scheduling pass; policies with rules of their own override `start`, `reserve` and `fitting`."""
+    """One scheduling pass; policies with rules of their own override its hooks."""
 
     def __init__(
         self, view: View, priority: Order = largest_slowdown, backfill: Order | None = smallest_size
@@ -126,6 +127,8 @@ class EasyPass:
         self.actions: list[Action] = []
         self.started: list[Job] = []
         """Jobs started in this pass."""
+        self.unwanted: set[Job] = set()
+        """Jobs that were not wanted in this pass."""
         self.free = view.free_count
         """Number of hosts that jobs can still be given."""
         self.reservation: Reservation | None = None
@@ -140,9 +143,9 @@ class EasyPass:
         """Jobs on this many free hosts, or more, need more energy than the step has left."""
 
     def run(self) -> list[Action]:
-        """Start jobs in order P_R while possible, reserve for the next one, and backfill once."""
+        """Start wanted jobs in order P_R while possible, reserve for the next one, and backfill once."""
         for job in self.heads():
-            if not self.start(job):
+            if self._wants(job) and not self.start(job):
                 promise = self.reservation = self.reserve(job)
                 self.tell(promise)
                 self.fill(promise)
@@ -167,6 +170,18 @@ class EasyPass:
     def candidates(self) -> Places:
         """Return the places of the jobs that `heads` may yield."""
         return self.view.queue.places()
+
+    def wanted(self, job: Job) -> bool:
+        """Tell whether ``job`` is to start now if it can, and to get the reservation if it is the first
+        that cannot.
+
+        A job that is not wanted takes no part in the pass: others start as if it were not in the queue. A
+        pass asks once about each job, before the job's hosts are looked for: about heads in order P_R up to
+        the one that gets the reservation, then, in order P_B, about jobs that can be backfilled. Jobs that
+        can be told by arrays alone are better left out by `candidates` and `fitting`. A policy may add a
+        `Postpone` with its reason to ``actions``.
+        """
+        return True
 
     def placed(self) -> set[Job]:
         """Return the jobs that have their hosts but are still in the queue."""
@@ -230,6 +245,12 @@ class EasyPass:
 
     # --- what the hooks share -------------------------------------------------------------------------------
 
+    def _wants(self, job: Job) -> bool:
+        wanted = self.wanted(job)
+        if not wanted:
+            self.unwanted.add(job)
+        return wanted
+
     def granted(self, job: Job, hosts: HostIds) -> bool:
         """Claim the energy that ``job`` on ``hosts`` adds to the step, if there is enough."""
         budget = self.view.budget
@@ -266,12 +287,12 @@ class EasyPass:
         queue = self.view.queue
         places = self.fitting(np.flatnonzero(queue.res <= self.free), promise)
         places = self.backfill(queue, places, self.view.now)
-        barred = self.placed() | {promise.job}
+        barred = self.placed() | self.unwanted | {promise.job}
         tried = 0
         while tried < len(places):
             job = queue.at(int(places[tried]))
             tried += 1
-            if job not in barred and self.start(job, self.is_late(job, promise)):
+            if job not in barred and self._wants(job) and self.start(job, self.is_late(job, promise)):
                 places, tried = self.fitting(places[tried:], promise), 0
 
     def is_late(self, job: Job, promise: Reservation) -> bool:
@@ -283,7 +304,7 @@ class EasyPass:
         self.reservation = promise
         for job in jobs:
             late = self.is_late(job, promise)
-            if not (late and job.res > promise.extra):
+            if not (late and job.res > promise.extra) and self._wants(job):
                 self.start(job, late)
 
     def facts(self, job: Job, free: int | None = None) -> FactDict:

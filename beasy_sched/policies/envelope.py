@@ -201,14 +201,23 @@ class EnvelopeRefit:
         """Find what every server can do in every step."""
         self.plan = plan
         self._tables = MoveTables(platform, plan.step_s)
-        self._situations = np.zeros(plan.states.shape, dtype=np.int64)
-        self._least_j = {True: np.full(plan.steps, np.inf), False: np.full(plan.steps, np.inf)}
-        """Least energy of any move up (True) or down in each step."""
-        self._look_at(0, plan.steps)
+        self._window = range(0)
+        self.enter(0)
+
+    def enter(self, step: int) -> None:
+        """Find what every server can do from ``step`` to the end of its window, unless that is known."""
+        if step in self._window:
+            return
+        self._window = window = range(step, self.plan.window_end(step))
+        self._situations = np.zeros((len(window), self.plan.states.shape[1]), dtype=np.int64)
+        self._least_j = {up: np.full(len(window), np.inf) for up in (True, False)}
+        """Least energy of any move up (True) or down in each step of the window."""
+        self._look_at(window.start, window.stop)
 
     def can_change(self, steps: IntArray, energy_j: float) -> BoolArray:
         """For each of ``steps``: whether some server has a move in it that takes at most ``energy_j``."""
-        return np.asarray(self._least_j[energy_j > 0][steps] <= abs(energy_j))
+        least_j = self._least_j[energy_j > 0][steps - self._window.start]
+        return np.asarray(least_j <= abs(energy_j))
 
     def spread(self, steps: IntArray, energy_j: float, busy_until_s: FloatArray) -> tuple[float, int]:
         """Put ``energy_j`` into ``steps`` in this order, each as far as it can take it.
@@ -235,7 +244,7 @@ class EnvelopeRefit:
         ``energy_j``; returns by how much planned energy has changed, transitions of the step after included.
         """
         plan, up, left_j = self.plan, energy_j > 0, abs(energy_j)
-        situations = self._situations[step]
+        situations = self._situations[step - self._window.start]
         moves = GreedyMoves(self._tables, plan.states[step], situations, up)
         can_move = self._tables.least_j[up][situations] <= left_j
         for group in (can_move,) if up else (can_move & idle, can_move & ~idle):
@@ -243,7 +252,7 @@ class EnvelopeRefit:
         changed = np.flatnonzero(moves.states != plan.states[step])
         if len(changed):
             plan.set_states(changed, step, step + 1, moves.states[changed])
-            self._look_at(max(step - 1, 0), min(step + 2, plan.steps))
+            self._look_at(max(step - 1, self._window.start), min(step + 2, self._window.stop))
         return energy_j - left_j if up else energy_j + left_j
 
     def _look_at(self, first_step: int, end_step: int) -> None:
@@ -254,9 +263,11 @@ class EnvelopeRefit:
         after = plan.states[first_step + 1 : end_step + 1].astype(np.int64)
         if last:
             after = np.concatenate([after, np.full((1, after.shape[1]), self._tables.no_state)])
-        self._situations[rows] = self._tables.situations(slept, plan.states[rows], after)
+        found = self._tables.situations(slept, plan.states[rows], after)
+        places = slice(first_step - self._window.start, end_step - self._window.start)
+        self._situations[places] = found
         for up, least_j in self._least_j.items():
-            least_j[rows] = self._tables.least_j[up][self._situations[rows]].min(axis=1, initial=np.inf)
+            least_j[places] = self._tables.least_j[up][found].min(axis=1, initial=np.inf)
 
 
 class EnvelopePolicy(FollowPlan):
@@ -282,8 +293,9 @@ class EnvelopePolicy(FollowPlan):
         plan = self.plan
         plan.set_production(step, renew_w)
         end_step = plan.window_end(step)
-        levels_j = plan.project_soc(step, battery_j(view))
-        diff_j = float(levels_j[end_step - step]) - plan.battery.target_j
+        self._refit.enter(step)
+        levels_j = plan.project_soc(step, end_step, battery_j(view))
+        diff_j = float(levels_j[-1]) - plan.battery.target_j
         comp_j = compensation_j(plan.battery, diff_j)
         steps = self.order(np.arange(step, end_step), comp_j > 0)
         left_j, steps_changed = self._refit.spread(steps, comp_j, latest_ends_s(view))

@@ -29,7 +29,7 @@ class PlannedEasyPass(EasyPass):
     def reserve(self, job: Job) -> Reservation:
         """Reserve for ``job`` from the earliest time at which enough servers are free and planned on.
 
-        They need not stay on for the job's whole walltime.
+        They need not stay on for the job's whole walltime. There is no reservation beyond the plan's horizon.
         """
         step = self.plan.step_at(self.view.now)
         if step is None:
@@ -39,7 +39,8 @@ class PlannedEasyPass(EasyPass):
             if isinstance(action, Start):
                 ends_s[action.hosts.ids] = self.view.now + action.job.walltime_s
         ready = ready_s(self.view, self.plan, step, self.free_mask(), ends_s)
-        for end_step in (min(step + _LOOKS_AHEAD, self.plan.steps), self.plan.steps):
+        horizon = self.plan.horizon(step)
+        for end_step in (min(step + _LOOKS_AHEAD, horizon), horizon):
             found = self._earliest(job, step, end_step, ready)
             if found is not None:
                 return found

@@ -61,7 +61,9 @@ class WorkingPlan:
     """Planned states of all servers over every known window, and what follows from them step by step.
 
     Steps are numbered through all windows, from the start of the first. Ranges of steps are half open:
-    ``first_step`` belongs to them, ``end_step`` does not.
+    ``first_step`` belongs to them, ``end_step`` does not. What is derived from the states covers the present
+    window and the next one, and more only where a job reaches further: the cost of a decision does not grow
+    with the number of windows.
     """
 
     def __init__(self, plans: PlanStore, platform: Platform, before: npt.NDArray[np.generic]) -> None:
@@ -77,6 +79,7 @@ class WorkingPlan:
         self._window_ends = np.cumsum([plan.steps for plan in plans])
         self.step_s = plans[0].step_s
         self.battery: BatterySpec = plans[0].storage.battery
+        self._servers = servers
         self.states: StateArray = np.concatenate([one.states for one in servers])
         """Planned P-state of each server in each step, of shape (T, N). Change it by `set_states`."""
         self.sleep = platform.sleep_pstate
@@ -92,10 +95,11 @@ class WorkingPlan:
         self._before = before.astype(np.int8)
         self.energy_j = self._steps.plan_energy_j(self.states, self._before)
         """Planned worst-case energy of all servers in each step, J (Eq. 3.17): busy, with transitions."""
-        self._asleep_before: npt.NDArray[np.int32] = np.zeros((platform.size, self.steps + 1), dtype=np.int32)
+        self._covered = range(0)
+        self._asleep_before: npt.NDArray[np.int32] = np.zeros((platform.size, 1), dtype=np.int32)
+        self._runs = Runs.of(self.on[:0])
         self._counted = np.zeros(platform.size, dtype=np.bool_)
-        self._runs = Runs.of(self.on)
-        self._run_known = np.ones(platform.size, dtype=np.bool_)
+        self._run_known = np.zeros(platform.size, dtype=np.bool_)
         self.version = 0
         """Changes with every change of states or production."""
 
@@ -111,11 +115,24 @@ class WorkingPlan:
 
     def window_end(self, step: int) -> int:
         """The step after the last one of the window that ``step`` belongs to."""
-        return int(self._window_ends[np.searchsorted(self._window_ends, step, side="right")])
+        return int(self._window_ends[self._window_of(step)])
+
+    def horizon(self, step: int) -> int:
+        """The step after the last one of the window after that of ``step``: decisions look no further."""
+        return int(self._window_ends[min(self._window_of(step) + 1, len(self._window_ends) - 1)])
+
+    def _window_of(self, step: int) -> int:
+        return int(np.searchsorted(self._window_ends, step, side="right"))
 
     def start_of(self, step: int) -> float:
         """When a step starts, on the run's clock, s."""
         return self.start_s + step * self.step_s
+
+    def offline(self, step: int) -> StateArray:
+        """P-states of the servers (N) in ``step``, as planned offline."""
+        window = self._window_of(step)
+        states = self._servers[window].states
+        return np.asarray(states[step - int(self._window_ends[window])])  # counted from the window's end
 
     # --- changes ------------------------------------------------------------------------------------
 
@@ -153,37 +170,64 @@ class WorkingPlan:
         """P-state of each server in the step before ``step``: as planned, or as it was before the first."""
         return self.states[step - 1] if step > 0 else self._before
 
+    def cover(self, step: int, end_step: int) -> None:
+        """Prepare counts and runs from the present ``step`` to ``end_step``, and at least to the horizon.
+
+        Whole windows are covered, so that this is rarely done again within one.
+        """
+        window = self._window_of(step)
+        first = int(self._window_ends[window - 1]) if window else 0
+        if first == self._covered.start and end_step <= self._covered.stop:
+            return
+        end = max(self.horizon(step), self.window_end(end_step - 1))
+        self._covered = range(first, end)
+        self._asleep_before = np.zeros((len(self._counted), end - first + 1), dtype=np.int32)
+        self._runs = Runs.of(self.on[:0])
+        self._counted[:] = self._run_known[:] = False
+
     def asleep_steps(self, hosts: HostIds, first_step: IntArray | int, end_step: IntArray | int) -> IntArray:
         """In how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
 
-        The steps may differ from host to host. Counted from sums along each server's steps, which are
+        The steps may differ from host to host. Counted from sums along each server's covered steps, which are
         made again for servers whose states have changed.
         """
+        first, end = int(np.min(first_step)), int(np.max(end_step))
+        if not self._covered.start <= first <= end <= self._covered.stop:
+            self.cover(first, end)
+        covered = self._covered
         stale = hosts[~self._counted[hosts]]
         if len(stale):
-            self._asleep_before[stale, 1:] = np.cumsum(~self.on[:, stale].T, axis=1, dtype=np.int32)
+            asleep = ~self.on[covered.start : covered.stop, stale].T
+            self._asleep_before[stale, 1:] = np.cumsum(asleep, axis=1, dtype=np.int32)
             self._counted[stale] = True
-        return np.asarray(self._asleep_before[hosts, end_step] - self._asleep_before[hosts, first_step])
+        before, start = self._asleep_before, covered.start
+        return np.asarray(before[hosts, end_step - start] - before[hosts, first_step - start])
 
-    def runs_on(self, step: int) -> Runs:
-        """Every server's runs of steps planned on, from ``step`` on, in no particular order."""
+    def runs_on(self, step: int, end_step: int = 0) -> Runs:
+        """Every server's runs of steps planned on, from ``step`` on, in no particular order.
+
+        They are known to the horizon or to ``end_step``, whichever is later, and cut off some time after it.
+        """
+        self.cover(step, end_step or self.horizon(step))
         if not self._run_known.all():
-            again = np.flatnonzero(~self._run_known)
-            stay, changed = self._run_known[self._runs.host], Runs.of(self.on[:, again])
-            new = changed._replace(host=again[changed.host])
+            first, again = self._covered.start, np.flatnonzero(~self._run_known)
+            stay = self._run_known[self._runs.host]
+            changed = Runs.of(self.on[first : self._covered.stop, again])
+            new = Runs(again[changed.host], changed.begin + first, changed.end + first)
             self._runs = Runs(*(np.concatenate([a[stay], b]) for a, b in zip(self._runs, new, strict=True)))
             self._run_known[again] = True
         host, begin, end = self._runs
         left = end > step
         return Runs(host[left], np.maximum(begin[left], step), end[left])
 
-    def project_soc(self, step: int, battery_j: float, more_j: float = 0.0) -> FloatArray:
+    def project_soc(self, step: int, end_step: int, battery_j: float, more_j: float = 0.0) -> FloatArray:
         """Battery energy (J) at the start of ``step`` and at the end of it and of each later one (Eq. 1).
 
-        ``battery_j`` is the true level at the start of ``step``; servers, production and hydrogen are as
-        planned, except that ``step`` draws ``more_j`` more.
+        Up to ``end_step``, which is not included. ``battery_j`` is the true level at the start of ``step``;
+        servers, production and hydrogen are as planned, except that ``step`` draws ``more_j`` more.
         """
-        net_w = self.renew_w[step:] + self.given_w[step:] - self.energy_j[step:] / self.step_s
+        rows = slice(step, end_step)
+        net_w = self.renew_w[rows] + self.given_w[rows] - self.energy_j[rows] / self.step_s
         net_w[0] -= more_j / self.step_s
         return project_levels_j(self.battery, battery_j, net_w, self.step_s)
 
@@ -520,7 +564,6 @@ class PlanFollower:
         self.plan = plan
         self.asked = view.pstate.copy()
         """The state last asked for, by host."""
-        self._offline = plan.states.copy()
 
     def follow(self, view: View, step: int, may_change: BoolArray) -> list[Action]:
         """Bring servers that ``may_change`` to their states in ``step``: one action per P-state.
@@ -534,7 +577,7 @@ class PlanFollower:
         hosts = np.flatnonzero(np.logical_and(differs, may_change))
         states = planned[hosts]
         self.asked[hosts] = states
-        replanned = states != self._offline[step][hosts]
+        replanned = states != plan.offline(step)[hosts]
         planned_w = float(plan.energy_j[step]) / plan.step_s
         actions: list[Action] = []
         for pstate in np.unique(states).tolist():

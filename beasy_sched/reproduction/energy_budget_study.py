@@ -1,31 +1,26 @@
 """The energy-budget study: weeks of jobs x algorithms x budgets, each run once, whatever interrupts it.
 
-Weeks are traces in SWF, or synthetic ones that take their place. The folder holds ``study.json`` (what the
-study is), ``weeks/`` (the workloads), ``rows/`` (one small file for each run that has ended: the journal)
-and, once all have, ``runs.parquet``.
+Weeks are traces in SWF, or synthetic ones that take their place. Beside the files of every `Study`, the
+folder holds ``weeks/`` (the workloads).
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from beasy_sched._version import __version__
-from beasy_sched.campaign.campaign import Progress
-from beasy_sched.campaign.folder import must_be_empty, read_ended
-from beasy_sched.campaign.table import RunColumn, parquet_of
-from beasy_sched.campaign.tasks import Attempt, attempt
-from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
+from beasy_sched.campaign.table import RunColumn
+from beasy_sched.campaign.tasks import attempt
 from beasy_sched.engine import Session
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import read_workload
@@ -37,12 +32,9 @@ from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.jobs import bounded_slowdown
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.reproduction.study import Measured, Study
 from beasy_sched.simulator import Ending, Simulation, SimulationOptions
 from beasy_sched.units import SECONDS_PER_DAY
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 SERVER: Final = "taurus"
 """The machine of the paper's Table I; one processor of a trace is one server."""
@@ -196,19 +188,9 @@ MEASURES: Final = (
 )  # fmt: skip
 
 
-@dataclass
-class WeekResult(Attempt):
-    """What came of it."""
-
-    values: dict[str, float | int | None] = field(
-        default_factory=lambda: dict.fromkeys(measure.name for measure in MEASURES)
-    )
-    """The measures, by name (`MEASURES`)."""
-
-
-def execute_week(task: WeekTask) -> WeekResult:
+def execute_week(task: WeekTask) -> Measured:
     """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
-    result = WeekResult()
+    result = Measured()
     with attempt(result):
         result.values = _run(task)
     return result
@@ -282,98 +264,47 @@ COLUMNS: Final = (
 
 
 @dataclass(frozen=True)
-class EnergyStudy:
+class EnergyStudy(Study[tuple[Week, Setting], Measured]):
     """Weeks x settings in a folder; weeks may be added to a folder later."""
 
-    folder: Path
     weeks: Sequence[Week]
     settings: Sequence[Setting]
     allocation: str
 
-    def begin(self) -> None:
-        """Make the folder, or see that it is that of the same study. Raises ConfigError."""
-        what = {
+    _kind = Measured
+    columns = COLUMNS
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The program's version, and the options of all settings."""
+        return {
             "version": __version__,
             "allocation": self.allocation,
             "settings": [setting.options(self.allocation) for setting in self.settings],
         }
-        path, content = self.folder / "study.json", msgspec.json.format(msgspec.json.encode(what))
-        if path.exists() and path.read_bytes() != content:
-            raise ConfigError(
-                f"{path} belongs to another study (other options or program version): choose another folder"
-            )
-        if not path.exists():
-            must_be_empty(self.folder, "that of a study")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, content)
 
     @property
     def runs(self) -> list[tuple[Week, Setting]]:
-        """All runs, in the order of the table."""
+        """All weeks in all settings."""
         return [(week, setting) for week in self.weeks for setting in self.settings]
 
-    def go_on(self, executor: Executor, progress: Progress | None = None) -> int:
-        """Execute the runs that have not ended well; return how many failed. ``executor`` is closed."""
-        (self.folder / "rows").mkdir(exist_ok=True)
-        tell = progress or (lambda ended, total: None)
-        pending = [run for run in self.runs if (found := self.result(*run)) is None or found.error]
-        ended = len(self.runs) - len(pending)
-        tasks: Iterator[Task] = (
-            (key, execute_week, WeekTask(key[0].hosts, key[0].workload.absolute(), key[1], self.allocation))
-            for key in sorted(pending, key=lambda run: -run[0].jobs)  # the longest first
-        )
+    def _name(self, run: tuple[Week, Setting]) -> str:
+        week, setting = run
+        return f"{week.name}-{week.sha256[:8]}-{setting.key}"
 
-        def done(key: tuple[Week, Setting], result: WeekResult | Failure) -> None:
-            nonlocal ended
-            if isinstance(result, Failure):
-                result = WeekResult(result.error)
-            write_atomic(self._row_path(*key), msgspec.json.encode(result))
-            ended += 1
-            tell(ended, len(self.runs))
+    def _size(self, run: tuple[Week, Setting]) -> float:
+        return run[0].jobs
 
-        with contextlib.closing(executor):
-            tell(ended, len(self.runs))
-            work_through(executor, tasks, done)
-        return sum(bool(result.error) for *_, result in self._results())
+    def _work(self, run: tuple[Week, Setting]) -> tuple[Callable[[WeekTask], Measured], WeekTask]:
+        week, setting = run
+        return execute_week, WeekTask(week.hosts, week.workload.absolute(), setting, self.allocation)
 
-    def _row_path(self, week: Week, setting: Setting) -> Path:
-        return self.folder / "rows" / f"{week.name}-{week.sha256[:8]}-{setting.key}.json"
-
-    def result(self, week: Week, setting: Setting) -> WeekResult | None:
-        """Return what became of a run, None where it has not ended."""
-        return read_ended(self._row_path(week, setting), WeekResult)
-
-    def _results(self) -> Iterator[tuple[Week, Setting, WeekResult]]:
-        """What became of all runs. Raises InputError where one has not ended."""
-        for run in self.runs:
-            if (found := self.result(*run)) is None:
-                raise InputError(self._row_path(*run), "cannot be read: run the study again")
-            yield *run, found
-
-    def write_table(self) -> Path:
-        """Write ``runs.parquet``; the same study gives the same bytes. Raises ConfigError and InputError."""
-        write_atomic(self.folder / "runs.parquet", parquet_of(list(self._rows()), COLUMNS))
-        return self.folder / "runs.parquet"
-
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for week, setting, result in self._results():
-            yield {
-                "week": week.name,
-                "hosts": week.hosts,
-                **msgspec.structs.asdict(setting),
-                "allocation": self.allocation,
-                "error": result.error or "",
-                **result.values,
-                "workload_sha256": week.sha256,
-                "version": __version__,
-            }
-
-    def table(self) -> pd.DataFrame:
-        """Return the runs as a data frame."""
-        import pandas
-
-        return pandas.DataFrame(list(self._rows()))
-
-    def cpu_s(self) -> float:
-        """Processor time of all runs, s."""
-        return sum(result.cpu_s for *_, result in self._results())
+    def _described(self, run: tuple[Week, Setting]) -> Mapping[str, Any]:
+        week, setting = run
+        return {
+            "week": week.name,
+            "hosts": week.hosts,
+            **msgspec.structs.asdict(setting),
+            "allocation": self.allocation,
+            "workload_sha256": week.sha256,
+        }

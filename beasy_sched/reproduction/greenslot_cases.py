@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from beasy_sched.reproduction.greenslot_inputs import FORECASTS, PANELS, STEP_S, SunWeek
+from beasy_sched.reproduction.greenslot_traces import LONG_WEEK, TraceWeek
 
 POLICIES: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
     "conventional": ("Conventional", "conventional", {}),
@@ -37,6 +38,10 @@ class Load(Struct, frozen=True):
     independent: bool = False
     """Whether jobs keep their internal deadlines, but wait for no others: the paper's program did so in its
     study of utilization."""
+    trace: str = ""
+    """Name of a `TraceWeek`, whose jobs come in place of the paper's."""
+    deadlines: str = ""
+    """The rule by which its jobs are due, such as ``factor:3``."""
 
 
 class Case(Struct, frozen=True):
@@ -90,7 +95,7 @@ class Case(Struct, frozen=True):
 def _differences(load: Load) -> Iterator[str]:
     for name, value in msgspec.structs.asdict(load).items():
         if value != getattr(Load(), name):
-            told = name.replace("_", " ")
+            told = name.replace("multi_", "multi-").replace("_", " ")
             yield told if value is True else f"{told} {value}"
 
 
@@ -224,3 +229,41 @@ STUDIES: Final[Mapping[str, tuple[str, tuple[Row, ...]]]] = {
     ),
 }
 """Studies: what varies, and the runs."""
+
+
+# --- with files of the user's ---
+
+_BY_PRICE: Final = (*MAIN, "lowest-window")
+_BY_CARBON: Final = ("conventional", "greenvarprices", "greencarbon", "lowest-window")
+
+
+def price_rows(weeks: Iterable[SunWeek]) -> list[Row]:
+    """The week "Average" with prices from files."""
+    return [*_rows((week for week in weeks if week.price is not None), _BY_PRICE)]
+
+
+def carbon_rows(weeks: Iterable[SunWeek]) -> list[Row]:
+    """The week "Average" with a carbon intensity from files, and the paper's prices."""
+    return [*_rows((week for week in weeks if week.carbon is not None), _BY_CARBON)]
+
+
+def _rows(weeks: Iterable[SunWeek], policies: Sequence[str]) -> Iterator[Row]:
+    for week in weeks:
+        yield from (Row(week.name, _compared(Case(policy, week=week.name))) for policy in policies)
+
+
+def trace_rows(traces: Iterable[TraceWeek], rules: Iterable[str]) -> list[Row]:
+    """Weeks of traces, their jobs due by each rule of `parse_deadlines`."""
+    rules = list(rules)
+    return [
+        Row(f"{trace.name}, {rule}", _compared(Case(p, "paper", load, LONG_WEEK.name, trace.panels)))
+        for trace in traces
+        for rule in rules
+        for load in [Load(trace=trace.name, deadlines=rule)]
+        for p in MAIN
+    ]
+
+
+def _compared(case: Case) -> Case:
+    """A case for a table that shows Conventional, too."""
+    return case.reference if case.policy == "conventional" else case

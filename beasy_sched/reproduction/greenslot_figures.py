@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
@@ -23,7 +25,7 @@ from beasy_sched.reproduction.figures import (
     new_figure,
 )
 from beasy_sched.reproduction.greenslot_cases import GREEN_ONLY, VAR_PRICES, Case
-from beasy_sched.reproduction.greenslot_inputs import HOURS
+from beasy_sched.reproduction.greenslot_inputs import AVERAGE, HOURS, SunWeek
 from beasy_sched.reproduction.greenslot_results import READ_OFF, READ_OFF_BARS, GreenResults
 
 _BROWN: Final = "#8c6239"
@@ -33,8 +35,8 @@ _ONE_DAY: Final = slice(15, 39)
 """The hours of Tuesday."""
 
 
-def greenslot_figures(results: GreenResults) -> Figures:
-    """Yield the figures whose runs there are."""
+def greenslot_figures(results: GreenResults, weeks: Iterable[SunWeek] = ()) -> Figures:
+    """Yield the figures whose runs there are; of ``weeks``, those with prices from a file."""
     yield "figure-05", _day_figure()
     for number, (case, *_) in READ_OFF.items():
         if case in results.runs:
@@ -42,6 +44,10 @@ def greenslot_figures(results: GreenResults) -> Figures:
     for number, case in (("08", GREEN_ONLY), ("11", VAR_PRICES)):
         if case in results.runs and case.reference in results.runs:
             yield f"figure-{number}", _gain_figure(results, case)
+    for week in weeks:
+        case = replace(VAR_PRICES, week=week.name)
+        if week.price is not None and case in results.runs:
+            yield f"prices-{week.name}", week_figure(results, case)
 
 
 def _day_figure() -> Any:
@@ -55,7 +61,7 @@ def _day_figure() -> Any:
     panel.set_xlabel("hour of Tuesday, 13 July 2010")
     panel.set_ylabel("production [kW]")
     panel.grid(axis="y")
-    panel.legend(loc="upper left")
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 
@@ -76,26 +82,31 @@ def week_figure(results: GreenResults, case: Case) -> Any:
         predicted_kw = PREDICTED_W * (case.panels / 10) / 1e3
         panel.stairs(predicted_kw, np.arange(HOURS + 1), baseline=None, color=BLACK, linestyle=":",
                      linewidth=0.9, label="green, predicted")  # fmt: skip
-    _draw_price(panel, edges_h, curves["price_per_kwh"])
+    of_paper = case.week == AVERAGE.name
+    _draw_price(panel, edges_h, curves["price_per_kwh"], of_paper=of_paper)
     _draw_deadlines(panel)
     _week_axis(panel)
     panel.set_ylabel("power [kW]")
     panel.set_ylim(0, 2.35)
     values = [f"{results.value(name, case):.1f} kWh" for name in ("total_kwh", "green_kwh")]
-    title = f"{case.name}: {values[0]}, {values[1]} green, {results.value('cost', case):.2f} USD"
+    cost = f"{results.value('cost', case):.2f} USD" if of_paper else f"cost {results.value('cost', case):.2f}"
+    title = f"{case.name}: {values[0]}, {values[1]} green, {cost}"
     panel.set_title(title, loc="left")
     figure.legend(loc="outside upper center", ncols=7, columnspacing=1.0, handlelength=1.4)
     return figure
 
 
-def _draw_price(panel: Any, edges_h: FloatArray, price: FloatArray) -> None:
-    """The price on an axis of its own, on the right."""
+def _draw_price(panel: Any, edges_h: FloatArray, price: FloatArray, *, of_paper: bool) -> None:
+    """The price on an axis of its own, on the right: the paper's two, or whatever a file has."""
     right = panel.twinx()
     right.stairs(price, edges_h, baseline=None, color=BLUE, linewidth=0.9, linestyle="--")
     panel.plot([], [], color=BLUE, linestyle="--", linewidth=0.9, label="price")
-    right.set_ylim(0, 0.235)
-    right.set_yticks((0.0, 0.08, 0.13), ("0", "0.08", "0.13"))
-    right.set_ylabel("price [USD/kWh]", color=BLUE)
+    if of_paper:
+        right.set_ylim(0, 0.235)
+        right.set_yticks((0.0, 0.08, 0.13), ("0", "0.08", "0.13"))
+    else:
+        right.set_ylim(min(0.0, 1.1 * price.min()), max(1.15 * price.max(), 1e-6))
+    right.set_ylabel("price [USD/kWh]" if of_paper else "price [per kWh]", color=BLUE)
     right.spines["right"].set_visible(True)
 
 

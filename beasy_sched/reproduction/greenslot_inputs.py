@@ -8,15 +8,16 @@ other weeks are synthetic, or cut out of a file of production.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.grid_rates import PRICE
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.time_series import POWER
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
@@ -27,12 +28,17 @@ from beasy_sched.generate.power import (
     step_power,
     synthetic_series,
 )
+from beasy_sched.reproduction.greenslot_grid import GridFile
 from beasy_sched.units import SECONDS_PER_HOUR
 
+SERVER: Final = "greenslot-xeon"
+"""Preset of the paper's nodes."""
 HOURS: Final = 104
 PANELS: Final = 10
 PANELS_W: Final = 2300.0
 """What the paper's ten panels give at most."""
+BASE_KW: Final = 0.085
+"""Switch and scheduler, for 16 nodes."""
 _BEST_HOUR_W: Final = 2000.0
 """What they give in the best hour of a year."""
 LATITUDE_DEG: Final = 40.5
@@ -54,9 +60,36 @@ class SunWeek:
     start: datetime
     """Monday 9:00, with the offset from UTC."""
     hourly_w: FloatArray
-    """Mean W of each hour, [104]."""
+    """Mean W of each hour; 104 of them in the paper."""
     predicted_w: FloatArray | None = None
     """As predicted one hour ahead, where that is known."""
+    price: GridFile | None = None
+    """Prices of that week from a file, in place of a tariff."""
+    carbon: GridFile | None = None
+    """Its carbon intensity from a file, in place of a made-up one."""
+
+    @property
+    def hours(self) -> int:
+        """How many hours it has."""
+        return len(self.hourly_w)
+
+    @property
+    def contents(self) -> list[Any]:
+        """All that makes runs in two weeks differ, as JSON can hold it."""
+        files = [file.copy_name + file.toml for file in (self.price, self.carbon) if file is not None]
+        return [self.hourly_w.tolist(), *([self.start.isoformat(), *files] if files else [])]
+
+    def with_file(self, file: GridFile) -> SunWeek:
+        """Return the same sun in the week of a price or carbon file, by whose name it is called."""
+        week = replace(self, name=file.name, start=file.start)
+        return replace(week, price=file) if file.quantity is PRICE else replace(week, carbon=file)
+
+    def longer(self, hours: int) -> SunWeek:
+        """Return the week, and its last three days again and again until it has so many hours."""
+        at = np.arange(hours)
+        at = np.where(at < self.hours, at, self.hours - 72 + (at - self.hours) % 72)
+        predicted_w = None if self.predicted_w is None else self.predicted_w[at]
+        return replace(self, name=f"{self.name}, longer", hourly_w=self.hourly_w[at], predicted_w=predicted_w)
 
     def forecast_rows(self, kind: str) -> Iterator[tuple[int, int, float]]:
         """Predictions, made in one of `FORECASTS`: issued (s), valid (s), W of that hour."""
@@ -65,14 +98,14 @@ class SunWeek:
                 raise ConfigError(f"week {self.name}: has no predictions of the paper's")
             yield from ((0, hour * _HOUR_S, float(w)) for hour, w in enumerate(self.predicted_w))
             return
-        for now in range(HOURS):
+        for now in range(self.hours):
             ahead_w = self._persisting_w(now) if kind == "persistence" else self._mean_day_w(now)
             for hour, power_w in enumerate(ahead_w.tolist(), now):
                 yield now * _HOUR_S, hour * _HOUR_S, power_w
 
     def _persisting_w(self, now: int) -> FloatArray:
         """As the last 24 hours were, again and again; the first day knows nothing but the present hour."""
-        hours = np.arange(now, HOURS)
+        hours = np.arange(now, self.hours)
         before = hours - 24 * ((hours - now) // 24 + 1)
         ahead_w = np.where(before >= 0, self.hourly_w[np.maximum(before, 0)], 0.0)
         ahead_w[0] = self.hourly_w[now]
@@ -81,7 +114,7 @@ class SunWeek:
     def _mean_day_w(self, now: int, known: int = 3) -> FloatArray:
         """For ``known`` hours what is predicted one hour ahead, then the mean of the week's days."""
         near_w = self.hourly_w if self.predicted_w is None else self.predicted_w
-        of_day = np.arange(HOURS) % 24
+        of_day = np.arange(self.hours) % 24
         mean_w = np.bincount(of_day, self.hourly_w) / np.bincount(of_day)
         ahead_w = mean_w[of_day[now:]]
         ahead_w[:known] = near_w[now : now + known]
@@ -172,12 +205,18 @@ _PER_KWH: Final = {"pseg": (0.13, 0.12, 0.08), "flat": (0.11, 0.11, 0.11), "stee
 """From 9:00 to 23:00 in June to September, in the other months, and at night, USD."""
 
 
-def site_text(week: SunWeek, step_s: float, prices: str, carbon: str) -> str:
-    """Return the site file: no battery, the grid at ``prices`` (`TARIFFS`), and its ``carbon`` file."""
-    rows = "".join(_tariff_rows(*_PER_KWH[prices]))
+def site_text(week: SunWeek, step_s: float, prices: str, carbon: str, base_kw: float = BASE_KW) -> str:
+    """Return the site file: no battery, a grid, and what runs beside the nodes.
+
+    Prices are those of the week's file, or else by one of `TARIFFS`; carbon, too, or else of file ``carbon``.
+    """
+    tariff = "" if week.price else "".join(_tariff_rows(*_PER_KWH[prices]))
+    price_line = week.price.toml if week.price else ""
+    carbon_line = week.carbon.toml if week.carbon else f'carbon = "{carbon}"\n'
+    zone = next((f'zone = "{file.zone}"\n' for file in (week.price, week.carbon) if file is not None), "")
     return (
-        f'[grid]\ncarbon = "{carbon}"\n{rows}[load]\nbase_kw = 0.085\n'
-        f'[time]\nstep_s = {step_s:g}\nwindow_h = {HOURS}\nstart = "{week.start.isoformat()}"\n'
+        f"[grid]\n{price_line}{carbon_line}{tariff}[load]\nbase_kw = {base_kw:g}\n"
+        f'[time]\nstep_s = {step_s:g}\nwindow_h = {week.hours}\nstart = "{week.start.isoformat()}"\n{zone}'
     )
 
 
@@ -188,10 +227,10 @@ def _tariff_rows(summer: float, other: float, night: float) -> Iterator[str]:
             yield f"[[grid.tariff]]\nmonths = {which}\nhours = {hours}\nper_kwh = {price:g}\n"
 
 
-def carbon_lines() -> Iterator[str]:
+def carbon_lines(hours: int = HOURS) -> Iterator[str]:
     """A made-up carbon intensity, g/kWh: low at noon, high in the evening, somewhat lower at night."""
     yield "time_s,g_per_kwh\n"
-    for hour in range(HOURS + 73):
+    for hour in range(hours + 73):
         of_day = (hour + _START_HOUR) % 24
         noon = 180.0 * np.exp(-(((of_day - 13.0) / 3.5) ** 2))
         evening = 90.0 * np.exp(-(((of_day - 20.0) / 2.5) ** 2))

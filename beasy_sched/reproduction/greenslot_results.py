@@ -26,7 +26,6 @@ from beasy_sched.reproduction.greenslot_cases import (
     Row,
     loaded,
 )
-from beasy_sched.reproduction.greenslot_inputs import AVERAGE
 from beasy_sched.reproduction.greenslot_study import CaseResult
 from beasy_sched.reproduction.text_table import TextTable
 
@@ -38,7 +37,7 @@ class GreenResults:
     """What the claims are judged by."""
 
     runs: Mapping[Case, CaseResult]
-    """Runs in the week "Average" that ended well."""
+    """Runs that ended well, but for those in other weeks of sun."""
     stand_ins: Sample[str] | None = None
     """Measures of other weeks (executions) by policy (conditions)."""
     accuracy: AccuracyTable | None = None
@@ -74,15 +73,18 @@ class GreenResults:
 
 def results_of(
     runs: Mapping[Case, CaseResult],
+    other_weeks: Iterable[str] = (),
     accuracy: AccuracyTable | None = None,
     round_s: Mapping[int, float] | None = None,
 ) -> GreenResults:
-    """Arrange the runs; other weeks of which a run is missing are left out."""
-    average = {case: result for case, result in runs.items() if case.week == AVERAGE.name}
-    others: dict[str, dict[str, CaseResult]] = {}
+    """Arrange the runs; of ``other_weeks``, which stand in for the paper's, incomplete ones are left out."""
+    others: dict[str, dict[str, CaseResult]] = {name: {} for name in other_weeks}
+    single: dict[Case, CaseResult] = {}
     for case, result in runs.items():
-        if case.week != AVERAGE.name:
-            others.setdefault(case.week, {})[case.policy] = result
+        if case.week in others:
+            others[case.week][case.policy] = result
+        else:
+            single[case] = result
     weeks = tuple(week for week, found in others.items() if found.keys() >= set(MAIN))
     values = {
         name: np.array([[others[w][p].values[name] for p in MAIN] for w in weeks], dtype=np.float64)
@@ -90,7 +92,7 @@ def results_of(
     }
     weights = bootstrap_weights(np.zeros(len(weeks)), resamples=2000 if weeks else 0)
     sample = Sample(MAIN, values, weeks, weights, len(others) - len(weeks))
-    return GreenResults(average, sample, accuracy, round_s or {})
+    return GreenResults(single, sample, accuracy, round_s or {})
 
 
 READ_OFF: Final[Mapping[str, tuple[Case, float, float, float]]] = {
@@ -132,7 +134,7 @@ def figure_table(results: GreenResults) -> TextTable:
 _GAINS: Final = (
     "kWh",
     "green kWh",
-    "cost, USD",
+    "cost",
     "green, %",
     "cost saved, %",
     "missed",
@@ -142,15 +144,19 @@ _GAINS: Final = (
 )
 
 
-def gain_table(title: str, rows: Iterable[Row], results: GreenResults, note: str = "") -> TextTable:
+def gain_table(
+    title: str, rows: Iterable[Row], results: GreenResults, note: str = "", currency: str = "USD"
+) -> TextTable:
     """Runs against Conventional under the same conditions; of workflows, how many missed their deadlines.
 
-    Work that is put off beyond the week's end is missing in energy and cost.
+    Of a trace's jobs, which are no workflows, how many jobs did. Work that is put off beyond the week's end
+    is missing in energy and cost. ``currency`` is empty where it differs from row to row.
     """
-    head = ("setting", "policy", *_GAINS)
+    gains = tuple(f"{name}, {currency}" if currency and name == "cost" else name for name in _GAINS)
+    head = ("setting", "policy", *gains)
     cells = [(row.setting, POLICIES[row.case.policy][0], *_gains(row.case, results)) for row in rows
              if row.case in results.runs and row.case.reference in results.runs]  # fmt: skip
-    return TextTable(title, head, cells, _GAINS, note)
+    return TextTable(title, head, cells, gains, note)
 
 
 def _gains(case: Case, results: GreenResults) -> Iterator[str]:
@@ -159,7 +165,8 @@ def _gains(case: Case, results: GreenResults) -> Iterator[str]:
     green = results.value("green_kwh", case.reference)
     yield f"{results.green_pct(case):+.1f}" if green > 0 else ""
     yield f"{results.saving_pct(case):+.1f}"
-    yield from (f"{results.value(name, case):.0f}" for name in ("missed", "refused"))
+    of_jobs = "_jobs" if case.load.trace else ""
+    yield from (f"{results.value(name + of_jobs, case):.0f}" for name in ("missed", "refused"))
     yield f"{results.value('latest_s', case) / 60:.0f}"
     yield f"{results.value('carbon_kg', case):.1f}"
 

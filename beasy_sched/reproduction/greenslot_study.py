@@ -1,33 +1,29 @@
 """GreenSlot's evaluation: the cases of Section 5, each run once, whatever interrupts it; studies beyond it.
 
-The folder holds ``study.json`` (what the study is), ``inputs/`` (files of `greenslot_inputs`, with which
-``beasy-sched simulate`` repeats a run), ``rows/`` (one small file for each run that has ended) and, once all
-have, ``runs.parquet``. The site's steps are the paper's slots of 900 s, the only times at which it decides.
+Beside the files of every `Study`, the folder holds ``inputs/``: files of `greenslot_inputs`, with which
+``beasy-sched simulate`` repeats a run. The site's steps are the paper's slots of 900 s, the only times at
+which it decides.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
-from beasy_sched.campaign.campaign import Progress
-from beasy_sched.campaign.folder import must_be_empty, read_ended
-from beasy_sched.campaign.table import RunColumn, parquet_of
-from beasy_sched.campaign.tasks import Attempt, attempt
-from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
+from beasy_sched.campaign.table import RunColumn
+from beasy_sched.campaign.tasks import attempt
 from beasy_sched.engine import Session
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -39,15 +35,20 @@ from beasy_sched.outputs.summary import summarize
 from beasy_sched.policies.greenslot.planning import QueuedTask, RoundSettings, plan_round
 from beasy_sched.policies.greenslot.slots import Slots
 from beasy_sched.reproduction.greenslot_cases import POLICIES, Case, Load, short_hash
-from beasy_sched.reproduction.greenslot_inputs import PANELS, SunWeek, carbon_lines, site_text
+from beasy_sched.reproduction.greenslot_inputs import (
+    BASE_KW,
+    PANELS,
+    SERVER,
+    SunWeek,
+    carbon_lines,
+    site_text,
+)
+from beasy_sched.reproduction.greenslot_traces import TraceWeek
+from beasy_sched.reproduction.study import Measured, Study
 from beasy_sched.settings import RunSettings, build_session
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 from beasy_sched.units import SECONDS_PER_HOUR
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-SERVER: Final = "greenslot-xeon"
 _SLOT_S: Final = 900.0
 MEASURES: Final = (
     RunColumn("load", "number", "", "host-seconds of all jobs, over those of the week"),
@@ -57,12 +58,13 @@ MEASURES: Final = (
     RunColumn("missed", "integer", "", "workflows that missed their deadline"),
     RunColumn("missed_jobs", "integer", "", "jobs that missed it"),
     RunColumn("refused", "integer", "", "workflows that were refused"),
+    RunColumn("refused_jobs", "integer", "", "jobs that were refused"),
     RunColumn("latest_s", "number", "s", "largest lateness of a job that ended"),
     RunColumn("total_kwh", "number", "kWh", "energy used, servers and base load"),
     RunColumn("green_kwh", "number", "kWh", "of it, from the sun"),
     RunColumn("import_kwh", "number", "kWh", "of it, from the grid"),
-    RunColumn("cost", "number", "USD", "cost of the import"),
-    RunColumn("carbon_kg", "number", "kg", "carbon of the import, of a made-up intensity"),
+    RunColumn("cost", "number", "", "cost of the import, in the currency of its price (the paper's: USD)"),
+    RunColumn("carbon_kg", "number", "kg", "carbon of the import"),
     RunColumn("peak_w", "number", "W", "largest mean power of a step"),
     RunColumn("rounds", "integer", "", "rounds of planning"),
     RunColumn("tightened", "integer", "", "deadlines moved forward"),
@@ -83,13 +85,9 @@ class CaseTask:
 
 
 @dataclass
-class CaseResult(Attempt):
-    """What came of it."""
+class CaseResult(Measured):
+    """What came of it: `MEASURES`, and curves."""
 
-    values: dict[str, float | int | None] = field(
-        default_factory=lambda: dict.fromkeys(measure.name for measure in MEASURES)
-    )
-    """The measures, by name (`MEASURES`)."""
     curves: dict[str, list[float]] = field(default_factory=dict)
     """`CURVES`, by name."""
 
@@ -125,6 +123,7 @@ def _measures(session: Session, summary: Mapping[str, Any]) -> dict[str, float |
         "missed": deadlines["workflows_missed"],
         "missed_jobs": deadlines["jobs_missed"],
         "refused": deadlines["workflows_refused"],
+        "refused_jobs": deadlines["jobs_refused"],
         "latest_s": deadlines["lateness_s_max"] or 0.0,
         "total_kwh": grid["green_kwh"] + grid["import_kwh"],
         "green_kwh": grid["green_kwh"],
@@ -164,60 +163,63 @@ COLUMNS: Final = (
 
 
 @dataclass(frozen=True)
-class GreenSlotStudy:
+class GreenSlotStudy(Study[Case, CaseResult]):
     """Cases in a folder; cases and weeks may be added to it later."""
 
-    folder: Path
     weeks: Sequence[SunWeek]
     cases: Sequence[Case]
+    traces: Sequence[TraceWeek] = ()
 
-    def begin(self) -> None:
-        """Make the folder, or see that it is that of such a study. Raises ConfigError."""
-        path, content = self.folder / "study.json", msgspec.json.encode({"greenslot": __version__})
-        if path.exists() and path.read_bytes() != content:
-            raise ConfigError(f"{path} belongs to another study (or program version): choose another folder")
-        if not path.exists():
-            must_be_empty(self.folder, "that of a study")
-        for name in ("inputs", "rows"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        write_atomic(path, content)
+    _kind = CaseResult
+    columns = COLUMNS
 
-    def go_on(self, executor: Executor, progress: Progress | None = None) -> int:
-        """Execute the runs that have not ended well; return how many failed. ``executor`` is closed."""
-        tell = progress or (lambda ended, total: None)
-        pending = [case for case in self.cases if (found := self.result(case)) is None or found.error]
-        ended = len(self.cases) - len(pending)
-        pending.sort(key=lambda case: -case.load.copies)  # the longest first
-        tasks: Iterator[Task] = ((case, execute_case, self._task(case)) for case in pending)
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The program's version: what else differs is in the names of the runs."""
+        return {"greenslot": __version__}
 
-        def done(case: Case, result: CaseResult | Failure) -> None:
-            nonlocal ended
-            if isinstance(result, Failure):
-                result = CaseResult(result.error)
-            write_atomic(self._row_path(case), msgspec.json.encode(result))
-            ended += 1
-            tell(ended, len(self.cases))
+    @property
+    def runs(self) -> Sequence[Case]:
+        """All cases."""
+        return self.cases
 
-        with contextlib.closing(executor):
-            tell(ended, len(self.cases))
-            work_through(executor, tasks, done)
-        return sum(bool(result.error) for _, result in self._results())
+    def _name(self, run: Case) -> str:
+        contents = self._week(run).contents
+        if (trace := self._trace(run.load)) is not None:
+            contents += trace.contents
+        return f"{run.key}-{short_hash(contents)[:6]}"
+
+    def _size(self, run: Case) -> float:
+        trace = self._trace(run.load)
+        return run.load.copies if trace is None else trace.workload.size
+
+    def _work(self, run: Case) -> tuple[Callable[[CaseTask], CaseResult], CaseTask]:
+        return execute_case, self._task(run)
+
+    def _described(self, run: Case) -> Mapping[str, Any]:
+        return {
+            "policy": POLICIES[run.policy][0],
+            "case": run.name,
+            "week": run.week,
+            "forecast": run.forecast,
+            "options": msgspec.json.encode(dict(run.options)).decode(),
+        }
 
     def _task(self, case: Case) -> CaseTask:
         """Write the inputs of a run that are not there yet."""
         inputs = self.folder.absolute() / "inputs"
+        inputs.mkdir(exist_ok=True)
         week = self._week(case)
         events = inputs / f"sun-{short_hash([week.hourly_w.tolist(), case.panels, case.step_s])}.txt"
         steps_w = np.repeat(week.hourly_w * (case.panels / PANELS), round(SECONDS_PER_HOUR / case.step_s))
         _write_once(events, "".join(power_event_lines(steps_w, case.step_s)))
-        platform = inputs / "platform.xml"
+        trace = self._trace(case.load)
+        nodes = NODES if trace is None else trace.nodes
+        platform = inputs / f"platform-{nodes}.xml"
         if not platform.exists():
-            write_platform(preset_platform({SERVER: NODES}), platform)
-        workload, load = self._workload(inputs, case.load)
-        _write_once(inputs / "carbon.csv", "".join(carbon_lines()))
-        site = site_text(week, case.step_s, case.prices, "carbon.csv")
-        site_path = inputs / f"site-{short_hash(site)}.toml"
-        _write_once(site_path, site)
+            write_platform(preset_platform({SERVER: nodes}), platform)
+        workload, load = self._workload(inputs, case.load, trace)
+        site, site_path = self._site(inputs, case, week, nodes)
         _, policy, options = POLICIES[case.policy]
         settings = RunSettings(
             policy=policy,
@@ -229,20 +231,42 @@ class GreenSlotStudy:
         )
         return CaseTask(platform, workload, events, settings, load)
 
+    @staticmethod
+    def _site(inputs: Path, case: Case, week: SunWeek, nodes: int) -> tuple[str, Path]:
+        """Return the site file's text and path; write it and the files that it names."""
+        for file in (week.price, week.carbon):
+            if file is not None:
+                _write_once(inputs / file.copy_name, file.content)
+        carbon = f"carbon-{week.hours}.csv"
+        _write_once(inputs / carbon, "".join(carbon_lines(week.hours)))
+        site = site_text(week, case.step_s, case.prices, carbon, BASE_KW * nodes / NODES)
+        path = inputs / f"site-{short_hash(site)}.toml"
+        _write_once(path, site)
+        return site, path
+
     def _week(self, case: Case) -> SunWeek:
         found = next((week for week in self.weeks if week.name == case.week), None)
         if found is None:
             raise ConfigError(f"week {case.week}: is not one of the study")
         return found
 
+    def _trace(self, load: Load) -> TraceWeek | None:
+        """The week of a trace that the jobs are from. Raises ConfigError."""
+        if not load.trace:
+            return None
+        found = next((trace for trace in self.traces if trace.name == load.trace), None)
+        if found is None:
+            raise ConfigError(f"trace {load.trace}: is not one of the study")
+        return found
+
     @staticmethod
-    def _workload(inputs: Path, load: Load) -> tuple[Path, float]:
-        path = inputs / f"jobs-{short_hash(load)}.json"
-        fields = msgspec.structs.asdict(load)
-        independent = fields.pop("independent")
-        workload = workflow_workload(WorkflowOptions(**fields))
-        if independent:
-            workload = _without_precedence(workload)
+    def _workload(inputs: Path, load: Load, trace: TraceWeek | None) -> tuple[Path, float]:
+        if trace is not None:
+            workload = trace.due_by(load.deadlines)
+            name = short_hash([load, trace.contents])
+        else:
+            workload, name = _of_the_paper(load), short_hash(load)
+        path = inputs / f"jobs-{name}.json"
         if not path.exists():
             workload.write(path)
         return path, float(workload.load)
@@ -260,56 +284,14 @@ class GreenSlotStudy:
         _write_once(path, text)
         return str(path)
 
-    def _row_path(self, case: Case) -> Path:
-        week = short_hash(self._week(case).hourly_w.tolist())
-        return self.folder / "rows" / f"{case.key}-{week[:6]}.json"
 
-    def result(self, case: Case) -> CaseResult | None:
-        """Return what became of a run, None where it has not ended."""
-        return read_ended(self._row_path(case), CaseResult)
-
-    def _results(self) -> Iterator[tuple[Case, CaseResult]]:
-        """What became of all runs. Raises InputError where one has not ended."""
-        for case in self.cases:
-            if (found := self.result(case)) is None:
-                raise InputError(self._row_path(case), "cannot be read: run the study again")
-            yield case, found
-
-    def results(self) -> dict[Case, CaseResult]:
-        """Return what became of all runs that ended well. Raises InputError."""
-        return {case: result for case, result in self._results() if not result.error}
-
-    def failures(self) -> list[tuple[Case, str]]:
-        """Return the runs that failed, and why."""
-        return [(case, result.error) for case, result in self._results() if result.error]
-
-    def write_table(self) -> Path:
-        """Write ``runs.parquet``; the same study gives the same bytes. Raises ConfigError and InputError."""
-        write_atomic(self.folder / "runs.parquet", parquet_of(list(self._rows()), COLUMNS))
-        return self.folder / "runs.parquet"
-
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for case, result in self._results():
-            yield {
-                "policy": POLICIES[case.policy][0],
-                "case": case.name,
-                "week": case.week,
-                "forecast": case.forecast,
-                "options": msgspec.json.encode(dict(case.options)).decode(),
-                "error": result.error or "",
-                **result.values,
-                "version": __version__,
-            }
-
-    def table(self) -> pd.DataFrame:
-        """Return the runs as a data frame."""
-        import pandas
-
-        return pandas.DataFrame(list(self._rows()))
-
-    def cpu_s(self) -> float:
-        """Processor time of all runs, s."""
-        return sum(result.cpu_s for _, result in self._results())
+def _of_the_paper(load: Load) -> GeneratedWorkload:
+    fields = msgspec.structs.asdict(load)
+    for name in ("trace", "deadlines"):
+        del fields[name]
+    independent = fields.pop("independent")
+    workload = workflow_workload(WorkflowOptions(**fields))
+    return _without_precedence(workload) if independent else workload
 
 
 def _without_precedence(workload: GeneratedWorkload) -> GeneratedWorkload:
@@ -324,9 +306,9 @@ def _without_precedence(workload: GeneratedWorkload) -> GeneratedWorkload:
     return dataclasses.replace(workload, extras=extras)
 
 
-def _write_once(path: Path, text: str) -> None:
+def _write_once(path: Path, content: str | bytes) -> None:
     if not path.exists():
-        write_atomic(path, text)
+        write_atomic(path, content)
 
 
 def round_times_s(queues: Sequence[int] = (60, 240), repeats: int = 5) -> dict[int, float]:

@@ -111,7 +111,10 @@ def test_a_campaign(folder):
     outcome = run_campaign(folder / "out", found, parse_scenario(SMALL.replace('"small"', '"plain"')))
     assert outcome.failed == 0
     runs = read_campaign(folder / "out").runs.set_index("run")
-    assert list(runs.reset_index().columns) == [*NAMES[0], *NAMES[1], *NAMES[2]]
+    counts = [f"greenslot.{name}" for name in ("rounds", "moved_earlier", "moved_later", "tightened", "late")]
+    assert list(runs.reset_index().columns) == [*NAMES[0], *NAMES[1], *NAMES[2], *counts]
+    assert (runs.loc[runs.policy == "greenslot", "greenslot.rounds"] > 0).all()
+    assert runs.loc[runs.policy != "greenslot", counts].isna().all(axis=None)
     own = runs[runs.scenario == "small"]
     assert (own["import_kwh"] + own["green_kwh"]).tolist() == pytest.approx(
         (own["consumed_kwh"] + 3 * 0.05).tolist(), rel=1e-6
@@ -119,6 +122,7 @@ def test_a_campaign(folder):
     assert (own["mean_import_price"].dropna().between(0.1, 0.2)).all()
     assert (own["deadline_jobs"] == 30).all()
     lines = [line.split() for line in result_lines(folder / "out")]
+    assert not any("rounds" in word for line in lines for word in line)
     assert lines[1][-3:] == ["cost", "share", "due"]
     (shown,) = [line for line in lines if line[0] == "conventional"][:1]
     conventional = own[own.policy == "conventional"].iloc[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from small_campaign import SMALL, scenario
+from small_campaign import BAD, SMALL, scenario
 
 from beasy_sched.campaign.folder import plain_values
 from beasy_sched.campaign.scenario import NAMES, PAPER_POLICIES, expand, quick
@@ -64,6 +64,24 @@ def test_a_site_from_a_file_leaves_its_guard_behind(tmp_path):
     assert 'mode = "kill-all"' in found.site_text(found.guards[0])
 
 
+@pytest.mark.parametrize(
+    ("policies", "labels"),
+    [
+        ('"easy", { name = "beasy", options = { compensate = false } }', ["easy", "beasy"]),
+        ('"bad_policies:Raises", "easy"', ["Raises", "easy"]),
+        ('{ name = "bad_policies:Raises", label = "mine" }', ["mine"]),
+        (
+            '"beasy", { name = "beasy", options = { release = "at-once", compensate = false } }',
+            ["beasy", "beasy.compensate-false.release-at-once"],
+        ),
+        ('"bad_policies:Raises", { name = "easy", label = "Raises" }', ["bad_policies.Raises", "Raises"]),
+    ],
+)
+def test_labels_that_a_file_need_not_give(policies, labels):
+    text = SMALL.replace('"easy", "follow-plan", "workload-reactive"', policies)
+    assert [policy.label for policy in parse_scenario(text, allowed=BAD).policies] == labels
+
+
 WRONG = [
     (added("foo = 1"), "foo: no such field, expected one of workload, production, real_workload, grid, name"),
     (added(below="[noise]\nsigma = 2"), "noise.sigma: no such field, expected one of arrivals_sigma"),
@@ -81,6 +99,10 @@ WRONG = [
     (added('guards = [{ mode = "shed" }]'), "guards[0].veto: is missing"),
     (SMALL.replace('"easy"', '"esay"'), "policies[0]: unknown policy 'esay'"),
     (SMALL.replace('"easy"', '"easy", "easy"'), "policies[1]: found 'easy', expected each only once"),
+    (
+        SMALL.replace('"easy"', '"easy", { name = "beasy", label = "easy" }'),
+        "policies[1]: found 'easy', expected each only once (labels must differ)",
+    ),
     (
         SMALL.replace('"easy"', '{ name = "easy", options = { x = 1 } }'),
         "policies[0]: options of policy 'easy'",

@@ -16,10 +16,10 @@ TRACE = "".join(f"{n} {n * 600} 5 {300 + n} 2 -1 -1 2 400 -1 1 1 1 -1 1 -1 -1 -1
 
 def jobs(*arguments: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Arrivals, run times and walltimes (s) of a workload."""
-    done = CliRunner().invoke(workload, [*arguments, "-q", "-o", "-"])
+    done = CliRunner().invoke(workload, [*arguments, "--reference-speed", "1f", "-q", "-o", "-"])
     assert done.exit_code == 0, done.output
     made = json.loads(done.stdout)
-    run_s = {name: float(name[1:]) for name in made["profiles"]}
+    run_s = {name: profile["cpu"] for name, profile in made["profiles"].items()}
     rows = [(job["subtime"], run_s[job["profile"]], job.get("walltime", np.nan)) for job in made["jobs"]]
     return tuple(np.array(rows).T)
 

@@ -58,12 +58,12 @@ def test_the_whole_file(tmp_path: Path) -> None:
     made.write(tmp_path / "w.json")
     assert (tmp_path / "w.json").read_text() == (
         '{"nb_res":16,"jobs":[\n'
-        '{"id":"1","subtime":0,"res":1,"walltime":200,"profile":"p100"},\n'
-        '{"id":"2","subtime":0.5,"res":1,"walltime":1,"profile":"p0.5"},\n'
-        '{"id":"3","subtime":1,"res":3,"walltime":200,"profile":"p100"}\n'
+        '{"id":"1","subtime":0,"res":1,"walltime":200,"profile":"p1"},\n'
+        '{"id":"2","subtime":0.5,"res":1,"walltime":1,"profile":"p2"},\n'
+        '{"id":"3","subtime":1,"res":3,"walltime":200,"profile":"p1"}\n'
         '],"profiles":{\n'
-        '"p0.5":{"type":"parallel_homogeneous","cpu":500000000,"com":0},\n'
-        '"p100":{"type":"parallel_homogeneous","cpu":100000000000,"com":0}\n'
+        '"p1":{"type":"parallel_homogeneous","cpu":100000000000,"com":0},\n'
+        '"p2":{"type":"parallel_homogeneous","cpu":500000000,"com":0}\n'
         "}}\n"
     )
     assert made.report.notes == ["1 jobs have no requested time: their walltime is 2 x the run time"]
@@ -71,7 +71,7 @@ def test_the_whole_file(tmp_path: Path) -> None:
 
 def test_delay_profiles(tmp_path: Path) -> None:
     made = convert(trace(tmp_path, {}, {"run": 200}), profile_type="delay")
-    assert as_json(made)["profiles"]["p100"] == {"type": "delay", "delay": 100}
+    assert as_json(made)["profiles"]["p1"] == {"type": "delay", "delay": 100}
     assert made.beyond_walltime == 1
     assert convert(trace(tmp_path, {}, {"run": 200})).beyond_walltime == 0
 
@@ -340,11 +340,11 @@ def test_command_line(tmp_path: Path) -> None:
         "    1 run time 0 (line 3)",
     ]
     job = json.loads(target.read_text())["jobs"][0]
-    assert job == {"id": "1", "subtime": 0, "res": 4, "walltime": 200, "profile": "p100", "user": 3}
+    assert job == {"id": "1", "subtime": 0, "res": 4, "walltime": 200, "profile": "p1", "user": 3}
     windowed = run(str(path), "-o", "-", "--duration", "12h", "--reference-speed", "2Gf", "--quiet")
     assert windowed.stderr == ""
     assert json.loads(windowed.stdout)["profiles"] == {
-        "p100": {"type": "parallel_homogeneous", "cpu": 200_000_000_000, "com": 0}
+        "p1": {"type": "parallel_homogeneous", "cpu": 200_000_000_000, "com": 0}
     }
 
 

@@ -33,8 +33,8 @@ def digest(made: GeneratedWorkload) -> str:
 
 
 def test_the_same_seed_gives_the_same_bytes_for_good() -> None:
-    assert digest(draw(seed=1)) == digest(draw(seed=1)) == "ce4f3e9184330569"
-    assert digest(draw(seed=2)) == "aa93cc6a91996e51"
+    assert digest(draw(seed=1)) == digest(draw(seed=1)) == "a24d6a3ce1a8275d"
+    assert digest(draw(seed=2)) == "719ba41a36bb6135"
 
 
 def test_streams_do_not_touch_each_other() -> None:

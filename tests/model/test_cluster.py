@@ -164,6 +164,8 @@ class Life:
         self.now = 0.0
         self.by_use_j = np.zeros(5)
         self.by_job_j: dict[str, float] = {}
+        self.by_job_flops: dict[str, float] = {}
+        self.all_jobs: list[Job] = []
         self.jobs = 0
 
     def live(self, changes: int) -> None:
@@ -191,6 +193,8 @@ class Life:
                 load = min(speeds.values()) / speeds[host] if job.computes else 0.0
                 watts = kind.idle_w[pstate] + load * (kind.full_w[pstate] - kind.idle_w[pstate])
                 self.by_job_j[job.id] = self.by_job_j.get(job.id, 0.0) + watts * dt_s
+                done = min(speeds.values()) * dt_s / len(job.hosts) if job.computes else 0.0
+                self.by_job_flops[job.id] = self.by_job_flops.get(job.id, 0.0) + done
             self.by_use_j[state] += watts * dt_s
         self.now += dt_s
 
@@ -206,6 +210,7 @@ class Life:
             job = submit(self.cluster, str(self.jobs), len(hosts), float(self.rng.integers(1, 50)))
             job.computes = bool(self.rng.random() < 0.7)
             self.cluster.start(job, HostSet(hosts), self.now)
+            self.all_jobs.append(job)
 
     def end(self) -> None:
         if self.cluster.running:
@@ -234,6 +239,22 @@ class Life:
         hosts = np.flatnonzero(self.rng.random(5) < 0.3)
         self.cluster.set_available(hosts, bool(self.rng.random() < 0.6))
 
+    def check_progress(self) -> None:
+        """What jobs have done and spent, whether they run or have ended."""
+        jobs = self.all_jobs[:: int(self.rng.choice([1, -1]))]
+        progress = self.cluster.progress(jobs, self.now)
+        flops = np.array([self.by_job_flops.get(job.id, 0.0) for job in jobs])
+        assert progress.work_flops == pytest.approx(flops, rel=1e-9)
+        energy_j = np.array([self.by_job_j.get(job.id, 0.0) for job in jobs])
+        assert progress.energy_j == pytest.approx(energy_j, rel=1e-9, abs=1e-9)
+        ends_s = [self.now if np.isnan(job.end_s) else job.end_s for job in jobs]
+        run_s = np.array([end_s - job.start_s for end_s, job in zip(ends_s, jobs, strict=True)])
+        assert progress.run_s == pytest.approx(run_s)
+        for job, share, work, ran_s in zip(jobs, progress.work_share, flops, run_s, strict=True):
+            reference = min(self.cluster.platform.kind(h).reference_speed_flops for h in job.hosts)
+            done_s = work / reference if job.computes else ran_s
+            assert share == pytest.approx(done_s / job.walltime_s)
+
     def check(self) -> None:
         cluster = self.cluster
         assert cluster.free_count == np.count_nonzero(cluster.free)
@@ -257,6 +278,7 @@ def test_random_lives(seed: int) -> None:
     for job in life.cluster.running.values():
         spent_j = account.job_spent_j(job.hosts.ids, life.now)
         assert spent_j == pytest.approx(life.by_job_j.get(job.id, 0.0), rel=1e-9, abs=1e-9)
+    life.check_progress()
 
 
 def test_what_may_let_a_waiting_job_start_is_told() -> None:

@@ -119,7 +119,7 @@ def test_what_servers_have_drawn_beyond_the_plan_counts_in_its_step_only() -> No
     live, view = steps.talk.policy.live, steps.talk.session.view
     live._write(view, 0, np.array([0]), np.array([[Z]], dtype=np.int8))
     level_j = view.storage_state.battery_j
-    assert live.levels_j(view, 0)[0] < live.plan.project_soc(0, level_j)[1] - 1000.0
+    assert live.levels_j(view, 0)[0] < live.plan.project_soc(0, live.plan.steps, level_j)[1] - 1000.0
     steps.begin(1)
     level_j = view.storage_state.battery_j
-    assert live.levels_j(view, 1).tolist() == live.plan.project_soc(1, level_j)[1:].tolist()
+    assert live.levels_j(view, 1).tolist() == live.plan.project_soc(1, live.plan.steps, level_j)[1:].tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -10,6 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import TinyJob, run
 
+from beasy_sched.engine.actions import Action
+from beasy_sched.engine.policy import Policy, View
+from beasy_sched.model.jobs import Job
+from beasy_sched.policies.easy import EasyPass, by_arrival
 from beasy_sched.policies.registry import make_policy
 
 
@@ -177,3 +182,66 @@ def test_smallest_first_backfilling_is_an_option() -> None:
     smallest = run(make_policy("easy", {"backfill": "smallest"}), 4, jobs)
     assert by_arrival["w0!c"][0] == 2
     assert smallest["w0!d"][0] == 2
+
+
+# --- jobs that a policy does not want now ---
+
+
+class Choosy(Policy):
+    """EASY that wants some jobs only; notes what each pass asks."""
+
+    def __init__(self, wanted: Callable[[Job, float], bool]) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self.asked: list[list[str]] = []
+        self.reserved: list[str] = []
+
+    def schedule(self, view: View) -> Sequence[Action]:
+        asked: list[str] = []
+        self.asked.append(asked)
+        wanted = self.wanted
+
+        class Pass(EasyPass):
+            def wanted(self, job: Job) -> bool:
+                asked.append(job.id)
+                return wanted(job, self.view.now)
+
+        turn = Pass(view, by_arrival, by_arrival)
+        turn.run()
+        if turn.reservation is not None:
+            self.reserved.append(turn.reservation.job.id)
+        return turn.actions
+
+
+@settings(max_examples=300, deadline=None)
+@given(cases(), st.sets(st.integers(0, 13)))
+def test_others_start_as_if_an_unwanted_job_were_not_there(
+    case: tuple[int, list[TinyJob]], numbers: set[int]
+) -> None:
+    hosts, jobs = case
+    unwanted = {f"w0!{number}" for number in numbers}
+    policy = Choosy(lambda job, now: job.id not in unwanted)
+    starts = {job_id: when for job_id, (when, _) in run(policy, hosts, jobs).items()}
+    expected, _ = oracle_starts(hosts, [job for job in jobs if job.id not in unwanted])
+    assert starts == expected
+    assert all(len(asked) == len(set(asked)) for asked in policy.asked)
+
+
+def test_the_reservation_is_for_the_first_job_that_is_wanted_but_does_not_fit() -> None:
+    jobs = [
+        TinyJob("w0!running", 0.0, 2, 10.0, 10.0),
+        TinyJob("w0!fits", 1.0, 1, 5.0, 5.0),
+        TinyJob("w0!wide, not wanted", 1.0, 3, 5.0, 5.0),
+        TinyJob("w0!wide", 1.0, 3, 5.0, 5.0),
+        TinyJob("w0!late", 1.0, 1, 20.0, 20.0),
+        TinyJob("w0!short", 1.0, 1, 9.0, 9.0),
+    ]
+    early = {"w0!fits", "w0!wide, not wanted"}
+    policy = Choosy(lambda job, now: now >= 15.0 or job.id not in early)
+    starts = {job_id: when for job_id, (when, _) in run(policy, 3, jobs).items()}
+    assert set(policy.reserved) >= {"w0!wide"}
+    assert policy.reserved[0] == "w0!wide"
+    assert starts["w0!short"] == 1.0  # backfilled: it ends by then
+    assert starts["w0!wide"] == 10.0
+    assert starts["w0!fits"] == 15.0  # wanted now, though it would have fitted before
+    assert starts["w0!wide, not wanted"] > 15.0

@@ -209,6 +209,30 @@ def test_sleeping_steps_and_runs_are_counted_anew_where_states_change(
         assert not again[:first].any()
 
 
+@given(changed_plans(), st.data())
+def test_nothing_is_derived_beyond_the_next_window_unless_asked_for(
+    drawn: tuple[WorkingPlan, list[tuple[np.ndarray, int, int, np.ndarray]]], data: st.DataObject
+) -> None:
+    plan, changes = drawn
+    every, length = np.arange(plan.states.shape[1]), data.draw(st.integers(1, 3))
+    plan._window_ends = np.unique([*range(length, plan.steps, length), plan.steps])
+    for step, (ids, first, end, states) in enumerate(changes[: plan.steps]):
+        plan.set_states(ids, first, end, states)
+        horizon = plan.horizon(step)
+        assert horizon == min((step // length + 2) * length, plan.steps)
+        until = data.draw(st.integers(step + 1, plan.steps))
+        plan.cover(step, horizon)
+        new = step % length == 0
+        assert plan._covered.stop == horizon if new else plan._covered.stop >= horizon
+        counted = plan.asleep_steps(every, step, np.full(len(every), until))
+        assert counted.tolist() == (~plan.on[step:until]).sum(axis=0).tolist()
+        known = np.zeros_like(plan.on)
+        for host, begin, stop in zip(*plan.runs_on(step, until), strict=True):
+            known[begin:stop, host] = True
+        sure = max(horizon, until)
+        assert (known[step:sure] == plan.on[step:sure]).all()
+
+
 # --- projection ---
 
 
@@ -218,22 +242,26 @@ def test_projection_by_hand() -> None:
     plan = made(
         np.zeros((3, 1), dtype=np.int8), before=AWAKE[:1], renew_w=np.array([0.0, 4590.0, 0.0]), spec=spec
     )
-    assert (plan.project_soc(0, 5 * 3.6e6) / 3.6e6).tolist() == pytest.approx([5.0, 4.91, 9.0, 8.91])
-    assert (plan.project_soc(1, 1 * 3.6e6) / 3.6e6).tolist() == pytest.approx([1.0, 5.5, 5.41])
-    assert (plan.project_soc(2, 0.05 * 3.6e6) / 3.6e6).tolist() == pytest.approx([0.05, 0.0])
+    assert (plan.project_soc(0, plan.steps, 5 * 3.6e6) / 3.6e6).tolist() == pytest.approx(
+        [5.0, 4.91, 9.0, 8.91]
+    )
+    assert (plan.project_soc(1, plan.steps, 1 * 3.6e6) / 3.6e6).tolist() == pytest.approx([1.0, 5.5, 5.41])
+    assert (plan.project_soc(2, plan.steps, 0.05 * 3.6e6) / 3.6e6).tolist() == pytest.approx([0.05, 0.0])
 
 
 def test_projection_with_hydrogen_and_known_production() -> None:
     plan = made(np.zeros((2, 1), dtype=np.int8), before=AWAKE[:1], hydrogen_w=-500.0)
     plan.set_production(0, 1090.0)
-    assert (plan.project_soc(0, 5 * 3.6e6) / 3.6e6).tolist() == pytest.approx([5.0, 5.5, 4.91])
+    assert (plan.project_soc(0, plan.steps, 5 * 3.6e6) / 3.6e6).tolist() == pytest.approx([5.0, 5.5, 4.91])
 
 
 def test_a_level_above_the_maximum_only_falls() -> None:
     spec = battery(soc_max_pct=50.0, self_discharge_per_day=0.24)
     plan = made(np.zeros((2, 1), dtype=np.int8), before=AWAKE[:1], renew_w=np.array([1e3, 1e3]), spec=spec)
     kept = 0.76 ** (1 / 24)
-    assert (plan.project_soc(0, 8 * 3.6e6) / 3.6e6).tolist() == pytest.approx([8, 8 * kept, 8 * kept**2])
+    assert (plan.project_soc(0, plan.steps, 8 * 3.6e6) / 3.6e6).tolist() == pytest.approx(
+        [8, 8 * kept, 8 * kept**2]
+    )
 
 
 @pytest.mark.parametrize("loss", LossConvention)
@@ -259,7 +287,7 @@ def test_projection_is_what_the_balance_makes_of_it(loss: LossConvention, seed: 
     for energy_j, renew_w in zip(plan.energy_j, plan.renew_w, strict=True):
         _, state = settle_step(Storage(spec), state, dt_s=HOUR_S, consumed_j=energy_j, renew_w=renew_w)
         levels.append(state.battery_j)
-    np.testing.assert_allclose(plan.project_soc(0, spec.start_j), levels, rtol=1e-12, atol=1e-6)
+    np.testing.assert_allclose(plan.project_soc(0, plan.steps, spec.start_j), levels, rtol=1e-12, atol=1e-6)
 
 
 def test_projection_of_three_days_takes_less_than_a_millisecond() -> None:
@@ -270,7 +298,7 @@ def test_projection_of_three_days_takes_less_than_a_millisecond() -> None:
 
 def _seconds(plan: WorkingPlan) -> float:
     began = time.perf_counter()
-    plan.project_soc(0, plan.battery.start_j)
+    plan.project_soc(0, plan.steps, plan.battery.start_j)
     return time.perf_counter() - began
 
 

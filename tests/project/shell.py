@@ -28,3 +28,18 @@ def run(
         timeout=timeout_s,
         check=False,
     )
+
+
+def study_command(name: str, *arguments: str | Path) -> list[str]:
+    """scripts/reproduce_NAME in this environment."""
+    return [sys.executable, str(ROOT / "scripts" / f"reproduce_{name}.py"), *map(str, arguments)]
+
+
+def run_study(name: str, *arguments: str | Path, timeout_s: float = 250) -> subprocess.CompletedProcess[str]:
+    """Run scripts/reproduce_NAME to its end."""
+    return run(*study_command(name, *arguments), timeout_s=timeout_s)
+
+
+def changed_at(folder: Path) -> dict[Path, int]:
+    """When each run's file in a study's journal was written, ns."""
+    return {path: path.stat().st_mtime_ns for path in folder.glob("rows/*.json")}

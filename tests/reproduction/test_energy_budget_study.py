@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from in_process import Here
 
 from beasy_sched.campaign.workers import Failure
 from beasy_sched.errors import ConfigError
@@ -37,32 +37,6 @@ from beasy_sched.reproduction.energy_budget_study import (
 from beasy_sched.reproduction.figures import write_figures
 
 DAY = 86_400
-
-
-class Here:
-    """Does tasks one after the other, in this process."""
-
-    slots = 1
-
-    def __init__(self, most: int = 10**6) -> None:
-        self.most = most
-        self.done: list[tuple[Any, Any]] = []
-
-    @property
-    def busy(self) -> int:
-        return len(self.done)
-
-    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
-        self.most -= 1
-        if self.most < 0:
-            raise KeyboardInterrupt
-        self.done.append((key, function(argument)))
-
-    def next_done(self) -> tuple[Any, Any]:
-        return self.done.pop()
-
-    def close(self) -> None:
-        pass
 
 
 def trace(path: Path, *jobs: tuple[int, int, int, int]) -> Path:

@@ -6,16 +6,17 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from in_process import Here
 from msgspec.structs import replace
 from project.shell import ROOT
 
 from beasy_sched.campaign.workers import Failure
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import HORIZONS_H, AccuracyTable
+from beasy_sched.formats.grid_rates import PRICE
 from beasy_sched.generate.workflows import WorkflowOptions, workflow_workload
 from beasy_sched.reproduction import greenslot_study as study_module
 from beasy_sched.reproduction.claims import Ruling
@@ -28,14 +29,18 @@ from beasy_sched.reproduction.greenslot_cases import (
     VAR_PRICES,
     Case,
     Load,
+    carbon_rows,
     loaded,
     paper_cases,
+    price_rows,
     quick_cases,
     stand_in_cases,
+    trace_rows,
 )
 from beasy_sched.reproduction.greenslot_claims import CLAIMS, green_claim_table, verdicts_of
 from beasy_sched.reproduction.greenslot_figures import greenslot_figures
-from beasy_sched.reproduction.greenslot_inputs import ACTUAL_W, AVERAGE, PREDICTED_W, synthetic_weeks
+from beasy_sched.reproduction.greenslot_grid import grid_file
+from beasy_sched.reproduction.greenslot_inputs import ACTUAL_W, AVERAGE, HOURS, PREDICTED_W, synthetic_weeks
 from beasy_sched.reproduction.greenslot_results import (
     READ_OFF,
     GreenResults,
@@ -53,30 +58,9 @@ from beasy_sched.reproduction.greenslot_study import (
     GreenSlotStudy,
     round_times_s,
 )
+from beasy_sched.reproduction.greenslot_traces import TraceWeek
 
 PAGE = ROOT / "docs" / "reproduction-greenslot.md"
-
-
-class Here:
-    """Does tasks one after the other, in this process."""
-
-    slots = 1
-
-    def __init__(self) -> None:
-        self.done: list[tuple[Any, Any]] = []
-
-    @property
-    def busy(self) -> int:
-        return len(self.done)
-
-    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
-        self.done.append((key, function(argument)))
-
-    def next_done(self) -> tuple[Any, Any]:
-        return self.done.pop()
-
-    def close(self) -> None:
-        pass
 
 
 # --- cases ---
@@ -244,7 +228,7 @@ def made_up(values: Callable[[Case], dict[str, float]], slope: float = 1.0) -> G
         runs[case] = CaseResult(values=values(case), curves=curves)
     medians = np.array((12.9, 15.6, 15.8, 16.1, 16.5, 19.0))
     accuracy = AccuracyTable(HORIZONS_H, np.arange(3), np.tile(slope * medians, (3, 1)))
-    return results_of(runs, accuracy, {60: 0.002, 240: 0.008 * slope})
+    return results_of(runs, [week.name for week in weeks], accuracy, {60: 0.002, 240: 0.008 * slope})
 
 
 def test_claims_hold_where_the_paper_s_world_is_ours() -> None:
@@ -285,8 +269,10 @@ def test_claims_whose_runs_are_missing_are_not_judged() -> None:
 
 
 def test_a_week_of_which_a_run_is_missing_is_left_out() -> None:
-    cases = stand_in_cases(synthetic_weeks(1))
-    results = results_of({case: CaseResult(values=as_the_paper_says(case)) for case in cases[:-1]})
+    weeks = synthetic_weeks(1)
+    cases = stand_in_cases(weeks)
+    runs = {case: CaseResult(values=as_the_paper_says(case)) for case in cases[:-1]}
+    results = results_of(runs, [week.name for week in weeks])
     assert results.stand_ins is not None
     assert len(results.stand_ins.executions) == 3
     assert results.stand_ins.left_out == 1
@@ -345,6 +331,32 @@ def test_the_studies_vary_what_they_say() -> None:
             == len({row.case for row in rows})
         )
     assert loaded(Load(copies=4)) in {row.case for row in STUDIES["utilization"][1]}
+
+
+def test_tables_and_figures_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "day-ahead.csv"
+    path.write_text("time_s,price_EUR_per_MWh\n0,50\n3600,60\n" + f"{8 * 86_400},50\n")
+    file = grid_file(f'{{ file = "{path}", gaps = "hold" }}', PRICE, AVERAGE.start, HOURS)
+    week, trace = AVERAGE.with_file(file), TraceWeek("kth", "x", 1, workflow_workload(WorkflowOptions()))
+    rows = [*price_rows([week]), *trace_rows([trace], ["factor:3"])]
+    assert carbon_rows([week]) == []
+    values = dict.fromkeys((measure.name for measure in MEASURES), 1.0) | {
+        "missed_jobs": 5,
+        "refused_jobs": 6,
+    }
+    curves = {name: [0.1] * 416 for name in CURVES} | {"price_per_kwh": [-0.01, 0.05] * 208}
+    results = results_of({row.case: CaseResult(values={**values}, curves=curves) for row in rows})
+    table = gain_table("files", rows, results, currency="")
+    assert "cost" in table.head
+    assert [row[:2] for row in table.rows] == [
+        ("day-ahead", "Conventional"), ("day-ahead", "GreenOnly"), ("day-ahead", "GreenVarPrices"),
+        ("day-ahead", "lowest window"), ("kth, factor:3", "Conventional"), ("kth, factor:3", "GreenOnly"),
+        ("kth, factor:3", "GreenVarPrices"),
+    ]  # fmt: skip
+    at = table.head.index("missed")
+    assert [row[at : at + 2] for row in table.rows] == [("1", "1")] * 4 + [("5", "6")] * 3
+    written = write_figures(greenslot_figures(results, [AVERAGE, week]), tmp_path)
+    assert "prices-day-ahead.png" in [path.name for path in written]
 
 
 # --- the page ---

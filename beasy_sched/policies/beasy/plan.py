@@ -52,7 +52,7 @@ class PlanAhead:
     reserved_until: IndexArray
     """Rows before this one belong to a running or verified job, [N]; 0 without a job."""
     level_j: Callable[[], FloatArray]
-    """Planned battery energy at the end of each row, [L] (Eq. 1)."""
+    """Planned battery energy at the end of each row up to the horizon (Eq. 1): at most [L]."""
     min_j: float
     """Battery energy at SoC_min."""
     dt_s: FloatArray
@@ -196,7 +196,7 @@ class EnergyTest:
         outlook = self.outlook
         first = np.minimum(outlook.reserved_until, limit)
         idle_rows = limit - first - outlook.asleep_rows(first, limit)
-        return float((idle_rows * self.cells.most_saved_j(float(outlook.dt_s.max()))).sum())
+        return float((idle_rows * self.cells.most_saved_j(float(outlook.dt_s[:2].max()))).sum())
 
     def _savings_for(self, placement: Placement, rows: int, limit: int) -> _Savings:
         """E_poss in the first rows for a job: of all other servers, and of its own after its end."""
@@ -300,13 +300,23 @@ class LivePlan:
         """Return the first step that starts at ``time_s`` or later."""
         return math.ceil((time_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
 
+    def rows_of(self, duration_s: float) -> int:
+        """Return how many steps a duration can reach into."""
+        return math.ceil(duration_s / self.plan.step_s) + 1
+
     def test(self, view: View, step: int) -> EnergyTest:
-        """Return an energy test on the plan from the present step on."""
+        """Return an energy test on the plan from the present step on.
+
+        It looks as far as the plan's horizon, or to where the longest waiting job would end, and one step on.
+        """
         plan = self.plan
-        dt_s = np.full(plan.steps - step, plan.step_s)
+        end_step = max(plan.horizon(step), self._last_end_step(view))
+        plan.cover(step, end_step)
+        rows = slice(step, min(end_step + 1, plan.steps))
+        dt_s = np.full(rows.stop - step, plan.step_s)
         dt_s[0] = max(plan.start_of(step + 1) - view.now, TIME_TOLERANCE_S)
         outlook = PlanAhead(
-            states=plan.states[step:],
+            states=plan.states[rows],
             now_states=view.pstate.astype(np.int8),
             reserved_until=np.maximum(self.until - step, 0),
             level_j=lambda: self.levels_j(view, step),
@@ -317,15 +327,24 @@ class LivePlan:
         )
         return EnergyTest(self.cells, outlook)
 
+    def _last_end_step(self, view: View) -> int:
+        """The step by which every waiting job would have ended that can still end before the plan does."""
+        walltimes_s = view.queue.walltime_s[view.queue.places()]
+        ends_s = view.now + walltimes_s
+        in_time = ends_s[ends_s <= self.plan.end_s + TIME_TOLERANCE_S]
+        return self.end_step(float(in_time.max(initial=view.now)))
+
     def levels_j(self, view: View, step: int) -> FloatArray:
-        """Planned battery energy at the end of the present step and of each later one, J.
+        """Planned battery energy at the end of the present step and of each later one up to the horizon, J.
 
         Recomputed only if the plan or the true level has changed.
         """
         level_j = battery_j(view)
         of = (self.plan.version, step, level_j)
         if of != self._levels[0]:
-            self._levels = (of, self.plan.project_soc(step, level_j, self._gone_j(step))[1:])
+            end_step = self.plan.horizon(step)
+            levels_j = self.plan.project_soc(step, end_step, level_j, self._gone_j(step))
+            self._levels = (of, levels_j[1:])
         return self._levels[1]
 
     def _write(self, view: View, step: int, hosts: HostIds, states: StateArray) -> None:

@@ -152,7 +152,8 @@ class BeasyPass(EasyPass):
         Servers that are busy now are preferred. A job that lacks energy in this step waits for the next one.
         """
         view, live, plan, free = self.view, self.live, self.live.plan, self.free_mask()
-        host, begin, end = plan.runs_on(self.step)
+        until = plan.horizon(self.step) + live.rows_of(job.walltime_s)
+        host, begin, end = plan.runs_on(self.step, min(until, plan.steps))
         on_s = np.where(begin > self.step, view.power_model.on_s[view.platform.kind_of[host]], 0.0)
         opens_s = plan.start_s + begin * plan.step_s + on_s
         opens_s = np.maximum(opens_s, ready_s(view, plan, self.step, free, live.ends_s)[host])
