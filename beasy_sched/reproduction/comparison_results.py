@@ -215,34 +215,38 @@ def _title(block: Block, titles: Mapping[str, str]) -> str:
     return f"{titles.get(case, case)}, guard {setting}"
 
 
-_MEAN_HEADS: Final[Mapping[str, str]] = {
-    "finished": "fin. %",
-    "work": "work %",
-    "killed": "killed %",
-    "off": "off tgt",
-    "below": "below",
-    "wasted": "wasted",
-    "curtailed": "curt.",
-    "lost": "w + c",
-    "slowdown": "slowd.",
-    "slowdown95": "p95",
+_MEAN_HEADS: Final[Mapping[str, tuple[str, str]]] = {
+    "finished": ("fin. %", "{:.2f}"),
+    "work": ("work %", "{:.2f}"),
+    "killed": ("killed", "{:.2f}"),
+    "off": ("off", "{:.1f}"),
+    "below": ("below", "{:.1f}"),
+    "wasted": ("wasted", "{:.1f}"),
+    "curtailed": ("curt.", "{:.1f}"),
+    "lost": ("w + c", "{:.1f}"),
+    "slowdown": ("slowd.", "{:.2f}"),
+    "slowdown95": ("p95", "{:.1f}"),
 }
+"""Heading and form of each measure's mean, so short that a line has at most 120 characters."""
+_MEAN_NUMBERS: Final = tuple(head for head, _ in _MEAN_HEADS.values())
+
+
+def _mean_cells(means: Mapping[str, float]) -> tuple[str, ...]:
+    return tuple(number_text(means[name], form) for name, (_, form) in _MEAN_HEADS.items())
 
 
 def means_table(title: str, sample: ComparedPolicies) -> TextTable:
     """Return the means of all measures, a row a policy."""
-    numbers = tuple(_MEAN_HEADS.values())
-    means = {name: sample.means(name)[0] for name in _MEAN_HEADS}
-    rows = [
-        (policy, *(number_text(means[name][place], "{:.2f}") for name in _MEAN_HEADS))
+    rows: list[tuple[str, ...]] = [
+        (policy, *_mean_cells({name: float(sample.means(name)[0][place]) for name in _MEAN_HEADS}))
         for place, policy in enumerate(sample.conditions)
     ]
     note = (
-        f"{_executions(sample)}. fin., work: share of jobs and of work finished; off tgt, below: points of "
-        "charge away from the target and below it; wasted, curt., w + c: kWh; slowd., p95: bounded slowdown "
-        "of started jobs, mean and 95 % quantile."
+        f"{_executions(sample)}. fin., work: share of jobs and of work finished; killed: %; off, below: "
+        "points of charge away from the target and below it; wasted, curt., w + c: kWh; slowd., p95: "
+        "bounded slowdown of started jobs, mean and 95 % quantile."
     )
-    return TextTable(f"Means: {title}", ("Policy", *numbers), rows, numbers, note)
+    return TextTable(f"Means: {title}", ("Policy", *_MEAN_NUMBERS), rows, _MEAN_NUMBERS, note)
 
 
 def scenario_table(title: str, sample: ComparedPolicies) -> TextTable:
@@ -253,11 +257,10 @@ def scenario_table(title: str, sample: ComparedPolicies) -> TextTable:
     for scenario in scenarios if len(scenarios) > 1 else ():
         own = [name == scenario for name in names]
         for place, policy in enumerate(sample.conditions):
-            means = (sample.values[name][own, place].mean() for name in _MEAN_HEADS)
-            cells = (number_text(float(mean), "{:.2f}") for mean in means)
-            rows.append((scenario if place == 0 else "", policy, *cells))
-    numbers = tuple(_MEAN_HEADS.values())
-    return TextTable(f"Means by scenario: {title}", ("Scenario", "Policy", *numbers), rows, numbers)
+            means = {name: float(sample.values[name][own, place].mean()) for name in _MEAN_HEADS}
+            rows.append((scenario if place == 0 else "", policy, *_mean_cells(means)))
+    head = ("Scenario", "Policy", *_MEAN_NUMBERS)
+    return TextTable(f"Means by scenario: {title}", head, rows, _MEAN_NUMBERS)
 
 
 def difference_table(title: str, sample: ComparedPolicies, against: str) -> TextTable:
