@@ -124,13 +124,13 @@ RULES: Final[dict[tuple[str, str], str]] = {
         "[; it is promised to start at {reserved_at_s}]."
     ),
     ("postpone", rules.PLAN_CANNOT_PAY): (
-        "Enough hosts are free, but the plan has some asleep before its walltime. To keep them on takes"
-        " {needed_j}; idle servers could save {found_j} by sleeping."
+        "Enough hosts are free, but the plan has some asleep[full_speed?, or slower than it needs,] before"
+        " its walltime. To keep them on takes {needed_j}; idle servers could save {found_j} by sleeping."
         "[ It is promised its hosts for {reserved_at_s}.]"
     ),
     ("postpone", rules.SET_ASIDE): (
         "It is set aside: by its walltime it cannot end within the last planned window, which ends at"
-        " {window_end_s}."
+        " {window_end_s}[, and at full speed, its work may take {longest_s}]."
     ),
     ("reject", "asks for more hosts than there are"): (
         "It asks for {hosts_asked:host}, and there are only {hosts_in_all}."
