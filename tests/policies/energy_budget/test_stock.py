@@ -176,7 +176,7 @@ lengths = st.integers(5, 150)
 rows = st.lists(st.tuples(st.integers(1, 5), lengths), min_size=1, max_size=6)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from(["energybud", "energybud", "reducepc", "powercap"]),
     st.integers(4, 8),
