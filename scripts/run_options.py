@@ -16,9 +16,10 @@ PV_KW = 10
 WIND_KW = 7
 SIGMA_PCT = 20.0
 POLICIES = (
-    "beasy", "follow-plan", "peak", "next", "last", "workload", "power-reactive", "workload-reactive",
+    "bid-price", "beasy", "follow-plan", "peak", "next", "last", "workload", "power-reactive",
+    "workload-reactive",
 )  # fmt: skip
-"""Those that the BEASY paper compares."""
+"""Ours, and those that the BEASY paper compares."""
 
 
 GREENSLOT_RUNS = {
@@ -99,7 +100,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 def _add_what_runs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--policy", action="append", metavar="NAME", help="run only this policy (may be repeated; default: "
-        "all eight); a single policy prints its full summary")  # fmt: skip
+        "all nine); a single policy prints its full summary")  # fmt: skip
     add("--options", metavar="JSON|@FILE", help="options of the policy; requires a single --policy")
     add(
         "--no-plan",
@@ -158,9 +159,7 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
     if chosen.options is not None and len(chosen.policy or ()) != 1:
         parser.error("--options requires exactly one policy: pass --policy NAME")
     if chosen.no_plan and not chosen.policy and not chosen.scenario:
-        parser.error(
-            "--no-plan: most of the eight policies need a plan; choose others, such as --policy easy"
-        )
+        parser.error("--no-plan: most of the nine policies need a plan; choose others, such as --policy easy")
 
 
 def _check_scenario(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:

@@ -89,6 +89,14 @@ SLEEP_FIRST = ServerKind(
     full_w=(5.0, 100.0, 70.0, 60.0, 80.0),
     sleeps=(SleepState(0, 3, 4),),
 )
+GEARED = ServerKind(
+    "thriftiest in P-state 1",
+    speeds_flops=(100.0, 80.0, 50.0, 30.0, 100.0, 1 / 7, 1 / 20),
+    idle_w=(50.0, 45.0, 45.0, 45.0, 5.0, 60.0, 80.0),
+    epsilon_w=(50.0, 45.0, 45.0, 45.0, 5.0, 60.0, 80.0),
+    full_w=(100.0, 60.0, 55.0, 50.0, 5.0, 60.0, 80.0),
+    sleeps=(SleepState(4, 5, 6),),
+)
 PLAIN = ServerKind("never asleep", (70.0,), (20.0,), (20.0,), (60.0,))
 
 
@@ -123,6 +131,7 @@ class World:
     one: int = 0
     plain: int = 0
     sleep_first: int = 0
+    geared: int = 0
     hydrogen: HydrogenSpec | None = None
     gusts: tuple[tuple[float, float], ...] = ()
     """Production that changes within a step: (s, W)."""
@@ -144,7 +153,7 @@ class World:
     @property
     def counts(self) -> list[int]:
         """Hosts of each of the platform's kinds."""
-        return [self.fast, self.slow, self.one, self.plain, self.sleep_first]
+        return [self.fast, self.slow, self.one, self.plain, self.sleep_first, self.geared]
 
     @property
     def hosts(self) -> int:
@@ -175,7 +184,7 @@ class World:
 
     @property
     def platform(self) -> Platform:
-        kinds = (FAST, SLOW, ONE, PLAIN, SLEEP_FIRST)
+        kinds = (FAST, SLOW, ONE, PLAIN, SLEEP_FIRST, GEARED)
         kind_of = np.repeat(np.arange(len(kinds)), self.counts)
         platform = Platform(
             kinds,

@@ -189,10 +189,8 @@ def project_levels_j(battery: BatterySpec, level_j: float, net_w: FloatArray, st
     starts above SoC_max may only fall.
     """
     kept, most_j = battery.kept_fraction(step_s), battery.max_j
-    stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
-    drawn_w = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
     levels_j = [level_j]
-    for gain_j in (step_s * (stored_w - drawn_w)).tolist():
+    for gain_j in (step_s * _gained_w(battery, net_w)).tolist():
         kept_j = level_j * kept
         level_j = kept_j + gain_j
         if level_j < 0.0:
@@ -201,6 +199,30 @@ def project_levels_j(battery: BatterySpec, level_j: float, net_w: FloatArray, st
             level_j = max(kept_j, most_j) if gain_j > 0.0 else level_j
         levels_j.append(level_j)
     return np.array(levels_j)
+
+
+def project_need_j(
+    battery: BatterySpec, level_j: float, net_w: FloatArray, step_s: FloatArray, left: FloatArray
+) -> FloatArray:
+    """As `project_levels_j`, but below 0 by what is missing, for steps of different lengths.
+
+    ``left``: what self-discharge leaves at the end of each step of energy that is stored at the start of the
+    first: the product of the steps' `BatterySpec.kept_fraction`. In units of such energy a step only adds
+    what it gains, so that sums and running minima take the place of a loop. A level that starts above
+    SoC_max may stay there.
+    """
+    most_j = max(battery.max_j, level_j)
+    gained_j = np.cumsum(step_s * _gained_w(battery, net_w) / left)
+    room_j = np.minimum.accumulate(most_j / left - gained_j)
+    levels_j = left * (gained_j + np.minimum(room_j, level_j))
+    return np.concatenate(([level_j], levels_j))
+
+
+def _gained_w(battery: BatterySpec, net_w: FloatArray) -> FloatArray:
+    """Power (W) that the cells gain (below 0: give) with a surplus of ``net_w``, within the limits."""
+    stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
+    drawn_w: FloatArray = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
+    return stored_w - drawn_w
 
 
 HIGHER_HEATING_VALUE_J_PER_KG: Final = 39.4 * JOULES_PER_KWH

@@ -172,10 +172,10 @@ def demand_power_w(
         waiting += want
         busy[step] = min(waiting, platform.size)
         waiting -= busy[step]
-    return np.interp(busy, np.arange(platform.size + 1), _draw_by_busy_w(platform))
+    return np.interp(busy, np.arange(platform.size + 1), draw_by_busy_w(platform))
 
 
-def _draw_by_busy_w(platform: Platform) -> FloatArray:
+def draw_by_busy_w(platform: Platform) -> FloatArray:
     """Power of the platform with 0, 1, ..., N busy servers, the others asleep (or idle), W."""
     busy, rest, speed = [], [], []
     for kind in platform.kinds:

@@ -358,11 +358,14 @@ def sleep(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> lis
     return [SetPState(HostSet(group), pstate, rule, facts) for group, pstate in groups if pstate >= 0]
 
 
-def wake(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
-    """Wake ``hosts`` at full speed, as many as the step's energy allows."""
+def wake(
+    view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS, pstates: StateArray | None = None
+) -> list[Action]:
+    """Wake ``hosts``, as many as the step's energy allows, to ``pstates`` of their kinds or at full speed."""
     actions: list[Action] = []
     budget = view.budget
-    for group, pstate in _by_target(view, hosts, view.platform.fastest_of_kind):
+    targets = view.platform.fastest_of_kind if pstates is None else pstates
+    for group, pstate in _by_target(view, hosts, targets):
         before_j = headroom_j(view)
         granted = len(group) if budget is None else budget.grant_wakes(group, pstate)
         if granted:

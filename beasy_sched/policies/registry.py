@@ -27,6 +27,7 @@ OURS: dict[str, str] = {
     "last": "beasy_sched.policies.envelope:Last",
     "workload": "beasy_sched.policies.envelope:WorkloadEnvelope",
     "beasy": "beasy_sched.policies.beasy.policy:Beasy",
+    "bid-price": "beasy_sched.policies.bid_price.policy:BidPrice",
     "greenslot": "beasy_sched.policies.greenslot.policy:GreenSlot",
     "conventional": "beasy_sched.policies.conventional:Conventional",
     "lowest-window": "beasy_sched.policies.greenslot.policy:LowestWindow",

@@ -45,6 +45,7 @@ _FILLER: Final = (
 )
 _HAD: Final = "Its {hosts_asked:host} could be had, "
 _PROMISED: Final = "[; it is promised to start at {reserved_at_s}]."
+_PRICED: Final = "[ It is expected to need {job_j}][, and the price of energy is {price_j}][job_j?.]"
 _LACKS: Final = "It asks for {hosts_asked:host}, with {hosts_free} free"
 _SLACK: Final = (
     "[ To end by {deadline_s} it must start within {slack_s}.]"
@@ -83,6 +84,15 @@ _SHORTAGE: Final = (
     " curves are below SoC_min there)]."
 )
 
+_AHEAD: Final = (
+    " Production to count on and what hydrogen gives come to {supply_j} until {window_end_s}; all jobs, those"
+    " expected among them, and sleeping servers need {demand_j}. {battery_j} are in the battery."
+)
+_BOUND: Final = (
+    "[bound=target? What counts is the battery's target for {binding_at_s}.]"
+    "[bound=floor? What counts is that the battery does not fall to SoC_min by {binding_at_s}.]"
+)
+
 _LATER: Final = {
     "a cheaper slot": "It waits because a later start is cheaper.",
     "a greener slot": "It waits because a later start costs no more and takes less from the grid.",
@@ -108,9 +118,9 @@ _NOW: Final = {
 """Why a job starts in a slot."""
 
 RULES: Final[dict[tuple[str, str], str]] = {
-    ("start", rules.HEAD): _HEAD + _PLAN + _STEP + _BUDGET + _SPARE,
+    ("start", rules.HEAD): _HEAD + _PLAN + _PRICED + _STEP + _BUDGET + _SPARE,
     ("start", rules.HEAD + rules.SLEEPERS_PAY): _HEAD + _PLAN + _PAID + _STEP,
-    ("start", rules.BACKFILLED): _FILLER + _PLAN + _STEP + _BUDGET + _SPARE,
+    ("start", rules.BACKFILLED): _FILLER + _PLAN + _PRICED + _STEP + _BUDGET + _SPARE,
     ("start", rules.BACKFILLED + rules.SLEEPERS_PAY): _FILLER + _PLAN + _PAID + _STEP,
     ("start", "its hosts are awake"): "Its hosts, woken for it, are all on.",
     ("postpone", rules.RESERVED): _LACKS + "; it is promised its hosts for {reserved_at_s}.",
@@ -134,13 +144,37 @@ RULES: Final[dict[tuple[str, str], str]] = {
         " walltime that would be {lacks_j} too much" + _PROMISED
     ),
     ("postpone", rules.PLAN_CANNOT_PAY): (
-        "Enough hosts are free, but the plan has some asleep before its walltime. To keep them on takes"
-        " {needed_j}; idle servers could save {found_j} by sleeping."
+        "Enough hosts are free, but the plan has some asleep[full_speed?, or slower than it needs,] before"
+        " its walltime. To keep them on takes {needed_j}; idle servers could save {found_j} by sleeping."
         "[ It is promised its hosts for {reserved_at_s}.]"
     ),
     ("postpone", rules.SET_ASIDE): (
         "It is set aside: by its walltime it cannot end within the last planned window, which ends at"
+        " {window_end_s}[, and at full speed, its work may take {longest_s}]."
+    ),
+    ("postpone", "dearer than the price of energy"): (
+        "It is expected to need {job_j}; energy is rationed, and only jobs of up to {price_j} may start, or"
+        " those whose energy is not missed." + _BOUND
+    ),
+    ("postpone", "not sure to end in time"): (
+        "Jobs have needed so much of their walltimes that it might not end by {window_end_s}, the end of what"
+        " is planned for."
+    ),
+    ("postpone", "the battery would fall too low"): (
+        "With all that runs, and with little sun and wind, it could take the battery to SoC_min by"
+        " {lowest_at_s}."
+    ),
+    ("postpone", "the target would be missed"): (
+        "With all that runs, and with little sun and wind, the battery could miss its target by"
         " {window_end_s}."
+    ),
+    ("postpone", "waits for servers that are on"): (
+        _LACKS + "; servers are woken for it at {wakes_at_s} if no job ends before."
+    ),
+    ("postpone", "its servers are woken"): _LACKS + "; servers are being woken.",
+    ("kill", "ended before the guard ends all jobs"): (
+        "The step lacks {missing_j}, for which the guard would kill every job. Those that had done least work"
+        " were ended instead; the end of this one saves {saves_j}."
     ),
     ("reject", "asks for more hosts than there are"): (
         "It asks for {hosts_asked:host}, and there are only {hosts_in_all}."
@@ -190,6 +224,18 @@ RULES: Final[dict[tuple[str, str], str]] = {
         "Waiting jobs ask for {hosts_wanted:host}, and {hosts_awaited} are free or waking."
         "[ {hosts_left_asleep} more stay asleep: {cost_j} of {headroom_j} left in the step are taken.]"
     ),
+    ("P-state", "speed of the step"): (
+        "[speed=fast? Full speed: its energy is not missed.]"
+        "[speed=thrifty? The speed that needs least energy for each flop: energy is rationed, or would be.]"
+    ),
+    ("P-state", "its job ends in time only at full speed"): (
+        "At a thriftier speed its job might not end by {window_end_s}, the end of what is planned for."
+    ),
+    ("P-state", "idle, and not needed soon"): (
+        "No waiting job is to have it, and it had idled for {t_wait_s}, or more were idle than the"
+        " {hosts_soon:host} that new jobs may want by then."
+    ),
+    ("P-state", "no energy for it in the step"): "The step lacks {missing_j}.",
     ("P-state", "fed by the arriving power"): (
         "{renewable_w} arrive: beside {hosts_busy:busy server} that feeds {hosts_fed} more."
     ),
@@ -206,6 +252,13 @@ RULES: Final[dict[tuple[str, str], str]] = {
     ("compensate", "deadline tightened"): (
         "Some jobs would miss their deadlines. {jobs:internal deadline} moved one slot earlier, so that these"
         " jobs are placed sooner in the next round."
+    ),
+    ("compensate", "energy is rationed"): (
+        "Energy is rationed: jobs of up to {price_j} may start, since {missing_j} would be missing for all of"
+        " them." + _AHEAD + _BOUND
+    ),
+    ("compensate", "energy is enough"): (
+        "There is energy for all jobs[; {left_j} are left above what must be kept]." + _AHEAD
     ),
     ("compensate", "surplus"): _SURPLUS,
     ("compensate", "shortage"): _SHORTAGE,

@@ -63,6 +63,8 @@ def worlds_for(policy: str) -> list[World]:
     if policy in SLOT_POLICIES:
         return [QUIET, *(green_world(np.random.default_rng(seed)) for seed in SEEDS)]
     draws = (random_world, rich_world)
+    if policy == "bid-price":  # which has reasons to change speeds
+        return [draws[seed % 2](np.random.default_rng(seed)).but(geared=3) for seed in SEEDS]
     return [draws[seed % 2](np.random.default_rng(seed)) for seed in SEEDS]
 
 

@@ -1,0 +1,286 @@
+"""Which jobs start: the EASY pass with the price as its gate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.engine.actions import FactDict, Facts, Postpone, SetPState
+from beasy_sched.engine.policy import View
+from beasy_sched.model.cluster import ASLEEP
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.jobs import Job, JobQueue
+from beasy_sched.policies.bid_price.fleet import Speed
+from beasy_sched.policies.bid_price.jobs import Expected, aged
+from beasy_sched.policies.bid_price.options import BidPriceOptions
+from beasy_sched.policies.bid_price.step import Step
+from beasy_sched.policies.easy import ORDERS, EasyPass, Order, Places, Reservation
+from beasy_sched.units import TIME_TOLERANCE_S
+
+TOO_DEAR: Final = "dearer than the price of energy"
+"""Its expected energy is above the price, and would be missed."""
+TOO_LATE: Final = "not sure to end in time"
+TOO_LOW: Final = "the battery would fall too low"
+MISSES_TARGET: Final = "the target would be missed"
+PATIENT: Final = "waits for servers that are on"
+WAKING: Final = "its servers are woken"
+HURRIED: Final = "its job ends in time only at full speed"
+
+_RUN_SIGMAS: Final = 0.5
+"""Standard deviations by which a job that starts may draw more than expected."""
+_CHEAP_SHARE: Final = 0.5
+"""A job above the price may start if it costs no more than this share of the price where it counts."""
+_LEAST_COST_J: Final = 1e3
+_MISSES: Final = 4
+"""After so many refusals for energy the rest of the queue, which is dearer still, is not tried."""
+_IMPATIENT: Final = 0.1
+"""Share of its expected run that a job waits for others' servers while energy is enough."""
+
+
+class BidPass(EasyPass):
+    """Starts the jobs that the price lets through, those that need least energy first."""
+
+    def __init__(
+        self,
+        view: View,
+        step: Step,
+        expected: Expected,
+        options: BidPriceOptions,
+        admitted_s: dict[str, float],
+        *,
+        tells: bool,
+    ) -> None:
+        """``admitted_s``: since when jobs may start, by id; ``tells``: whether to report jobs set aside."""
+        super().__init__(view, priority := self._order(options, step, expected), priority)
+        self.step, self._expected, self._options, self._admitted_s = step, expected, options, admitted_s
+        self._left_s = step.left_s(view.now)
+        self.hosts_wanted = 0
+        """Hosts for which waiting jobs should have servers woken."""
+        self.due_s = math.inf
+        """When the next job will have waited long enough for others' servers, s."""
+        self._dear = self._short = 0
+        self._tells = tells
+        self._wakeable = sum(count for _, count in view.wakes)
+        if view.power_actions_allowed:
+            self._wakeable += int(np.count_nonzero((view.host_state == ASLEEP) & view.available))
+        self._wake_s = float(view.power_model.on_s.max(initial=0.0))
+        self._hoping = 0
+        """Hosts that jobs ask for that wait for others' servers, or for their own to be woken."""
+        self._add_w: FloatArray = np.empty(0)
+
+    @staticmethod
+    def _order(options: BidPriceOptions, step: Step, expected: Expected) -> Order:
+        """Order in which jobs are tried: by energy, unless another one is chosen."""
+        if options.order != "energy":
+            return ORDERS[options.order]
+
+        def least_energy(queue: JobQueue, places: Places, now: float) -> Places:
+            energy_j = _energies_j(queue, places, now, step, expected, options)
+            return places[np.argsort(energy_j, kind="stable")]
+
+        return least_energy
+
+    # --- which jobs ---------------------------------------------------------------------------------------
+
+    def heads(self) -> Iterable[Job]:
+        """Waiting jobs that are sure to end in time, in order, as far as more can be had for them."""
+        queue = self.view.queue
+        if not len(queue):
+            return
+        places = self.priority(queue, self.candidates(), self.view.now)
+        for place, res in zip(places.tolist(), queue.res[places].tolist(), strict=True):
+            all_asked = self._hoping >= self._wakeable > 0
+            if self._closed or (all_asked and not self.free):
+                return
+            if res <= self.free or not all_asked:
+                yield queue.at(place)
+
+    def candidates(self) -> Places:
+        """Leave out and report jobs that are not sure to end before the horizon does."""
+        places = super().candidates()
+        sure = self._sure(places)
+        if self._tells:
+            why: FactDict = {"window_end_s": self.step.end_s}
+            for place in places[~sure].tolist():
+                self._say(self.view.queue.at(place), TOO_LATE, why)
+        return places[sure]
+
+    def fitting(self, places: Places, promise: Reservation) -> Places:
+        """Leave out jobs that are not sure to end in time."""
+        if self._closed:
+            return places[:0]
+        places = super().fitting(places, promise)
+        return places[self._sure(places)]
+
+    def _sure(self, places: Places) -> BoolArray:
+        walltime_s = self._expected.walltime_s(self.view.queue.walltime_s[places], self._left_s)
+        return self._expected.in_time(walltime_s, self._left_s)
+
+    @property
+    def _closed(self) -> bool:
+        """Whether energy has been refused so often that the rest, which is dearer, need not be tried."""
+        return self._options.order == "energy" and max(self._dear, self._short) >= _MISSES
+
+    def wanted(self, job: Job) -> bool:
+        """Tell whether there is energy for ``job``, now and ahead, and whether it is to have hosts now."""
+        walltime_s = self._expected.walltime_of_s(job, self._left_s)
+        if not self._passes_price(job, walltime_s):
+            return False
+        if job.res <= self.free:
+            return self._is_affordable(job, walltime_s)
+        return self._is_payable(job, walltime_s) and self._insists(job, walltime_s)
+
+    def _is_payable(self, job: Job, walltime_s: float) -> bool:
+        """Whether it was affordable when it was first asked in this step for a job that lacks hosts."""
+        payable = self.step.payable
+        if job.id not in payable and self._is_affordable(job, walltime_s):
+            payable.add(job.id)
+        return job.id in payable
+
+    # --- energy -------------------------------------------------------------------------------------------
+
+    def _passes_price(self, job: Job, walltime_s: float) -> bool:
+        """Whether ``job`` costs no more than the price, or its energy is not missed."""
+        step, price = self.step, self.step.price
+        if not price.rationed:
+            return True
+        energy_j = job.res * walltime_s * self._expected.host_second_j
+        energy_j = aged(energy_j, self.view.now - job.subtime_s, self._options.ageing_h)
+        if energy_j <= price.price_j or (self._may_be_cheap(job) and self._is_cheap(job, walltime_s)):
+            return True
+        self._dear += 1
+        if self.view.wants_reason(job, TOO_DEAR):
+            facts: FactDict = {"job_j": energy_j, "price_j": max(price.price_j, 0.0)}
+            facts |= {"binding_at_s": step.binding_s, "bound": step.bound}
+            self._say(job, TOO_DEAR, facts)
+        return False
+
+    def _may_be_cheap(self, job: Job) -> bool:
+        return self._options.opportunity and self._dear < _MISSES and job.id not in self.step.dear
+
+    def _is_cheap(self, job: Job, walltime_s: float) -> bool:
+        """Whether ``job`` takes little of what is binding; it is added to the demand then."""
+        step, price = self.step, self.step.price
+        power_w, chance = self._profile(job, walltime_s, price.speed)
+        base_w = step.base_w + power_w * chance
+        slack_j = step.ahead.slack(step.hopeful_w - base_w).slack_j
+        if step.slack_j - slack_j > max(_CHEAP_SHARE * price.price_j, _LEAST_COST_J):
+            step.dear.add(job.id)
+            return False
+        step.base_w, step.slack_j = base_w, slack_j
+        step.dear.clear()
+        return True
+
+    def _is_affordable(self, job: Job, walltime_s: float) -> bool:
+        """Whether the battery stays above the floor, and does not miss its target, with ``job``.
+
+        What is committed in a step only grows: a job that is refused stays so until the next.
+        """
+        step = self.step
+        if self._short >= _MISSES or job.id in step.short:
+            self._short += 1
+            return False
+        power_w, chance = self._profile(job, walltime_s, self._speed_of(walltime_s))
+        sigmas = _RUN_SIGMAS if self._options.margins else 0.0
+        self._add_w = power_w * (chance + sigmas * np.sqrt(chance * (1.0 - chance)))
+        after = step.ahead.stays_up(step.careful_w - step.committed_w - self._add_w)
+        lowest_s = step.start_s + float(step.cells.edge_s[after.edge])
+        if not after.fits:
+            rule, facts = TOO_LOW, {"lowest_at_s": lowest_s}
+        elif step.price.rationed and bool((after.ends_j < step.goals_j).any()):
+            rule, facts = MISSES_TARGET, {"window_end_s": step.end_s}
+        else:
+            return True
+        self._short += 1
+        step.short.add(job.id)
+        self._say(job, rule, {**facts})
+        return False
+
+    def _hurries(self, walltime_s: float) -> bool:
+        """Whether a job that starts now ends in time only at full speed."""
+        thrifty_s = walltime_s * self._expected.surest_share(Speed.THRIFTY)
+        return self._options.hurry and thrifty_s > self._left_s - 1.0
+
+    def _speed_of(self, walltime_s: float) -> Speed:
+        return Speed.FAST if self._hurries(walltime_s) else self.step.price.speed
+
+    def _profile(self, job: Job, walltime_s: float, speed: Speed) -> tuple[float, FloatArray]:
+        """Power of ``job`` above sleep (W), and the probability that it still runs in each cell."""
+        after_s = np.maximum(self.step.cells.middle_s - (self.view.now - self.step.start_s), 0.0)
+        return job.res * float(self._expected.fleet.busy_w[speed]), self._expected.chance(
+            walltime_s, speed, after_s
+        )
+
+    # --- hosts --------------------------------------------------------------------------------------------
+
+    def _insists(self, job: Job, walltime_s: float) -> bool:
+        """Whether a job that lacks hosts is to have a reservation: when none can be woken for it.
+
+        Before that it waits a while for hosts of jobs that end, then for servers that are woken for it.
+        """
+        now, expected = self.view.now, self._expected
+        since_s = self._admitted_s.setdefault(job.id, now)
+        surest_s = walltime_s * expected.surest_share(Speed.FAST)
+        due_s = min(since_s + self._patience_s(walltime_s), self.step.end_s - surest_s - 2.0 * self._wake_s)
+        self._hoping += job.res
+        facts: FactDict = {"hosts_asked": job.res, "hosts_free": self.free}
+        if now < due_s - TIME_TOLERANCE_S:
+            self.due_s = min(self.due_s, due_s)
+            self._say(job, PATIENT, facts | {"wakes_at_s": due_s})
+            return False
+        self.hosts_wanted += job.res
+        if self._wakeable > 0:
+            self._say(job, WAKING, facts)
+            return False
+        return True
+
+    def _patience_s(self, walltime_s: float) -> float:
+        """How long a job waits for hosts of others before servers are woken for it, s."""
+        if self._options.quick:
+            return 0.0
+        run_s = walltime_s * self._expected.mean_share(self.step.price.speed)
+        if not self.step.price.rationed:
+            return _IMPATIENT * self._options.patience * run_s
+        return self._options.patience * (run_s + self._wake_s)
+
+    def give(self, job: Job, hosts: HostSet, rule: str, facts: Facts) -> None:
+        """Start ``job``, and commit its energy; speed up its hosts if it ends in time only so."""
+        super().give(job, hosts, rule, facts)
+        self.step.committed_w = self.step.committed_w + self._add_w
+        self._admitted_s.pop(job.id, None)
+        if not self._hurries(self._expected.walltime_of_s(job, self._left_s)):
+            return
+        self._expected.hurry(job)
+        targets = self._expected.fleet.targets(Speed.FAST)[hosts.ids]
+        slow = self.view.pstate[hosts.ids] != targets
+        if self.view.power_actions_allowed and slow.any():
+            for pstate in np.unique(targets[slow]).tolist():
+                some = HostSet(hosts.ids[slow & (targets == pstate)])
+                self.actions.append(SetPState(some, pstate, HURRIED, {"window_end_s": self.step.end_s}))
+
+    def facts(self, job: Job, free: int | None = None) -> FactDict:
+        """Add what the job is expected to need, and the price."""
+        facts = super().facts(job, free)
+        walltime_s = self._expected.walltime_of_s(job, self._left_s)
+        facts["job_j"] = job.res * walltime_s * self._expected.host_second_j
+        if self.step.price.rationed:
+            facts["price_j"] = max(self.step.price.price_j, 0.0)
+        return facts
+
+    def _say(self, job: Job, rule: str, facts: FactDict) -> None:
+        """Report why ``job`` waits."""
+        if self.view.wants_reason(job, rule):
+            self.actions.append(Postpone(job, rule, facts | {"waited_s": self.view.now - job.subtime_s}))
+
+
+def _energies_j(
+    queue: JobQueue, places: Places, now: float, step: Step, expected: Expected, options: BidPriceOptions
+) -> FloatArray:
+    """Expected energy of waiting jobs, J, less for those that have waited where they age."""
+    walltime_s = expected.walltime_s(queue.walltime_s[places], step.left_s(now))
+    energy_j = queue.res[places] * walltime_s * expected.host_second_j
+    return aged(energy_j, now - queue.subtime_s[places], options.ageing_h)

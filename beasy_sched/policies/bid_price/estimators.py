@@ -1,0 +1,210 @@
+"""What `bid-price` learns while it runs: run times, the error of the production forecast, the arrivals."""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections import deque
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+
+_BINS: Final = 2048
+"""Resolution of the table of survival, as a share of the walltime."""
+_ENOUGH: Final = 20
+"""Run times after which the longest is trusted: the next is longer with a probability of 1 in 21."""
+_KEPT: Final = 4000
+"""Run times that are kept; with more, every other one is forgotten."""
+
+
+class RunTimes:
+    """The share of its walltime that a job needs at the reference speed (eps_u, Eq. 3.29), learned."""
+
+    def __init__(self, *, learns: bool = True, certainty: float = 1.0) -> None:
+        """Know nothing but that no job needs more than its walltime.
+
+        ``certainty``: which share of the jobs does not exceed `surest`.
+        """
+        self._learns, self._certainty = learns, certainty
+        self._shares: list[float] = []
+        self._sum = 0.0
+        self._table: FloatArray | None = None
+
+    def add(self, share: float) -> None:
+        """Learn from a job that has finished after ``share`` of its walltime."""
+        if not self._learns:
+            return
+        share = min(max(share, 1.0 / _BINS), 1.0)
+        insort(self._shares, share)
+        self._sum += share
+        if len(self._shares) > _KEPT:
+            del self._shares[::2]
+            self._sum = math.fsum(self._shares)
+        self._table = None
+
+    @property
+    def mean(self) -> float:
+        """eps_m: the mean, with three jobs of 0.7 before anything is known; 1 without learning."""
+        return (self._sum + 3 * 0.7) / (len(self._shares) + 3) if self._learns else 1.0
+
+    @property
+    def surest(self) -> float:
+        """eps_ub: what the next job will hardly exceed: the largest seen, 1 until 20 have been."""
+        count = len(self._shares)
+        return self._shares[math.ceil(count * self._certainty) - 1] if count >= _ENOUGH else 1.0
+
+    def above(self, share: FloatArray) -> FloatArray:
+        """Share of jobs that need more than ``share`` of their walltimes."""
+        if self._table is None:
+            known = self._shares if len(self._shares) >= _ENOUGH else [*self._shares, 1.0]
+            edges = np.arange(_BINS + 1) / _BINS
+            more = len(known) - np.searchsorted(np.array(known), edges, side="right")
+            self._table = np.append(more / len(known), 0.0)
+        return self._table[np.minimum(share * _BINS, _BINS + 1.0).astype(np.intp)]
+
+    def survival(self, done: FloatArray, later: FloatArray) -> FloatArray:
+        """Probability that a job still runs at share ``later`` if it has ``done`` so much; broadcasts.
+
+        A job that has outlived all others is expected to need its whole walltime.
+        """
+        still = self.above(done)
+        outlived = still <= 0.0
+        chance = self.above(later) / np.where(outlived, 1.0, still)
+        return np.where(outlived, later < 1.0, np.minimum(chance, 1.0))
+
+
+class ProductionError:
+    """The error of the production forecast, in units of its uncertainty: mean, spread, how well known."""
+
+    N0: Final = 3.0
+    """Observations that the prior stands for."""
+    SPREAD: Final = 1.0 / 3.0
+    """Second moment of the prior: errors spread evenly over the band."""
+
+    def __init__(self, half_life_steps: float = 144.0, *, learns: bool = True) -> None:
+        """Observations lose half their weight in ``half_life_steps``."""
+        self._kept = 0.5 ** (1.0 / half_life_steps)
+        self._learns = learns
+        self._count = self._sum = self._squares = 0.0
+
+    def add(self, actual_w: float, forecast_w: float, uncertainty: float) -> None:
+        """Learn from a step with a forecast of more than nothing."""
+        if not self._learns or forecast_w <= 0.0 or uncertainty <= 0.0:
+            return
+        error = min(max((actual_w - forecast_w) / (uncertainty * forecast_w), -2.0), 2.0)
+        self._count = self._count * self._kept + 1.0
+        self._sum = self._sum * self._kept + error
+        self._squares = self._squares * self._kept + error * error
+
+    @property
+    def mean(self) -> float:
+        """z_m."""
+        return self._sum / (self._count + self.N0)
+
+    @property
+    def variance(self) -> float:
+        """v, of the error of one step."""
+        known = self._count + self.N0
+        return max((self._squares + self.SPREAD * self.N0) / known - self.mean**2, 0.0)
+
+    def expected_w(
+        self, forecast_w: FloatArray, uncertainty: FloatArray, ahead: FloatArray, sigmas: float
+    ) -> FloatArray:
+        """Production to count on, W: the mean over ``ahead`` steps, less so many standard errors.
+
+        Below the band only as far as production has been there.
+        """
+        known = self._count + self.N0
+        doubt = self.variance / known + self.SPREAD * (self.N0 / known) ** 2
+        low = self.mean - sigmas * np.sqrt(doubt + self.variance / ahead)
+        low = np.maximum(low, min(self.mean, -1.0))
+        expected_w: FloatArray = np.maximum(forecast_w * (1.0 + low * uncertainty), 0.0)
+        return expected_w
+
+
+class Arrivals:
+    """The last jobs that have arrived: their sizes, and how often they come."""
+
+    def __init__(self, kept: int = 400) -> None:
+        """Remember ``kept`` jobs."""
+        self._jobs: deque[tuple[float, int, float]] = deque(maxlen=kept)
+        self._recent: deque[tuple[float, int]] = deque()
+        self._asked = 0.0
+        self._asked_squared = 0.0
+        self.work = 0.0
+        """Walltime x hosts of all jobs that have arrived, host-seconds."""
+        self.first_s = math.inf
+        """When the first job arrived, s."""
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def add(self, time_s: float, hosts: int, walltime_s: float) -> None:
+        """Note a job that has arrived."""
+        self._jobs.append((time_s, hosts, walltime_s))
+        self._recent.append((time_s, hosts))
+        self._asked += hosts
+        self._asked_squared += hosts * hosts
+        self.work += hosts * walltime_s
+        self.first_s = min(self.first_s, time_s)
+
+    @property
+    def mean_work(self) -> float:
+        """Mean walltime x hosts, host-seconds."""
+        return float(self.hosts @ self.walltime_s) / len(self._jobs)
+
+    @property
+    def residual_s(self) -> float:
+        """Mean walltime that is left to jobs met at any time, weighted by their hosts, s."""
+        hosts, walltime_s = self.hosts, self.walltime_s
+        return float(hosts @ walltime_s**2) / (2.0 * float(hosts @ walltime_s))
+
+    @property
+    def hosts(self) -> FloatArray:
+        """Hosts requested by each."""
+        return np.array([job[1] for job in self._jobs], dtype=np.float64)
+
+    @property
+    def walltime_s(self) -> FloatArray:
+        """Walltime of each, s."""
+        return np.array([job[2] for job in self._jobs])
+
+    def hosts_soon(self, now: float, within_s: float, memory_s: float = 6 * 3600.0) -> float:
+        """Hosts that new jobs will hardly exceed ``within_s``: mean and one standard deviation.
+
+        A compound Poisson process with the arrivals of the last ``memory_s``.
+        """
+        recent = self._recent
+        while recent and recent[0][0] < now - memory_s:
+            _, hosts = recent.popleft()
+            self._asked -= hosts
+            self._asked_squared -= hosts * hosts
+        share = within_s / memory_s
+        return self._asked * share + math.sqrt(max(self._asked_squared, 0.0) * share)
+
+
+def demand_ratio(arrived: float, foreseen: float, job: float) -> float:
+    """Ratio of the work that has arrived to the work that was foreseen, shrunk towards 1.
+
+    ``job``: mean work of a job. The work of n jobs is off by 2 / sqrt(n) or so, for sizes that spread as
+    those of the synthetic workloads do; 50 jobs' worth is added to both, so that it counts as much as a
+    forecast that is good to 30 %.
+    """
+    prior = 50.0 * job
+    return (arrived + prior) / (foreseen + prior)
+
+
+def share_to_come(
+    hosts: FloatArray, mean_s: FloatArray, surest_s: FloatArray, age_s: FloatArray, left_s: FloatArray
+) -> FloatArray:
+    """Share of the demand of a time that comes from jobs that have not arrived yet: [job, time].
+
+    For stationary arrivals of jobs with mean runs ``mean_s``: at ``age_s`` from now, jobs that came after now
+    are at most so old; those that may not end (they take up to ``surest_s``) in the ``left_s`` are not
+    started.
+    """
+    young = np.minimum(mean_s[:, None], age_s) - np.maximum(surest_s[:, None] - left_s, 0.0)
+    share: FloatArray = hosts[:, None] * np.maximum(young, 0.0) / float(hosts @ mean_s)
+    return share

@@ -1,0 +1,235 @@
+"""What is worked out at the start of a step: the price, and what has been committed so far."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.site import Site
+from beasy_sched.engine.actions import FactDict
+from beasy_sched.engine.guard import StepBudget
+from beasy_sched.engine.policy import View
+from beasy_sched.model.cluster import IDLE, SWITCHING_ON
+from beasy_sched.policies.bid_price.estimators import ProductionError, demand_ratio, share_to_come
+from beasy_sched.policies.bid_price.fleet import Fleet, Speed
+from beasy_sched.policies.bid_price.foresight import Foreseen, Foresight
+from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells
+from beasy_sched.policies.bid_price.jobs import Expected, aged
+from beasy_sched.policies.bid_price.options import BidPriceOptions
+from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, Waiting
+
+_RATIONING_SIGMAS: Final = 0.5
+"""k_r: standard errors of the production that the price leaves out; it can be corrected at each step."""
+_COMMITMENT_SIGMAS: Final = 2.0
+"""k_c: the same for jobs that start, which cannot be taken back."""
+_DEMAND_SIGMAS: Final = 1.0
+"""k_d: standard deviations by which the running jobs may draw more than expected."""
+_MARGIN: Final = 0.005
+"""Share of the capacity to keep above SoC_min and target: about what a full site draws in a step."""
+_FEW: Final = 10
+"""Arrivals below which there is no price yet."""
+
+
+@dataclass
+class Step:
+    """The price of a step, and the power that is spoken for; starts of jobs add to it."""
+
+    start_s: float
+    end_s: float
+    """End of the horizon."""
+    cells: Cells
+    ahead: BatteryAhead
+    price: Price
+    hopeful_w: FloatArray
+    """Supply that the price counts on."""
+    careful_w: FloatArray
+    """Supply that commitments count on."""
+    base_w: FloatArray
+    """Demand at the price, and of dearer jobs that have started."""
+    slack_j: float
+    """What that leaves."""
+    committed_w: FloatArray
+    """Power of running jobs and those that have started, with a margin."""
+    goals_j: FloatArray
+    """Levels at the ends of windows that commitments must leave."""
+    dear: set[str] = field(default_factory=set)
+    """Jobs above the price whose energy would be missed, by id."""
+    short: set[str] = field(default_factory=set)
+    """Jobs for which there is no energy ahead, by id."""
+    payable: set[str] = field(default_factory=set)
+    """Jobs that lack hosts and for which there was energy ahead, by id."""
+
+    @property
+    def bound(self) -> str:
+        """What the price keeps: the ``target`` at a window's end, or the ``floor`` on the way."""
+        return "target" if self.price.slack.at_target else "floor"
+
+    @property
+    def binding_s(self) -> float:
+        """When least is left, s: until then the price will hardly fall."""
+        return self.start_s + float(self.cells.edge_s[self.price.slack.edge])
+
+    def left_s(self, now: float) -> float:
+        """Time to the end of the horizon, s."""
+        return self.end_s - now
+
+    def facts(self) -> FactDict:
+        """Return what the price is made of."""
+        price, width_s = self.price, self.cells.width_s
+        facts: FactDict = {
+            "window_end_s": self.end_s,
+            "battery_j": self.ahead.level_j,
+            "supply_j": float((self.hopeful_w * width_s).sum()),
+            "demand_j": float((price.everything_w * width_s).sum()),
+            "binding_at_s": self.binding_s,
+            "speed": price.speed.name.lower(),
+        }
+        if price.rationed:
+            facts |= {"price_j": max(price.price_j, 0.0), "missing_j": -price.without.slack_j}
+            facts["bound"] = self.bound
+        elif price.slack.slack_j < math.inf:
+            facts["left_j"] = price.slack.slack_j
+        return facts
+
+
+class StepMaker:
+    """Works out the price at the start of each step."""
+
+    def __init__(self, view: View, site: Site, fleet: Fleet, expected: Expected, options: BidPriceOptions):
+        """See through ``view``; expect of jobs what ``expected`` does."""
+        self._view, self._site, self._fleet = view, site, fleet
+        self._expected, self._options = expected, options
+        self._foresight = Foresight(view, site, options.production)
+        self._errors = ProductionError(learns=options.learn_production)
+        self._foreseen_work = 0.0
+        """Work that was foreseen to be done by now, flops."""
+
+    def make(self, budget: StepBudget, battery_j: float) -> Step:
+        """Solve the price of the step that has just begun with ``battery_j`` in the battery."""
+        start_s, site, careful = budget.start_s, self._site, self._options.margins
+        end_s = self._foresight.end_s(start_s)
+        steps = max(round((end_s - start_s) / site.step_s), 1)
+        ends = [round((at_s - start_s) / site.step_s) for at_s in self._foresight.window_ends_s(start_s)]
+        cells = Cells(steps, site.step_s, ends)
+        foreseen = self._foresight.look(start_s, steps, budget.renew_w)
+        self._errors.add(budget.renew_w, *self._foresight.present)
+        hopeful_w = self._supply_w(foreseen, cells, _RATIONING_SIGMAS, budget.renew_w)
+        careful_w = self._supply_w(foreseen, cells, _COMMITMENT_SIGMAS if careful else 0.0, budget.renew_w)
+        ahead = self._battery(start_s, battery_j, cells, foreseen)
+        runs = {speed: self._running(speed, cells, end_s - start_s) for speed in Speed}
+        waiting = self._waiting(end_s - start_s)
+        to_come = self._to_come(cells, foreseen, start_s, end_s)
+        demand = Demand(cells, self._fleet, {speed: run[0] for speed, run in runs.items()}, waiting, to_come)
+        price = self._price(demand, ahead, hopeful_w, waiting, to_come)
+        mean_w, variance = runs[price.speed]
+        committed_w = self._fleet.rest_w + mean_w
+        if careful:
+            committed_w += _DEMAND_SIGMAS * np.sqrt(variance)
+        committed_w[0] += self._idle_w(price.speed)
+        return Step(
+            start_s=start_s,
+            end_s=end_s,
+            cells=cells,
+            ahead=ahead,
+            price=price,
+            hopeful_w=hopeful_w,
+            careful_w=careful_w,
+            base_w=price.demand_w,
+            slack_j=price.slack.slack_j,
+            committed_w=committed_w,
+            goals_j=np.minimum(ahead.target_j, ahead.stays_up(careful_w - self._fleet.rest_w).ends_j),
+        )
+
+    def _price(
+        self, demand: Demand, ahead: BatteryAhead, supply_w: FloatArray, waiting: Waiting, to_come: ToCome
+    ) -> Price:
+        levels_of = to_come.energy_j if self._options.predict_demand else waiting.energy_j
+        if not self._options.price or len(self._expected.arrivals) < _FEW:
+            levels_of = np.empty(0)
+        pricing = Pricing(demand, ahead, supply_w, levels_of)
+        return pricing.solve(may_speed_up=self._options.speed == "free")
+
+    def _battery(self, start_s: float, battery_j: float, cells: Cells, foreseen: Foreseen) -> BatteryAhead:
+        """The battery, with a fuel cell that may be held and a grid behind it."""
+        site, grid, backup = self._site, self._site.grid, None
+        import_w = None
+        if grid is not None:
+            import_w = np.full(len(cells), grid.import_limit_w)
+            if grid.price is not None and self._options.most_per_kwh is not None:
+                prices = grid.price.expected(start_s, start_s + cells.edge_s)
+                import_w[prices > self._options.most_per_kwh] = 0.0
+        if import_w is not None or foreseen.held_w.any():
+            backup = Backup(cells.means(foreseen.held_w), foreseen.planned_j[cells.bounds[1:] - 1], import_w)
+        margin = _MARGIN if self._options.margins else 0.0
+        return BatteryAhead(site.storage.battery, battery_j, cells, margin, backup)
+
+    def _supply_w(self, foreseen: Foreseen, cells: Cells, sigmas: float, present_w: float) -> FloatArray:
+        """Production to count on, with as many standard errors less, and what hydrogen gives: W by cell."""
+        ahead = np.maximum(np.arange(cells.steps), 1.0)
+        renew_w = self._errors.expected_w(foreseen.renew_w, foreseen.uncertainty, ahead, sigmas)
+        renew_w[0] = present_w
+        return cells.means(renew_w + foreseen.given_w)
+
+    def _running(self, speed: Speed, cells: Cells, left_s: float) -> tuple[FloatArray, FloatArray]:
+        return self._expected.running_w(self._view, speed, cells.middle_s, left_s)
+
+    def _idle_w(self, speed: Speed) -> float:
+        """Power above sleep of servers that are on without a job, W."""
+        state = self._view.host_state
+        idle = np.flatnonzero((state == IDLE) | (state == SWITCHING_ON))
+        return float(self._fleet.idle_w[speed, self._view.platform.kind_of[idle]].sum())
+
+    def _waiting(self, left_s: float) -> Waiting:
+        """The waiting jobs that are sure to end in time, as if they started now."""
+        queue, expected = self._view.queue, self._expected
+        places = queue.places()
+        walltime_s = expected.walltime_s(queue.walltime_s[places], left_s)
+        chosen = expected.in_time(walltime_s, left_s)
+        places, walltime_s = places[chosen], walltime_s[chosen]
+        hosts = queue.res[places].astype(np.float64)
+        wait_s = self._view.now - queue.subtime_s[places]
+        energy_j = aged(hosts * walltime_s * expected.host_second_j, wait_s, self._options.ageing_h)
+        work = walltime_s * (expected.mean_share(Speed.THRIFTY) * self._fleet.flops[Speed.THRIFTY])
+        return Waiting(energy_j, hosts, work)
+
+    def _to_come(self, cells: Cells, foreseen: Foreseen, start_s: float, end_s: float) -> ToCome:
+        """Jobs still to arrive, of the sizes of those that have arrived."""
+        expected, known = self._expected, self._expected.arrivals
+        flops = np.zeros(len(cells))
+        if self._options.predict_demand:
+            flops = cells.means(self._demand_flops(foreseen, start_s))
+        if len(known) < _FEW:
+            return ToCome(flops, np.empty(0), np.ones((1, len(cells))))
+        hosts, walltime_s = known.hosts, known.walltime_s
+        energy_j = hosts * walltime_s * expected.host_second_j
+        order = np.argsort(energy_j, kind="stable")
+        hosts, walltime_s = hosts[order], walltime_s[order]
+        share = share_to_come(
+            hosts,
+            walltime_s * expected.mean_share(Speed.THRIFTY),
+            walltime_s * expected.surest_share(Speed.FAST),
+            cells.middle_s,
+            end_s - start_s - cells.middle_s,
+        )
+        table = np.zeros((len(order) + 1, len(cells)))
+        np.cumsum(share, axis=0, out=table[1:])
+        return ToCome(flops, energy_j[order], table)
+
+    def _demand_flops(self, foreseen: Foreseen, start_s: float) -> FloatArray:
+        """Predicted work of all jobs in each step, flops/s; without a prediction, as much as has arrived."""
+        known, share = self._expected.arrivals, self._expected.run_times.mean
+        per_second = share * self._fleet.reference_flops
+        if foreseen.flops is None:
+            since_s = max(start_s - known.first_s, self._site.step_s)
+            return np.full(len(foreseen.renew_w), known.work * per_second / since_s)
+        self._foreseen_work += float(foreseen.flops[0]) * self._site.step_s
+        if not self._options.correct_demand or len(known) < _FEW:
+            return foreseen.flops
+        residual_s = known.residual_s * per_second / float(self._fleet.flops[Speed.FAST])
+        foreseen_work = self._foreseen_work + float(foreseen.flops[0]) * residual_s
+        ratio = demand_ratio(known.work * per_second, foreseen_work, known.mean_work * per_second)
+        return foreseen.flops * ratio

@@ -1,0 +1,175 @@
+"""What bid-price learns, against the formulas written out naively."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beasy_sched.policies.bid_price.estimators import (
+    Arrivals,
+    ProductionError,
+    RunTimes,
+    demand_ratio,
+    share_to_come,
+)
+
+shares = st.lists(st.floats(0.001, 1.0), max_size=60)
+
+
+def learned(found: list[float]) -> RunTimes:
+    run_times = RunTimes()
+    for share in found:
+        run_times.add(share)
+    return run_times
+
+
+# --- run times ---
+
+
+def test_nothing_known_is_the_papers_assumption() -> None:
+    """Eq. 3.29 with eps_u = 1 for what must be sure; three jobs of 0.7 for the mean."""
+    run_times = RunTimes()
+    assert run_times.surest == 1.0
+    assert run_times.mean == pytest.approx(0.7)
+    assert run_times.survival(np.zeros(1), np.array([0.5, 0.99, 1.0])).tolist() == [1.0, 1.0, 0.0]
+
+
+@given(shares)
+def test_mean_and_bound(found: list[float]) -> None:
+    run_times = learned(found)
+    assert run_times.mean == pytest.approx((sum(found) + 2.1) / (len(found) + 3))
+    assert run_times.surest == (max(found) if len(found) >= 20 else 1.0)
+
+
+@given(shares, st.floats(0.0, 1.2), st.floats(0.0, 1.2))
+def test_survival_counts_the_jobs_that_ran_longer(found: list[float], done: float, more: float) -> None:
+    """To a 2048th of the walltime, the resolution of the table."""
+    later, known = done + more, found if len(found) >= 20 else [*found, 1.0]
+    chance = float(learned(found).survival(np.array([done]), np.array([later]))[0])
+    coarse = [math.floor(share * 2048) / 2048 for share in (done, later)]
+    for some in (done, coarse[0]):
+        for other in (later, coarse[1]):
+            above = [sum(share > limit for share in known) for limit in (some, other)]
+            expected = above[1] / above[0] if above[0] else float(other < 1.0)
+            if chance == pytest.approx(expected):
+                return
+    pytest.fail(f"{chance} is none of the ratios")
+
+
+@given(shares, st.lists(st.floats(0.0, 1.5), min_size=2, max_size=20))
+def test_survival_falls_from_one(found: list[float], later: list[float]) -> None:
+    chance = learned(found).survival(np.zeros(1), np.array([0.0, *sorted(later)]))
+    assert chance[0] == 1.0
+    assert (np.diff(chance) <= 1e-12).all()
+    assert ((chance >= 0.0) & (chance <= 1.0)).all()
+
+
+def test_a_job_that_has_outlived_all_others_may_need_its_walltime() -> None:
+    run_times = learned([0.2] * 30)
+    assert run_times.survival(np.array([0.5]), np.array([0.6, 0.99, 1.0])).tolist() == [1.0, 1.0, 0.0]
+
+
+def test_a_certainty_below_one_leaves_the_longest_out() -> None:
+    run_times = RunTimes(certainty=0.8)
+    for percent in range(1, 101):
+        run_times.add(percent / 100)
+    assert run_times.surest == 0.8
+
+
+def test_without_learning_jobs_need_their_walltimes() -> None:
+    run_times = RunTimes(learns=False)
+    for _ in range(50):
+        run_times.add(0.1)
+    assert (run_times.mean, run_times.surest) == (1.0, 1.0)
+
+
+# --- production ---
+
+
+@given(st.lists(st.floats(0.0, 3.0), max_size=300), st.floats(0.05, 0.5))
+def test_production_error_is_a_discounted_mean(actual: list[float], uncertainty: float) -> None:
+    error, kept = ProductionError(), 0.5 ** (1 / 144)
+    for value in actual:
+        error.add(value * 100.0, 100.0, uncertainty)
+    z = np.clip((np.array(actual) - 1.0) / uncertainty, -2.0, 2.0)
+    weights = kept ** np.arange(len(z))[::-1]
+    count = weights.sum() + 3.0
+    mean = float((weights * z).sum() / count)
+    assert error.mean == pytest.approx(mean, abs=1e-9)
+    second = float(((weights * z * z).sum() + 1.0) / count)
+    assert error.variance == pytest.approx(max(second - mean**2, 0.0), abs=1e-9)
+
+
+def test_production_at_the_lower_bound_is_recognized_and_not_undercut() -> None:
+    """A day at the lower bound: the forecast becomes that bound, but for a few percent of the band."""
+    error = ProductionError()
+    for _ in range(288):
+        error.add(80.0, 100.0, 0.2)
+    ahead = np.arange(1.0, 100.0)
+    for sigmas in (0.0, 0.5, 2.0):
+        expected_w = error.expected_w(np.full(99, 100.0), np.full(99, 0.2), ahead, sigmas)
+        assert expected_w.min() >= 80.0
+        assert expected_w[-1] == pytest.approx(80.0, abs=0.5)
+
+
+def test_more_doubt_counts_on_less_production() -> None:
+    error = ProductionError()
+    for value in (90.0, 105.0, 98.0, 110.0):
+        error.add(value, 100.0, 0.1)
+    rows = [
+        error.expected_w(np.full(5, 100.0), np.full(5, 0.1), np.arange(1.0, 6.0), k) for k in (0.0, 0.5, 2.0)
+    ]
+    assert (rows[0] > rows[1]).all()
+    assert (rows[1] > rows[2]).all()
+
+
+def test_nights_teach_nothing() -> None:
+    error = ProductionError()
+    error.add(0.0, 0.0, 0.2)
+    assert error.mean == 0.0
+    assert error.variance == pytest.approx(1.0 / 3.0)
+
+
+# --- arrivals ---
+
+jobs = st.lists(st.tuples(st.integers(1, 8), st.floats(10.0, 2e4)), min_size=1, max_size=20)
+
+
+@given(jobs, st.floats(1.0, 1e5), st.floats(1.0, 1e5))
+def test_share_to_come_by_hand(found: list[tuple[int, float]], age_s: float, left_s: float) -> None:
+    hosts = np.array([float(job[0]) for job in found])
+    mean_s = np.array([job[1] for job in found])
+    share = share_to_come(hosts, mean_s, 2.0 * mean_s, np.array([age_s]), np.array([left_s]))
+    total = sum(r * d for r, d in zip(hosts, mean_s, strict=True))
+    for row, (r, d) in enumerate(zip(hosts, mean_s, strict=True)):
+        assert share[row, 0] == pytest.approx(r * max(0.0, min(d, age_s) - max(0.0, 2 * d - left_s)) / total)
+    assert share.sum() <= 1.0 + 1e-9
+
+
+def test_share_to_come_grows_from_nothing_to_everything() -> None:
+    """Nobody new runs at once; after the longest run, everybody is new, as long as there is time to end."""
+    hosts, mean_s = np.array([1.0, 4.0]), np.array([600.0, 1200.0])
+    ages_s = np.array([0.0, 300.0, 600.0, 1200.0, 5000.0])
+    total = share_to_come(hosts, mean_s, mean_s, ages_s, np.full(5, 1e6)).sum(axis=0)
+    assert total.tolist() == pytest.approx([0.0, 5 * 300 / 5400, 5 * 600 / 5400, 1.0, 1.0])
+
+
+def test_hosts_soon_forgets_after_six_hours() -> None:
+    arrivals = Arrivals()
+    for at_s in (0.0, 1000.0, 20_000.0):
+        arrivals.add(at_s, 4, 100.0)
+    share = 600.0 / 21_600.0
+    assert arrivals.hosts_soon(20_000.0, 600.0) == pytest.approx(12 * share + math.sqrt(48 * share))
+    assert arrivals.hosts_soon(22_000.0, 600.0) == pytest.approx(8 * share + math.sqrt(32 * share))
+    assert arrivals.hosts_soon(90_000.0, 600.0) == 0.0
+
+
+@given(st.floats(0.0, 1e9), st.floats(0.0, 1e9), st.floats(1.0, 1e6))
+def test_the_ratio_lies_between_one_and_what_was_seen(arrived: float, foreseen: float, job: float) -> None:
+    ratio = demand_ratio(arrived, foreseen, job)
+    seen = arrived / foreseen if foreseen else math.inf
+    assert min(1.0, seen) - 1e-9 <= ratio <= max(1.0, seen) + 1e-9
