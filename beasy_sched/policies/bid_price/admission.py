@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray
-from beasy_sched.engine.actions import FactDict, Facts, Postpone, SetPState
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
+from beasy_sched.engine.actions import Action, FactDict, Facts, Postpone, SetPState
 from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import ASLEEP
 from beasy_sched.model.hosts import HostSet
@@ -37,6 +37,8 @@ _CHEAP_SHARE: Final = 0.5
 _LEAST_COST_J: Final = 1e3
 _MISSES: Final = 4
 """After so many refusals for energy the rest of the queue, which is dearer still, is not tried."""
+_TRIED_ABOVE: Final = 4 * _MISSES
+"""Most jobs above the price that one pass looks at."""
 _IMPATIENT: Final = 0.1
 """Share of its expected run that a job waits for others' servers while energy is enough."""
 
@@ -71,6 +73,8 @@ class BidPass(EasyPass):
         self._hoping = 0
         """Hosts that jobs ask for that wait for others' servers, or for their own to be woken."""
         self._add_w: FloatArray = np.empty(0)
+        self._only: list[Job] | None = None
+        """The jobs to try; None: all that wait."""
 
     @staticmethod
     def _order(options: BidPriceOptions, step: Step, expected: Expected) -> Order:
@@ -80,9 +84,29 @@ class BidPass(EasyPass):
 
         def least_energy(queue: JobQueue, places: Places, now: float) -> Places:
             energy_j = _energies_j(queue, places, now, step, expected, options)
+            if step.price.rationed:
+                kept = _worth_trying(energy_j, step.price.price_j)
+                places, energy_j = places[kept], energy_j[kept]
             return places[np.argsort(energy_j, kind="stable")]
 
         return least_energy
+
+    def still_holds(self, later: BidPass, openings: int) -> bool:
+        """Whether nothing has changed until a ``later`` pass but that jobs have arrived.
+
+        ``openings``: the counter of what may let a job start, as it was after this pass.
+        """
+        same = self.step is later.step and openings == later.view.openings
+        return same and later.view.now < self.due_s - TIME_TOLERANCE_S
+
+    def go_on(self, last: BidPass) -> list[Action]:
+        """Try only the jobs that have just arrived: nothing else has changed since the ``last`` pass."""
+        self.hosts_wanted, self.due_s, self._hoping = last.hosts_wanted, last.due_s, last._hoping
+        self._only = [job for job in self.view.arrived if job.place >= 0]
+        if last.reservation is None:
+            return self.run()
+        self.resume(last.reservation, self.heads())
+        return self.actions
 
     # --- which jobs ---------------------------------------------------------------------------------------
 
@@ -101,7 +125,11 @@ class BidPass(EasyPass):
 
     def candidates(self) -> Places:
         """Leave out and report jobs that are not sure to end before the horizon does."""
-        places = super().candidates()
+        first = self.view.queue.first
+        if self._only is None or first is None:
+            places = super().candidates()
+        else:
+            places = np.array([job.place - first.place for job in self._only], dtype=np.intp)
         sure = self._sure(places)
         if self._tells:
             why: FactDict = {"window_end_s": self.step.end_s}
@@ -275,6 +303,15 @@ class BidPass(EasyPass):
         """Report why ``job`` waits."""
         if self.view.wants_reason(job, rule):
             self.actions.append(Postpone(job, rule, facts | {"waited_s": self.view.now - job.subtime_s}))
+
+
+def _worth_trying(energy_j: FloatArray, price_j: float) -> IndexArray:
+    """Positions of jobs up to the price, and of the cheapest above it: more of them are never tried."""
+    below = energy_j <= price_j
+    above = np.flatnonzero(~below)
+    if len(above) > _TRIED_ABOVE:
+        above = above[np.argpartition(energy_j[above], _TRIED_ABOVE)[:_TRIED_ABOVE]]
+    return np.sort(np.concatenate((np.flatnonzero(below), above)))
 
 
 def _energies_j(

@@ -64,6 +64,8 @@ class BidPrice(Policy):
         self._maker = StepMaker(view, view.site, self._fleet, self._expected, self.options)
         self._step: Step | None = None
         self._told = True
+        self._last: BidPass | None = None
+        self._openings = -1
         self._admitted_s: dict[str, float] = {}
         self._break_even_s = np.array([break_even_s(kind) for kind in view.platform.kinds])
 
@@ -73,7 +75,6 @@ class BidPrice(Policy):
         """Solve the price anew and set the speed."""
         if view.budget is None or view.storage_state is None:
             return ()
-        self._expected.learn(view)
         step = self._step = self._maker.make(view.budget, view.storage_state.battery_j)
         self._told = False
         actions: list[Action] = []
@@ -137,7 +138,12 @@ class BidPrice(Policy):
         self._expected.arrive(view, step.left_s(view.now))
         tells, self._told = not self._told and view.wants_facts, True
         easy = BidPass(view, step, self._expected, self.options, self._admitted_s, tells=tells)
-        actions = easy.run()
+        last, self._last = self._last, easy
+        if last is not None and last.still_holds(easy, self._openings):
+            actions = easy.go_on(last)
+        else:
+            actions = easy.run()
+        self._openings = view.openings
         if not view.power_actions_allowed:
             return actions
         due_s = [easy.due_s]
