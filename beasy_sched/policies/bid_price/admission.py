@@ -34,7 +34,8 @@ _RUN_SIGMAS: Final = 0.5
 """Standard deviations by which a job that starts may draw more than expected."""
 _CHEAP_SHARE: Final = 0.5
 """A job above the price may start if it costs no more than this share of the price where it counts."""
-_LEAST_COST_J: Final = 1e3
+_LEAST_COST_SHARE: Final = 3e-6
+"""Share of the battery's capacity that is nothing: 1 kJ of 100 kWh."""
 _MISSES: Final = 4
 """After so many refusals for energy the rest of the queue, which is dearer still, is not tried."""
 _TRIED_ABOVE: Final = 4 * _MISSES
@@ -196,7 +197,8 @@ class BidPass(EasyPass):
         power_w, chance = self._profile(job, walltime_s, price.speed)
         base_w = step.base_w + power_w * chance
         slack_j = step.ahead.slack(step.hopeful_w - base_w).slack_j
-        if step.slack_j - slack_j > max(_CHEAP_SHARE * price.price_j, _LEAST_COST_J):
+        least_j = _LEAST_COST_SHARE * step.ahead.battery.capacity_j
+        if step.slack_j - slack_j > max(_CHEAP_SHARE * price.price_j, least_j):
             step.dear.add(job.id)
             return False
         step.base_w, step.slack_j = base_w, slack_j
@@ -219,7 +221,7 @@ class BidPass(EasyPass):
         lowest_s = step.start_s + float(step.cells.edge_s[after.edge])
         if not after.fits:
             rule, facts = TOO_LOW, {"lowest_at_s": lowest_s}
-        elif step.price.rationed and bool((after.ends_j < step.goals_j).any()):
+        elif step.price.scarce and bool((after.ends_j < step.goals_j).any()):
             rule, facts = MISSES_TARGET, {"window_end_s": step.end_s}
         else:
             return True
@@ -237,11 +239,11 @@ class BidPass(EasyPass):
         return Speed.FAST if self._hurries(walltime_s) else self.step.price.speed
 
     def _profile(self, job: Job, walltime_s: float, speed: Speed) -> tuple[float, FloatArray]:
-        """Power of ``job`` above sleep (W), and the probability that it still runs in each cell."""
-        after_s = np.maximum(self.step.cells.middle_s - (self.view.now - self.step.start_s), 0.0)
-        return job.res * float(self._expected.fleet.busy_w[speed]), self._expected.chance(
-            walltime_s, speed, after_s
-        )
+        """Power of ``job`` above sleep (W), and the part of each cell in which it is expected to run."""
+        cells = self.step.cells
+        edges_s = np.maximum(cells.edge_s - (self.view.now - self.step.start_s), 0.0)
+        power_w = job.res * float(self._expected.fleet.busy_w[speed])
+        return power_w, self._expected.chance(walltime_s, speed, edges_s, cells.width_s)
 
     # --- hosts --------------------------------------------------------------------------------------------
 

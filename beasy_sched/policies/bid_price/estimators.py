@@ -57,22 +57,38 @@ class RunTimes:
 
     def above(self, share: FloatArray) -> FloatArray:
         """Share of jobs that need more than ``share`` of their walltimes."""
+        return self._tabled()[np.minimum(share * _BINS, _BINS + 1.0).astype(np.intp)]
+
+    def _tabled(self) -> FloatArray:
+        """`above` by bins of the share, and 0 beyond the walltime."""
         if self._table is None:
             known = self._shares if len(self._shares) >= _ENOUGH else [*self._shares, 1.0]
             edges = np.arange(_BINS + 1) / _BINS
             more = len(known) - np.searchsorted(np.array(known), edges, side="right")
             self._table = np.append(more / len(known), 0.0)
-        return self._table[np.minimum(share * _BINS, _BINS + 1.0).astype(np.intp)]
+        return self._table
 
-    def survival(self, done: FloatArray, later: FloatArray) -> FloatArray:
-        """Probability that a job still runs at share ``later`` if it has ``done`` so much; broadcasts.
+    def survival(self, done: FloatArray, edges: FloatArray, widths: FloatArray) -> FloatArray:
+        """Part of each interval in which a job is expected to run that has done share ``done``.
 
-        A job that has outlived all others is expected to need its whole walltime.
+        ``edges``: shares of the walltime done at the bounds of the intervals, [..., n + 1]; ``widths``: those
+        done in a whole interval, [..., n] (the first may have begun before the job). A job that has outlived
+        all others is expected to need its whole walltime.
         """
         still = self.above(done)
         outlived = still <= 0.0
-        chance = self.above(later) / np.where(outlived, 1.0, still)
-        return np.where(outlived, later < 1.0, np.minimum(chance, 1.0))
+        known = np.diff(self._area(edges)) / np.where(outlived, 1.0, still)
+        whole = np.diff(np.minimum(edges, 1.0))
+        return np.clip(np.where(outlived, whole, known) / widths, 0.0, 1.0)
+
+    def _area(self, share: FloatArray) -> FloatArray:
+        """Integral of `above` up to ``share``."""
+        above = self.above(share)
+        place = np.minimum(share * _BINS, float(_BINS))
+        whole = place.astype(np.intp)
+        areas = np.concatenate(([0.0], np.cumsum(self._tabled()[:_BINS]))) / _BINS
+        area: FloatArray = areas[whole] + (place - whole) / _BINS * above
+        return area
 
 
 class ProductionError:

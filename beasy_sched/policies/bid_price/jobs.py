@@ -13,6 +13,7 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.policies.bid_price.estimators import Arrivals, RunTimes
 from beasy_sched.policies.bid_price.fleet import Fleet, Speed
+from beasy_sched.policies.bid_price.horizon import Cells
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _ENOUGH: Final = 20
@@ -102,23 +103,26 @@ class Expected:
         """Whether jobs that start now at full speed are sure to end within ``left_s``."""
         return np.asarray(walltime_s * self.surest_share(Speed.FAST) <= left_s - 1.0)
 
-    def chance(self, walltime_s: float, speed: Speed, after_s: FloatArray) -> FloatArray:
-        """Probability that a job which starts now still runs after so many seconds."""
-        shares = after_s / (walltime_s * self._slowness(speed))
-        return self.run_times.survival(np.zeros(1), shares)
+    def chance(self, walltime_s: float, speed: Speed, edges_s: FloatArray, width_s: FloatArray) -> FloatArray:
+        """Part of each cell in which a job is expected to run that starts now.
+
+        ``edges_s``: bounds of the cells from now, not below 0; ``width_s``: their lengths.
+        """
+        per_second = 1.0 / (walltime_s * self._slowness(speed))
+        return self.run_times.survival(np.zeros(1), edges_s * per_second, width_s * per_second)
 
     # --- while jobs run -----------------------------------------------------------------------------------
 
     def running_w(
-        self, view: View, speed: Speed, middle_s: FloatArray, left_s: float
+        self, view: View, speed: Speed, cells: Cells, left_s: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Power above sleep of the running jobs at ``speed``, at times from now: mean (W) and variance (W2).
+        """Power above sleep of the running jobs at ``speed``, by cell: mean (W) and variance (W2).
 
         Each runs on with the probability that follows from the work it has done.
         """
         fleet, jobs = self.fleet, list(view.running.values())
         if not jobs:
-            return np.zeros(len(middle_s)), np.zeros(len(middle_s))
+            return np.zeros(len(cells)), np.zeros(len(cells))
         progress = view.progress(jobs)
         walltime_s = self.walltime_s(np.array([job.walltime_s for job in jobs]), left_s)
         whole_flops = walltime_s * fleet.reference_flops
@@ -130,8 +134,8 @@ class Expected:
         hosts = [job.hosts.ids for job in jobs]
         busy_w = np.array([fleet.hosts_w(some, pace) for some, pace in zip(hosts, speeds, strict=True)])
         flops = np.array([fleet.hosts_flops(some, pace) for some, pace in zip(hosts, speeds, strict=True)])
-        later = (done[:, None] + np.multiply.outer(flops, middle_s)) / whole_flops[:, None]
-        chance = self.run_times.survival((done / whole_flops)[:, None], later)
+        rate, done = (flops / whole_flops)[:, None], (done / whole_flops)[:, None]
+        chance = self.run_times.survival(done, done + rate * cells.edge_s, rate * cells.width_s)
         return busy_w @ chance, (busy_w * busy_w) @ (chance * (1.0 - chance))
 
 

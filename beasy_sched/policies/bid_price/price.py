@@ -123,6 +123,11 @@ class Price:
     without: Slack
     """What all jobs together would leave."""
 
+    @property
+    def scarce(self) -> bool:
+        """Whether there is less energy than is asked for, be there a price yet or not."""
+        return self.without.slack_j < 0.0
+
 
 class Pricing:
     """Finds the price."""

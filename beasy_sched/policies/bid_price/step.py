@@ -175,7 +175,7 @@ class StepMaker:
         return cells.means(renew_w + foreseen.given_w)
 
     def _running(self, speed: Speed, cells: Cells, left_s: float) -> tuple[FloatArray, FloatArray]:
-        return self._expected.running_w(self._view, speed, cells.middle_s, left_s)
+        return self._expected.running_w(self._view, speed, cells, left_s)
 
     def _idle_w(self, speed: Speed) -> float:
         """Power above sleep of servers that are on without a job, W."""

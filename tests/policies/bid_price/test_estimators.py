@@ -35,7 +35,7 @@ def test_nothing_known_is_the_papers_assumption() -> None:
     run_times = RunTimes()
     assert run_times.surest == 1.0
     assert run_times.mean == pytest.approx(0.7)
-    assert run_times.survival(np.zeros(1), np.array([0.5, 0.99, 1.0])).tolist() == [1.0, 1.0, 0.0]
+    assert survival(run_times, 0.0, [0.5, 1.0, 1.5]) == pytest.approx([1.0, 1.0, 0.0])
 
 
 @given(shares)
@@ -45,32 +45,45 @@ def test_mean_and_bound(found: list[float]) -> None:
     assert run_times.surest == (max(found) if len(found) >= 20 else 1.0)
 
 
-@given(shares, st.floats(0.0, 1.2), st.floats(0.0, 1.2))
-def test_survival_counts_the_jobs_that_ran_longer(found: list[float], done: float, more: float) -> None:
-    """To a 2048th of the walltime, the resolution of the table."""
-    later, known = done + more, found if len(found) >= 20 else [*found, 1.0]
-    chance = float(learned(found).survival(np.array([done]), np.array([later]))[0])
-    coarse = [math.floor(share * 2048) / 2048 for share in (done, later)]
-    for some in (done, coarse[0]):
-        for other in (later, coarse[1]):
-            above = [sum(share > limit for share in known) for limit in (some, other)]
-            expected = above[1] / above[0] if above[0] else float(other < 1.0)
-            if chance == pytest.approx(expected):
-                return
-    pytest.fail(f"{chance} is none of the ratios")
+def survival(run_times: RunTimes, done: float, later: list[float]) -> list[float]:
+    edges = np.array([done, *later])
+    return run_times.survival(np.array([done]), edges, np.diff(edges)).tolist()
 
 
-@given(shares, st.lists(st.floats(0.0, 1.5), min_size=2, max_size=20))
-def test_survival_falls_from_one(found: list[float], later: list[float]) -> None:
-    chance = learned(found).survival(np.zeros(1), np.array([0.0, *sorted(later)]))
-    assert chance[0] == 1.0
-    assert (np.diff(chance) <= 1e-12).all()
+@given(shares, st.floats(0.0, 1.2), st.lists(st.floats(0.001, 0.3), min_size=1, max_size=6))
+def test_survival_counts_the_jobs_that_ran_longer(
+    found: list[float], done: float, lengths: list[float]
+) -> None:
+    """The mean over many points of each interval; the bins of the table are a 2048th of the walltime."""
+    edges = done + np.cumsum([0.0, *lengths])
+    known = np.array(found if len(found) >= 20 else [*found, 1.0])
+    if min(abs(known - done)) < 2 / 2048:
+        return
+    chances = learned(found).survival(np.array([done]), edges, np.diff(edges))
+    for chance, first, last in zip(chances, edges[:-1], edges[1:], strict=True):
+        points = first + (np.arange(400) + 0.5) / 400 * (last - first)
+        above = (known[:, None] > points).sum(axis=0)
+        still = int((known > done).sum())
+        mean = (above / still).mean() if still else (points < 1.0).mean()
+        assert chance == pytest.approx(
+            mean, abs=0.01 + 1.1 / 2048 / (last - first) * len(known) / max(still, 1)
+        )
+
+
+@given(shares, st.lists(st.floats(0.01, 0.4), min_size=2, max_size=20))
+def test_survival_falls_from_one(found: list[float], lengths: list[float]) -> None:
+    chance = np.array(survival(learned(found), 0.0, np.cumsum([1e-4, *lengths]).tolist()))
+    assert chance[0] == pytest.approx(1.0)
+    assert (np.diff(chance) <= 1e-9).all()
     assert ((chance >= 0.0) & (chance <= 1.0)).all()
 
 
+def test_a_job_shorter_than_a_cell_takes_its_part_of_it() -> None:
+    assert survival(learned([0.25] * 30), 0.0, [1.0, 2.0]) == pytest.approx([0.25, 0.0], abs=1e-3)
+
+
 def test_a_job_that_has_outlived_all_others_may_need_its_walltime() -> None:
-    run_times = learned([0.2] * 30)
-    assert run_times.survival(np.array([0.5]), np.array([0.6, 0.99, 1.0])).tolist() == [1.0, 1.0, 0.0]
+    assert survival(learned([0.2] * 30), 0.5, [0.6, 1.0, 1.1]) == pytest.approx([1.0, 1.0, 0.0])
 
 
 def test_a_certainty_below_one_leaves_the_longest_out() -> None:

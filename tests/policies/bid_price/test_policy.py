@@ -1,0 +1,225 @@
+"""bid-price as a whole: nothing killed, the target kept, on every kind of site."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from world_checks import check
+from world_grids import WorldGrid
+from world_plans import small_hydrogen, world_plans
+from worlds import STEP_S, World, WorldJob, run
+from worlds import Run as WorldRun
+
+from beasy_sched.energy.site import GuardMode
+from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.errors import ConfigError
+from beasy_sched.policies.registry import make_policy
+
+STEPS = 60
+
+
+def jobs_of(seed: int, count: int, *, walltimes: bool = True) -> tuple[WorldJob, ...]:
+    """Jobs of a minute or two in the first two thirds, whose walltimes are two to five times as long."""
+    rng = np.random.default_rng(seed)
+    jobs = []
+    for _ in range(count):
+        run_s = float(np.round(rng.lognormal(4.2, 0.6)))
+        walltime_s = float(np.ceil(run_s * rng.choice([2.0, 3.0, 5.0])))
+        subtime_s = float(np.round(rng.uniform(0.0, 0.65 * STEPS * STEP_S)))
+        jobs.append(WorldJob(subtime_s, int(rng.choice([1, 1, 2])), walltime_s if walltimes else None, run_s))
+    return tuple(sorted(jobs, key=lambda job: job.subtime))
+
+
+def site_of(seed: int, *, sun: float = 1.0, count: int = 60) -> World:
+    """Three servers with several speeds; a battery that lasts for a while, and sun that comes and goes."""
+    wave = 1.0 + np.sin(np.linspace(0.0, 4.0 * np.pi, STEPS))
+    return World(
+        fast=0,
+        slow=0,
+        geared=3,
+        jobs=jobs_of(seed, count),
+        production_w=tuple(np.round(90.0 * sun * wave, 3).tolist()),
+        capacity_j=6e5,
+        discharge_limit_w=1e4,
+        mode=GuardMode.KILL_ALL,
+        veto=False,
+    )
+
+
+def outcomes(done: WorldRun) -> dict[str, int]:
+    return done.session.outcomes.counts()
+
+
+def planned_run(world: World, options: dict[str, object] | None = None, **changes: object) -> Session:
+    """A run with plans; returns its session."""
+    policy = make_policy("bid-price", options or {})
+    site = SessionOptions(site=world.site, plans=world_plans(world), windows=world.windows)
+    session = Session(policy, dataclasses.replace(site, **changes))  # type: ignore[arg-type]
+    world.simulation().run(session.step)
+    return session
+
+
+def foreseen(world: World) -> World:
+    """The same, with a plan that knows the production."""
+    return world.but(forecast_w=world.production_w)
+
+
+# --- what it promises ---
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("sun", [0.4, 1.0])
+def test_nothing_is_killed_under_a_guard_that_kills_all(seed: int, sun: float) -> None:
+    counts = planned_run(foreseen(site_of(seed, sun=sun))).outcomes.counts()
+    assert counts["killed"] == counts["not completely finished"] == 0
+    assert counts["finished"] >= 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("sun", [0.4, 0.55])
+def test_the_target_is_kept_where_a_sleeping_site_would_keep_it(seed: int, sun: float) -> None:
+    """To a percent: what three servers draw in a step is three percent of this battery."""
+    world = foreseen(site_of(seed, sun=sun))
+    power = planned_run(world).power
+    assert power is not None
+    assert power.storage.battery_j >= world.site.storage.battery.target_j - 0.01 * world.capacity_j
+
+
+def test_where_energy_abounds_every_job_runs_at_full_speed() -> None:
+    world = site_of(3, sun=8.0)
+    done = run(world, "bid-price")
+    assert outcomes(done)["finished"] == len(world.jobs)
+    assert not any(rule == "dearer than the price of energy" for rule in rules(world))
+
+
+def rules(world: World, options: dict[str, object] | None = None) -> set[str]:
+    """The rules that a run names."""
+    said: set[str] = set()
+    policy = make_policy("bid-price", options or {})
+    session = Session(
+        policy, SessionOptions(site=world.site), lambda now, what, job, hosts, rule, facts: said.add(rule)
+    )
+    world.simulation().run(session.step)
+    return said
+
+
+def test_it_says_what_the_price_does() -> None:
+    said = rules(site_of(0, sun=0.4)) | rules(site_of(1, sun=0.4))
+    assert said >= {"energy is rationed", "dearer than the price of energy", "speed of the step"}
+
+
+def test_servers_follow_the_queue() -> None:
+    """One job at the start: its server is on while it runs, all others sleep soon and until the end."""
+    world = site_of(0, sun=8.0).but(jobs=(WorldJob(0.0, 1, 300.0, 100.0),))
+    done = run(world, "bid-price")
+    assert (done.session.cluster.state == 2).sum() == 3
+    idle_j = done.uses_j[-1][0]
+    assert idle_j < 3 * 50.0 * 3 * STEP_S
+
+
+# --- all kinds of sites ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_several_kinds_of_servers(seed: int) -> None:
+    world = site_of(seed, sun=0.8).but(fast=1, slow=1, plain=1, one=1, geared=2)
+    done = run(world, "bid-price")
+    check(world, done)
+    assert outcomes(done)["finished"] > 0.2 * len(world.jobs)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hydrogen_several_windows_and_plans(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    world = site_of(seed, sun=0.8)
+    world = world.but(windows=2, hydrogen=small_hydrogen(rng), forecast_w=world.production_w)
+    session = planned_run(world)
+    assert session.outcomes.counts()["killed"] == 0
+    assert session.outcomes.counts()["finished"] > 0.3 * len(world.jobs)
+
+
+def test_the_last_window_may_have_no_plan() -> None:
+    world = site_of(1, sun=0.8).but(windows=2, unplanned_windows=1)
+    session = planned_run(world)
+    starts_s = session.outcomes.columns()["start_s"]
+    assert np.nanmax(starts_s) > STEPS * STEP_S / 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_jobs_without_a_walltime_start_and_end(seed: int) -> None:
+    world = site_of(seed, sun=1.5).but(jobs=jobs_of(seed, 50, walltimes=False))
+    counts = outcomes(run(world, "bid-price"))
+    assert counts["finished"] >= 20
+    assert counts["killed"] == 0
+
+
+def test_a_grid_feeds_what_the_battery_does_not() -> None:
+    """No sun: nothing starts for long without a grid; with one, all jobs do, unless it is too dear."""
+    dark = site_of(2, sun=0.0).but(capacity_j=5e4)
+    assert outcomes(run(dark, "bid-price"))["finished"] < 0.3 * len(dark.jobs)
+    lit = dark.but(grid=WorldGrid())
+    assert outcomes(run(lit, "bid-price"))["finished"] > 0.9 * len(dark.jobs)
+
+
+def test_no_battery() -> None:
+    world = site_of(4, sun=2.0).but(capacity_j=0.0, mode=GuardMode.SHED)
+    done = run(world, "bid-price")
+    check(world, done)
+    assert outcomes(done)["finished"] > 0
+
+
+# --- options ---
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"quick": True},
+        {"price": False},
+        {"predict_demand": False},
+        {"correct_demand": False},
+        {"opportunity": False},
+        {"learn_run_times": False},
+        {"learn_production": False},
+        {"production": "forecast"},
+        {"speed": "thrifty"},
+        {"hurry": False},
+        {"order": "slowdown"},
+        {"margins": False},
+        {"certainty": 0.8},
+        {"ageing_h": 0.2},
+        {"warm": 4.0, "patience": 0.5},
+    ],
+    ids=str,
+)
+def test_every_part_can_be_left_out(options: dict[str, object]) -> None:
+    world = site_of(5, sun=0.6)
+    counts = planned_run(world.but(forecast_w=world.production_w), options).outcomes.counts()
+    assert counts["finished"] > 0.1 * len(world.jobs)
+
+
+def test_quick_waits_less() -> None:
+    def waited_s(options: dict[str, object]) -> float:
+        world = site_of(6, sun=1.2)
+        session = planned_run(world.but(forecast_w=world.production_w), options)
+        columns = session.outcomes.columns()
+        return float(np.nansum(columns["start_s"] - columns["subtime_s"]))
+
+    assert waited_s({"quick": True}) < waited_s({})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"patience": -1}, "patience"),
+        ({"warm": float("nan")}, "warm"),
+        ({"certainty": 0.0}, "certainty"),
+        ({"ageing_h": 0}, "ageing_h"),
+        ({"nonsense": 1}, "nonsense"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        make_policy("bid-price", options)
