@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from console import count, exit_code_of, tell
-from reproduce_common import STOPPED, counted, parser_of, present
+from reproduce_common import STOPPED, commit, counted, parser_of, present, processor
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import begin, go_on
@@ -55,7 +54,6 @@ from beasy_sched.reproduction.claims import judge
 from beasy_sched.reproduction.figures import Figures
 from beasy_sched.reproduction.text_table import TextTable
 
-ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = {
     "critical": ("best-begin", "best-end", "worst-begin", "worst-end"),
     "average": ("average",),
@@ -188,25 +186,6 @@ def provenance(campaign: Campaign) -> str:
     if len(runs.groupby(["tuple", "seed"])) < 5:
         lines.append("Too few executions to generalize: the intervals are too narrow.")
     return "\n".join(lines)
-
-
-def commit() -> str:
-    """Return the commit of the checkout, if there is one."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return f" ({found})"
-
-
-def processor() -> str:
-    """Return the processor's name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Shared by the reproductions of the papers: options, progress, and the presentation of results."""
+"""Shared by the studies: options, progress, and the presentation of results."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import platform
+import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,13 +16,16 @@ from beasy_sched.cli.options import progress_bar
 from beasy_sched.reproduction.figures import Figures, write_figures
 from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
 
+ROOT = Path(__file__).resolve().parent.parent
 STOPPED = "stopped; completed runs are kept, and the same command continues"
 
 
-def parser_of(name: str, description: str, *, quick: str, out: str, markdown: str) -> argparse.ArgumentParser:
-    """Return a parser with the options of all reproductions."""
+def parser_of(
+    name: str, description: str, *, quick: str, out: str, markdown: str, prog: str = ""
+) -> argparse.ArgumentParser:
+    """Return a parser with the options of all studies; ``prog`` names one that is no reproduction."""
     parser = argparse.ArgumentParser(
-        prog=f"scripts/reproduce_{name}", description=description, epilog=ENVIRONMENT
+        prog=f"scripts/{prog or f'reproduce_{name}'}", description=description, epilog=ENVIRONMENT
     )
     add = parser.add_argument
     add("--quick", action="store_true", help=f"a trial run: {quick}")
@@ -70,3 +75,22 @@ def present(
     if chosen.markdown:
         write_markdown(chosen.markdown, name, f"{origin}\n\n{markdown_of(tables)}")
         tell(f"tables in Markdown: {chosen.markdown}")
+
+
+def commit() -> str:
+    """Return the commit of the checkout, if there is one."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f" ({found})"
+
+
+def processor() -> str:
+    """Return the processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -48,6 +48,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         " processors (default: synthetic weeks)")  # fmt: skip
     add("--allocation", choices=("any", "contiguous"), default="any",
         help="processors of a job: any, or only consecutive ones as in the paper (slower)")  # fmt: skip
+    add("--reservation", choices=("stock", "strict"), default="stock",
+        help="how energy is reserved for the first waiting job: as by the paper's program, or so that it"
+        " starts when it was told to")  # fmt: skip
     chosen = parser.parse_args(arguments)
     if chosen.quick and chosen.week:
         parser.error("--quick uses synthetic weeks: omit --week")
@@ -60,7 +63,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 def reproduce(chosen: argparse.Namespace) -> int:
     """Do all of it; return the exit code."""
     settings = all_settings()
-    study = EnergyStudy(chosen.out, (), settings, chosen.allocation)
+    study = EnergyStudy(chosen.out, (), settings, chosen.allocation, chosen.reservation)
     study.begin()
     weeks = prepare_weeks(chosen.out / "weeks", chosen.week, quick=chosen.quick)
     study = replace(study, weeks=weeks)
@@ -90,7 +93,8 @@ def reproduce(chosen: argparse.Namespace) -> int:
 def provenance(chosen: argparse.Namespace, study: EnergyStudy, results: Results) -> str:
     """Return where the numbers come from, in a few lines."""
     lines = [
-        f"{len(study.runs)} runs of {len(study.weeks)} weeks, {chosen.allocation} processors;"
+        f"{len(study.runs)} runs of {len(study.weeks)} weeks, {chosen.allocation} processors,"
+        f' reservation "{chosen.reservation}";'
         f" {study.cpu_s():.0f} s of processor time.",
         f"beasy-sched {__version__}, Python {platform.python_version()}, NumPy {np.__version__};"
         f" {chosen.jobs} concurrent runs.",

@@ -9,7 +9,7 @@ import argparse
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from reproduce_common import STOPPED, counted, parser_of, present
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.workers import Processes
-from beasy_sched.errors import BeasyError
+from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.forecast.accuracy import AccuracyTable, accuracy
 from beasy_sched.forecast.solar import SolarModel
 from beasy_sched.forecast.weather import ActualWeather
@@ -54,6 +54,7 @@ from beasy_sched.reproduction.greenslot_results import (
     knowledge_rows,
     load_rows,
     results_of,
+    trace_table,
     week_table,
 )
 from beasy_sched.reproduction.greenslot_study import GreenSlotStudy, round_times_s
@@ -106,23 +107,30 @@ class Files:
     traces: Sequence[TraceWeek]
     rules: Sequence[str]
 
-    def tables(self) -> Iterator[tuple[str, list[Row], str, str]]:
-        """Title, rows, note and currency of the tables."""
-        price = [week.price.label for week in self.weeks if week.price is not None]
-        carbon = [week.carbon.label for week in self.weeks if week.carbon is not None]
-        jobs = [trace.label for trace in self.traces]
-        of_jobs = "Missed, refused: jobs. "
-        yield (
-            "Prices from files",
-            price_rows(self.weeks),
-            f"{_listed(price)} Cost in the file's currency.",
-            "",
-        )
-        yield "Carbon intensity from files", carbon_rows(self.weeks), _listed(carbon), "USD"
-        yield "Weeks of traces", trace_rows(self.traces, self.rules), of_jobs + _listed(jobs), "USD"
+    @property
+    def price_rows(self) -> list[Row]:
+        return price_rows(self.weeks)
+
+    @property
+    def carbon_rows(self) -> list[Row]:
+        return carbon_rows(self.weeks)
+
+    @property
+    def trace_rows(self) -> list[Row]:
+        return trace_rows(self.traces, self.rules)
+
+    def tables(self, results: GreenResults) -> Iterator[TextTable]:
+        price = _listed(week.price.label for week in self.weeks if week.price is not None)
+        carbon = _listed(week.carbon.label for week in self.weeks if week.carbon is not None)
+        traces = _listed(trace.label for trace in self.traces)
+        of_files = f"In each file's currency. {price}"
+        of_jobs = f"Energy and cost without those of the sleeping site. Missed, refused: jobs. {traces}"
+        yield gain_table("Prices from files", self.price_rows, results, of_files, currency="")
+        yield gain_table("Carbon intensity from files", self.carbon_rows, results, carbon)
+        yield trace_table(self.trace_rows, results, of_jobs)
 
 
-def _listed(labels: Sequence[str]) -> str:
+def _listed(labels: Iterable[str]) -> str:
     return f"{'; '.join(labels)}."
 
 
@@ -131,6 +139,9 @@ def read_files(chosen: argparse.Namespace) -> Files:
     given = [(text, PRICE) for text in chosen.prices] + [(text, CARBON) for text in chosen.carbon]
     files = distinct(grid_file(text, quantity, AVERAGE.start, HOURS) for text, quantity in given)
     traces = [trace_week(path, chosen.nodes) for path in chosen.swf]
+    names = [trace.name for trace in traces]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"--swf: two traces have the name {twice[0]!r}: rename one of the files")
     for trace in traces:
         for rule in chosen.deadlines:
             trace.due_by(rule)
@@ -199,7 +210,7 @@ def _cases(chosen: argparse.Namespace, others: Sequence[SunWeek], files: Files) 
     for name in chosen.study:
         for row in STUDIES[name][1]:
             cases += [row.case.reference, row.case]
-    cases += [row.case for _, rows, *_ in files.tables() for row in rows]
+    cases += [row.case for rows in (files.price_rows, files.carbon_rows, files.trace_rows) for row in rows]
     return [*dict.fromkeys(cases)]
 
 
@@ -213,8 +224,7 @@ def all_tables(chosen: argparse.Namespace, results: GreenResults, files: Files) 
     for name in chosen.study:
         what, rows = STUDIES[name]
         yield gain_table(f"Study {name}: {what}", rows, results)
-    for title, rows, note, currency in files.tables():
-        yield gain_table(title, rows, results, note, currency)
+    yield from files.tables(results)
 
 
 def provenance(chosen: argparse.Namespace, study: GreenSlotStudy, results: GreenResults) -> str:

@@ -159,9 +159,7 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
     if chosen.options is not None and len(chosen.policy or ()) != 1:
         parser.error("--options requires exactly one policy: pass --policy NAME")
     if chosen.no_plan and not chosen.policy and not chosen.scenario:
-        parser.error(
-            "--no-plan: most of the nine policies need a plan; choose others, such as --policy easy"
-        )
+        parser.error("--no-plan: most of the nine policies need a plan; choose others, such as --policy easy")
 
 
 def _check_scenario(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:

@@ -183,7 +183,13 @@ class _Work:
         told = result.summary["warnings"] if result.summary is not None else ()
         for sort, text in {re.sub(r"\d[\d.,e+-]*", "#", text): text for text in told}.items():
             self.warnings[self.first_words.setdefault(sort, text)] += 1
-        row = row_of(spec, self.provenance.pop(spec.key), result.summary, result.error)
+        row = row_of(
+            spec,
+            self.provenance.pop(spec.key),
+            result.summary,
+            result.error,
+            work_finished_pct=result.work_finished_pct,
+        )
         self.folder.add(spec.key, row, result, self.keep)
         self.executed += 1
         self._tell()

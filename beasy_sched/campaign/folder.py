@@ -269,7 +269,8 @@ def _files(scenario: Scenario) -> Iterator[str]:
     if scenario.forecast is not None and scenario.forecast.file is not None:
         yield from forecast_files(scenario.forecast.named(Path()))
     for part in scenario.tuples:
-        if isinstance(part.workload, SwfWorkload):
-            yield part.workload.file
+        for workload in (part.workload, part.real_workload):
+            if isinstance(workload, SwfWorkload):
+                yield workload.file
         if isinstance(part.production, FileProduction):
             yield from (name for name in (part.production.pv, part.production.wind) if name is not None)

@@ -23,6 +23,7 @@ from beasy_sched.campaign.scenario import (
     Scenario,
     SwfWorkload,
     SyntheticWorkload,
+    WorkloadPart,
 )
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
@@ -55,6 +56,7 @@ from beasy_sched.generate.workload import (
 )
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.platform import Platform
+from beasy_sched.plan.forecast import demand_power_w
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
 from beasy_sched.plan.servers import ServerRules
@@ -138,7 +140,9 @@ def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
 
 def make_real(scenario: Scenario, forecast: ForecastInputs, number: int, seed: int) -> RealInputs:
     """Make what really happens in the execution ``seed`` of tuple ``number``."""
-    workload = b"".join(real_workload(scenario, forecast.workload, seed, number).json_pieces())
+    part = scenario.tuples[number].real_workload
+    foreseen = forecast.workload if part is None else noiseless_workload(scenario, part)
+    workload = b"".join(real_workload(scenario, foreseen, seed, number).json_pieces())
     power_w = real_production_w(scenario, forecast.production_w, seed, number)
     return RealInputs(workload, power_text(power_w, scenario))
 
@@ -172,7 +176,11 @@ def execution_seed(seed: int, number: int) -> int:
 
 def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
     """Return the workload that is forecast for tuple ``number``. Raises InputError and ConfigError."""
-    part = scenario.tuples[number].workload
+    return noiseless_workload(scenario, scenario.tuples[number].workload)
+
+
+def noiseless_workload(scenario: Scenario, part: WorkloadPart) -> GeneratedWorkload:
+    """Return the jobs of a workload before noise. Raises InputError and ConfigError."""
     if isinstance(part, SwfWorkload):
         start_s = start_in_trace_s(part)
         options = SwfOptions(
@@ -230,12 +238,13 @@ def real_workload(
 
 def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, number: int) -> FloatArray:
     """Return the real production (W per step) of the execution ``seed`` of tuple ``number``."""
-    site = scenario.parsed_site()
+    site, planned, band = scenario.parsed_site(), scenario.plan.uncertainty("renew"), scenario.noise
+    at_once, later = (min(u * band.production_band, 1.0) for u in (planned.at_once, planned.at_horizon))
     return real_production(
         forecast_w,
         scenario.tuples[number].production.case,
         step_s=site.step_s,
-        uncertainty=scenario.plan.uncertainty("renew"),
+        uncertainty=replace(planned, at_once=at_once, at_horizon=later),
         window_steps=site.steps,
         seed=execution_seed(seed, number),
     )
@@ -322,9 +331,12 @@ def make_plan(task: PlanTask) -> bytes:
     with TemporaryDirectory(prefix="beasy-plan-") as place:
         site = parse_site(task.site, "site")
         files = task.platform, task.workload, task.production
+        servers, demand_w, renew_w = read_back(Path(place), site, task.windows, *files)
         plans = plan_windows(
             site,
-            *read_back(Path(place), site, task.windows, *files),
+            servers,
+            times_demand_w(servers, demand_w, task.options.demand_factor),
+            renew_w,
             options=OfflineOptions(
                 surplus=task.options.surplus,
                 load_uncertainty=task.options.uncertainty("load"),
@@ -335,6 +347,15 @@ def make_plan(task: PlanTask) -> bytes:
         )
         write_plans(Path(place, "plan.msgpack"), plans)
         return Path(place, "plan.msgpack").read_bytes()
+
+
+def times_demand_w(servers: Platform, demand_w: FloatArray, factor: float) -> FloatArray:
+    """Return a demand (W per step) whose part above that of a sleeping site is ``factor`` times as large."""
+    if factor == 1.0:
+        return demand_w
+    no_jobs = np.empty(0), np.empty(0), np.empty(0, dtype=np.int64)
+    asleep_w = demand_power_w(servers, *no_jobs, steps=1, step_s=1.0)
+    return np.asarray(asleep_w + factor * (demand_w - asleep_w))
 
 
 def read_back(

@@ -145,6 +145,8 @@ class TuplePart(Part, frozen=True, kw_only=True):
 
     workload: WorkloadPart
     production: ProductionPart
+    real_workload: WorkloadPart | None = None
+    """The jobs that come, before noise, where they are others than those that are forecast."""
 
 
 class NoisePart(Part, frozen=True, kw_only=True):
@@ -153,6 +155,8 @@ class NoisePart(Part, frozen=True, kw_only=True):
     arrivals_sigma: float = SIGMA
     run_time_sigma: float = SIGMA
     walltimes: WalltimeRule = "groups"
+    production_band: float = 1.0
+    """Width of the band in which production really lies, in widths of the plan's; above 1, beyond it, too."""
 
 
 class PlanPart(Part, frozen=True, kw_only=True):
@@ -165,6 +169,8 @@ class PlanPart(Part, frozen=True, kw_only=True):
     """At once, and after 72 h."""
     renew_uncertainty_pct: tuple[float, float] = (5.0, 30.0)
     minimum_on_s: float = 3600.0
+    demand_factor: float = 1.0
+    """The demand that is planned for over that of the workload, both above that of a sleeping site."""
 
     def uncertainty(self, name: Literal["load", "renew"]) -> Uncertainty:
         """Return u of the demand or of the production. Raises ConfigError."""
@@ -322,11 +328,16 @@ def quick(scenario: Scenario) -> Scenario:
     sections = {**scenario.site, "time": {**scenario.site.get("time", {}), "window_h": window_h}}
     tuples = []
     for part in scenario.tuples[:_QUICK_TUPLES]:
-        workload = part.workload
-        if isinstance(workload, SyntheticWorkload):
-            workload = msgspec.structs.replace(workload, jobs=max(round(workload.jobs * share), 1))
-        tuples.append(msgspec.structs.replace(part, workload=workload))
+        workload, real = _fewer(part.workload, share), part.real_workload
+        real = None if real is None else _fewer(real, share)
+        tuples.append(msgspec.structs.replace(part, workload=workload, real_workload=real))
     return msgspec.structs.replace(scenario, site=sections, tuples=tuple(tuples), seeds=scenario.seeds[:1])
+
+
+def _fewer(workload: WorkloadPart, share: float) -> WorkloadPart:
+    if not isinstance(workload, SyntheticWorkload):
+        return workload
+    return msgspec.structs.replace(workload, jobs=max(round(workload.jobs * share), 1))
 
 
 NAMES: Final = ("best-begin", "best-end", "worst-begin", "worst-end", "average")

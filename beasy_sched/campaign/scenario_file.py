@@ -21,7 +21,15 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.campaign.inputs import start_in_trace_s, synthetic_options
-from beasy_sched.campaign.scenario import NAMES, RATES, FileProduction, Scenario, SwfWorkload, scenario_text
+from beasy_sched.campaign.scenario import (
+    NAMES,
+    RATES,
+    FileProduction,
+    Scenario,
+    SwfWorkload,
+    WorkloadPart,
+    scenario_text,
+)
 from beasy_sched.energy.storage import FieldError, require
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.formats.forecast_source import read_forecast
@@ -35,7 +43,7 @@ from beasy_sched.limits import shortened
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
 from beasy_sched.preflight import rates_too_short
 
-_OF_TUPLES: Final = ("workload", "production")
+_OF_TUPLES: Final = ("workload", "production", "real_workload")
 """Sections of a file that stand for those of its tuples."""
 SHORTHANDS: Final = (*_OF_TUPLES, "grid")
 """Sections of a file that a `Scenario` has elsewhere."""
@@ -43,6 +51,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST_SEED: Final = 1 << 63
 _MOST_SEEDS: Final = 100_000
 _MOST_SERVERS: Final = 1_000_000
+_LARGEST_FACTOR: Final = 100.0
 _MOST_JOBS: Final = 100_000_000
 
 
@@ -127,7 +136,8 @@ def _tuples(raw: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     result = []
     for number, change in enumerate(changes):
         if unknown := sorted(set(change) - set(_OF_TUPLES)):
-            raise ConfigError(f"tuples[{number}].{unknown[0]}: expected workload or production")
+            expected = f"{', '.join(_OF_TUPLES[:-1])} or {_OF_TUPLES[-1]}"
+            raise ConfigError(f"tuples[{number}].{unknown[0]}: expected {expected}")
         merged: dict[str, Any] = {}
         for part in _OF_TUPLES:
             base, own = raw.get(part, {}), change.get(part, {})
@@ -257,7 +267,10 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     _check_platform(scenario)
     for number in range(len(scenario.tuples)):
         prefix = f"tuples[{number}]." if len(scenario.tuples) > 1 else ""
-        _check_workload(scenario, number, prefix)
+        part = scenario.tuples[number]
+        _check_workload(scenario, part.workload, f"{prefix}workload")
+        if part.real_workload is not None:
+            _check_workload(scenario, part.real_workload, f"{prefix}real_workload")
         _check_production(scenario, number, prefix)
     for name in ("arrivals_sigma", "run_time_sigma"):
         with _at(f"noise.{name}"):
@@ -266,6 +279,11 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
         scenario.plan.uncertainty("load")
     with _at("plan.renew_uncertainty_pct"):
         scenario.plan.uncertainty("renew")
+    for field, factor in (
+        ("noise.production_band", scenario.noise.production_band),
+        ("plan.demand_factor", scenario.plan.demand_factor),
+    ):
+        require(0 <= factor <= _LARGEST_FACTOR, field, factor, f"0 to {_LARGEST_FACTOR:g}")
     least_s = scenario.plan.minimum_on_s
     require(0 <= least_s < np.inf, "plan.minimum_on_s", least_s, "0 s or more")
     _check_foresight(scenario)
@@ -289,17 +307,16 @@ def _check_platform(scenario: Scenario) -> None:
             load_server(scenario.platform.reference)
 
 
-def _check_workload(scenario: Scenario, number: int, prefix: str) -> None:
-    part = scenario.tuples[number].workload
+def _check_workload(scenario: Scenario, part: WorkloadPart, where: str) -> None:
     if isinstance(part, SwfWorkload):
-        require(os.path.isfile(part.file), f"{prefix}workload.file", part.file, "an existing file")
-        with _at(f"{prefix}workload.from"):
+        require(os.path.isfile(part.file), f"{where}.file", part.file, "an existing file")
+        with _at(f"{where}.from"):
             start_in_trace_s(part)
         cores = part.cores_per_host
-        require(cores >= 1, f"{prefix}workload.cores_per_host", cores, "1 or more")
+        require(cores >= 1, f"{where}.cores_per_host", cores, "1 or more")
         return
-    require(part.jobs <= _MOST_JOBS, f"{prefix}workload.jobs", part.jobs, f"{_MOST_JOBS:,} at most")
-    with _at(f"{prefix}workload"):
+    require(part.jobs <= _MOST_JOBS, f"{where}.jobs", part.jobs, f"{_MOST_JOBS:,} at most")
+    with _at(where):
         synthetic_options(scenario, part)
 
 

@@ -94,6 +94,14 @@ _PERCENT: Final = (
     RunColumn("finished_pct", "number", "% of submitted", "finished, with or without an error code"),
     *(RunColumn(f"{n}_pct", "number", "% of submitted", f"the share of `jobs_{n}`") for n in _SHARES),
 )
+_WORK: Final = (
+    RunColumn(
+        "work_finished_pct",
+        "number",
+        "% of submitted",
+        "work (flops) of jobs that finished; null without",
+    ),
+)
 _SITE: Final = (
     _summary("site.soc_start_pct", "%", "state of charge at the start"),
     _summary("site.soc_final_pct", "%", "state of charge at the end"),
@@ -148,6 +156,7 @@ COLUMNS: Final[tuple[RunColumn, ...]] = (
     *_IDENTITY,
     *_JOBS,
     *_PERCENT,
+    *_WORK,
     *_SITE,
     *(_summary(f"energy_kwh.{name}", "kWh", text, f"{name}_kwh") for name, text in _ENERGIES),
     *_QUALITY,
@@ -234,7 +243,12 @@ TIMING_COLUMNS: Final = (
 
 
 def row_of(
-    spec: RunSpec, provenance: dict[str, str], summary: dict[str, Any] | None, error: str | None
+    spec: RunSpec,
+    provenance: dict[str, str],
+    summary: dict[str, Any] | None,
+    error: str | None,
+    *,
+    work_finished_pct: float | None = None,
 ) -> dict[str, Any]:
     """Return the row of a run, a value for each of its columns; ``summary`` None where there is none.
 
@@ -256,6 +270,7 @@ def row_of(
         "veto": spec.guard.veto,
         "status": "ok" if error is None else "failed",
         "error": error or "",
+        "work_finished_pct": work_finished_pct,
         **provenance,
     }
     for column in columns:

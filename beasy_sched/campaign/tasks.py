@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import math
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from beasy_sched.campaign.scenario import ForecastPart, PolicyPart
+from beasy_sched.engine import Session
 from beasy_sched.errors import machine_error, why
+from beasy_sched.formats.batsim_workload import profile_run_s, read_workload
 from beasy_sched.outputs.files import RunFiles
+from beasy_sched.outputs.summary import DONE
 from beasy_sched.runner import run_in_process
 from beasy_sched.settings import RunSettings
 from beasy_sched.simulator import Inputs
@@ -24,6 +28,8 @@ Keep = Literal["nothing", "trace", "everything"]
 
 TRACE = "run_energy_trace.csv"
 """Name of the file of a run's trace."""
+WORKLOAD = "workload.json"
+"""Name of the file of its jobs, where it is executed."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class RunResult(Attempt):
     """What came of it."""
 
     summary: dict[str, Any] | None = None
+    work_finished_pct: float | None = None
+    """Flops of the jobs that finished, percent of all jobs' of the workload; None where those have none."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """What was to be kept, by name."""
 
@@ -85,7 +93,8 @@ def execute(task: RunTask) -> RunResult:
     with TemporaryDirectory(prefix="beasy-run-") as place:
         folder = Path(place)
         with attempt(result):
-            result.summary = _run(task, folder)
+            result.summary, finished = _run(task, folder)
+            result.work_finished_pct = work_share_pct(folder / WORKLOAD, finished)
         result.files = _kept(task, folder, result.summary)
         if result.error is not None:
             result.error = result.error.replace(f"{folder}/", "")
@@ -95,8 +104,38 @@ def execute(task: RunTask) -> RunResult:
     return result
 
 
-def _run(task: RunTask, folder: Path) -> dict[str, Any]:
-    contents = {"platform.xml": task.platform, "workload.json": task.workload, "power.txt": task.power}
+class _WatchedFiles(RunFiles):
+    """Also notes which jobs have finished."""
+
+    finished: frozenset[str] = frozenset()
+
+    def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
+        states = session.outcomes.columns()["state"].tolist()
+        done = {state.value for state in DONE}
+        self.finished = frozenset(
+            job for job, state in zip(session.outcomes.ids, states, strict=True) if state in done
+        )
+        return super().finish(session, error)
+
+
+def work_share_pct(path: Path, finished: Collection[str]) -> float | None:
+    """Return the share of a workload's flops that is in the jobs ``finished``, %; None without flops.
+
+    Raises InputError.
+    """
+    workload = read_workload(path)
+    flops = [
+        job.res * profile_run_s(job.profile, workload.profiles, job.res, speed_flops=1.0)
+        for job in workload.jobs
+    ]
+    total = math.fsum(flops)
+    done = math.fsum(work for job, work in zip(workload.jobs, flops, strict=True) if job.id in finished)
+    return 100.0 * done / total if total > 0.0 else None
+
+
+def _run(task: RunTask, folder: Path) -> tuple[dict[str, Any], Collection[str]]:
+    """Return the summary, and the jobs that finished."""
+    contents = {"platform.xml": task.platform, WORKLOAD: task.workload, "power.txt": task.power}
     if task.plan is not None:
         contents["plan.msgpack"] = task.plan
     if task.forecast_file is not None:
@@ -112,14 +151,14 @@ def _run(task: RunTask, folder: Path) -> dict[str, Any]:
         forecast=None if task.forecast is None else task.forecast.named(folder),
     )
     prefix = None if task.keep == "nothing" else str(folder / "out" / "run")
-    files = RunFiles(prefix, settings, decisions=task.keep == "everything")
-    inputs = Inputs(folder / "platform.xml", [folder / "workload.json"], [folder / "power.txt"])
+    files = _WatchedFiles(prefix, settings, decisions=task.keep == "everything")
+    inputs = Inputs(folder / "platform.xml", [folder / WORKLOAD], [folder / "power.txt"])
     summary = run_in_process(inputs, files)
     if task.plan is not None:
         summary["settings"]["plan"] = "plan.msgpack"  # not where it lay for this run
     if task.forecast is not None:
         summary["settings"]["forecast"] = task.forecast.named(Path())
-    return summary
+    return summary, files.finished
 
 
 def _kept(task: RunTask, folder: Path, summary: dict[str, Any] | None) -> dict[str, bytes]:

@@ -83,7 +83,8 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
             written = None if given.prefix is None else f"{given.prefix}{number}"
             recorded = how.record and how.record.parent / f"{how.record.stem}{number}{how.record.suffix}"
             with RunFiles(written, settings, decisions=how.decisions, record=recorded) as files:
-                files.begin()
+                if run == 1:
+                    files.begin()
                 if run == 1 and given.verbosity != "silent":
                     click.echo(f"listening on {reachable(daemon.endpoint)}", err=True)
                 session = build_session(settings, platform=known, log=files.log)
@@ -113,6 +114,7 @@ def _serve_one(
 
     def leave(error: str | None) -> None:
         """Write the files and tell what there is to tell."""
+        files.begin()
         session.warnings.extend(daemon.notices)
         summary = files.finish(session, error)
         if verbosity != "silent":
@@ -127,8 +129,14 @@ def _serve_one(
             each_us = 1e6 * daemon.busy_s / daemon.messages
             click.echo(f"{daemon.messages} messages, {each_us:.1f} us each", err=True)
 
+    def record(raw: bytes, reply: bytes) -> None:
+        """Record a message and its reply; at the first one, the run has begun."""
+        files.begin()
+        if files.recording is not None:
+            files.recording.add(raw, reply)
+
     try:
-        daemon.serve(session, files.recording.add if files.recording else None)
+        daemon.serve(session, record)
     except BaseException as error:
         if daemon.messages or not idle_is_fine:
             with contextlib.suppress(Exception):  # the first error is the one to tell

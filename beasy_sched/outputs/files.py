@@ -168,6 +168,7 @@ class RunFiles:
         self.recording: RecordingWriter | None = None
         self._trace: PartFile | None = None
         self._summary: PartFile | None = None
+        self._begun = False
         try:
             if prefix is not None:
                 _check(Path(prefix).parent)
@@ -195,9 +196,10 @@ class RunFiles:
     def begin(self) -> None:
         """Remove what an earlier run has left under the prefix, once this run is ready to begin.
 
-        Raises InputError where that is not possible.
+        Later calls do nothing. Raises InputError where that is not possible.
         """
-        if self.prefix is not None:
+        if self.prefix is not None and not self._begun:
+            self._begun = True
             remove_old(path_of(self.prefix, name) for name in (DECISIONS, TRACE, DEADLINES, SUMMARY))
 
     def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:

@@ -25,7 +25,7 @@ SITE_CHOICES: Final = ("guard", "veto", "hydrogen_hold")
 """Entries of the section ``site`` that are choices of the site file; the others are numbers."""
 _LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
 """What the BEASY paper's tables call killed."""
-_DONE = (JobState.FINISHED, JobState.FAILED)
+DONE = (JobState.FINISHED, JobState.FAILED)
 """Jobs whose energy is not wasted."""
 _ACCOUNTS_APART = 0.01
 """The share of the metered energy by which the daemon's own account may differ without a warning."""
@@ -269,7 +269,7 @@ def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
     by_use = dict(zip(USES, settled.by_use_j.tolist(), strict=True))
     finished_j, others_j = (
         session.outcomes.energy_j(*states, until_s=settled.time_s, running_j=settled.running_j)
-        for states in (_DONE, tuple(set(JobState) - set(_DONE)))
+        for states in (DONE, tuple(set(JobState) - set(DONE)))
     )
     others_j += sum(settled.running_j.get(job_id, 0.0) for job_id in session.cluster.running)
     switching_j = by_use["switching off"] + by_use["switching on"]

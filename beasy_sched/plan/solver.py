@@ -47,8 +47,10 @@ class LinearModel:
         self.column_count += count
         return np.arange(self.column_count - count, self.column_count)
 
-    def rows(self, count: int, lower: float | FloatArray, upper: float | FloatArray, *terms: Term) -> None:
-        """Add ``count`` rows ``lower <= sum of terms <= upper``."""
+    def rows(
+        self, count: int, lower: float | FloatArray, upper: float | FloatArray, *terms: Term
+    ) -> IndexArray:
+        """Add ``count`` rows ``lower <= sum of terms <= upper``, and return their indices."""
         self._rows.append((_spread(lower, count), _spread(upper, count)))
         indices = np.arange(self.row_count, self.row_count + count)
         for columns, values in terms:
@@ -56,6 +58,11 @@ class LinearModel:
             kept = spread != 0.0
             self._entries.append((indices[kept], np.broadcast_to(columns, count)[kept], spread[kept]))
         self.row_count += count
+        return indices
+
+    def add_entries(self, rows: IndexArray, columns: IndexArray, values: FloatArray) -> None:
+        """Add coefficients one by one: ``values`` of ``columns`` in ``rows``, no place twice."""
+        self._entries.append((rows, columns, values))
 
     def as_lp(self, highspy: Any) -> Any:
         """The model as HiGHS takes it, without costs."""

@@ -43,6 +43,8 @@ _FILLER: Final = (
     "[ It may run longer, on hosts that the reservation leaves over ({hosts_extra}).]"
     "[ It may run longer, but leaves the {hosts_left_alone:reserved host} alone.]"
 )
+_HAD: Final = "Its {hosts_asked:host} could be had, "
+_PROMISED: Final = "[; it is promised to start at {reserved_at_s}]."
 _PRICED: Final = "[ It is expected to need {job_j}][, and the price of energy is {price_j}][job_j?.]"
 _LACKS: Final = "It asks for {hosts_asked:host}, with {hosts_free} free"
 _SLACK: Final = (
@@ -128,19 +130,27 @@ RULES: Final[dict[tuple[str, str], str]] = {
         " {headroom_j} is left above SoC_min (the guard's veto).[ It is promised hosts for {reserved_at_s}.]"
     ),
     ("postpone", "no energy in the budget"): (
-        "Its {hosts_asked:host} could be had, but not its energy within the budget"
-        "[: {available_j} available, of which {reserved_j} are reserved]"
-        "[: {drawn_w} drawn, {reserved_w} reserved, and {limit_w} is the limit]"
-        "[; it is promised to start at {reserved_at_s}]."
+        _HAD
+        + "but not its energy: if every running job takes its walltime, {lacks_j} would be missing in the"
+        " budget at some moment. {available_j} are available now" + _PROMISED
+    ),
+    ("postpone", "not enough energy saved"): (
+        _HAD
+        + "but over its walltime the power, as it is now, would exceed the budget's average by {needed_j}."
+        " Only {available_j} are saved: {lacks_j} are missing" + _PROMISED
+    ),
+    ("postpone", "above the power limit"): (
+        _HAD + "but its {job_w} would exceed the limit of {limit_w}, as {drawn_w} are drawn already: over its"
+        " walltime that would be {lacks_j} too much" + _PROMISED
     ),
     ("postpone", rules.PLAN_CANNOT_PAY): (
-        "Enough hosts are free, but the plan has some asleep before its walltime. To keep them on takes"
-        " {needed_j}; idle servers could save {found_j} by sleeping."
+        "Enough hosts are free, but the plan has some asleep[full_speed?, or slower than it needs,] before"
+        " its walltime. To keep them on takes {needed_j}; idle servers could save {found_j} by sleeping."
         "[ It is promised its hosts for {reserved_at_s}.]"
     ),
     ("postpone", rules.SET_ASIDE): (
         "It is set aside: by its walltime it cannot end within the last planned window, which ends at"
-        " {window_end_s}."
+        " {window_end_s}[, and at full speed, its work may take {longest_s}]."
     ),
     ("postpone", "dearer than the price of energy"): (
         "It is expected to need {job_j}; energy is rationed, and only jobs of up to {price_j} may start, or"

@@ -138,7 +138,7 @@ class Setting(Struct, frozen=True):
         """Name, for files: ``energybud-49-shut``."""
         return f"{self.algorithm}-{percent(self.budget)}-{'shut' if self.shutdown else 'idle'}"
 
-    def options(self, allocation: str) -> dict[str, Any]:
+    def options(self, allocation: str, reservation: str) -> dict[str, Any]:
         """Options of the policy: EASY is the same algorithm without a limit."""
         return {
             "budget": "inf" if self.algorithm == "easy" else self.budget,
@@ -147,6 +147,7 @@ class Setting(Struct, frozen=True):
             "monitoring": MONITORING_S,
             "shutdown": "opportunistic" if self.shutdown else "none",
             "allocation": allocation,
+            "reservation": reservation,
             **ESTIMATES,
         }
 
@@ -169,6 +170,7 @@ class WeekTask:
     workload: Path
     setting: Setting
     allocation: str
+    reservation: str = "stock"
 
 
 MEASURES: Final = (
@@ -206,7 +208,7 @@ def _run(task: WeekTask) -> dict[str, float | int | None]:
         SimGridPlatform(platform, "master_host"), [read_workload(task.workload, "w0")], marks, options
     )
     name = "energybud" if task.setting.algorithm == "easy" else task.setting.algorithm
-    session = Session(make_policy(name, task.setting.options(task.allocation)))
+    session = Session(make_policy(name, task.setting.options(task.allocation, task.reservation)))
     energy_j: dict[float, float] = {}
 
     def decide(message: Message) -> Reply:
@@ -255,6 +257,7 @@ COLUMNS: Final = (
     RunColumn("budget", "number", "", "share of what all processors would use computing"),
     RunColumn("shutdown", "flag", "", "whether idle processors are switched off"),
     RunColumn("allocation", "text", "", "`any`, or `contiguous` processors for each job"),
+    RunColumn("reservation", "text", "", "`stock` or `strict`: how energy is reserved"),
     RunColumn("error", "text", "", "why the run failed; empty otherwise"),
     *MEASURES,
     RunColumn("workload_sha256", "text", "", "hash of the week's workload"),
@@ -270,6 +273,8 @@ class EnergyStudy(Study[tuple[Week, Setting], Measured]):
     weeks: Sequence[Week]
     settings: Sequence[Setting]
     allocation: str
+    reservation: str = "stock"
+    """The rule by which energy is reserved for the first waiting job."""
 
     _kind = Measured
     columns = COLUMNS
@@ -280,7 +285,7 @@ class EnergyStudy(Study[tuple[Week, Setting], Measured]):
         return {
             "version": __version__,
             "allocation": self.allocation,
-            "settings": [setting.options(self.allocation) for setting in self.settings],
+            "settings": [setting.options(self.allocation, self.reservation) for setting in self.settings],
         }
 
     @property
@@ -297,7 +302,8 @@ class EnergyStudy(Study[tuple[Week, Setting], Measured]):
 
     def _work(self, run: tuple[Week, Setting]) -> tuple[Callable[[WeekTask], Measured], WeekTask]:
         week, setting = run
-        return execute_week, WeekTask(week.hosts, week.workload.absolute(), setting, self.allocation)
+        workload = week.workload.absolute()
+        return execute_week, WeekTask(week.hosts, workload, setting, self.allocation, self.reservation)
 
     def _described(self, run: tuple[Week, Setting]) -> Mapping[str, Any]:
         week, setting = run
@@ -306,5 +312,6 @@ class EnergyStudy(Study[tuple[Week, Setting], Measured]):
             "hosts": week.hosts,
             **msgspec.structs.asdict(setting),
             "allocation": self.allocation,
+            "reservation": self.reservation,
             "workload_sha256": week.sha256,
         }

@@ -28,6 +28,7 @@ from beasy_sched.reproduction.greenslot_cases import (
 )
 from beasy_sched.reproduction.greenslot_study import CaseResult
 from beasy_sched.reproduction.text_table import TextTable
+from beasy_sched.units import SECONDS_PER_HOUR
 
 _MEASURES: Final = ("green_kwh", "cost", "total_kwh", "missed", "refused")
 
@@ -59,6 +60,26 @@ class GreenResults:
     def saving_pct(self, case: Case) -> float:
         """Return by how much the cost is below Conventional's, %."""
         return 100.0 * (1.0 - self.value("cost", case) / self.value("cost", case.reference))
+
+    def of_jobs(self, case: Case) -> Mapping[str, float]:
+        """Return energy, green energy (kWh) and cost of a run beyond those of its site with all nodes asleep.
+
+        That is what a schedule can change. In some step of the run all nodes must have slept. Raises KeyError
+        where it did not run.
+        """
+        if case not in self.runs:
+            raise KeyError(case.name)
+        curves = {name: np.array(values) for name, values in self.runs[case].curves.items()}
+        green_w = curves["green_w"]
+        asleep_w = float((green_w + curves["brown_w"]).min())
+        sun_w = green_w + curves["unused_w"]
+        kwh = case.step_s / SECONDS_PER_HOUR / 1e3
+        idle = {
+            "total_kwh": asleep_w * len(green_w) * kwh,
+            "green_kwh": float(np.minimum(sun_w, asleep_w).sum()) * kwh,
+            "cost": float(np.maximum(asleep_w - sun_w, 0.0) @ curves["price_per_kwh"]) * kwh,
+        }
+        return {name: self.value(name, case) - spent for name, spent in idle.items()}
 
     def gains_of_weeks(self, policy: str) -> tuple[FloatArray, FloatArray]:
         """Return green gains and cost savings of the stand-ins, %, one a week. Raises KeyError."""
@@ -149,8 +170,8 @@ def gain_table(
 ) -> TextTable:
     """Runs against Conventional under the same conditions; of workflows, how many missed their deadlines.
 
-    Of a trace's jobs, which are no workflows, how many jobs did. Work that is put off beyond the week's end
-    is missing in energy and cost. ``currency`` is empty where it differs from row to row.
+    Work that is put off beyond the week's end is missing in energy and cost. ``currency`` is empty where it
+    differs from row to row.
     """
     gains = tuple(f"{name}, {currency}" if currency and name == "cost" else name for name in _GAINS)
     head = ("setting", "policy", *gains)
@@ -165,10 +186,37 @@ def _gains(case: Case, results: GreenResults) -> Iterator[str]:
     green = results.value("green_kwh", case.reference)
     yield f"{results.green_pct(case):+.1f}" if green > 0 else ""
     yield f"{results.saving_pct(case):+.1f}"
-    of_jobs = "_jobs" if case.load.trace else ""
-    yield from (f"{results.value(name + of_jobs, case):.0f}" for name in ("missed", "refused"))
+    yield from (f"{results.value(name, case):.0f}" for name in ("missed", "refused"))
     yield f"{results.value('latest_s', case) / 60:.0f}"
     yield f"{results.value('carbon_kg', case):.1f}"
+
+
+def _increase_pct(ours: float, theirs: float) -> str:
+    return f"{100.0 * (ours / theirs - 1.0):+.1f}" if theirs > 1e-9 else ""
+
+
+def _saved_pct(ours: float, theirs: float) -> str:
+    return f"{100.0 * (1.0 - ours / theirs):+.1f}" if theirs > 1e-9 else ""
+
+
+def trace_table(rows: Iterable[Row], results: GreenResults, note: str = "") -> TextTable:
+    """Weeks of traces: what their jobs use beyond the sleeping site, and how many of them were late."""
+    head = ("setting", "policy", "kWh", "green kWh", "cost, USD", "green, %", "cost saved, %", "missed",
+            "refused", "latest, min")  # fmt: skip
+    cells = []
+    for row in rows:
+        if row.case not in results.runs or row.case.reference not in results.runs:
+            continue
+        ours, blind = results.of_jobs(row.case), results.of_jobs(row.case.reference)
+        energies = (f"{ours[name]:.1f}" for name in ("total_kwh", "green_kwh"))
+        gains = _increase_pct(ours["green_kwh"], blind["green_kwh"]), _saved_pct(ours["cost"], blind["cost"])
+        counts = (f"{results.value(name, row.case):.0f}" for name in ("missed_jobs", "refused_jobs"))
+        cells.append(
+            (row.setting, POLICIES[row.case.policy][0], *energies, f"{ours['cost']:.2f}",
+             *gains, *counts,
+             f"{results.value('latest_s', row.case) / 60:.0f}")
+        )  # fmt: skip
+    return TextTable("Weeks of traces", head, cells, head[2:], note)
 
 
 def knowledge_rows() -> Iterator[Row]:

@@ -18,6 +18,7 @@ from beasy_sched.campaign.campaign import begin
 from beasy_sched.campaign.folder import Folder
 from beasy_sched.campaign.scenario_file import parse_scenario
 from beasy_sched.campaign.table import COLUMNS, read_campaign
+from beasy_sched.campaign.tasks import work_share_pct
 from beasy_sched.errors import ConfigError, InputError
 
 
@@ -44,6 +45,23 @@ def test_the_table_has_a_row_a_run_and_the_columns_it_should(done):
     energies = runs[["idle_kwh", "transitions_kwh", "sleeping_kwh", "other_jobs_kwh"]].sum(axis=1)
     assert energies.to_numpy() == pytest.approx(runs.wasted_kwh.to_numpy())
     assert (runs.wasted_kwh < runs.consumed_kwh).all()
+
+
+def test_the_work_of_the_jobs_that_finished(done, tmp_path):
+    """Flops, not jobs: two hosts for ten seconds are twice as much as one for as long."""
+    runs = read_campaign(done).runs
+    all_done = runs.jobs_finished == runs.jobs_submitted
+    assert (runs.work_finished_pct[all_done] == 100.0).all()
+    assert all_done.any()
+    assert runs.work_finished_pct[~all_done].between(0.0, 100.0, inclusive="neither").all()
+    jobs = [{"id": str(n), "subtime": 0, "res": n, "profile": "p"} for n in (1, 2, 5)]
+    profiles = {"p": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
+    path = tmp_path / "workload.json"
+    path.write_text(json.dumps({"nb_res": 5, "jobs": jobs, "profiles": profiles}))
+    assert work_share_pct(path, {"w0!1", "w0!2"}) == 37.5
+    assert work_share_pct(path, ()) == 0.0
+    path.write_text(json.dumps({"nb_res": 5, "jobs": [], "profiles": {}}))
+    assert work_share_pct(path, ()) is None
 
 
 def test_what_runs_warn_of_is_told_once(tmp_path, capsys):

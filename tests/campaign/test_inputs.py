@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -13,12 +16,18 @@ from beasy_sched.campaign.inputs import (
     execution_seed,
     forecast_production_w,
     forecast_workload,
+    make_forecast,
+    make_real,
     materialize,
+    read_back,
     real_production_w,
     real_workload,
+    times_demand_w,
 )
+from beasy_sched.campaign.scenario import quick
 from beasy_sched.campaign.scenario_file import parse_scenario
 from beasy_sched.campaign.table import read_campaign
+from beasy_sched.errors import InputError
 from beasy_sched.formats.plan_file import read_plans
 
 FOR_BATSIM = {"platform.xml", "workload.json", "power.txt", "site.toml", "plan.msgpack"}
@@ -155,3 +164,58 @@ def test_two_windows(tmp_path):
     runs = read_campaign(tmp_path).runs
     assert (runs.status == "ok").all()
     assert (runs.end_s > 6 * 3600 - 1).all()
+
+
+def test_jobs_that_were_not_forecast():
+    """Plan and forecast are made from [workload], what comes from [real_workload]."""
+    other = '[real_workload]\nsource = "synthetic"\nseed = 7\njobs = 90\nrun_median_s = 100\n'
+    plain, surprised = scenario(), scenario(("[production]", f"{other}\n[production]"))
+    forecasts = [make_forecast(each, 0) for each in (plain, surprised)]
+    assert forecasts[0].plan == forecasts[1].plan
+    real = [
+        json.loads(make_real(each, forecast, 0, 1).workload)
+        for each, forecast in zip((plain, surprised), forecasts, strict=True)
+    ]
+    assert [len(jobs["jobs"]) for jobs in real] == [30, 90]
+    small = quick(surprised)
+    assert small.tuples[0].real_workload.jobs == 90  # three hours are short enough already
+    assert parse_scenario(SMALL).tuples[0].real_workload is None
+
+
+def test_production_may_leave_its_band():
+    wide = scenario(("[production]", "[noise]\nproduction_band = 2\n\n[production]"))
+    forecast_w = forecast_production_w(wide, 0)
+    ours, theirs = (real_production_w(each, forecast_w, 1, 0) for each in (wide, scenario()))
+    np.testing.assert_allclose(ours - forecast_w, 2.0 * (theirs - forecast_w))
+    assert (theirs > forecast_w).any()
+    worst = scenario(
+        ("[production]", "[noise]\nproduction_band = 100\n\n[production]"), ('"best"', '"worst"')
+    )
+    assert real_production_w(worst, forecast_w, 1, 0).max() == 0.0
+
+
+def test_a_demand_that_is_overestimated():
+    """Only the part above that of sleeping servers: 4.5 W each."""
+    high = scenario(("[production]", "[plan]\ndemand_factor = 1.3\n\n[production]"))
+    site, tasks = high.parsed_site(), [make_forecast(each, 0).plan for each in (high, scenario())]
+    assert tasks[0].recipe != tasks[1].recipe
+    with TemporaryDirectory() as place:
+        files = tasks[0].platform, tasks[0].workload, tasks[0].production
+        servers, demand_w, _ = read_back(Path(place), site, 1, *files)
+    scaled_w = times_demand_w(servers, demand_w, 1.3)
+    np.testing.assert_allclose(scaled_w - 18.0, 1.3 * (demand_w - 18.0), atol=1e-9)
+    assert times_demand_w(servers, demand_w, 1.0) is demand_w
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ("[noise]\nproduction_band = -1", "noise.production_band: found -1.0, expected 0 to 100"),
+        ("[plan]\ndemand_factor = inf", "plan.demand_factor: found inf, expected 0 to 100"),
+        ('[real_workload]\nsource = "swf"\nfile = "no.swf"', "real_workload.file: found"),
+        ("[[tuples]]\nweather = {}", "expected workload, production or real_workload"),
+    ],
+)
+def test_mistakes_in_what_really_comes(section, told):
+    with pytest.raises(InputError, match=re.escape(told)):
+        scenario(("[production]", f"{section}\n\n[production]"))

@@ -83,7 +83,7 @@ def test_labels_that_a_file_need_not_give(policies, labels):
 
 
 WRONG = [
-    (added("foo = 1"), "foo: no such field, expected one of workload, production, grid, name"),
+    (added("foo = 1"), "foo: no such field, expected one of workload, production, real_workload, grid, name"),
     (added(below="[noise]\nsigma = 2"), "noise.sigma: no such field, expected one of arrivals_sigma"),
     (
         added(below="[noise]\narrivals_sigma = 20"),
@@ -152,7 +152,7 @@ WRONG = [
     (SMALL.replace(HEAD, ""), "name: is missing"),
     (SMALL.replace(HEAD, 'name = "a b"\n'), "name: found 'a b', expected letters"),
     (SMALL.replace("[workload]", "[wrkload]"), "wrkload: no such field"),
-    (added(below="[[tuples]]\nx = 1"), "tuples[0].x: expected workload or production"),
+    (added(below="[[tuples]]\nx = 1"), "tuples[0].x: expected workload, production or real_workload"),
     (added(below="[[tuples]]\nworkload = { jobs = 1.5 }"), "tuples[0].workload.jobs: found 1.5"),
     (added(below='[[tuples]]\nworkload = { source = "swf", file = "no.swf" }'), "workload.file: found"),
     (SMALL + "x", "is not valid TOML"),

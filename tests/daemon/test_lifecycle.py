@@ -53,6 +53,9 @@ def test_one_simulation(tmp_path: Path) -> None:
 
 
 def test_keep_serving(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for name in ("run-2_energy_trace.csv", "run-4_summary.json"):
+        (tmp_path / "out" / name).write_text("of an earlier day")
     with serving(tmp_path, "--keep-serving", "--record", "a.rec") as daemon:
         for _ in range(3):
             with Peer(daemon.endpoint) as peer:
@@ -62,9 +65,8 @@ def test_keep_serving(tmp_path: Path) -> None:
         daemon.signal(signal.SIGTERM)
         assert daemon.wait() == 1
     assert daemon.stderr.splitlines()[-1] == "beasy-sched: stopped by SIGTERM"
-    assert daemon.files() == [
-        f"run{n}_{what}" for n in ("-2", "-3", "") for what in ("decisions.jsonl", "summary.json")
-    ]
+    written = [f"run{n}_{what}" for n in ("-2", "-3", "") for what in ("decisions.jsonl", "summary.json")]
+    assert daemon.files() == sorted([*written, "run-4_summary.json"])  # the fourth run has not begun
     assert all(daemon.summary(name)["complete"] for name in ("run", "run-2", "run-3"))
     assert sorted(path.name for path in tmp_path.glob("*.rec")) == ["a-2.rec", "a-3.rec", "a.rec"]
 

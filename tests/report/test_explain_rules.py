@@ -33,7 +33,12 @@ class Listener:
 
 
 BUDGET = '{"budget": 0.4, "period_end": 600, "shutdown": "opportunistic"}'
-CASES = [*((policy, "{}") for policy in OURS), ("energybud", BUDGET), ("powercap", BUDGET)]
+CASES = [
+    *((policy, "{}") for policy in OURS),
+    ("energybud", BUDGET),
+    ("energybud", BUDGET.replace("}", ', "reservation": "strict"}')),
+    ("powercap", BUDGET),
+]
 
 
 QUIET = World(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -122,9 +123,23 @@ def test_a_run_that_dies_is_a_row_that_says_so(
 
 
 def test_a_folder_of_another_study_is_refused(tmp_path: Path, week: Week) -> None:
-    small_study(tmp_path / "study", week)
+    study = small_study(tmp_path / "study", week)
     with pytest.raises(ConfigError, match="another study"):
         small_study(tmp_path / "study", week, (0.5,))
+    with pytest.raises(ConfigError, match="another study"):
+        replace(study, reservation="strict").begin()
+
+
+def test_the_two_reservations(tmp_path: Path) -> None:
+    """75 % are enough for two of four processors; the third job may or may not take the second's power."""
+    hour = 3600
+    jobs = (0, 10, 1), (2 * DAY, 10 * hour, 1), (2 * DAY + 10, 5 * hour, 2), (2 * DAY + 20, 20 * hour, 1)
+    rows = [(submit, run, processors, run) for submit, run, processors in jobs]
+    [made] = prepare_weeks(tmp_path / "weeks", [trace(tmp_path / "four.swf", *rows)], quick=False)
+    slowdowns = {"stock": (1, 1, 1 + 20 / 5, 1), "strict": (1, 1, 1 + 10 / 5, 1 + 15 / 20)}
+    for reservation, each in slowdowns.items():
+        task = WeekTask(made.hosts, made.workload, Setting("powercap", 0.75), "any", reservation)
+        assert execute_week(task).values["ave_bsld"] == pytest.approx(sum(each) / 4, rel=1e-2)
 
 
 def test_two_weeks_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.engine.policy import View
@@ -36,6 +37,8 @@ from beasy_sched.policies.working_plan import (
 )
 from beasy_sched.units import TIME_TOLERANCE_S
 
+WindowEnd = Literal["walltime", "work"]
+"""What a job must be able to do before the last known window ends."""
 ENERGY_TOLERANCE_J = 1e-6
 _FIRST_ROWS: Final = 16
 """Length of the first scan for idle servers; each further scan is four times as long."""
@@ -84,6 +87,8 @@ class Placement:
     saved_j: float = 0.0
     woken: int = 0
     """Number of cells of its servers that were planned asleep."""
+    faster: bool = False
+    """Whether its servers were planned slower than it needs them."""
 
 
 @dataclass
@@ -126,19 +131,24 @@ class EnergyTest:
         self._savings: _Savings | None = None
         self._refused: Placement | None = None
 
-    def check(self, hosts: HostIds, end: int) -> Placement | None:
+    def check(self, hosts: HostIds, end: int, speed: StateArray | None = None) -> Placement | None:
         """Return what must change for a job to hold ``hosts`` up to row ``end``; None if it cannot.
 
+        ``speed``: the P-state that it needs of each of them from the next step on; without it, any will do.
         The plan does not change before `apply`.
         """
         outlook = self.outlook
         old = outlook.states[:end, hosts]
         asleep = self.cells.asleep(old, hosts)
         woken = int(np.count_nonzero(asleep))
-        if not woken:
+        faster = speed is not None and bool((old[1:] != speed).any())
+        if not (woken or faster):
             return Placement(hosts, end, old)  # Verification 1
         columns = kept_on(old, asleep, outlook.now_states[hosts])
-        placement = Placement(hosts, end, columns, self._needed_j(hosts, columns), woken=woken)
+        if speed is not None:
+            columns[1:] = speed
+        needed_j = self._needed_j(hosts, columns)
+        placement = Placement(hosts, end, columns, needed_j, woken=woken, faster=faster)
         return placement if placement.needed_j <= ENERGY_TOLERANCE_J else self._pay(placement)
 
     def apply(self, placement: Placement) -> None:
@@ -151,7 +161,7 @@ class EnergyTest:
             states[rows, np.searchsorted(hosts, sleepers)] = self.cells.sleep_pstate[sleepers]
             states[: placement.end, np.searchsorted(hosts, own)] = placement.columns
             outlook.write(hosts, states)
-        elif placement.woken:
+        elif placement.woken or placement.faster:
             outlook.write(own, placement.columns)
         outlook.reserved_until[own] = placement.end
         self._savings = None
@@ -268,6 +278,10 @@ class _Held:
     hosts: HostIds
     first: int
     before: StateArray
+    faster: bool
+    """Whether its servers were made faster for it."""
+    end_s: float
+    """When it must have ended."""
     since_s: float
     """Its work is counted up to this moment."""
     total_flops: float
@@ -278,7 +292,9 @@ class _Held:
 class LivePlan:
     """The working plan, with what running jobs hold of it."""
 
-    def __init__(self, view: View, *, idle_power: bool, user_error: float) -> None:
+    def __init__(
+        self, view: View, *, idle_power: bool, user_error: float, window_end: WindowEnd = "walltime"
+    ) -> None:
         """Copy the plans of ``view``; see `Beasy`'s options for the others."""
         self.plan = WorkingPlan(offline_plans(view), view.platform, view.pstate)
         self.cells = CellPowers(view.platform, idle_power=idle_power)
@@ -291,6 +307,10 @@ class LivePlan:
         self._gone = (-1, 0.0)
         self._levels: tuple[tuple[int, int, float], FloatArray] = ((-1, -1, 0.0), np.empty(0))
         self._user_error = user_error
+        self._by_work = window_end == "work"
+        self.fastest = view.platform.fastest_of_kind[view.platform.kind_of]
+        """The fastest P-state of each host."""
+        self._most_speed = float(self._speed(self._hosts, self.fastest).min())
         self._held: dict[str, _Held] = {}
         self._released: list[_Held] = []
 
@@ -299,6 +319,28 @@ class LivePlan:
     def end_step(self, time_s: float) -> int:
         """Return the first step that starts at ``time_s`` or later."""
         return math.ceil((time_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
+
+    def most_s(self, view: View, step: int, walltime_s: FloatArray) -> FloatArray:
+        """Return the longest time that jobs of these walltimes take if the window's end demands it, s.
+
+        By walltimes, or by work: free servers go on at their present speeds in the present ``step``, then
+        all run at full speed (Eq. 3.28, 3.29). This holds for whichever servers a job gets.
+        """
+        if not self._by_work:
+            return walltime_s
+        free = np.flatnonzero(view.free_mask())
+        now_speed = float(self._speed(free, view.pstate[free]).min()) if len(free) else 0.0
+        rest_s = max(self.plan.start_of(step + 1) - view.now, 0.0)
+        work_s = walltime_s * self._user_error
+        later_s = rest_s + (work_s - now_speed * rest_s) / self._most_speed
+        at_once = work_s <= now_speed * rest_s
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most_s = np.where(at_once, work_s / now_speed, later_s)
+        return np.asarray(np.minimum(walltime_s, most_s))
+
+    def _speed(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
+        """Speeds as shares of the reference speed."""
+        return np.asarray(self.ladder.speed_flops(hosts, pstates) / self.ladder.reference_flops[hosts])
 
     def rows_of(self, duration_s: float) -> int:
         """Return how many steps a duration can reach into."""
@@ -310,7 +352,7 @@ class LivePlan:
         It looks as far as the plan's horizon, or to where the longest waiting job would end, and one step on.
         """
         plan = self.plan
-        end_step = max(plan.horizon(step), self._last_end_step(view))
+        end_step = max(plan.horizon(step), self._last_end_step(view, step))
         plan.cover(step, end_step)
         rows = slice(step, min(end_step + 1, plan.steps))
         dt_s = np.full(rows.stop - step, plan.step_s)
@@ -327,12 +369,12 @@ class LivePlan:
         )
         return EnergyTest(self.cells, outlook)
 
-    def _last_end_step(self, view: View) -> int:
+    def _last_end_step(self, view: View, step: int) -> int:
         """The step by which every waiting job would have ended that can still end before the plan does."""
-        walltimes_s = view.queue.walltime_s[view.queue.places()]
-        ends_s = view.now + walltimes_s
-        in_time = ends_s[ends_s <= self.plan.end_s + TIME_TOLERANCE_S]
-        return self.end_step(float(in_time.max(initial=view.now)))
+        walltimes_s, end_s = view.queue.walltime_s[view.queue.places()], self.plan.end_s
+        in_time = view.now + self.most_s(view, step, walltimes_s) <= end_s + TIME_TOLERANCE_S
+        ends_s = np.minimum(view.now + walltimes_s[in_time], end_s)
+        return self.end_step(float(ends_s.max(initial=view.now)))
 
     def levels_j(self, view: View, step: int) -> FloatArray:
         """Planned battery energy at the end of the present step and of each later one up to the horizon, J.
@@ -382,7 +424,10 @@ class LivePlan:
         self.ends_s[hosts] = view.now + job.walltime_s
         reference_flops = float(self.ladder.reference_flops[hosts].min())
         total_flops = job.walltime_s * reference_flops * self._user_error
-        self._held[job.id] = _Held(job, hosts, step, before, view.now, total_flops)
+        end_s = view.now + job.walltime_s
+        if self._by_work:
+            end_s = min(end_s, self.plan.end_s)
+        self._held[job.id] = _Held(job, hosts, step, before, placement.faster, end_s, view.now, total_flops)
 
     def settle_ends(self, view: View, step: int) -> None:
         """Free the servers of jobs that have ended; `give_back` handles those that no other job takes."""
@@ -405,9 +450,9 @@ class LivePlan:
             hosts, before = held.hosts[mine], held.before[step - held.first :, mine]
             if not len(hosts) or not len(before):
                 continue
-            slept = self.cells.asleep(before, hosts)
-            if slept.any():
-                self._write(view, step, hosts, np.where(slept, before, plan.states[step:end, hosts]))
+            changed = self.cells.asleep(before, hosts) | held.faster
+            if changed.any():
+                self._write(view, step, hosts, np.where(changed, before, plan.states[step:end, hosts]))
 
     # --- compensation ---------------------------------------------------------------------------------
 
@@ -426,7 +471,7 @@ class LivePlan:
         return [
             RunningJob(
                 held.hosts,
-                held.job.expected_end_s - view.now,
+                held.end_s - view.now,
                 max(held.total_flops - held.done_flops, 0.0),
             )
             for held in self._held.values()

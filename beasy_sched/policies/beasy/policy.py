@@ -22,7 +22,7 @@ from beasy_sched.model.cluster import HostState
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.plan.forecast import Predictions
-from beasy_sched.policies.beasy.plan import LivePlan, Placement
+from beasy_sched.policies.beasy.plan import LivePlan, Placement, WindowEnd
 from beasy_sched.policies.beasy.speeds import Lowering, Spending
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,
@@ -77,18 +77,35 @@ class BeasyPass(EasyPass):
         """Leave out jobs that cannot end before the last known window does."""
         return super().fitting(places[self._in_time(places)], promise)
 
+    def wanted(self, job: Job) -> bool:
+        """Leave out a job whose run time does not depend on speed and that can only end in time by speed."""
+        if job.computes or not self._is_hurried(job):
+            return True
+        if self.view.wants_reason(job, SET_ASIDE):
+            self.actions.append(Postpone(job, SET_ASIDE, self._late_facts(job)))
+        return False
+
+    def _is_hurried(self, job: Job) -> bool:
+        """Whether ``job``, started now, could reach its walltime only after the last known window."""
+        return self.view.now + job.walltime_s > self.live.plan.end_s + TIME_TOLERANCE_S
+
+    def _late_facts(self, job: Job) -> FactDict:
+        why: FactDict = {"window_end_s": self.live.plan.end_s, "waited_s": self.view.now - job.subtime_s}
+        longest_s = float(self.live.most_s(self.view, self.step, np.array([job.walltime_s]))[0])
+        return why | ({"longest_s": longest_s} if job.computes and longest_s < job.walltime_s else {})
+
     def _in_time(self, places: Places) -> BoolArray:
-        ends_s = self.view.now + self.view.queue.walltime_s[places]
-        return np.asarray(ends_s <= self.live.plan.end_s + TIME_TOLERANCE_S)
+        most_s = self.live.most_s(self.view, self.step, self.view.queue.walltime_s[places])
+        return np.asarray(self.view.now + most_s <= self.live.plan.end_s + TIME_TOLERANCE_S)
 
     def _set_aside(self, late: Places) -> None:
         """Report jobs that have become late since the last pass."""
         queue, end_s, since_s = self.view.queue, self.live.plan.end_s, self._last_pass_s
-        was_in_time = since_s + queue.walltime_s[late] <= end_s + TIME_TOLERANCE_S
+        most_s = self.live.most_s(self.view, self.step, queue.walltime_s[late])
+        was_in_time = since_s + most_s <= end_s + TIME_TOLERANCE_S
         for place in late[was_in_time | (queue.subtime_s[late] >= since_s)].tolist():
             job = queue.at(place)
-            why = {"window_end_s": end_s, "waited_s": self.view.now - job.subtime_s}
-            self.actions.append(Postpone(job, SET_ASIDE, why))
+            self.actions.append(Postpone(job, SET_ASIDE, self._late_facts(job)))
 
     # --- starts -------------------------------------------------------------------------------------------
 
@@ -98,12 +115,14 @@ class BeasyPass(EasyPass):
         ids = np.flatnonzero(free & ~self._reserved if late else free)
         if len(ids) < job.res:
             return False
-        end = self.live.end_step(self.view.now + job.walltime_s) - self.step
+        plan = self.live.plan
+        end = min(self.live.end_step(self.view.now + job.walltime_s), plan.steps) - self.step
         hosts = ids
         if len(ids) > job.res:
-            changes = self.live.plan.asleep_steps(ids, self.step, self.step + end)
+            changes = plan.asleep_steps(ids, self.step, self.step + end)
             hosts = np.sort(self._best(ids, changes, job.res))
-        placement = self._test.check(hosts, end)
+        speed = self.live.fastest[hosts] if self._is_hurried(job) else None
+        placement = self._test.check(hosts, end, speed)
         if placement is None:
             self.refused_by = PLAN_CANNOT_PAY
             return False
@@ -161,7 +180,9 @@ class BeasyPass(EasyPass):
         if self.refused_by == NO_STEP_ENERGY and view.budget is not None:
             earliest_s = view.budget.end_s
         opens_s = np.maximum(opens_s, earliest_s)
-        closes_s = plan.start_s + end * plan.step_s - job.walltime_s + TIME_TOLERANCE_S
+        most_s = live.most_s(view, self.step, np.array([job.walltime_s]))[0]
+        needed_s = np.where(end == plan.steps, most_s, job.walltime_s)
+        closes_s = plan.start_s + end * plan.step_s - needed_s + TIME_TOLERANCE_S
         fits = np.logical_and(view.available[host], opens_s <= closes_s)
         opens_s, closes_s, hosts = opens_s[fits], closes_s[fits], host[fits]
         times_s = np.sort(opens_s)
@@ -181,6 +202,8 @@ class BeasyPass(EasyPass):
         why = reservation_facts(promise, self.free)
         if self.refused_by == PLAN_CANNOT_PAY:
             why["needed_j"], why["found_j"] = self._test.short_j()
+            if self._is_hurried(promise.job):
+                why["full_speed"] = 1
         elif self.refused_by == NO_STEP_ENERGY:
             why |= self.unaffordable(self.refused_hosts)
         return why
@@ -207,6 +230,9 @@ class BeasyOptions(Options, frozen=True):
     """Whether to compensate at every step."""
     user_error: float = 1.0
     """Share of its walltime that a job is assumed to need at the reference speed (epsilon_u, Eq. 3.29)."""
+    window_end: WindowEnd = "walltime"
+    """Whether a job must be able to end within the known windows by its walltime, or by its work: what fits
+    into its walltime at the reference speed (Eq. 3.29), done at full speed (Eq. 3.28)."""
 
 
 class CurrentWindow(NamedTuple):
@@ -234,7 +260,13 @@ class Beasy(Policy):
 
     def begin(self, view: View) -> None:
         """Copy the plan."""
-        self.live = LivePlan(view, idle_power=self.options.idle_power, user_error=self.options.user_error)
+        options = self.options
+        self.live = LivePlan(
+            view,
+            idle_power=options.idle_power,
+            user_error=options.user_error,
+            window_end=options.window_end,
+        )
         self._follower = PlanFollower(view, self.live.plan)
         self._window: CurrentWindow | None = None
         self._seen: tuple[int, int] = (-1, -1)
@@ -291,7 +323,8 @@ class Beasy(Policy):
             free = np.logical_and(live.until <= step, view.available)
             idle = int(np.count_nonzero(free & live.plan.on[step]))
             asleep = np.flatnonzero(free & ~live.plan.on[step])
-            spending.wake(self._wishes(view, dangerous), idle, asleep)
+            wishes = self._wishes(view, dangerous, step, window_end - step)
+            spending.wake(wishes, idle, asleep)
             why["spent_on_wakes_j"] = why["spendable_j"] - why["spent_on_jobs_j"] - spending.left_j
         else:
             present = step - window.start_step
@@ -303,8 +336,11 @@ class Beasy(Policy):
         live.adopt(step, rest)
         return Compensate("surplus" if diff_j > 0.0 else "shortage", why)
 
-    def _wishes(self, view: View, dangerous: bool) -> Iterable[tuple[int, int]]:
-        """Return the waiting jobs in order P_R, with the steps that they take, including waking."""
+    def _wishes(self, view: View, dangerous: bool, step: int, steps_left: int) -> Iterable[tuple[int, int]]:
+        """Return the waiting jobs in order P_R, with the steps that they take, including waking.
+
+        A job that can end in the ``steps_left`` of the window takes no more than these.
+        """
         queue = view.queue
         if not len(queue):
             return []
@@ -312,7 +348,10 @@ class Beasy(Policy):
         wake_s = float(view.power_model.on_s.max())
         places = order(queue, queue.places(), view.now)
         places = places[np.isfinite(queue.walltime_s[places])]
-        rows = np.ceil((wake_s + queue.walltime_s[places]) / self.live.plan.step_s).astype(np.intp)
+        walltime_s, step_s = queue.walltime_s[places], self.live.plan.step_s
+        rows = np.ceil((wake_s + walltime_s) / step_s).astype(np.intp)
+        least = np.ceil((wake_s + self.live.most_s(view, step, walltime_s)) / step_s).astype(np.intp)
+        rows = np.where(least <= steps_left, np.minimum(rows, steps_left), rows)
         res = queue.res[places]
         return zip(res.tolist(), rows.tolist(), strict=True)
 

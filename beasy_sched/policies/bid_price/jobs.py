@@ -39,7 +39,7 @@ class Expected:
     # --- learning -----------------------------------------------------------------------------------------
 
     def learn(self, view: View) -> None:
-        """Learn from jobs that have finished; call it once for each message."""
+        """Learn from jobs that have finished; call it in `schedule` only, which sees each of them once."""
         finished = [job for job in view.ended if job.state is JobState.FINISHED and job.computes]
         self._urgent.difference_update(job.id for job in view.ended)
         if not finished:

@@ -75,7 +75,6 @@ class BidPrice(Policy):
         """Solve the price anew and set the speed."""
         if view.budget is None or view.storage_state is None:
             return ()
-        self._expected.learn(view)
         step = self._step = self._maker.make(view.budget, view.storage_state.battery_j)
         self._told = False
         actions: list[Action] = []

@@ -17,6 +17,7 @@ from beasy_sched.engine.guard import energy_tolerance_j
 from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import BUSY, IDLE
 from beasy_sched.model.hosts import HostIds
+from beasy_sched.model.jobs import Job
 from beasy_sched.policies.energy_budget.options import BudgetPeriod, EstimatedPowers
 from beasy_sched.policies.energy_budget.projection import (
     BudgetTest,
@@ -109,6 +110,11 @@ class JobCost(Struct, frozen=True):
         """Power that jobs add, with the energy of switching spread over their duration."""
         return res * (self.power_w + self.switching_j / np.maximum(lasts_s, TIME_TOLERANCE_S))
 
+    def of(self, job: Job) -> tuple[float, float]:
+        """Return how long ``job`` lasts at most, s, and the power that it adds, W."""
+        lasts_s = job.walltime_s + self.lead_s
+        return lasts_s, float(self.extra_w(np.array([float(job.res)]), np.array([lasts_s]))[0])
+
     def admitted(self, test: BudgetTest, now: float, res: IntArray, walltime_s: FloatArray) -> BoolArray:
         """Whether the energy suffices for each job now, whichever hosts are free."""
         lasts_s, hosts = walltime_s + self.lead_s, res.astype(np.float64)
@@ -158,14 +164,16 @@ class Ledger:
         """Whether the period is under way."""
         return now >= self.period.start_s - TIME_TOLERANCE_S and not self.is_over(now)
 
-    def catch_up(self, view: View) -> None:
-        """Bring the counter up to the present, with the latest measurement if it is new."""
+    def catch_up(self, view: View) -> bool:
+        """Bring the counter up to the present; return whether there is a new measurement."""
         self.counter.advance(view.now, self._draw_w)
         measured = view.measured
-        if measured is not None and measured.at_s > self._measured_s:
+        is_new = measured is not None and measured.at_s > self._measured_s
+        if measured is not None and is_new:
             self._measured_s = measured.at_s
             self.counter.measured(measured.at_s, measured.energy_j)
         self._counts = view.state_counts.copy()
+        return is_new
 
     def moved(self, hosts: HostIds, before: int, after: int) -> None:
         """Account for hosts that this decision takes from one state to another."""
@@ -187,7 +195,11 @@ class Ledger:
 
     # --- tests --------------------------------------------------------------------------------------
 
-    def projection(self, now: float, kind: type[Projection] = Projection) -> Projection:
+    def test_at(self, now: float, kind: type[BudgetTest]) -> BudgetTest:
+        """Return a test of the ``kind`` for a moment before the period's end."""
+        return self._ceiling(now, kind) if issubclass(kind, Ceiling) else self._projection(now, kind)
+
+    def _projection(self, now: float, kind: type[Projection]) -> Projection:
         """Return the future balance of available energy."""
         settling_j = self._powers.settling_j * self._counts
         rest_w = float((self._powers.rest_w * self._counts).sum())
@@ -198,13 +210,13 @@ class Ledger:
         rate_w, tolerance_j, passing = self.counter.rate_w, self.counter.tolerance_j, self._passing(idle_j)
         return kind(self.period, rate_w, now, available_j, rest_w, self._jobs, passing, tolerance_j)
 
-    def ceiling(self, now: float) -> Ceiling:
+    def _ceiling(self, now: float, kind: type[Ceiling]) -> Ceiling:
         """Return the future power and its limit."""
         peak_w = self._powers.peak_w * self._counts
         rest_w = self._powers.rest_w[:, IDLE] * self._counts[:, IDLE]
         idle_w = float((peak_w[:, IDLE] - rest_w).sum())
         floor_w, passing = float(peak_w.sum()) - idle_w, self._passing(idle_w)
-        return Ceiling(self.period, self.counter.rate_w, now, floor_w, self._jobs, passing)
+        return kind(self.period, self.counter.rate_w, now, floor_w, self._jobs, passing)
 
     def _passing(self, total: float) -> Passing:
         return Passing(total, int(self._counts[:, IDLE].sum()))

@@ -42,8 +42,9 @@ class EnergyBudgetOptions(Options, frozen=True):
     """Whether idle hosts are switched off at once during the period."""
     allocation: Literal["any", "contiguous"] = "any"
     """Whether a job's hosts must have consecutive numbers."""
-    reserve_energy: bool = True
-    """Whether energy, not only hosts, is set aside for the first waiting job; if not, others may delay it."""
+    reservation: Literal["stock", "strict", "none"] = "stock"
+    """What other jobs leave the first waiting job: what it will take from the saved energy (``"stock"``), all
+    the energy that it needs to start when it was told to (``"strict"``), or only its hosts (``"none"``)."""
     idle_w: float | Mapping[str, float] | None = None
     """Estimated power of an idle host, W: one value, or values by kind of server; None: the platform's."""
     computing_w: float | Mapping[str, float] | None = None

@@ -29,14 +29,14 @@ from beasy_sched.policies.easy import (
 from beasy_sched.policies.energy_budget.choice import AnyHosts, ContiguousHosts, Fleet, HostChoice
 from beasy_sched.policies.energy_budget.ledger import FREE, Ledger
 from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions, EstimatedPowers, read_period
-from beasy_sched.policies.energy_budget.projection import BudgetTest, EvenProjection, Projection
+from beasy_sched.policies.energy_budget.projection import BudgetTest, Ceiling, EvenProjection, Projection
+from beasy_sched.policies.energy_budget.stock import EvenStock, OpenCeiling, Stock
 from beasy_sched.units import TIME_TOLERANCE_S
 
 AWAKE: Final = "its hosts are awake"
 SWITCHED_OFF: Final = "idle within the budget's period"
 WOKEN_FOR_JOB: Final = "given to a job"
 WOKEN_TO_COME: Final = "reserved for the first waiting job"
-NO_BUDGET: Final = "no energy in the budget"
 
 
 class BudgetReservation(Reservation):
@@ -73,6 +73,8 @@ class BudgetPass(EasyPass):
         self.begin_s = view.now + self.cost.lead_s
         self.again_s = np.inf
         """When the first waiting job will have what it lacks now."""
+        self.lacking: FactDict = {}
+        """What the last job that the budget refused lacks."""
 
     @cached_property
     def choice(self) -> HostChoice:
@@ -100,16 +102,16 @@ class BudgetPass(EasyPass):
     def start(self, job: Job, late: bool = False) -> bool:
         """Start ``job``, or wake its hosts first, if the budget and the guard allow it."""
         if self.reservation is None:
-            self.refused_by = ""
+            self.refused_by, self.lacking = "", {}
             if not self.choice.fits(job):
                 return False
-            if not self.affords(job):
-                self.refused_by = NO_BUDGET
+            if self.test is not None and not self.affords(job):
+                lasts_s, hosts_w = self.cost.of(job)
+                self._refuse(self.test, hosts_w, self.view.now + lasts_s, job.res)
                 return False
         hosts = self.choice.take(job, late)
         if not self._place(job, hosts):
             self.choice.give_back(hosts, late)
-            self.refused_by = NO_BUDGET if self.view.budget is None else NO_STEP_ENERGY
             return False
         self.free = self.choice.free
         return True
@@ -120,6 +122,10 @@ class BudgetPass(EasyPass):
             return True
         res, walltime_s = np.array([job.res]), np.array([job.walltime_s])
         return bool(self.cost.admitted(self.test, self.view.now, res, walltime_s)[0])
+
+    def _refuse(self, test: BudgetTest, extra_w: float, end_s: float, idle: int) -> None:
+        """Note by which rule the budget refuses a job, and what the job lacks."""
+        self.refused_by, self.lacking = test.refusal(extra_w, end_s, idle)
 
     def _place(self, job: Job, hosts: HostIds) -> bool:
         view, fleet, test = self.view, self.fleet, self.test
@@ -133,6 +139,7 @@ class BudgetPass(EasyPass):
             if test is not None:
                 why = {**why, **self._test_facts(test), "job_w": extra_w}
         if test is not None and not test.allows(extra_w, end_s, idle):
+            self._refuse(test, extra_w, end_s, idle)
             return False
         if ready and not self.granted(job, hosts):
             return False
@@ -162,11 +169,10 @@ class BudgetPass(EasyPass):
         promise.ready_s = promise.start_s = self.choice.earliest(job)
         promise.begin_s = max(self.view.now, promise.ready_s - lead_s)
         if self.test is not None and np.isfinite(promise.ready_s):
-            lasts_s = job.walltime_s + lead_s
-            extra_w = float(self.cost.extra_w(np.array([float(job.res)]), np.array([lasts_s]))[0])
+            lasts_s, extra_w = self.cost.of(job)
             promise.begin_s = self.test.earliest(promise.begin_s, extra_w, lasts_s)
             promise.start_s = max(promise.ready_s, promise.begin_s + lead_s)
-            if self.options.reserve_energy:
+            if self.options.reservation != "none":
                 lasts_s = promise.start_s - promise.begin_s + job.walltime_s
                 promise.reserved = self.test.promise(promise.begin_s, extra_w, lasts_s)
         self.choice.reserve(job, promise.start_s)
@@ -200,7 +206,7 @@ class BudgetPass(EasyPass):
         why = reservation_facts(promise, self.free)
         if self.refused_by == NO_STEP_ENERGY:
             why |= self.unaffordable(self.view.fastest(self.view.free_mask(), promise.job.res).ids)
-        return why if self.test is None else why | self._test_facts(self.test)
+        return why if self.test is None else why | self._test_facts(self.test) | self.lacking
 
     def _test_facts(self, test: BudgetTest) -> FactDict:
         return test.facts(self.reservation.reserved if self.reservation else 0.0)
@@ -248,18 +254,17 @@ class BudgetedEasy(Policy):
     options_type = EnergyBudgetOptions
     options: EnergyBudgetOptions
 
-    projection: ClassVar[type[Projection] | None] = Projection
-    """How the balance to come is tested; None for a test of the power."""
+    stock: ClassVar[type[BudgetTest]] = Stock
+    """The test of whether the budget allows a job."""
+    strict: ClassVar[type[BudgetTest]] = Projection
+    """The same, if the first waiting job must start when it was told to."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError."""
         super().__init__(options)
         self.period = read_period(self.options)
         self.ledger: Ledger | None = None
-
-    def test_at(self, ledger: Ledger, now: float) -> BudgetTest:
-        """Return the test for a moment before the period's end."""
-        return ledger.projection(now, self.projection) if self.projection else ledger.ceiling(now)
+        self._test = self.stock if self.options.reservation == "stock" else self.strict
 
     def begin(self, view: View) -> None:
         """Set up the books. Raises ConfigError."""
@@ -276,7 +281,7 @@ class BudgetedEasy(Policy):
         if self.period is not None:
             powers = EstimatedPowers(view.platform, view.power_model, self.options)
             self.ledger = Ledger(
-                self.period, powers, self._fleet.jobs, view, energies=self.projection is not None
+                self.period, powers, self._fleet.jobs, view, energies=issubclass(self._test, Projection)
             )
 
     def results(self) -> dict[str, dict[str, Any]]:
@@ -285,19 +290,19 @@ class BudgetedEasy(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Update the books, start jobs, switch hosts, ask for the next measurement."""
-        fleet, ledger, test = self._fleet, self.ledger, None
+        fleet, ledger, test, measured = self._fleet, self.ledger, None, False
         self._forget_ended(view)
         fleet.taken[:] = False
         if ledger is not None:
-            ledger.catch_up(view)
+            measured = ledger.catch_up(view)
             if ledger.is_limited and not ledger.is_over(view.now):
-                test = self.test_at(ledger, view.now)
+                test = ledger.test_at(view.now, self._test)
         turn = BudgetPass(view, fleet, ledger, test, self.options)
         if fleet.switches:
             turn.start_woken()
         if not view.queue:
             self._again_s = np.inf
-        elif not self._is_quiet(view, test) or self._energy_for_first(turn):
+        elif not self._is_quiet(view, test) or self._energy_came(turn, measured):
             turn.run()
             self._tested = test is not None
             self._again_s = turn.again_s
@@ -338,8 +343,10 @@ class BudgetedEasy(Policy):
             and self._tested == (test is not None)
         )
 
-    def _energy_for_first(self, turn: BudgetPass) -> bool:
-        """Whether the energy suffices for the first waiting job (Section IV-C-4 of the paper)."""
+    def _energy_came(self, turn: BudgetPass, measured: bool) -> bool:
+        """Whether there is more energy: for any job, or for the first one (Section IV-C-4 of the paper)."""
+        if self.options.reservation == "stock":
+            return measured
         first = None if turn.test is None else next(iter(turn.heads()), None)
         return first is not None and turn.affords(first)
 
@@ -359,8 +366,7 @@ class BudgetedEasy(Policy):
 class EnergyBud(BudgetedEasy):
     """Section IV of the energy-budget paper: jobs start while the balance of available energy allows it.
 
-    Energy for the first waiting job is set aside only from when it will start: other jobs may use what is
-    saved until then.
+    All jobs may use what is saved, less what is reserved for the first waiting job.
     """
 
     name = "energybud"
@@ -370,17 +376,23 @@ class EnergyBud(BudgetedEasy):
 class ReducePC(BudgetedEasy):
     """Section IV-D of the energy-budget paper: as `energybud`, with a lower rate while a job is promised.
 
-    A job promised J joules at q takes J/(q - now) from the joules made available each second until q.
+    A job promised J joules at q takes J/(q - now) from the joules made available each second until q. With
+    the stock rule, what is left of these joules is all that jobs which overtake may use.
     """
 
     name = "reducepc"
     summary = "as energybud, but a reservation lowers the rate of energy for all others until it is due"
-    projection = EvenProjection
+    stock = EvenStock
+    strict = EvenProjection
 
 
 class PowerCap(BudgetedEasy):
-    """Section V-C of the energy-budget paper: no job starts that would take the power above B/(te - ts)."""
+    """Section V-C of the energy-budget paper: no job starts that would take the power above B/(te - ts).
+
+    Power is set aside for the first waiting job only if the reservation is strict.
+    """
 
     name = "powercap"
     summary = "EASY under a constant limit on power, the energy budget over its period"
-    projection = None
+    stock = OpenCeiling
+    strict = Ceiling

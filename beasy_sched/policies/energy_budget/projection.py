@@ -9,6 +9,8 @@ end. A power limit (`Ceiling`) tests the power instead.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +18,11 @@ from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import ENERGY_TOLERANCE
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
+
+NO_BUDGET: Final = "no energy in the budget"
+"""With the job, the balance to come could be below zero."""
+ABOVE_LIMIT: Final = "above the power limit"
+"""With the job, the power could be above the limit."""
 
 
 class Commitments:
@@ -63,6 +70,17 @@ class Commitments:
 
 _PROMISE_S = 0.1
 """Precision of the start of reservations that wait for energy."""
+
+
+def first_moment(enough: Callable[[float], bool], low_s: float, high_s: float) -> float:
+    """Find the moment between two from which there is ``enough``, or else the later one."""
+    while high_s - low_s > _PROMISE_S:
+        middle_s = (low_s + high_s) / 2
+        if enough(middle_s):
+            high_s = middle_s
+        else:
+            low_s = middle_s
+    return high_s
 
 
 class Passing:
@@ -196,28 +214,31 @@ class Projection(Lookahead):
         left_j = float(self._passing.left(np.array([idle]))[0])
         return self._suffices(self._start_s, extra_w, end_s - self._start_s, left_j)
 
+    def refusal(self, extra_w: float, end_s: float, idle: int) -> tuple[str, FactDict]:
+        """Return the rule by which a job may not start, and the energy that it lacks."""
+        left_j = float(self._passing.left(np.array([idle]))[0])
+        lacks_j = left_j - self._least_j(self._start_s, extra_w, end_s - self._start_s)
+        return NO_BUDGET, {"lacks_j": max(0.0, lacks_j)}
+
     def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
         """Find the earliest time from which the balance stays positive, or else the period's end."""
         if from_s >= self._end_s or self._suffices(from_s, extra_w, lasts_s):
             return from_s
-        low_s, high_s = from_s, self._end_s
-        while high_s - low_s > _PROMISE_S:
-            middle_s = (low_s + high_s) / 2
-            if self._suffices(middle_s, extra_w, lasts_s):
-                high_s = middle_s
-            else:
-                low_s = middle_s
-        return high_s
+        return first_moment(lambda at_s: self._suffices(at_s, extra_w, lasts_s), from_s, self._end_s)
 
     def _suffices(self, from_s: float, extra_w: float, lasts_s: float, less_j: float = 0.0) -> bool:
+        return self._least_j(from_s, extra_w, lasts_s) - less_j >= -self._tolerance_j
+
+    def _least_j(self, from_s: float, extra_w: float, lasts_s: float) -> float:
+        """The lowest balance from ``from_s`` on with a job; infinite if the job costs the budget nothing."""
         from_s, until_s = max(from_s, self._start_s), min(from_s + lasts_s, self._end_s)
         if until_s <= from_s or extra_w <= 0:
-            return True
+            return np.inf
         first, last = self._t.searchsorted((from_s, max(self._last_s, until_s)), side="right")
         t, c = self._t[first:last], self._y[first:last]
         ends_j = np.interp((from_s, until_s), self._t, self._y) - (0.0, extra_w * (until_s - from_s))
         balance_j = c - extra_w * np.minimum(t - from_s, until_s - from_s)
-        return bool(min(ends_j.min(), balance_j.min(initial=np.inf)) - less_j >= -self._tolerance_j)
+        return float(min(ends_j.min(), balance_j.min(initial=np.inf)))
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
         """Set aside what a job will draw from ``at_s`` on; return what the counter must show then, J."""
@@ -285,6 +306,14 @@ class Ceiling(Lookahead):
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
         """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
         return bool(self.admits(np.array([extra_w]), np.array([end_s]), np.array([float(idle)]))[0])
+
+    def refusal(self, extra_w: float, end_s: float, idle: int) -> tuple[str, FactDict]:
+        """Return the rule by which a job may not start, and what it would draw above the limit."""
+        until_s = min(end_s, self._end_s)
+        inside_w = self._y[: max(1, int(self._t.searchsorted(until_s)))]
+        above_w = float(inside_w.max()) + float(self._passing.left(np.array([idle]))[0])
+        excess_j = (above_w + extra_w - self.limit_w) * (until_s - self._start_s)
+        return ABOVE_LIMIT, {"job_w": extra_w, "lacks_j": max(0.0, excess_j)}
 
     def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
         """Find when enough running jobs have ended, or else the period's end."""

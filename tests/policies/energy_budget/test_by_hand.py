@@ -10,7 +10,13 @@ from beasy_sched.model.decisions import QueryEnergy, SetResourceState
 
 def watts(rate_w: float, until: float = 1000.0, **more: object) -> dict[str, object]:
     """A budget that makes so much power available."""
-    return {"budget": f"{rate_w * until} J", "period_end": until, "monitoring": 100, **more}
+    return {
+        "budget": f"{rate_w * until} J",
+        "period_end": until,
+        "monitoring": 100,
+        "reservation": "strict",
+        **more,
+    }
 
 
 def test_figure_1_saved_energy_runs_a_job_above_the_power_limit() -> None:
@@ -51,7 +57,7 @@ def test_the_first_job_is_not_robbed() -> None:
 def test_without_a_reservation_it_is_robbed() -> None:
     """Job 1 lacks 2 kJ at 200; job 2 takes another 1.5 kJ."""
     jobs = (0.0, 1, 200.0, 200.0), (10.0, 4, 120.0, 100.0), (20.0, 1, 30.0, 30.0)
-    options = watts(300, reserve_energy=False)
+    options = watts(300, reservation="none")
     starts = run_budget(world_of(4, *jobs), "energybud", **options).starts
     assert starts["2"] == 20.0
     assert starts["1"] == pytest.approx(235.0, abs=0.11)

@@ -14,7 +14,7 @@ from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.energy_budget.ledger import Ledger
 from beasy_sched.policies.energy_budget.options import BudgetPeriod, EnergyBudgetOptions, EstimatedPowers
-from beasy_sched.policies.energy_budget.projection import Commitments
+from beasy_sched.policies.energy_budget.projection import Commitments, Projection
 
 PERIOD = BudgetPeriod(100.0, 200.0, 10.0, 1e6, False)
 ASLEEP = 2
@@ -38,5 +38,5 @@ def test_hosts_that_come_free_before_the_period_are_switched_off_at_its_cost(
         cluster.platform, view.power_model, EnergyBudgetOptions(shutdown="opportunistic")
     )
     ledger = Ledger(PERIOD, powers, jobs, view)
-    assert ledger.projection(0.0).allows(1.0, 150.0, 0) == admitted
-    assert ledger.projection(0.0).allows(1.0, 100.0, 0)  # it has ended when the period begins
+    assert ledger.test_at(0.0, Projection).allows(1.0, 150.0, 0) == admitted
+    assert ledger.test_at(0.0, Projection).allows(1.0, 100.0, 0)  # it has ended when the period begins

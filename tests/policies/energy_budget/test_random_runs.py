@@ -43,6 +43,7 @@ def random_case(rng: np.random.Generator, most_jobs: int = 25) -> tuple[World, d
     }
     if rng.random() < 0.5:
         options |= HIGH
+    options["reservation"] = str(rng.choice(["stock", "stock", "strict", "none"]))
     return World(fast, slow, tuple(jobs), ()), options
 
 
@@ -106,6 +107,22 @@ def test_every_run_is_in_order(seed: int, policy: str) -> None:
     world, options = random_case(np.random.default_rng(seed))
     done = run_budget(world, policy, **options)
     check_all_done(world, done)
+    check_books(done, world, options)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.sampled_from(POLICIES))
+def test_the_budget_is_kept_whatever_hosts_fail(seed: int, policy: str) -> None:
+    """Hosts that leave for ever, or come late; some jobs may wait in vain."""
+    rng = np.random.default_rng(seed)
+    world, options = random_case(rng)
+    first = int(rng.integers(0, world.hosts))
+    hosts = f"{first}-{rng.integers(first, world.hosts)}"
+    moment = float(rng.integers(1, 900))
+    outage = (moment, np.inf, hosts)
+    if rng.random() < 0.5:  # Batsim aborts when a host comes back that was switching
+        outage, options["shutdown"] = (0.0, moment, hosts), "none"
+    done = run_budget(world.but(outages=(outage,)), policy, **options)
     check_books(done, world, options)
 
 

@@ -1,0 +1,164 @@
+"""The stock rule: the energy saved so far pays for jobs that draw more than becomes available.
+
+The authors of the energy-budget paper got their results by this rule, which is given here without its
+mistakes (docs/decisions/energy-budgets.md). A job is tested as if the power of the moment, with the job,
+lasted for the job's own walltime: its excess, (power - rate) x walltime, must not be above the stock, the
+energy available now. What the first waiting job will take from the stock is reserved, but not what becomes
+available until it starts.
+
+As this looks neither at other jobs' ends nor at the excess of jobs that are running, the balance to come
+(`Projection`) is tested, too: it alone makes sure that no debt occurs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.engine.actions import FactDict
+from beasy_sched.engine.guard import ENERGY_TOLERANCE
+from beasy_sched.policies.energy_budget.options import BudgetPeriod
+from beasy_sched.policies.energy_budget.projection import (
+    Ceiling,
+    Commitments,
+    Passing,
+    Projection,
+    first_moment,
+)
+
+NOT_SAVED: Final = "not enough energy saved"
+"""The job's excess is above the stock."""
+
+
+class Stock(Projection):
+    """The balance to come, and the stock."""
+
+    def __init__(
+        self,
+        period: BudgetPeriod,
+        rate_w: float,
+        now: float,
+        available_j: float,
+        rest_w: float,
+        jobs: Commitments,
+        passing: Passing,
+        tolerance_j: float,
+    ) -> None:
+        """See `Projection`; to ``jobs`` those are added that start in this decision."""
+        super().__init__(period, rate_w, now, available_j, rest_w, jobs, passing, tolerance_j)
+        self._rate_w, self._stock_j = rate_w, available_j
+        self._rest_w, self._jobs = rest_w, jobs
+        self._reserved_j = 0.0
+        self._due_s: float | None = None
+        """When the first waiting job will start; None as long as nothing is promised."""
+
+    def facts(self, reserved: float) -> FactDict:
+        """Return the stock and what is reserved of it, including the excess of jobs that overtook."""
+        return super().facts(self._reserved_j)
+
+    @property
+    def _drawn_w(self) -> float:
+        """The power of the moment (or of the jobs that will be running when the period starts)."""
+        first = int(self._jobs.end_s.searchsorted(self._start_s, side="right"))
+        return self._rest_w + float(self._jobs.extra_w[first:].sum())
+
+    # --- tests ----------------------------------------------------------------------------------------
+
+    def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
+        """Whether the stock pays for each job, and the balance stays positive."""
+        return self._paid(extra_w, end_s) & super().admits(extra_w, end_s, hosts)
+
+    def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
+        """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
+        paid = self._paid(np.array([extra_w]), np.array([end_s]))
+        return bool(paid[0]) and super().allows(extra_w, end_s, idle)
+
+    def _paid(self, extra_w: FloatArray, end_s: FloatArray) -> BoolArray:
+        """Whether the stock, less what is reserved, pays for what the jobs draw above the rate."""
+        span_s = np.minimum(end_s, self._end_s) - self._start_s
+        return self._affordable(extra_w, span_s) | (span_s <= 0) | (extra_w <= 0)
+
+    def _affordable(self, extra_w: FloatArray, span_s: FloatArray) -> BoolArray:
+        excess_j = (self._drawn_w + extra_w - self._rate_w) * span_s
+        return np.asarray(excess_j <= self._stock_j - self._reserved_j + self._tolerance_j)
+
+    def refusal(self, extra_w: float, end_s: float, idle: int) -> tuple[str, FactDict]:
+        """Return the rule by which a job may not start, and the energy that it lacks."""
+        excess_j = (self._drawn_w + extra_w - self._rate_w) * (min(end_s, self._end_s) - self._start_s)
+        lacks_j = excess_j - self._stock_j
+        if lacks_j > self._tolerance_j:
+            return NOT_SAVED, {"needed_j": excess_j, "lacks_j": lacks_j}
+        return super().refusal(extra_w, end_s, idle)
+
+    def start(self, extra_w: float, end_s: float, idle: int) -> None:
+        """Account for a job that has started; one that overtakes adds its excess to what is reserved."""
+        if self._due_s is not None:
+            span_s = max(0.0, min(end_s, self._end_s) - self._start_s)
+            self._reserved_j += max(0.0, (self._drawn_w + extra_w - self._rate_w) * span_s)
+        super().start(extra_w, end_s, idle)
+
+    # --- the first waiting job ------------------------------------------------------------------------
+
+    def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
+        """Find the first latest end of a running job at which a job can be paid for.
+
+        If there is none, the idle hosts save for it after the last one, until the period's end at most.
+        """
+        if from_s >= self._end_s:
+            return from_s
+        ends_s = self._jobs.end_s
+        first, last = ends_s.searchsorted((max(from_s, self._start_s), self._end_s), side="right")
+        moments_s = np.concatenate(([from_s], ends_s[first:last]))
+
+        def paid(at_s: FloatArray) -> BoolArray:
+            saved_j = np.interp(at_s, self._t, self._y)
+            return np.asarray(self._excess_j(at_s, extra_w, lasts_s) <= saved_j + self._tolerance_j)
+
+        for at_s in moments_s[paid(moments_s)].tolist():
+            if self._suffices(at_s, extra_w, lasts_s):
+                return float(at_s)
+        return first_moment(
+            lambda at_s: bool(paid(np.array([at_s]))[0]) and self._suffices(at_s, extra_w, lasts_s),
+            float(moments_s[-1]),
+            self._end_s,
+        )
+
+    def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
+        """Reserve what a job will take from the stock when it starts at ``at_s``, and return it, J."""
+        self._reserved_j = max(0.0, float(self._excess_j(np.array([at_s]), extra_w, lasts_s)[0]))
+        self._due_s = at_s
+        return self._reserved_j
+
+    def _excess_j(self, at_s: FloatArray, extra_w: float, lasts_s: float) -> FloatArray:
+        """What a job draws above the rate from each start on, with the jobs that still run then."""
+        first = int(self._jobs.end_s.searchsorted(self._start_s, side="right"))
+        ends_s, running_w = self._jobs.end_s[first:], self._jobs.extra_w[first:]
+        ended_w = np.concatenate(([0.0], np.cumsum(running_w)))[ends_s.searchsorted(at_s, side="right")]
+        span_s = np.minimum(at_s + lasts_s, self._end_s) - np.maximum(at_s, self._start_s)
+        power_w = self._drawn_w - ended_w + extra_w
+        return np.asarray((power_w - self._rate_w) * np.maximum(span_s, 0.0))
+
+
+class EvenStock(Stock):
+    """A `Stock` for heads of the queue only: a job that overtakes must keep the power below the rate.
+
+    What is reserved lowers this rate, evenly from now until it is due.
+    """
+
+    def _affordable(self, extra_w: FloatArray, span_s: FloatArray) -> BoolArray:
+        if self._due_s is None:
+            return super()._affordable(extra_w, span_s)
+        until_s = self._due_s - self._start_s
+        lowered_w = self._reserved_j / until_s if until_s > 0 else 0.0
+        limit_w = self._rate_w * (1 + ENERGY_TOLERANCE) - lowered_w
+        return np.asarray(self._drawn_w + extra_w <= limit_w)
+
+
+class OpenCeiling(Ceiling):
+    """A `Ceiling` under which no power is set aside for the first waiting job."""
+
+    def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
+        """Set nothing aside."""
+        return 0.0
