@@ -201,13 +201,15 @@ def test_every_part_can_be_left_out(options: dict[str, object]) -> None:
 
 
 def test_quick_waits_less() -> None:
-    def waited_s(options: dict[str, object]) -> float:
-        world = site_of(6, sun=1.2)
-        session = planned_run(world.but(forecast_w=world.production_w), options)
-        columns = session.outcomes.columns()
-        return float(np.nansum(columns["start_s"] - columns["subtime_s"]))
+    """On most days: which jobs come next can turn it round on some."""
 
-    assert waited_s({"quick": True}) < waited_s({})
+    def mean_wait_s(seed: int, options: dict[str, object]) -> float:
+        world = site_of(seed, sun=1.2)
+        columns = planned_run(world.but(forecast_w=world.production_w), options).outcomes.columns()
+        return float(np.nanmean(columns["start_s"] - columns["subtime_s"]))
+
+    quick, patient = ([mean_wait_s(seed, options) for seed in range(5)] for options in ({"quick": True}, {}))
+    assert np.mean(quick) < np.mean(patient)
 
 
 @pytest.mark.parametrize(
