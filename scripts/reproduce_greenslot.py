@@ -10,7 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ from beasy_sched.reproduction.greenslot_cases import (
     Row,
     carbon_rows,
     paper_cases,
+    prediction_rows,
     price_rows,
     quick_cases,
     stand_in_cases,
@@ -83,7 +84,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--sun", type=Path, metavar="FILE", help="solar production with dates (such as a Renewables.ninja"
         f" export of a year); {WEEKS_OF_FILE} of its weeks replace the synthetic ones")  # fmt: skip
     add("--history", type=Path, metavar="FILE", help="a year of production and conditions: the predictor's"
-        " errors are measured on it (claims C01 to C03)")  # fmt: skip
+        " errors are measured on it (claims C01 to C03); with --sun and --study prediction, it also predicts"
+        " the sun of those weeks")  # fmt: skip
     _add_files(parser)
     chosen = parser.parse_args(arguments)
     if chosen.quick and (chosen.study or chosen.sun):
@@ -106,6 +108,8 @@ class Files:
     """The week "Average" with the prices or the carbon intensity of a file."""
     traces: Sequence[TraceWeek]
     rules: Sequence[str]
+    predicted: Sequence[SunWeek] = ()
+    """Weeks whose sun the predictor tells."""
 
     @property
     def price_rows(self) -> list[Row]:
@@ -119,6 +123,10 @@ class Files:
     def trace_rows(self) -> list[Row]:
         return trace_rows(self.traces, self.rules)
 
+    @property
+    def prediction_rows(self) -> list[Row]:
+        return prediction_rows(self.predicted)
+
     def tables(self, results: GreenResults) -> Iterator[TextTable]:
         price = _listed(week.price.label for week in self.weeks if week.price is not None)
         carbon = _listed(week.carbon.label for week in self.weeks if week.carbon is not None)
@@ -128,6 +136,7 @@ class Files:
         yield gain_table("Prices from files", self.price_rows, results, of_files, currency="")
         yield gain_table("Carbon intensity from files", self.carbon_rows, results, carbon)
         yield trace_table(self.trace_rows, results, of_jobs)
+        yield gain_table("Weeks from a file by what is known of the sun", self.prediction_rows, results)
 
 
 def _listed(labels: Iterable[str]) -> str:
@@ -173,7 +182,8 @@ def reproduce(chosen: argparse.Namespace) -> int:
     errors = None if chosen.history is None else _accuracy(chosen.history)
     others, files = _other_weeks(chosen), read_files(chosen)
     weeks = [AVERAGE, LONG_WEEK, *others, *files.weeks]
-    study = GreenSlotStudy(chosen.out, weeks, _cases(chosen, others, files), files.traces)
+    files = replace(files, predicted=others if _predicts(chosen) else ())
+    study = GreenSlotStudy(chosen.out, weeks, _cases(chosen, others, files), files.traces, chosen.history)
     study.begin()
     timing = round_times_s()
     started = time.monotonic()
@@ -205,12 +215,18 @@ def _other_weeks(chosen: argparse.Namespace) -> list[SunWeek]:
     return weeks_of_file(chosen.sun, WEEKS_OF_FILE) if chosen.sun else synthetic_weeks(chosen.seeds)
 
 
+def _predicts(chosen: argparse.Namespace) -> bool:
+    """Whether the predictor is to be tried in weeks out of a file."""
+    return "prediction" in chosen.study and chosen.sun is not None and chosen.history is not None
+
+
 def _cases(chosen: argparse.Namespace, others: Sequence[SunWeek], files: Files) -> list[Case]:
-    cases = quick_cases() if chosen.quick else [*paper_cases(), *stand_in_cases(others)]
+    cases = quick_cases() if chosen.quick else [*paper_cases(), *stand_in_cases(week.name for week in others)]
     for name in chosen.study:
         for row in STUDIES[name][1]:
             cases += [row.case.reference, row.case]
-    cases += [row.case for rows in (files.price_rows, files.carbon_rows, files.trace_rows) for row in rows]
+    for rows in (files.price_rows, files.carbon_rows, files.trace_rows, files.prediction_rows):
+        cases += [row.case for row in rows]
     return [*dict.fromkeys(cases)]
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from beasy_sched.reproduction.greenslot_inputs import FORECASTS, PANELS, STEP_S, SunWeek
+from beasy_sched.reproduction.greenslot_inputs import FORECASTS, PANELS, PREDICTED, STEP_S, SunWeek
 from beasy_sched.reproduction.greenslot_traces import LONG_WEEK, TraceWeek
 
 POLICIES: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
@@ -38,6 +38,8 @@ class Load(Struct, frozen=True):
     independent: bool = False
     """Whether jobs keep their internal deadlines, but wait for no others: the paper's program did so in its
     study of utilization."""
+    only: str = ""
+    """Which of the three workloads comes alone (``W1``: 19 % of the site's time); none: all three."""
     trace: str = ""
     """Name of a `TraceWeek`, whose jobs come in place of the paper's."""
     deadlines: str = ""
@@ -146,13 +148,13 @@ def paper_cases() -> list[Case]:
     return _unique(cases)
 
 
-def stand_in_cases(weeks: Iterable[SunWeek]) -> list[Case]:
-    """The paper's three policies in other weeks, whose sun is known."""
+def stand_in_cases(weeks: Iterable[str]) -> list[Case]:
+    """The paper's three policies in other weeks (by name), whose sun is known."""
     return [
         case
         for week in weeks
         for policy in MAIN
-        for case in [Case(policy, forecast="none" if policy == "conventional" else "perfect", week=week.name)]
+        for case in [Case(policy, forecast="none" if policy == "conventional" else "perfect", week=week)]
     ]
 
 
@@ -183,6 +185,8 @@ def _optional(name: str, values: Sequence[Any], label: str = "{}") -> Iterator[R
 
 
 def _utilizations() -> Iterator[Row]:
+    for name in ("W1", "W2"):
+        yield from (Row(f"{name} alone", Case(policy, load=Load(only=name))) for policy in MAIN[1:])
     for copies in (0, 2, 4, 5, 6, 8, 9):
         for independent in (False, True):
             load = Load(copies=copies, independent=independent)
@@ -203,7 +207,10 @@ STUDIES: Final[Mapping[str, tuple[str, tuple[Row, ...]]]] = {
         "deadlines, hours earlier or later; later ones also put work off beyond the week's end",
         tuple(_loads({f"{h:+g} h": Load(deadline_shift_h=h) for h in (-12.0, -6.0, 0.0, 6.0, 12.0, 24.0)})),
     ),
-    "utilization": ("further copies of W3, ties, precedence, tightening", tuple(_utilizations())),
+    "utilization": (
+        "fewer jobs, or further copies of W3; ties, precedence, tightening",
+        tuple(_utilizations()),
+    ),
     "panels": (
         "number of panels",
         tuple(Row(str(n), Case(p, panels=n)) for n in (0, 5, 10, 15, 20, 30) for p in MAIN[1:]),
@@ -234,6 +241,18 @@ STUDIES: Final[Mapping[str, tuple[str, tuple[Row, ...]]]] = {
 # --- with files of the user's ---
 
 _BY_PRICE: Final = (*MAIN, "lowest-window")
+_KNOWN: Final = ("perfect", PREDICTED, "persistence", "none")
+
+
+def prediction_rows(weeks: Iterable[SunWeek]) -> list[Row]:
+    """Weeks out of a file by what is known of their sun."""
+    return [
+        Row(f"{week.name}, {known}", Case("greenvarprices", known, week=week.name))
+        for week in weeks
+        for known in _KNOWN
+    ]
+
+
 _BY_CARBON: Final = ("conventional", "greenvarprices", "greencarbon", "lowest-window")
 
 

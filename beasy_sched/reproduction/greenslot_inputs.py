@@ -7,6 +7,7 @@ other weeks are synthetic, or cut out of a file of production.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -19,6 +20,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.grid_rates import PRICE
 from beasy_sched.formats.power_series import read_weather_file
+from beasy_sched.formats.solar_history import read_solar_history
 from beasy_sched.formats.time_series import POWER
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
 from beasy_sched.generate.power import (
@@ -67,6 +69,8 @@ class SunWeek:
     """Prices of that week from a file, in place of a tariff."""
     carbon: GridFile | None = None
     """Its carbon intensity from a file, in place of a made-up one."""
+    best_hour_w: float = _BEST_HOUR_W
+    """What ten panels give in the best hour of the file that the week is from."""
 
     @property
     def hours(self) -> int:
@@ -128,6 +132,19 @@ FORECASTS: Final = {
     "persistence": "the last 24 hours again",
     "none": "nothing but the production of the present slot",
 }
+PREDICTED: Final = "predictor"
+"""A further forecast, for weeks out of a file: GreenSlot's predictor, trained with a year's production."""
+
+
+def predictor_toml(history: Path, week: SunWeek, panels: int) -> str:
+    """Return the predictor's file: it learns from ``history``, scaled to the week's panels.
+
+    Raises InputError.
+    """
+    known = read_solar_history(history)
+    best_w = float(np.nanmax(known.production_w, initial=0.0))
+    capacity_w = known.capacity_w * week.best_hour_w / best_w * panels / PANELS if best_w > 0.0 else 0.0
+    return f"training = {json.dumps(str(history.absolute()))}\ncapacity_kw = {capacity_w / 1000.0:.9g}\n"
 
 
 def _new_jersey(year: int, month: int, day: int) -> datetime:
@@ -187,11 +204,14 @@ def weeks_of_file(path: Path, most: int) -> list[SunWeek]:
     weeks = int((until_s - monday.timestamp()) // (7 * 86_400)) + 1
     if weeks < 1:
         raise InputError(path, "holds no whole week from Monday 9:00 to Friday 17:00")
+    hours = int(len(series) * series.interval_s // SECONDS_PER_HOUR)
+    whole_w = step_power(production, Window(hours, SECONDS_PER_HOUR, series.start_s))
     found = []
     for number in sorted({int(w) for w in np.linspace(0, weeks - 1, min(most, weeks))}):
         start = monday + timedelta(days=7 * number)
         steps = Window(HOURS, SECONDS_PER_HOUR, int(start.timestamp()))
-        found.append(SunWeek(start.strftime("%Y-%m-%d"), start, step_power(production, steps)))
+        week = SunWeek(start.strftime("%Y-%m-%d"), start, step_power(production, steps))
+        found.append(replace(week, best_hour_w=float(whole_w.max())))
     return found
 
 

@@ -25,6 +25,7 @@ from beasy_sched.reproduction.greenslot_cases import (
     Load,
     Row,
     loaded,
+    stand_in_cases,
 )
 from beasy_sched.reproduction.greenslot_study import CaseResult
 from beasy_sched.reproduction.text_table import TextTable
@@ -38,7 +39,7 @@ class GreenResults:
     """What the claims are judged by."""
 
     runs: Mapping[Case, CaseResult]
-    """Runs that ended well, but for those in other weeks of sun."""
+    """Runs that ended well."""
     stand_ins: Sample[str] | None = None
     """Measures of other weeks (executions) by policy (conditions)."""
     accuracy: AccuracyTable | None = None
@@ -99,13 +100,10 @@ def results_of(
     round_s: Mapping[int, float] | None = None,
 ) -> GreenResults:
     """Arrange the runs; of ``other_weeks``, which stand in for the paper's, incomplete ones are left out."""
-    others: dict[str, dict[str, CaseResult]] = {name: {} for name in other_weeks}
-    single: dict[Case, CaseResult] = {}
-    for case, result in runs.items():
-        if case.week in others:
-            others[case.week][case.policy] = result
-        else:
-            single[case] = result
+    others = {
+        week: {case.policy: runs[case] for case in stand_in_cases([week]) if case in runs}
+        for week in other_weeks
+    }
     weeks = tuple(week for week, found in others.items() if found.keys() >= set(MAIN))
     values = {
         name: np.array([[others[w][p].values[name] for p in MAIN] for w in weeks], dtype=np.float64)
@@ -113,7 +111,7 @@ def results_of(
     }
     weights = bootstrap_weights(np.zeros(len(weeks)), resamples=2000 if weeks else 0)
     sample = Sample(MAIN, values, weeks, weights, len(others) - len(weeks))
-    return GreenResults(single, sample, accuracy, round_s or {})
+    return GreenResults(dict(runs), sample, accuracy, round_s or {})
 
 
 READ_OFF: Final[Mapping[str, tuple[Case, float, float, float]]] = {

@@ -38,9 +38,11 @@ from beasy_sched.reproduction.greenslot_cases import POLICIES, Case, Load, short
 from beasy_sched.reproduction.greenslot_inputs import (
     BASE_KW,
     PANELS,
+    PREDICTED,
     SERVER,
     SunWeek,
     carbon_lines,
+    predictor_toml,
     site_text,
 )
 from beasy_sched.reproduction.greenslot_traces import TraceWeek
@@ -169,6 +171,8 @@ class GreenSlotStudy(Study[Case, CaseResult]):
     weeks: Sequence[SunWeek]
     cases: Sequence[Case]
     traces: Sequence[TraceWeek] = ()
+    history: Path | None = None
+    """A year of solar production and conditions, from which the predictor learns."""
 
     _kind = CaseResult
     columns = COLUMNS
@@ -271,11 +275,17 @@ class GreenSlotStudy(Study[Case, CaseResult]):
             workload.write(path)
         return path, float(workload.load)
 
-    @staticmethod
-    def _forecast(inputs: Path, case: Case, week: SunWeek, events: Path) -> str:
-        """Return where the predictions come from, as ``--forecast`` names it."""
+    def _forecast(self, inputs: Path, case: Case, week: SunWeek, events: Path) -> str:
+        """Return where the predictions come from, as ``--forecast`` names it. Raises ConfigError."""
         if case.forecast in ("none", "perfect"):
             return "none" if case.forecast == "none" else f"perfect:{events}"
+        if case.forecast == PREDICTED:
+            if self.history is None:
+                raise ConfigError("the study has no production of the past for the predictor")
+            text = predictor_toml(self.history, week, case.panels)
+            path = inputs / f"predictor-{short_hash(text)}.toml"
+            _write_once(path, text)
+            return f"predictor:{path}"
         share = case.panels / PANELS
         rows = week.forecast_rows(case.forecast)
         lines = [f"{issued},{valid},{share * power_w:g}\n" for issued, valid, power_w in rows]
@@ -289,9 +299,23 @@ def _of_the_paper(load: Load) -> GeneratedWorkload:
     fields = msgspec.structs.asdict(load)
     for name in ("trace", "deadlines"):
         del fields[name]
-    independent = fields.pop("independent")
+    independent, only = fields.pop("independent"), fields.pop("only")
     workload = workflow_workload(WorkflowOptions(**fields))
+    if only:
+        workload = _only(workload, only)
     return _without_precedence(workload) if independent else workload
+
+
+def _only(workload: GeneratedWorkload, name: str) -> GeneratedWorkload:
+    """The jobs of one of the three workloads."""
+    kept = [row for row, own in enumerate(workload.extras["workflow"]) if own.startswith(f"{name}.")]
+    arrays = ("submit_s", "run_s", "hosts", "walltime_s")
+    return dataclasses.replace(
+        workload,
+        ids=[workload.ids[row] for row in kept],
+        extras={key: [values[row] for row in kept] for key, values in workload.extras.items()},
+        **{key: getattr(workload, key)[kept] for key in arrays},
+    )
 
 
 def _without_precedence(workload: GeneratedWorkload) -> GeneratedWorkload:

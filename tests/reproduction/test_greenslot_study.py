@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,7 @@ from beasy_sched.reproduction.greenslot_cases import (
     carbon_rows,
     loaded,
     paper_cases,
+    prediction_rows,
     price_rows,
     quick_cases,
     stand_in_cases,
@@ -40,7 +43,14 @@ from beasy_sched.reproduction.greenslot_cases import (
 from beasy_sched.reproduction.greenslot_claims import CLAIMS, green_claim_table, verdicts_of
 from beasy_sched.reproduction.greenslot_figures import greenslot_figures
 from beasy_sched.reproduction.greenslot_grid import grid_file
-from beasy_sched.reproduction.greenslot_inputs import ACTUAL_W, AVERAGE, HOURS, PREDICTED_W, synthetic_weeks
+from beasy_sched.reproduction.greenslot_inputs import (
+    ACTUAL_W,
+    AVERAGE,
+    HOURS,
+    PREDICTED_W,
+    synthetic_weeks,
+    weeks_of_file,
+)
 from beasy_sched.reproduction.greenslot_results import (
     READ_OFF,
     GreenResults,
@@ -68,7 +78,7 @@ PAGE = ROOT / "docs" / "reproduction-greenslot.md"
 
 
 def test_every_case_has_a_file_of_its_own() -> None:
-    cases = [*paper_cases(), *stand_in_cases(synthetic_weeks(2))]
+    cases = [*paper_cases(), *stand_in_cases(week.name for week in synthetic_weeks(2))]
     cases += [case for _, rows in STUDIES.values() for row in rows for case in (row.case, row.case.reference)]
     different = {*cases}
     assert len({case.key for case in different}) == len(different)
@@ -95,6 +105,53 @@ def test_the_name_tells_what_differs() -> None:
 
 
 # --- runs ---
+
+
+@pytest.mark.parametrize(("name", "workflows", "load"), [("W1", 8, 0.1857), ("W2", 12, 0.2326)])
+def test_one_of_the_workloads_alone(tmp_path: Path, name: str, workflows: int, load: float) -> None:
+    case = Case("conventional", "none", Load(only=name))
+    study = GreenSlotStudy(tmp_path / "study", [AVERAGE], [case])
+    study.begin()
+    assert study.go_on(Here()) == 0
+    values = study.results()[case].values
+    assert (values["workflows"], values["missed"]) == (workflows, 0)
+    assert values["load"] == pytest.approx(load, abs=1e-3)
+
+
+def plant(path: Path, days: int, *, clouds: bool) -> Path:
+    """Hourly power of a plant of 1 kW on days of which every second one is cloudy; and the clouds."""
+    lines = ["time,production_w" + ",cloud_cover" * clouds]
+    for hour in range(24 * days):
+        cloudy = hour // 24 % 2 == 1
+        moment = datetime(2019, 6, 1, tzinfo=timezone.utc) + timedelta(hours=hour)
+        power_w = max(math.sin(math.pi * (hour % 24 - 10) / 12), 0.0) * (500.0 if cloudy else 1000.0)
+        cover = f",{0.9 * cloudy:g}" if clouds else ""
+        lines.append(f"{moment:%Y-%m-%d %H:%M},{power_w:.3f}{cover}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_the_predictor_knows_the_sun_of_a_week_out_of_its_file(tmp_path: Path) -> None:
+    """Clouds of every second day are told by the weather: it predicts nearly what comes."""
+    history = plant(tmp_path / "history.csv", 60, clouds=True)
+    week = weeks_of_file(plant(tmp_path / "sun.csv", 60, clouds=False), 1)[0]
+    assert week.best_hour_w == pytest.approx(2000.0)
+    cases = [row.case for row in prediction_rows([week])]
+    assert [case.forecast for case in cases] == ["perfect", "predictor", "persistence", "none"]
+    case = replace(cases[1], load=Load(only="W1"))
+    study = GreenSlotStudy(tmp_path / "study", [week], [case], history=history)
+    study.begin()
+    assert study.go_on(Here()) == 0
+    predicted_w = np.array(study.results()[case].curves["predicted_w"])
+    hourly_w = np.repeat(week.hourly_w, 4)[: len(predicted_w)]
+    assert np.abs(predicted_w - hourly_w).mean() < 0.1 * hourly_w.mean()
+
+
+def test_a_predictor_without_a_history_is_refused(tmp_path: Path) -> None:
+    study = GreenSlotStudy(tmp_path / "study", [AVERAGE], [replace(VAR_PRICES, forecast="predictor")])
+    study.begin()
+    with pytest.raises(ConfigError, match="no production of the past"):
+        study.go_on(Here())
 
 
 def test_a_week_under_conventional(tmp_path: Path) -> None:
@@ -224,7 +281,7 @@ def as_the_paper_says(case: Case) -> dict[str, float]:
 def made_up(values: Callable[[Case], dict[str, float]], slope: float = 1.0) -> GreenResults:
     weeks = synthetic_weeks(2)
     runs = {}
-    for at, case in enumerate([*paper_cases(), *stand_in_cases(weeks)]):
+    for at, case in enumerate([*paper_cases(), *stand_in_cases(week.name for week in weeks)]):
         curves = {name: [0.1 * (at % 3)] * 416 for name in CURVES}
         runs[case] = CaseResult(values=values(case), curves=curves)
     medians = np.array((12.9, 15.6, 15.8, 16.1, 16.5, 19.0))
@@ -271,7 +328,7 @@ def test_claims_whose_runs_are_missing_are_not_judged() -> None:
 
 def test_a_week_of_which_a_run_is_missing_is_left_out() -> None:
     weeks = synthetic_weeks(1)
-    cases = stand_in_cases(weeks)
+    cases = stand_in_cases(week.name for week in weeks)
     runs = {case: CaseResult(values=as_the_paper_says(case)) for case in cases[:-1]}
     results = results_of(runs, [week.name for week in weeks])
     assert results.stand_ins is not None
