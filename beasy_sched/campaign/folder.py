@@ -185,10 +185,16 @@ def manifest_of(scenarios: Sequence[Scenario], *, quick: bool, keep: Keep) -> Ma
 
 
 def plain_values(scenario: Scenario) -> dict[str, Any]:
-    """Return a scenario as JSON has it."""
+    """Return a scenario as JSON has it, without what is as it was before there was a choice."""
     values = msgspec.json.decode(msgspec.json.encode(scenario), type=dict[str, Any])
-    optional = ("forecast", "deadlines")
-    return {name: value for name, value in values.items() if value is not None or name not in optional}
+    parts = ((values, None, ("forecast", "deadlines")), (values["noise"], 1.0, ("production_band",)),
+             (values["plan"], 1.0, ("demand_factor",)),
+             *((part, None, ("real_workload",)) for part in values["tuples"]))  # fmt: skip
+    for part, usual, names in parts:
+        for name in names:
+            if part.get(name, usual) == usual:
+                part.pop(name, None)
+    return values
 
 
 def scenario_hash(scenario: Scenario) -> str:

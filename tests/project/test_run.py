@@ -203,7 +203,7 @@ def test_what_the_week_of_greenslot_s_paper_compares_and_how():
 
 def test_the_policies_exist_and_each_runs_once():
     listed = run(sys.executable, "-m", "beasy_sched", "policies").stdout
-    assert len(parse_arguments([]).policies) == 8
+    assert len(parse_arguments([]).policies) == 9
     assert {line.split()[0] for line in listed.splitlines()} >= {*POLICIES, "fcfs", "easy"}
     assert parse_arguments(["--policy", "last", "--policy", "easy"]).policies == ["last", "easy"]
 

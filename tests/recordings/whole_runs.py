@@ -93,6 +93,8 @@ def session_of(run: WholeRun, folder: Path) -> Session:
         "verbosity",
     )
     arguments = [str(folder / a) if a in run.files else a for a in run.scheduler[1:]]
+    if "--budget" in run.scheduler:  # there was one rule of reservation then
+        arguments += ["--options", '{"reservation": "strict"}']
     given = serve.make_context("serve", arguments).params
     given = {name: value for name, value in given.items() if name not in own}
     return build_session(settings_of(RunOptions(**given)))
