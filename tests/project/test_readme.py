@@ -59,6 +59,7 @@ def play(place: Path, code: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.timeout(900)
 def test_every_command_runs(place: Path):
     played = [block for block in blocks("bash") if block not in NOT_RUN]
     assert len(blocks("bash")) == len(played) + len(NOT_RUN)
