@@ -115,27 +115,13 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
     """
     if context.invoked_subcommand is not None:
         return
-    production = given.production or given.production_forecast
-    if given.platform is None or production is None or given.out is None:
-        needed = {"--platform": given.platform, "--production": production, "--out": given.out}
-        missing = " and ".join(name for name, value in needed.items() if value is None)
-        raise ConfigError(f"plan requires {missing}; see beasy-sched plan --help")
-    if given.production is not None and given.production_forecast is not None:
-        raise ConfigError("the production comes from one place: give --production or --production-forecast")
-    if bool(given.workload) == (given.demand is not None):
-        raise ConfigError("plan requires the demand: give either --workload or --demand")
+    platform_path, out = _required(given)
     name = given.site or DEFAULT_SITE
     site_text = read_site_text(name)
     site = parse_site(site_text, name)
-    platform = _read_platform(given.platform, given.master_host)
-    steps, step_s = site.steps * given.windows, site.step_s
-    renew_w = _production_w(given, site)
-    if given.demand is not None:
-        load_w = read_power_series(given.demand, steps=steps, step_s=step_s, unit=given.unit)
-    else:
-        walltimes = given.runs == "walltime"
-        load_w = workload_demand_w(given.workload, platform, steps=steps, step_s=step_s, walltimes=walltimes)
-    for note in check_sizes(PowerProblem(site.storage, load_w, renew_w, step_s)):
+    platform = _read_platform(platform_path, given.master_host)
+    renew_w, load_w = _production_w(given, site), _demand_w(given, site, platform)
+    for note in check_sizes(PowerProblem(site.storage, load_w, renew_w, site.step_s)):
         click.echo(f"warning: {note}", err=True)
     _check_demand(float(load_w.max()), platform)
     time_s = math.inf if given.time_limit is None else given.time_limit
@@ -152,16 +138,36 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
                 limits=SolverLimits(time_s=time_s),
                 rules=ServerRules(minimum_on_s=given.minimum_on, time_s=time_s),
             ),
-            provenance=Provenance(
-                f"beasy-sched {__version__}",
-                inputs=_hashes(given, site_text),
-            ),
+            provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(given, site_text)),
             report=report,
         )
     from beasy_sched.formats.plan_file import write_plans
 
-    write_plans(given.out, plans)
-    _finish(plans, [given.out], exports)
+    write_plans(out, plans)
+    _finish(plans, [out], exports)
+
+
+def _required(given: _PlanOptions) -> tuple[Path, Path]:
+    """Return the platform's and the plan's file. Raises ConfigError for options missing or too many."""
+    production = given.production or given.production_forecast
+    if given.platform is None or production is None or given.out is None:
+        needed = {"--platform": given.platform, "--production": production, "--out": given.out}
+        missing = " and ".join(name for name, value in needed.items() if value is None)
+        raise ConfigError(f"plan requires {missing}; see beasy-sched plan --help")
+    if given.production is not None and given.production_forecast is not None:
+        raise ConfigError("the production comes from one place: give --production or --production-forecast")
+    if bool(given.workload) == (given.demand is not None):
+        raise ConfigError("plan requires the demand: give either --workload or --demand")
+    return given.platform, given.out
+
+
+def _demand_w(given: _PlanOptions, site: Site, platform: Platform) -> FloatArray:
+    """The demand of each step, W, from a file of powers or from the workload."""
+    steps, step_s = site.steps * given.windows, site.step_s
+    if given.demand is not None:
+        return read_power_series(given.demand, steps=steps, step_s=step_s, unit=given.unit)
+    walltimes = given.runs == "walltime"
+    return workload_demand_w(given.workload, platform, steps=steps, step_s=step_s, walltimes=walltimes)
 
 
 def _hashes(given: _PlanOptions, site_text: str) -> dict[str, str]:

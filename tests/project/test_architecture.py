@@ -46,3 +46,11 @@ def test_the_page_names_what_exists(drawing: ModuleType):
     for package, member in re.findall(r"`(\w+)\.(\w+)`", PAGE):
         if package.islower() and (ROOT / "beasy_sched" / package).is_dir():
             assert list((ROOT / "beasy_sched" / package).glob(f"{member}*"))
+
+
+def test_a_class_name_stands_for_one_thing():
+    found: dict[str, list[str]] = {}
+    for path in (ROOT / "beasy_sched").rglob("*.py"):
+        for name in re.findall(r"^class ([A-Z]\w*)", path.read_text("utf-8"), re.MULTILINE):
+            found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

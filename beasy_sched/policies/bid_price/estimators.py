@@ -140,7 +140,7 @@ class ProductionError:
         return expected_w
 
 
-class Arrivals:
+class SeenArrivals:
     """The last jobs that have arrived: their sizes, and how often they come."""
 
     def __init__(self, kept: int = 400) -> None:

@@ -24,7 +24,7 @@ class Speed(IntEnum):
     """The speed with the least energy above that of sleep for each flop."""
 
 
-class Fleet:
+class TwoSpeedFleet:
     """Powers above those of sleep (W) and speeds (flops/s) of all servers at both speeds."""
 
     def __init__(self, platform: Platform, power: PowerModel) -> None:

@@ -22,7 +22,7 @@ _UNSEEN_UNCERTAINTY: Final = 0.3
 """Uncertainty of production that is only expected to be as it was a day before."""
 
 
-class Foreseen(NamedTuple):
+class ForeseenSteps(NamedTuple):
     """Predictions from the present step on, one value a step."""
 
     renew_w: FloatArray
@@ -68,7 +68,7 @@ class Foresight:
         first_s, until_s = now + TIME_TOLERANCE_S, self._view.planned_until_s - TIME_TOLERANCE_S
         return [plan.end_s for plan in self._view.plans or () if first_s < plan.end_s < until_s]
 
-    def look(self, now: float, steps: int, actual_w: float) -> Foreseen:
+    def look(self, now: float, steps: int, actual_w: float) -> ForeseenSteps:
         """Predict ``steps`` steps from the one that begins at ``now``, which has ``actual_w``."""
         self._seen_w.append(actual_w)
         foreseen = self._foreseen(now, steps)
@@ -84,7 +84,7 @@ class Foresight:
         starts = plans is not None and plans.start_s - TIME_TOLERANCE_S <= now
         return starts and now < self._view.planned_until_s - TIME_TOLERANCE_S
 
-    def _foreseen(self, now: float, steps: int) -> Foreseen:
+    def _foreseen(self, now: float, steps: int) -> ForeseenSteps:
         planned = self._planned(now, steps) if self._is_planned(now) else None
         if planned is not None and self._from_plan:
             return planned
@@ -97,9 +97,9 @@ class Foresight:
         if planned is not None:
             return planned._replace(renew_w=renew_w, uncertainty=uncertainty)
         nothing_w = np.zeros(steps)
-        return Foreseen(renew_w, uncertainty, nothing_w - self._site.base_w, nothing_w, nothing_w, None)
+        return ForeseenSteps(renew_w, uncertainty, nothing_w - self._site.base_w, nothing_w, nothing_w, None)
 
-    def _planned(self, now: float, steps: int) -> Foreseen:
+    def _planned(self, now: float, steps: int) -> ForeseenSteps:
         columns: list[list[FloatArray]] = [[], [], [], [], [], []]
         for plan in self._view.plans or ():
             first = max(round((now - plan.start_s) / plan.step_s), 0)
@@ -114,7 +114,7 @@ class Foresight:
             parts = [*(values[first:] for values in of_plan), flops]
             for column, part in zip(columns, parts, strict=True):
                 column.append(part)
-        return Foreseen(*(np.concatenate(column)[:steps] for column in columns))
+        return ForeseenSteps(*(np.concatenate(column)[:steps] for column in columns))
 
     def _as_before(self, steps: int) -> FloatArray:
         """Production of the same time a day before, or the mean so far."""

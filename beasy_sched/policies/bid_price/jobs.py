@@ -11,8 +11,8 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.policy import View
 from beasy_sched.model.jobs import Job, JobState
-from beasy_sched.policies.bid_price.estimators import Arrivals, RunTimes
-from beasy_sched.policies.bid_price.fleet import Fleet, Speed
+from beasy_sched.policies.bid_price.estimators import RunTimes, SeenArrivals
+from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Cells
 from beasy_sched.units import SECONDS_PER_HOUR
 
@@ -29,10 +29,10 @@ class Expected:
     them have ended.
     """
 
-    def __init__(self, fleet: Fleet, run_times: RunTimes) -> None:
+    def __init__(self, fleet: TwoSpeedFleet, run_times: RunTimes) -> None:
         """Expect of jobs on ``fleet`` what is known of ``run_times``."""
         self.fleet, self.run_times = fleet, run_times
-        self.arrivals = Arrivals()
+        self.arrivals = SeenArrivals()
         self._urgent: set[str] = set()
         self._endless_flops: list[float] = []
 

@@ -22,7 +22,7 @@ from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.policies.bid_price.admission import BidPass
 from beasy_sched.policies.bid_price.estimators import RunTimes
-from beasy_sched.policies.bid_price.fleet import Fleet, Speed
+from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.jobs import Expected
 from beasy_sched.policies.bid_price.options import BidPriceOptions
 from beasy_sched.policies.bid_price.step import Step, StepMaker
@@ -58,7 +58,7 @@ class BidPrice(Policy):
         """Lay out powers and speeds; nothing is known of the jobs yet."""
         if view.site is None:
             raise ConfigError("the policy requires a site: pass --site FILE")
-        self._fleet = Fleet(view.platform, view.power_model)
+        self._fleet = TwoSpeedFleet(view.platform, view.power_model)
         run_times = RunTimes(learns=self.options.learn_run_times, certainty=self.options.certainty)
         self._expected = Expected(self._fleet, run_times)
         self._maker = StepMaker(view, view.site, self._fleet, self._expected, self.options)

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.policies.bid_price.fleet import Fleet, Speed
+from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import BatteryAhead, Cells, Slack
 
 OVERHEAD: Final = 0.05
@@ -28,7 +28,7 @@ LEVELS: Final = 32
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingJobs:
     """The waiting jobs that are sure to end in time, as columns."""
 
     energy_j: FloatArray
@@ -61,9 +61,9 @@ class Demand:
     def __init__(
         self,
         cells: Cells,
-        fleet: Fleet,
+        fleet: TwoSpeedFleet,
         running_w: Mapping[Speed, FloatArray],
-        waiting: Waiting,
+        waiting: WaitingJobs,
         to_come: ToCome,
         overhead: float = OVERHEAD,
     ) -> None:

@@ -15,12 +15,12 @@ from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import IDLE, SWITCHING_ON
 from beasy_sched.policies.bid_price.estimators import ProductionError, demand_ratio, share_to_come
-from beasy_sched.policies.bid_price.fleet import Fleet, Speed
-from beasy_sched.policies.bid_price.foresight import Foreseen, Foresight
+from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
+from beasy_sched.policies.bid_price.foresight import ForeseenSteps, Foresight
 from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells
 from beasy_sched.policies.bid_price.jobs import Expected, aged
 from beasy_sched.policies.bid_price.options import BidPriceOptions
-from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, Waiting
+from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, WaitingJobs
 
 _RATIONING_SIGMAS: Final = 0.5
 """k_r: standard errors of the production that the price leaves out; it can be corrected at each step."""
@@ -99,7 +99,9 @@ class Step:
 class StepMaker:
     """Works out the price at the start of each step."""
 
-    def __init__(self, view: View, site: Site, fleet: Fleet, expected: Expected, options: BidPriceOptions):
+    def __init__(
+        self, view: View, site: Site, fleet: TwoSpeedFleet, expected: Expected, options: BidPriceOptions
+    ):
         """See through ``view``; expect of jobs what ``expected`` does."""
         self._view, self._site, self._fleet = view, site, fleet
         self._expected, self._options = expected, options
@@ -145,7 +147,7 @@ class StepMaker:
         )
 
     def _price(
-        self, demand: Demand, ahead: BatteryAhead, supply_w: FloatArray, waiting: Waiting, to_come: ToCome
+        self, demand: Demand, ahead: BatteryAhead, supply_w: FloatArray, waiting: WaitingJobs, to_come: ToCome
     ) -> Price:
         levels_of = to_come.energy_j if self._options.predict_demand else waiting.energy_j
         if not self._options.price or len(self._expected.arrivals) < _FEW:
@@ -153,7 +155,9 @@ class StepMaker:
         pricing = Pricing(demand, ahead, supply_w, levels_of)
         return pricing.solve(may_speed_up=self._options.speed == "free")
 
-    def _battery(self, start_s: float, battery_j: float, cells: Cells, foreseen: Foreseen) -> BatteryAhead:
+    def _battery(
+        self, start_s: float, battery_j: float, cells: Cells, foreseen: ForeseenSteps
+    ) -> BatteryAhead:
         """The battery, with a fuel cell that may be held and a grid behind it."""
         site, grid, backup = self._site, self._site.grid, None
         import_w = None
@@ -167,7 +171,7 @@ class StepMaker:
         margin = _MARGIN if self._options.margins else 0.0
         return BatteryAhead(site.storage.battery, battery_j, cells, margin, backup)
 
-    def _supply_w(self, foreseen: Foreseen, cells: Cells, sigmas: float, present_w: float) -> FloatArray:
+    def _supply_w(self, foreseen: ForeseenSteps, cells: Cells, sigmas: float, present_w: float) -> FloatArray:
         """Production to count on, with as many standard errors less, and what hydrogen gives: W by cell."""
         ahead = np.maximum(np.arange(cells.steps), 1.0)
         renew_w = self._errors.expected_w(foreseen.renew_w, foreseen.uncertainty, ahead, sigmas)
@@ -183,7 +187,7 @@ class StepMaker:
         idle = np.flatnonzero((state == IDLE) | (state == SWITCHING_ON))
         return float(self._fleet.idle_w[speed, self._view.platform.kind_of[idle]].sum())
 
-    def _waiting(self, left_s: float) -> Waiting:
+    def _waiting(self, left_s: float) -> WaitingJobs:
         """The waiting jobs that are sure to end in time, as if they started now."""
         queue, expected = self._view.queue, self._expected
         places = queue.places()
@@ -194,9 +198,9 @@ class StepMaker:
         wait_s = self._view.now - queue.subtime_s[places]
         energy_j = aged(hosts * walltime_s * expected.host_second_j, wait_s, self._options.ageing_h)
         work = walltime_s * (expected.mean_share(Speed.THRIFTY) * self._fleet.flops[Speed.THRIFTY])
-        return Waiting(energy_j, hosts, work)
+        return WaitingJobs(energy_j, hosts, work)
 
-    def _to_come(self, cells: Cells, foreseen: Foreseen, start_s: float, end_s: float) -> ToCome:
+    def _to_come(self, cells: Cells, foreseen: ForeseenSteps, start_s: float, end_s: float) -> ToCome:
         """Jobs still to arrive, of the sizes of those that have arrived."""
         expected, known = self._expected, self._expected.arrivals
         flops = np.zeros(len(cells))
@@ -219,7 +223,7 @@ class StepMaker:
         np.cumsum(share, axis=0, out=table[1:])
         return ToCome(flops, energy_j[order], table)
 
-    def _demand_flops(self, foreseen: Foreseen, start_s: float) -> FloatArray:
+    def _demand_flops(self, foreseen: ForeseenSteps, start_s: float) -> FloatArray:
         """Predicted work of all jobs in each step, flops/s; without a prediction, as much as has arrived."""
         known, share = self._expected.arrivals, self._expected.run_times.mean
         per_second = share * self._fleet.reference_flops

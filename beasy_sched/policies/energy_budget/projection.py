@@ -165,6 +165,9 @@ class Projection(Lookahead):
         ``tolerance_j``: how far the balance may fall below zero.
         """
         super().__init__(period, now, jobs, passing)
+        self._rate_w, self._rest_w, self._stock_j = rate_w, rest_w, available_j
+        self._jobs = jobs
+        """With those that start in this decision."""
         self._tolerance_j = tolerance_j
         self._t = np.concatenate(([self._start_s], self._ends_s[: self._inside], [self._end_s]))
         running_w = self._extra_w.sum() - self._ended_w()

@@ -12,21 +12,16 @@ As this looks neither at other jobs' ends nor at the excess of jobs that are run
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import ENERGY_TOLERANCE
-from beasy_sched.policies.energy_budget.options import BudgetPeriod
-from beasy_sched.policies.energy_budget.projection import (
-    Ceiling,
-    Commitments,
-    Passing,
-    Projection,
-    first_moment,
-)
+from beasy_sched.policies.energy_budget.projection import Ceiling, Projection, first_moment
+
+_Power = TypeVar("_Power", float, FloatArray)
 
 NOT_SAVED: Final = "not enough energy saved"
 """The job's excess is above the stock."""
@@ -35,24 +30,9 @@ NOT_SAVED: Final = "not enough energy saved"
 class Stock(Projection):
     """The balance to come, and the stock."""
 
-    def __init__(
-        self,
-        period: BudgetPeriod,
-        rate_w: float,
-        now: float,
-        available_j: float,
-        rest_w: float,
-        jobs: Commitments,
-        passing: Passing,
-        tolerance_j: float,
-    ) -> None:
-        """See `Projection`; to ``jobs`` those are added that start in this decision."""
-        super().__init__(period, rate_w, now, available_j, rest_w, jobs, passing, tolerance_j)
-        self._rate_w, self._stock_j = rate_w, available_j
-        self._rest_w, self._jobs = rest_w, jobs
-        self._reserved_j = 0.0
-        self._due_s: float | None = None
-        """When the first waiting job will start; None as long as nothing is promised."""
+    _reserved_j = 0.0
+    _due_s: float | None = None
+    """When the first waiting job will start; None as long as nothing is promised."""
 
     def facts(self, reserved: float) -> FactDict:
         """Return the stock and what is reserved of it, including the excess of jobs that overtook."""
@@ -63,6 +43,10 @@ class Stock(Projection):
         """The power of the moment (or of the jobs that will be running when the period starts)."""
         first = int(self._jobs.end_s.searchsorted(self._start_s, side="right"))
         return self._rest_w + float(self._jobs.extra_w[first:].sum())
+
+    def _above_rate_w(self, extra_w: _Power) -> _Power:
+        """What the power with a job is above the rate."""
+        return self._drawn_w + extra_w - self._rate_w
 
     # --- tests ----------------------------------------------------------------------------------------
 
@@ -81,12 +65,12 @@ class Stock(Projection):
         return self._affordable(extra_w, span_s) | (span_s <= 0) | (extra_w <= 0)
 
     def _affordable(self, extra_w: FloatArray, span_s: FloatArray) -> BoolArray:
-        excess_j = (self._drawn_w + extra_w - self._rate_w) * span_s
+        excess_j = self._above_rate_w(extra_w) * span_s
         return np.asarray(excess_j <= self._stock_j - self._reserved_j + self._tolerance_j)
 
     def refusal(self, extra_w: float, end_s: float, idle: int) -> tuple[str, FactDict]:
         """Return the rule by which a job may not start, and the energy that it lacks."""
-        excess_j = (self._drawn_w + extra_w - self._rate_w) * (min(end_s, self._end_s) - self._start_s)
+        excess_j = self._above_rate_w(extra_w) * (min(end_s, self._end_s) - self._start_s)
         lacks_j = excess_j - self._stock_j
         if lacks_j > self._tolerance_j:
             return NOT_SAVED, {"needed_j": excess_j, "lacks_j": lacks_j}
@@ -96,7 +80,7 @@ class Stock(Projection):
         """Account for a job that has started; one that overtakes adds its excess to what is reserved."""
         if self._due_s is not None:
             span_s = max(0.0, min(end_s, self._end_s) - self._start_s)
-            self._reserved_j += max(0.0, (self._drawn_w + extra_w - self._rate_w) * span_s)
+            self._reserved_j += max(0.0, self._above_rate_w(extra_w) * span_s)
         super().start(extra_w, end_s, idle)
 
     # --- the first waiting job ------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.policies.bid_price.estimators import (
-    Arrivals,
     ProductionError,
     RunTimes,
+    SeenArrivals,
     demand_ratio,
     share_to_come,
 )
@@ -172,7 +172,7 @@ def test_share_to_come_grows_from_nothing_to_everything() -> None:
 
 
 def test_hosts_soon_forgets_after_six_hours() -> None:
-    arrivals = Arrivals()
+    arrivals = SeenArrivals()
     for at_s in (0.0, 1000.0, 20_000.0):
         arrivals.add(at_s, 4, 100.0)
     share = 600.0 / 21_600.0

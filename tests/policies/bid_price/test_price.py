@@ -11,19 +11,19 @@ from worlds import FAST, GEARED, PLAIN, SLOW
 from beasy_sched.energy.storage import BatterySpec, project_levels_j, project_need_j
 from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.policies.bid_price.fleet import Fleet, Speed
+from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells
-from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, Waiting
+from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, WaitingJobs
 
 BATTERY = BatterySpec(1e6, discharge_limit_w=2000.0, self_discharge_per_day=0.1)
 
 
-def fleet_of(*kinds: ServerKind) -> Fleet:
+def fleet_of(*kinds: ServerKind) -> TwoSpeedFleet:
     unique = tuple(dict.fromkeys(kinds))
     platform = Platform(
         unique, np.array([unique.index(kind) for kind in kinds]), tuple(f"n{i}" for i in range(len(kinds)))
     )
-    return Fleet(platform, PowerModel(platform))
+    return TwoSpeedFleet(platform, PowerModel(platform))
 
 
 GEARED_FLEET = fleet_of(*[GEARED] * 6)
@@ -154,14 +154,14 @@ def test_a_site_without_a_battery_has_what_arrives() -> None:
 
 
 def pricing_of(
-    waiting: list[tuple[int, float]], supply_w: float, fleet: Fleet, arriving: float = 0.0
+    waiting: list[tuple[int, float]], supply_w: float, fleet: TwoSpeedFleet, arriving: float = 0.0
 ) -> tuple[Pricing, BatteryAhead]:
     """Jobs of (hosts, seconds at the thriftiest speed) wait on a site with as much sun all day."""
     cells = Cells(48, 300.0)
     hosts = np.array([float(job[0]) for job in waiting])
     run_s = np.array([job[1] for job in waiting])
     energy_j = hosts * run_s * fleet.busy_w[Speed.THRIFTY]
-    jobs = Waiting(energy_j, hosts, run_s * fleet.flops[Speed.THRIFTY])
+    jobs = WaitingJobs(energy_j, hosts, run_s * fleet.flops[Speed.THRIFTY])
     order = np.sort(energy_j)
     share = np.repeat(np.linspace(0.0, 1.0, len(order) + 1)[:, None], len(cells), axis=1)
     to_come = ToCome(np.full(len(cells), arriving), order, share)
@@ -219,7 +219,7 @@ def test_demand_beyond_the_servers_waits() -> None:
     """Nine servers' worth for an hour on six servers: six for an hour and a half, the same energy."""
     cells = Cells(48, 300.0)
     fleet = GEARED_FLEET
-    jobs = Waiting(np.array([1.0]), np.array([9.0]), np.array([3600.0 * 80.0]))
+    jobs = WaitingJobs(np.array([1.0]), np.array([9.0]), np.array([3600.0 * 80.0]))
     none = ToCome(np.zeros(len(cells)), np.empty(0), np.ones((1, len(cells))))
     demand = Demand(cells, fleet, dict.fromkeys(Speed, np.zeros(len(cells))), jobs, none, overhead=0.0)
     above_w = demand.power_w(np.inf, Speed.THRIFTY) - fleet.rest_w
