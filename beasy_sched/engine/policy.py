@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -32,7 +32,7 @@ from beasy_sched.engine.power import SessionOptions
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.cluster import Cluster, Progress
-from beasy_sched.model.hosts import HostSet, read_only
+from beasy_sched.model.hosts import HostIds, HostSet, read_only
 from beasy_sched.model.jobs import Job, JobState, Outcomes
 from beasy_sched.model.workflow import Workflows
 
@@ -242,14 +242,27 @@ class View:
 
     def fastest(self, mask: BoolArray, count: int) -> HostSet:
         """Choose ``count`` hosts of ``mask``: the faster ones first, then the lower ids."""
+        if self._cluster.uniform_speed:
+            return HostSet(_lowest(mask, count))
         ids = np.flatnonzero(mask)
         if len(ids) > count:
-            if not self._cluster.uniform_speed:
-                speeds = self._cluster.speed_flops(ids)
-                ids = np.sort(ids[np.argsort(-speeds, kind="stable")[:count]])
-            else:
-                ids = ids[:count]
+            speeds = self._cluster.speed_flops(ids)
+            ids = np.sort(ids[np.argsort(-speeds, kind="stable")[:count]])
         return HostSet(ids)
+
+
+_LOOK_HOSTS: Final = 1024
+
+
+def _lowest(mask: BoolArray, count: int) -> HostIds:
+    """Return the ``count`` lowest ids of ``mask`` (all if there are fewer), reading no further than needed."""
+    first = int(mask.argmax()) if len(mask) else 0
+    look = max(2 * count, _LOOK_HOSTS)
+    while True:
+        ids = np.flatnonzero(mask[first : first + look])
+        if len(ids) >= count or first + look >= len(mask):
+            return ids[:count] + first
+        look *= 4
 
 
 T = TypeVar("T")
