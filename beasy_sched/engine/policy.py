@@ -255,7 +255,7 @@ _LOOK_HOSTS: Final = 1024
 
 
 def _lowest(mask: BoolArray, count: int) -> HostIds:
-    """Return the ``count`` lowest ids of ``mask`` (all if there are fewer), reading no further than needed."""
+    """Return the ``count`` lowest ids of ``mask`` (all if there are fewer); reads no further than needed."""
     first = int(mask.argmax()) if len(mask) else 0
     look = max(2 * count, _LOOK_HOSTS)
     while True:
