@@ -48,7 +48,7 @@ class _PlanFile(msgspec.Struct):
 
 def write_plans(path: PathLike, plans: PlanStore) -> None:
     """Write all windows to ``path``, whole or not at all. Raises InputError."""
-    windows = msgspec.msgpack.encode(list(plans), enc_hook=_encode_array)
+    windows = msgspec.msgpack.encode(list(plans), enc_hook=encode_array)
     digest = hashlib.sha256(windows).digest()
     file = _PlanFile(FORMAT, FORMAT_VERSION, f"beasy-sched {__version__}", digest, windows)
     write_atomic(path, msgspec.msgpack.encode(file))
@@ -60,7 +60,7 @@ def read_plans(path: PathLike) -> PlanStore:
     if hashlib.sha256(file.windows).digest() != file.sha256:
         raise InputError(path, "is damaged: its checksum is wrong; make the plan again")
     try:
-        plans = msgspec.msgpack.decode(file.windows, type=list[Plan], dec_hook=_unpacker())
+        plans = msgspec.msgpack.decode(file.windows, type=list[Plan], dec_hook=array_decoder())
         return PlanStore(plans)
     except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
         raise InputError(path, shortened(str(error))) from None
@@ -89,7 +89,8 @@ def _opened(path: PathLike, content: bytes) -> _PlanFile:
         raise InputError(path, message) from None
 
 
-def _encode_array(value: Any) -> _Array:
+def encode_array(value: Any) -> _Array:
+    """Encode an array, for msgspec's ``enc_hook``: compressed, as in a plan file."""
     if not isinstance(value, np.ndarray):
         raise NotImplementedError(type(value))
     code = value.dtype.newbyteorder("<").str[1:]
@@ -99,8 +100,8 @@ def _encode_array(value: Any) -> _Array:
     return _Array(code, value.shape, zlib.compress(data.tobytes(), 6))
 
 
-def _unpacker() -> Callable[[Any, Any], Any]:
-    """Return what unpacks the arrays of one file, up to a cap on their total size."""
+def array_decoder() -> Callable[[Any, Any], Any]:
+    """Return what unpacks the arrays of a file or message (``dec_hook``), up to a cap on their total size."""
     left_bytes = MOST_UNPACKED_BYTES
 
     def unpacked(kind: Any, value: Any) -> Any:
