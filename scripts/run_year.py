@@ -60,8 +60,9 @@ def run_year(chosen: argparse.Namespace) -> int:
     for policy in chosen.policies:
         make_policy(policy, {})  # raises for one that does not exist
     files, site = make_inputs(chosen)
-    tell(f"{chosen.days} days on {SERVERS} servers, a plan for each of {windows_in(chosen, site)} windows")
-    failures, stop = run_policies(chosen, files, windows_in(chosen, site))
+    windows = windows_in(chosen, site)
+    tell(f"{chosen.days} days on {chosen.servers} servers, a plan for each of {windows} windows")
+    failures, stop = run_policies(chosen, files, windows)
     ended = [name for name in chosen.policies if name not in failures]
     contenders = [
         Contender(name, summary_in(chosen.out / name), failures.get(name)) for name in chosen.policies
@@ -89,7 +90,7 @@ def make_inputs(chosen: argparse.Namespace) -> tuple[Files, Site]:
     chosen.out.mkdir(parents=True, exist_ok=True)
     files = files_in(chosen.out)
     write_atomic(files.site, text)
-    generate("platform", "--servers", f"gros:{SERVERS}", "-o", files.platform)
+    generate("platform", "--servers", f"gros:{chosen.servers}", "-o", files.platform)
     jobs = workload_arguments(chosen)
     generate("workload", *jobs, "-o", files.forecast_workload, "-q")
     generate("workload", *jobs, "--noise", f"{chosen.sigma:g}", "-o", files.workload)
@@ -104,12 +105,18 @@ def make_inputs(chosen: argparse.Namespace) -> tuple[Files, Site]:
 
 def workload_arguments(chosen: argparse.Namespace) -> list[str]:
     """Return the arguments of `generate workload`: the given trace, or as many jobs each day."""
-    shared = ["--hosts", str(SERVERS), "--seed", str(chosen.seed)]
+    shared = ["--hosts", str(chosen.servers), "--seed", str(chosen.seed)]
     if chosen.swf is not None:
         cut = ["--duration", f"{chosen.days}d", "--cores-per-host", str(chosen.cores_per_host)]
         return [str(chosen.swf), *cut, *shared]
     days = ",".join(["1"] * chosen.days)
-    jobs = ["--synthetic", "--jobs", str(JOBS_PER_DAY * chosen.days), "--day-shares", days]
+    jobs = [
+        "--synthetic",
+        "--jobs",
+        str(JOBS_PER_DAY * chosen.days * chosen.servers // SERVERS),
+        "--day-shares",
+        days,
+    ]
     return [*jobs, "--night-ratio", "0.3", *shared]
 
 
@@ -119,11 +126,11 @@ def power_arguments(chosen: argparse.Namespace, site: Site) -> list[str]:
     window = ["--days", str(chosen.days), "--dt", f"{site.step_s:g}", "--start", f"{start:%Y-%m-%d}"]
     sources = []
     if chosen.ninja_pv is not None:
-        sources += ["--pv", str(chosen.ninja_pv), "--pv-kw", str(PV_KW)]
+        sources += ["--pv", str(chosen.ninja_pv), "--pv-kw", f"{chosen.pv_kw:g}"]
     if chosen.ninja_wind is not None:
-        sources += ["--wind", str(chosen.ninja_wind), "--wind-kw", str(WIND_KW)]
+        sources += ["--wind", str(chosen.ninja_wind), "--wind-kw", f"{chosen.wind_kw:g}"]
     if not sources:
-        sources = ["--synthetic", "--pv-kw", str(PV_KW), "--wind-kw", str(WIND_KW)]
+        sources = ["--synthetic", "--pv-kw", f"{chosen.pv_kw:g}", "--wind-kw", f"{chosen.wind_kw:g}"]
     return [*sources, *window, "--seed", str(chosen.seed)]
 
 
@@ -262,7 +269,9 @@ def show_months(chosen: argparse.Namespace, policies: Sequence[str]) -> None:
     print(*month_lines(runs, width(100)), "", sep="\n", flush=True)
     write_atomic(chosen.out / TABLE, "\n".join(month_lines(runs)) + "\n")
     work = "generated jobs" if chosen.swf is None else f"jobs of {chosen.swf.name}"
-    write_atomic(chosen.out / PICTURE, draw_year(runs, f"{chosen.days} days, {SERVERS} servers, {work}"))
+    write_atomic(
+        chosen.out / PICTURE, draw_year(runs, f"{chosen.days} days, {chosen.servers} servers, {work}")
+    )
     print_text(
         "fin., killed: percent of the jobs submitted in the month that finished, or started but did not; "
         "low: lowest charge of the battery; H2: hydrogen at the end of the month."
@@ -288,7 +297,24 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--seed", type=int, default=1, metavar="N", help="seed of all random numbers (default: 1)")
     add("--sigma", type=percent, default=20.0, metavar="PCT", help="how far real arrivals and run times "
         "deviate from the forecast: Gaussian noise, percent (default: %(default)g)")  # fmt: skip
-    add("--site", type=Path, metavar="FILE", help="your site file instead of scripts/year.toml")
+    add("--servers", type=count(1), default=SERVERS, metavar="N", help="number of servers; generated jobs "
+        "are proportional (default: %(default)s)")  # fmt: skip
+    add(
+        "--pv-kw",
+        type=size_kw,
+        default=PV_KW,
+        metavar="KW",
+        help="size of the solar plant (default: %(default)g)",
+    )
+    add(
+        "--wind-kw",
+        type=size_kw,
+        default=WIND_KW,
+        metavar="KW",
+        help="size of the wind plant (default: %(default)g)",
+    )
+    add("--site", type=Path, metavar="FILE", help="your site file, with battery and hydrogen, instead of "
+        "scripts/year.toml")  # fmt: skip
     add("--swf", type=Path, metavar="FILE", help="your trace (SWF, plain or gzip) instead of generated jobs")
     add("--cores-per-host", type=count(1), default=1, metavar="N",
         help="processors of the trace per server (default: 1)")  # fmt: skip
@@ -305,6 +331,17 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     chosen.policies = list(dict.fromkeys(chosen.policies or POLICIES))
     chosen.jobs = chosen.jobs or min(cores(), len(chosen.policies))
     return chosen
+
+
+def size_kw(text: str) -> float:
+    """Parse the size of a plant."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a power in kW, 0 or more")
+    return value
 
 
 def date(text: str) -> datetime:
