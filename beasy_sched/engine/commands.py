@@ -235,7 +235,7 @@ class Kills:
 
     def due(self, now: float) -> tuple[str, ...]:
         """Return the jobs to kill at ``now`` (s), except those that are about to reach their walltime."""
-        if now < self._at_s - TIME_TOLERANCE_S:
+        if not self._jobs or now < self._at_s - TIME_TOLERANCE_S:
             return ()
         waiting = self._waiting()
         ids = tuple(job.id for job in waiting if abs(job.expected_end_s - now) > 2 * MOMENT_S)
@@ -246,7 +246,7 @@ class Kills:
     @property
     def next_call_s(self) -> float | None:
         """When a call is needed for the next kill, s."""
-        return self._at_s if self._waiting() else None
+        return self._at_s if self._jobs and self._waiting() else None
 
     def _waiting(self) -> list[Job]:
         return [job for job in self._jobs.values() if job.id not in self._sent]

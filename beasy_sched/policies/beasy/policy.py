@@ -18,7 +18,7 @@ import numpy.typing as npt
 from beasy_sched.arrays import BoolArray
 from beasy_sched.engine.actions import NO_FACTS, Action, Compensate, FactDict, Postpone, Start
 from beasy_sched.engine.policy import Options, Policy, View
-from beasy_sched.model.cluster import HostState
+from beasy_sched.model.cluster import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.plan.forecast import Predictions
@@ -378,8 +378,14 @@ class Beasy(Policy):
         """Put idle servers to sleep that are asleep in the changed plan in the present step."""
         if not view.power_actions_allowed:
             return []
+        if not view.free_count:
+            return []
         plan = self.live.plan
-        done = np.logical_and(view.free_mask(), ~plan.on[step]) & (self.live.until <= step)
-        hosts = np.flatnonzero(np.logical_and(done, view.host_state == HostState.IDLE))
+        done = view.free_mask() > plan.on[step]
+        done &= self.live.until <= step
+        done &= view.host_state == IDLE
+        hosts = done.nonzero()[0]
+        if not len(hosts):
+            return []
         self._follower.asked[hosts] = plan.sleep[hosts]
-        return sleep(view, hosts, "the plan has it asleep") if len(hosts) else []
+        return sleep(view, hosts, "the plan has it asleep")
