@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, PStateArray
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, distinct
 from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState
@@ -307,7 +307,7 @@ class Guard:
 
     def _to_sleep(self, hosts: HostIds, rule: str, facts: Facts) -> None:
         targets = self.sleep[hosts]
-        for pstate in np.unique(targets[targets >= 0]).tolist():
+        for pstate in distinct(targets[targets >= 0]):
             self.actions.append(SetPState(HostSet(np.sort(hosts[targets == pstate])), pstate, rule, facts))
 
 

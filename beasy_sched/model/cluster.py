@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray, distinct
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, JobState
@@ -263,7 +263,7 @@ class Cluster:
 
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
         """Change hosts that are on to another computing P-state immediately."""
-        jobs = [self._job_on[order] for order in np.unique(self._order_on[hosts]).tolist() if order]
+        jobs = [self._job_on[order] for order in distinct(self._order_on[hosts]) if order]
         for job in jobs:
             self._count_work(job, now)
         self.pstate[hosts] = pstate

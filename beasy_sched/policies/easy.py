@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.arrays import BoolArray, FloatArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, StateArray, distinct
 from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, SetPState, Start
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import ASLEEP
@@ -380,7 +380,7 @@ def wake(
 def _by_target(view: View, hosts: HostIds, targets: StateArray) -> list[tuple[HostIds, int]]:
     """Group ``hosts`` by the P-state that ``targets`` lists for their kind."""
     wanted = targets[view.platform.kind_of[hosts]]
-    return [(hosts[wanted == pstate], pstate) for pstate in np.unique(wanted).tolist()]
+    return [(hosts[wanted == pstate], pstate) for pstate in distinct(wanted)]
 
 
 def hosts_wanted(view: View, started: int) -> int:
@@ -464,6 +464,9 @@ class Easy(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Start what EASY starts now."""
+        if not len(view.queue):
+            self._blocked, self._seen_openings = None, view.openings
+            return ()
         easy = EasyPass(view, self._priority, self._backfill)
         if self._blocked is not None and self._nothing_but_arrivals(view):
             easy.resume(self._blocked, view.arrived)

@@ -126,4 +126,6 @@ class FollowPlan(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Run EASY on the servers that are on."""
+        if not len(view.queue):
+            return ()
         return PlannedEasyPass(view, self.plan).run()
