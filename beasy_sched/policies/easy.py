@@ -163,6 +163,8 @@ class EasyPass:
     def heads(self) -> Iterable[Job]:
         """Waiting jobs in order P_R."""
         queue = self.view.queue
+        if not len(queue):
+            return ()
         if self.priority is by_arrival:
             return queue
         return map(queue.at, one_by_one(self.priority, queue, self.candidates(), self.view.now))
@@ -285,15 +287,29 @@ class EasyPass:
         if self.backfill is None or not self.free:
             return
         queue = self.view.queue
-        places = self.fitting(np.flatnonzero(queue.res <= self.free), promise)
+        places = self._affordable(self.fitting(np.flatnonzero(queue.res <= self.free), promise))
         places = self.backfill(queue, places, self.view.now)
         barred = self.placed() | self.unwanted | {promise.job}
-        tried = 0
+        tried, dear_from = 0, self._dear_from
         while tried < len(places):
             job = queue.at(int(places[tried]))
             tried += 1
             if job not in barred and self._wants(job) and self.start(job, self.is_late(job, promise)):
                 places, tried = self.fitting(places[tried:], promise), 0
+            elif self._dear_from < dear_from:
+                places, tried = self._affordable(places[tried:]), 0
+            dear_from = self._dear_from
+
+    def _affordable(self, places: Places) -> Places:
+        """Leave out jobs that `start` would refuse at once because others like them need too much energy.
+
+        Only where no policy has to be asked about each of them.
+        """
+        kind, queue = type(self), self.view.queue
+        asks = kind.wanted is not EasyPass.wanted or kind.start is not EasyPass.start
+        if asks or self._dear_from == np.inf:
+            return places
+        return places[(queue.res[places] < self._dear_from) | ~queue.computes[places]]
 
     def is_late(self, job: Job, promise: Reservation) -> bool:
         """Whether ``job`` would run past the reservation's start."""
