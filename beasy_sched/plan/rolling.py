@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from beasy_sched.plan.offline import NoPlan, OfflineOptions, WindowStart, plan_w
 from beasy_sched.plan.plan import Plan, Provenance, Rolled
 from beasy_sched.plan.servers import ServerStart
 from beasy_sched.plan.solver import solver_name
+
+PLANNED_AHEAD: Final = 2
+"""For how many windows there is a plan as a window begins: that one, and the next."""
 
 
 @dataclass(frozen=True)
