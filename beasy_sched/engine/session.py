@@ -166,7 +166,7 @@ class Session:
             "start_at_s": request.start_s,
             "asked_at_s": rolled.asked_s,
             "battery_j": rolled.battery_j,
-            "hydrogen_kg": rolled.hydrogen_kg,
+            **({"hydrogen_kg": rolled.hydrogen_kg} if rolled.hydrogen_kg else {}),
             "jobs_running": rolled.jobs_running,
             "jobs_waiting": rolled.jobs_waiting,
         }
@@ -174,7 +174,8 @@ class Session:
             self._warn(
                 f"no new plan from {request.start_s:g} s on: {answer.problem}; the one before stays in effect"
             )
-        self._note("plan", PLAN_RULES[answer.outcome], facts)
+        if self._log is not None:  # the message of that moment has not been applied yet
+            self._log(request.start_s, "plan", "", "", PLAN_RULES[answer.outcome], facts)
 
     def results(self) -> Any:
         """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""

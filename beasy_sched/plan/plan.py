@@ -40,7 +40,7 @@ class Rolled:
     """How a plan came about that was made during a run."""
 
     number: int
-    """How many were asked for in the run before it."""
+    """How many were asked for in the run before it; 0 for the one that the run began with."""
     asked_s: float
     """Moment of the run at which it was asked for."""
     battery_j: float
