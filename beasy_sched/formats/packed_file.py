@@ -50,7 +50,7 @@ class PackedFormat:
 
     def write(self, path: PathLike, contents: Any) -> None:
         """Write to ``path``, whole or not at all. Raises InputError."""
-        packed = msgspec.msgpack.encode(contents, enc_hook=_encode_array)
+        packed = msgspec.msgpack.encode(contents, enc_hook=encode_array)
         digest = hashlib.sha256(packed).digest()
         file = _PackedFile(self.name, self.version, f"beasy-sched {__version__}", digest, packed)
         write_atomic(path, msgspec.msgpack.encode(file))
@@ -61,7 +61,7 @@ class PackedFormat:
         if hashlib.sha256(file.windows).digest() != file.sha256:
             raise InputError(path, f"is damaged: its checksum is wrong; make the {self.what} again")
         try:
-            return msgspec.msgpack.decode(file.windows, type=kind, dec_hook=_unpacker())
+            return msgspec.msgpack.decode(file.windows, type=kind, dec_hook=array_decoder())
         except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
             raise InputError(path, shortened(str(error))) from None
         except RecursionError:
@@ -97,7 +97,8 @@ class PackedFormat:
             raise InputError(path, message) from None
 
 
-def _encode_array(value: Any) -> _Array:
+def encode_array(value: Any) -> _Array:
+    """Encode an array, for msgspec's ``enc_hook``: compressed, as in a file."""
     if not isinstance(value, np.ndarray):
         raise NotImplementedError(type(value))
     code = value.dtype.newbyteorder("<").str[1:]
@@ -107,8 +108,8 @@ def _encode_array(value: Any) -> _Array:
     return _Array(code, value.shape, zlib.compress(data.tobytes(), 6))
 
 
-def _unpacker() -> Callable[[Any, Any], Any]:
-    """Return what unpacks the arrays of one file, up to a cap on their total size."""
+def array_decoder() -> Callable[[Any, Any], Any]:
+    """Return what unpacks the arrays of a file or message (``dec_hook``), up to a cap on their total size."""
     left_bytes = MOST_UNPACKED_BYTES
 
     def unpacked(kind: Any, value: Any) -> Any:

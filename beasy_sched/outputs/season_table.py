@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from beasy_sched.energy.calendar import Calendar
     from beasy_sched.plan.season import Season
 
-MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS: Final = 30
 """Length of a row where the months are not known."""
 
@@ -48,15 +47,15 @@ def season_calendar(season: Season) -> Calendar | None:
 
 
 def month_starts(season: Season, calendar: Calendar | None) -> tuple[list[int], list[str]]:
-    """The first step of each month, and its name; of every 30 days where the months are not known."""
+    """The first step of each month, and its name (``2019-07``); of every 30 days where dates are unknown."""
     times_s = season.step_s * np.arange(season.steps)
     if calendar is None:
         marks = (times_s // (_DAYS * SECONDS_PER_DAY)).astype(np.int64).tolist()
-        names = [f"days {_DAYS * mark}-{_DAYS * (mark + 1)}" for mark in marks]
+        names = [f"days {_DAYS * mark + 1}-{_DAYS * (mark + 1)}" for mark in marks]
     else:
         # The middle of a step decides, so that steps of a day belong to their month in every time zone.
         moments = [calendar.local(time_s + season.step_s / 2.0) for time_s in times_s.tolist()]
-        names = [f"{MONTHS[moment.month - 1]} {moment.year}" for moment in moments]
+        names = [f"{moment:%Y-%m}" for moment in moments]
     starts = [at for at, name in enumerate(names) if at == 0 or name != names[at - 1]]
     return starts, [names[at] for at in starts]
 

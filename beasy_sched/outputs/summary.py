@@ -21,9 +21,9 @@ from beasy_sched.plan.plan import PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 
-SITE_CHOICES: Final = ("guard", "veto", "hydrogen_hold")
+SITE_CHOICES: Final = ("start", "guard", "veto", "hydrogen_hold")
 """Entries of the section ``site`` that are choices of the site file; the others are numbers."""
-_LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
+LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
 """What the BEASY paper's tables call killed."""
 DONE = (JobState.FINISHED, JobState.FAILED)
 """Jobs whose energy is not wasted."""
@@ -70,7 +70,7 @@ def summarize(
             "still_waiting": len(session.cluster.queue) + len(session.workflows.held),
             "still_running": len(session.cluster.running),
         },
-        "killed_as_in_paper": sum(counts[state.value] for state in _LOST),
+        "killed_as_in_paper": sum(counts[state.value] for state in LOST),
         "windows": [*session.windows],
     }
     summary = _section("settings and jobs", lambda: head, failures)
@@ -175,8 +175,9 @@ def _quality_part(session: Session) -> dict[str, Any]:
 
 
 def _site_part(power: PowerSide) -> dict[str, Any]:
-    guard, battery = power.site.guard, power.site.storage.battery
-    part: dict[str, Any] = {
+    guard, battery, calendar = power.site.guard, power.site.storage.battery, power.site.calendar
+    part: dict[str, Any] = {} if calendar is None else {"start": calendar.local(0.0).isoformat()}
+    part |= {
         "guard": guard.mode.value,
         "veto": guard.veto,
         "steps": len(power.trace),
@@ -217,9 +218,7 @@ def _grid_part(power: PowerSide, grid: Grid) -> dict[str, Any]:
     import_kwh, load_kwh = kwh("import_w"), kwh("demand_w") + kwh("base_w")
     cost = math.fsum(metered.cost for _, metered in steps)
     grams = [metered.carbon_g for _, metered in steps if metered.carbon_g is not None]
-    calendar = power.site.calendar
     return {
-        "start": None if calendar is None else calendar.local(0.0).isoformat(),
         "currency": grid.currency,
         "import_limit_w": None if grid.unlimited else grid.import_limit_w,
         "import_kwh": import_kwh,

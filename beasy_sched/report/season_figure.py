@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.outputs.season_table import MONTHS, month_starts, season_calendar
+from beasy_sched.outputs.season_table import month_starts, season_calendar
 from beasy_sched.plan.season import Season
 from beasy_sched.report.plan_figure import (
     BATTERY,
@@ -20,6 +20,7 @@ from beasy_sched.report.plan_figure import (
 )
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _UNMET, _CURTAILED = "#d55e00", "#56b4e9"
 
 
@@ -140,9 +141,10 @@ def _mark_months(panel: Any, season: Season) -> None:
         panel.set_xlabel("time [days]")
         return
     starts, names = month_starts(season, calendar)
-    every = -(-len(starts) // 16)
-    shown = [(at, name) for at, name in zip(starts, names, strict=True)][::every]
-    labels = [
-        name if name[:3] == MONTHS[0] or number == 0 else name[:3] for number, (_, name) in enumerate(shown)
-    ]
+    shown = list(zip(starts, names, strict=True))[:: -(-len(starts) // 16)]
+    labels = []
+    for number, (_, name) in enumerate(shown):
+        year, _, month = name.partition("-")
+        with_year = number == 0 or month == "01"
+        labels.append(f"{_MONTHS[int(month) - 1]} {year}" if with_year else _MONTHS[int(month) - 1])
     panel.set_xticks([at * season.step_s / SECONDS_PER_DAY for at, _ in shown], labels, ha="left")
