@@ -114,7 +114,7 @@ def _plant(name: Literal["pv", "wind"]) -> Axis:
     def found(scenario: Scenario) -> float:
         return _only({getattr(part.production, size) for part in scenario.tuples})
 
-    meaning = "installed power of the sun's plant" if name == "pv" else "installed power of the wind's plant"
+    meaning = f"installed {'solar' if name == 'pv' else 'wind'} power"
     return Axis(size, "kW", meaning, change, found, frozenset({"production"}))
 
 
@@ -196,21 +196,21 @@ AXES: Final[dict[str, Axis]] = {
     for axis in (
         _plant("pv"),
         _plant("wind"),
-        _device("battery_kwh", "kWh", "capacity of the battery", "battery.capacity_kwh", _CHARGING),
-        _device("tank_kg", "kg", "size of the hydrogen tank", "hydrogen.tank_kg", _LEVELS),
+        _device("battery_kwh", "kWh", "battery capacity", "battery.capacity_kwh", _CHARGING),
+        _device("tank_kg", "kg", "hydrogen tank", "hydrogen.tank_kg", _LEVELS),
         _device(
             "electrolyzer_max_kw",
             "kW",
-            "power of the electrolyzer",
+            "electrolyzer power",
             "hydrogen.electrolyzer_max_kw",
             ["electrolyzer_min_kw"],
         ),
-        _device("fuel_cell_max_kw", "kW", "power of the fuel cell", "hydrogen.fuel_cell_max_kw"),
+        _device("fuel_cell_max_kw", "kW", "fuel cell power", "hydrogen.fuel_cell_max_kw"),
         _device("import_limit_kw", "kW", "import limit of the grid", "grid.import_limit_kw"),
         Axis(
             "base_kw",
             "kW",
-            "what is drawn beside the servers",
+            "base load",
             _change_base,
             lambda scenario: float(scenario.site.get("load", {}).get("base_kw", 0.0)),
         ),

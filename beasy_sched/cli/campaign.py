@@ -123,6 +123,53 @@ def status(folder: Path) -> None:
         click.echo(line)
 
 
+class _FigureOptions(CommandOptions):
+    out: Path = option("File to write: png, svg or pdf.", "-o", "--output", required=True)
+    scenario: str | None = option("Scenario that is drawn, where the campaign has several.", metavar="NAME")
+    guard: str | None = option("Guard setting that is drawn, where it has several.", metavar="LABEL")
+    policies: tuple[str, ...] = option(
+        "Policy that is drawn; repeat it for several.", "--policy", metavar="LABEL", show_default="all"
+    )
+    measures: tuple[str, ...] = option(
+        "Column of the table that is drawn; repeat it for several.",
+        "--measure",
+        metavar="COLUMN",
+        show_default="finished work and jobs, kills, unserved energy, lowest state of charge",
+    )
+    wanted_pct: float = option(
+        "Share of finished work or jobs that a line marks, %.", "--wanted", default=99.0
+    )
+
+
+@campaign.command()
+@click.argument("folder", type=_FOLDER, metavar="DIR")
+@with_options(_FigureOptions)
+def figure(given: _FigureOptions, folder: Path) -> None:
+    """Draw a campaign that sweeps sizes: maps over two axes, lines over one.
+
+    \b
+      beasy-sched campaign figure out/sweep -o map.png
+      beasy-sched campaign figure out/sweep --policy easy --measure finished_pct --wanted 95 -o map.svg
+
+    Cells are means over seeds, and pairs of workload and production. 'beasy-sched report' has the same maps
+    in one HTML file.
+    """
+    from beasy_sched.cli.campaign_figure import sweep_picture
+    from beasy_sched.formats.atomic import write_atomic
+
+    picture = sweep_picture(
+        folder,
+        given.out.suffix,
+        scenario=given.scenario,
+        guard=given.guard,
+        policies=given.policies,
+        measures=given.measures,
+        wanted_pct=given.wanted_pct,
+    )
+    write_atomic(given.out, picture)
+    click.echo(f"wrote {given.out}", err=True)
+
+
 def _go_on(folder: Path, how: WorkerOptions) -> None:
     from beasy_sched.campaign.campaign import go_on
 
