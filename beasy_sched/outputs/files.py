@@ -70,7 +70,7 @@ _PLANNED: Final[dict[str, Callable[[Plan], npt.NDArray[Any] | None]]] = {
     "planned_discharge_w": lambda plan: plan.power.discharge_w,
     "planned_soc_pct": lambda plan: plan.soc_pct[1:],
     "planned_hydrogen_kg": lambda plan: plan.power.hydrogen_kg[1:],
-    "planned_servers_on": lambda plan: plan.servers and plan.servers.on_count,
+    "planned_servers_on": lambda plan: None if plan.servers is None else plan.servers.on_count,
 }
 """Further columns of a run with a plan, of a whole window each; empty outside its windows."""
 
