@@ -323,7 +323,7 @@ class _NotActions(Exception):
 
 
 def _listed(found: Iterable[Action]) -> list[Action]:
-    if type(found) in (list, tuple) and len(found) <= MOST_ACTIONS:
+    if (type(found) is list or type(found) is tuple) and len(found) <= MOST_ACTIONS:
         return list(found)
     if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
         raise _NotActions(_shown(found))

@@ -255,7 +255,7 @@ class EasyPass:
         return why | self.unaffordable(self.refused_hosts)
 
     def is_told_and_alone(self, job: Job) -> bool:
-        """Whether it was told why ``job`` waits, and no other waiting job asks for as few hosts as are free."""
+        """Whether it was told why ``job`` waits, and all other jobs ask for more hosts than are free."""
         if not self.refused_by or self.view.wants_reason(job, self.refused_by):
             return False
         small = int(np.count_nonzero(self.view.queue.res <= self.free))
