@@ -35,6 +35,7 @@ from beasy_sched.plan.plan import Plan, PlanStore, Rolled
 from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.plan.rolling import (
     NO_JOBS,
+    PLANNED_AHEAD,
     DemandForecast,
     ExpectedPower,
     PlanPart,
@@ -298,10 +299,10 @@ def every_steps(every: str, site: Site) -> int:
     try:
         steps = round(parse_duration(every) / site.step_s)
     except ValueError as error:
-        raise ConfigError(f"--replan: {error}; expected 'window', or a time such as 12h") from None
+        raise ConfigError(f"replan: {error}; expected 'window', or a time such as 12h") from None
     if not 0 < steps <= site.steps:
         raise ConfigError(
-            f"--replan: found {every!r}, expected between a step ({site.step_s:g} s) and a window"
+            f"replan: found {every!r}, expected between a step ({site.step_s:g} s) and a window"
             f" ({site.window_s:g} s)"
         )
     return steps
@@ -309,7 +310,7 @@ def every_steps(every: str, site: Site) -> int:
 
 def _first_request(rule: ReplanRule, site: Site, platform: Platform, settings: RunSettings) -> PlanRequest:
     """Ask for the plans of the first two windows, from the site's levels and with all servers on."""
-    windows = min(2, settings.windows)
+    windows = min(PLANNED_AHEAD, settings.windows)
     span = Span(-1.0, 0.0, windows * site.steps, site.step_s)
     load_w = rule.demand.load_w(platform, NO_JOBS, span)
     source = "given before the run"

@@ -22,7 +22,15 @@ from beasy_sched.engine.power import Open, PowerSide
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.plan import Plan, PlanStore, Rolled
-from beasy_sched.plan.rolling import KnownJobs, PlanPart, PlanRequest, ReplanRule, Span, part_of
+from beasy_sched.plan.rolling import (
+    PLANNED_AHEAD,
+    KnownJobs,
+    PlanPart,
+    PlanRequest,
+    ReplanRule,
+    Span,
+    part_of,
+)
 from beasy_sched.plan.servers import ServerStart
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
@@ -76,6 +84,8 @@ class Replanning:
     ) -> None:
         """Begin with ``plans``, which cover the beginning of a run of ``windows``."""
         self.rule, self.plans = rule, plans
+        self.first = (*plans,)
+        """The plans that the run began with."""
         self.done: list[Planning] = []
         """Every plan asked for so far that has been answered."""
         self.request: PlanRequest | None = None
@@ -106,7 +116,7 @@ class Replanning:
     def _request(self, step: int, power: PowerSide, view: View, share: float) -> PlanRequest:
         site, step_s = self._site, self._site.step_s
         window = step // site.steps
-        end_step = min(window + 2, self._windows) * site.steps
+        end_step = min(window + PLANNED_AHEAD, self._windows) * site.steps
         span = Span(view.now, step * step_s, end_step - step, step_s)
         load_w = self.rule.demand.load_w(self._platform, known_jobs(view, span, share), span)
         renew_w, source = self._production(power, span)
@@ -117,7 +127,7 @@ class Replanning:
             if len(load_w[rows])
         ]
         rolled = Rolled(
-            number=len(self.done),
+            number=len(self.done) + 1,
             asked_s=view.now,
             battery_j=power.storage.battery_j,
             hydrogen_kg=power.storage.hydrogen_kg,

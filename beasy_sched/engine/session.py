@@ -166,7 +166,7 @@ class Session:
             "start_at_s": request.start_s,
             "asked_at_s": rolled.asked_s,
             "battery_j": rolled.battery_j,
-            "hydrogen_kg": rolled.hydrogen_kg,
+            **({"hydrogen_kg": rolled.hydrogen_kg} if rolled.hydrogen_kg else {}),
             "jobs_running": rolled.jobs_running,
             "jobs_waiting": rolled.jobs_waiting,
         }
@@ -174,7 +174,8 @@ class Session:
             self._warn(
                 f"no new plan from {request.start_s:g} s on: {answer.problem}; the one before stays in effect"
             )
-        self._note("plan", PLAN_RULES[answer.outcome], facts)
+        if self._log is not None:  # the message of that moment has not been applied yet
+            self._log(request.start_s, "plan", "", "", PLAN_RULES[answer.outcome], facts)
 
     def results(self) -> Any:
         """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""
@@ -371,11 +372,13 @@ class Session:
         self.view.show_step(budget, power.storage, self._ended_in_step)
         while budget.start_s >= (len(self.windows) + 1) * power.site.window_s - TIME_TOLERANCE_S:
             self.windows.append(self.outcomes.counts())
-        for action in self._policy.ask("power_actions", self.view, self.now):
+        actions = self._policy.ask("power_actions", self.view, self.now)
+        for action in actions:
             self._commit(action)
         self._ended_in_step = []
         self._show()
-        for action in power.shed(budget):
+        told_only = all(type(action) is Compensate for action in actions)
+        for action in power.shed(budget, as_opened=told_only):
             self._commit(action)
         self._kills.count()
 

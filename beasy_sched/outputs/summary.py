@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
@@ -17,6 +18,7 @@ from beasy_sched.errors import BeasyError, Failures, PolicyError
 from beasy_sched.model.cluster import USES
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.deadlines import deadlines_part
+from beasy_sched.outputs.plans import replanning_part
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
@@ -33,7 +35,7 @@ _ACCOUNTS_APART = 0.01
 
 OWN_PARTS: Final = frozenset(
     {"version", "complete", "error", "settings", "end_s", "hosts", "jobs", "killed_as_in_paper", "windows"}
-    | {"quality", "deadlines", "site", "energy_kwh", "grid", "planned", "warnings"}
+    | {"quality", "deadlines", "site", "energy_kwh", "grid", "planned", "replanning", "warnings"}
 )
 """Names of the summary's own parts; all others are sections of the policy."""
 
@@ -58,6 +60,7 @@ def summarize(
             "options": settings.options,
             "plan": settings.plan,
             **({} if settings.forecast is None else {"forecast": settings.forecast}),
+            **({} if settings.replan is None else {"replan": msgspec.to_builtins(settings.replan)}),
             "windows": settings.windows if session.power else None,
             "energy": settings.energy.value,
             "power_actions": settings.power_actions,
@@ -96,6 +99,8 @@ def _sections(session: Session) -> dict[str, Callable[[], dict[str, Any]]]:
         plans = power.plans
         if plans is not None:
             sections["planned"] = lambda: _planned_part(power, plans)
+    if (replanning := session.replanning) is not None:
+        sections["replanning"] = lambda: replanning_part(replanning)
     return sections
 
 

@@ -40,7 +40,7 @@ class Rolled:
     """How a plan came about that was made during a run."""
 
     number: int
-    """How many were asked for in the run before it."""
+    """How many were asked for in the run before it; 0 for the one that the run began with."""
     asked_s: float
     """Moment of the run at which it was asked for."""
     battery_j: float
@@ -311,6 +311,8 @@ class PlanStore:
         if not plans:
             raise ConfigError("the plan has no windows")
         self._plans: list[Plan] = []
+        self._starts_s: list[float] = []
+        """When each window starts, less the tolerance of times."""
         for plan in plans:
             self.add(plan)
 
@@ -343,6 +345,7 @@ class PlanStore:
         except ConfigError as error:
             raise ConfigError(f"window {window}: {error}") from None
         self._plans.append(plan)
+        self._starts_s.append(plan.start_s - TIME_TOLERANCE_S)
 
     def renew(self, plans: Sequence[Plan]) -> None:
         """Let plans that were made during the run take the place of what was planned for their time.
@@ -370,7 +373,7 @@ class PlanStore:
 
     def place(self, time_s: float) -> Place | None:
         """The window and step at a time; None outside all windows."""
-        window = bisect_right([plan.start_s - TIME_TOLERANCE_S for plan in self._plans], time_s) - 1
+        window = bisect_right(self._starts_s, time_s) - 1
         if window < 0:
             return None
         plan = self._plans[window]

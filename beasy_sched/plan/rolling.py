@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from beasy_sched.plan.offline import NoPlan, OfflineOptions, WindowStart, plan_w
 from beasy_sched.plan.plan import Plan, Provenance, Rolled
 from beasy_sched.plan.servers import ServerStart
 from beasy_sched.plan.solver import solver_name
+
+PLANNED_AHEAD: Final = 2
+"""For how many windows there is a plan as a window begins: that one, and the next."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +162,9 @@ def make_plans(
     """Plan what ``request`` asks for: one plan for each part, each from where the one before ends.
 
     A target that cannot be reached from the level at the start is replaced: by that level, or else by the
-    least level. Raises NoPlan where the first part has no plan; where a later one has none, the plans end
-    before it.
+    least level. The servers of later parts are planned quickly: these plans are replaced before they begin,
+    unless planning fails. Raises NoPlan where the first part has no plan; where a later one has none, the
+    plans end before it.
     """
     provenance = replace(
         provenance, solver=solver_name(), settings=options.described(), rolled=request.rolled
@@ -169,6 +173,8 @@ def make_plans(
     plans: list[Plan] = []
     for part in request.parts:
         start = WindowStart(part.window, start_s, level, servers)
+        if plans:
+            options = replace(options, rules=replace(options.rules, sketch=True))
         try:
             plan, servers = _within_reach(site, platform, part, start, options, provenance)
         except NoPlan:
