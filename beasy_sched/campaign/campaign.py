@@ -255,6 +255,8 @@ class Preparation:
             power=real.power,
             plan=plan,
             keep=keep,
+            replan=scenario.plan.replan,
+            expected=(forecast.plan.workload, forecast.plan.production) if scenario.plan.replan else None,
             forecast=scenario.forecast,
             forecast_file=(
                 forecast_csv(forecast.production_w, scenario)

@@ -189,7 +189,8 @@ def plain_values(scenario: Scenario) -> dict[str, Any]:
     values = msgspec.json.decode(msgspec.json.encode(scenario), type=dict[str, Any])
     parts: tuple[tuple[dict[str, Any], Any, tuple[str, ...]], ...]
     parts = ((values, None, ("forecast", "deadlines")), (values["noise"], 1.0, ("production_band",)),
-             (values["plan"], 1.0, ("demand_factor",)), (values, {}, ("sweep",)),
+             (values["plan"], 1.0, ("demand_factor",)), (values["plan"], "", ("replan",)),
+             (values, {}, ("sweep",)),
              *((part, None, ("real_workload",)) for part in values["tuples"]))  # fmt: skip
     for part, usual, names in parts:
         for name in names:

@@ -59,6 +59,7 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import demand_power_w
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
+from beasy_sched.plan.rolling import PLANNED_AHEAD
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 
@@ -136,7 +137,7 @@ def forecast_inputs(
     servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
     plan = PlanTask(
         site=scenario.site_text(),
-        windows=scenario.windows,
+        windows=min(scenario.windows, PLANNED_AHEAD) if scenario.plan.replan else scenario.windows,
         platform="".join(platform_xml(servers)).encode(),
         workload=workload_json,
         production=power_text(production_w, scenario),
@@ -330,6 +331,7 @@ class PlanTask:
     def recipe(self) -> str:
         """SHA-256 of all of it, and of the program's version."""
         options = {name: str(getattr(self.options, name)) for name in self.options.__struct_fields__}
+        del options["replan"]  # which changes the runs, not the plans that they begin with
         head = json.dumps([__version__, self.windows, options, self.site]).encode()
         digests = [hashlib.sha256(part).digest() for part in (self.platform, self.workload, self.production)]
         return hashlib.sha256(b"".join([hashlib.sha256(head).digest(), *digests])).hexdigest()

@@ -169,6 +169,8 @@ class PlanPart(Part, frozen=True, kw_only=True):
     minimum_on_s: float = 3600.0
     demand_factor: float = 1.0
     """The demand that is planned for over that of the workload, both above that of a sleeping site."""
+    replan: str = ""
+    """When plans are made during the runs, as ``--replan`` says it; empty: all are made before."""
 
     def uncertainty(self, name: Literal["load", "renew"]) -> Uncertainty:
         """Return u of the demand or of the production. Raises ConfigError."""

@@ -43,6 +43,7 @@ from beasy_sched.generate.platform import load_server
 from beasy_sched.limits import shortened
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
 from beasy_sched.preflight import rates_too_short
+from beasy_sched.replan import every_steps
 
 _OF_TUPLES: Final = ("workload", "production", "real_workload")
 """Sections of a file that stand for those of its tuples."""
@@ -300,6 +301,7 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
         require(0 <= factor <= _LARGEST_FACTOR, field, factor, f"0 to {_LARGEST_FACTOR:g}")
     least_s = scenario.plan.minimum_on_s
     require(0 <= least_s < np.inf, "plan.minimum_on_s", least_s, "0 s or more")
+    _check_replan(scenario)
     _check_foresight(scenario)
     _check_policies(scenario)
     check_sweep(scenario)
@@ -307,6 +309,16 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     _check_distinct("seeds", scenario.seeds)
     for seed in scenario.seeds:
         require(0 <= seed < _LARGEST_SEED, "seeds", seed, "whole numbers from 0 to 2**63 - 1")
+
+
+def _check_replan(scenario: Scenario) -> None:
+    if not scenario.plan.replan:
+        return
+    with _at("plan.replan"):
+        every_steps(scenario.plan.replan, scenario.parsed_site())
+    require(scenario.plan.make, "plan.replan", scenario.plan.replan, "nothing where plan.make is false")
+    factor = scenario.plan.demand_factor
+    require(factor == 1.0, "plan.demand_factor", factor, "1 with plan.replan")
 
 
 def _check_platform(scenario: Scenario) -> None:

@@ -320,6 +320,8 @@ class _NotActions(Exception):
 
 
 def _listed(found: Iterable[Action]) -> list[Action]:
+    if type(found) in (list, tuple) and len(found) <= MOST_ACTIONS:
+        return list(found)
     if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
         raise _NotActions(_shown(found))
     actions = list(islice(found, MOST_ACTIONS + 1))

@@ -61,11 +61,14 @@ class Lowering:
         self.rest, self.cells, self.ladder = rest, cells, ladder
         self.violation = min(violation, len(rest.states) - 1)
 
-    def lower(self, jobs: Sequence[RunningJob]) -> None:
-        """Go through the four orders of the paper; at last, speeds below what walltimes ask for."""
+    def lower(self, jobs: Sequence[RunningJob], diff_j: float | None = None) -> None:
+        """Go through the four orders of the paper; at last, speeds below what walltimes ask for.
+
+        ``diff_j``: E_diff of the rest, if it is known.
+        """
         rows, at = len(self.rest.states), self.violation
         forward, backward = np.arange(at, rows), np.arange(at - 1, -1, -1)
-        enough = self.rest.diff_j >= -self.rest.tolerance_j
+        enough = (self.rest.diff_j if diff_j is None else diff_j) >= -self.rest.tolerance_j
         if enough or self._sleep_idle(0, at + 1, backward=True):
             return
         if self._sleep_idle(at + 1, rows, backward=False) or not jobs:
@@ -120,6 +123,7 @@ class Lowering:
             count = bisect_left(range(count), target_j, key=lambda first: self._end_j(actions, first))
         cells = slice(int(np.searchsorted(actions.action, count)))
         rest.states[actions.rows[cells], actions.hosts[cells]] = actions.states[cells]
+        rest.changed = True
         rest.demand_j -= self._saved_j(actions, count)
         return reached
 
@@ -218,10 +222,15 @@ _ROUNDING_J = 1e-3
 class Spending:
     """E_diff > 0: speed up running jobs, then wake servers for waiting ones; keep what remains."""
 
-    def __init__(self, rest: Rest, cells: CellPowers, ladder: Ladder) -> None:
-        """Find what may be spent: E_comp, and no more than the battery can lose before the end."""
+    def __init__(
+        self, rest: Rest, cells: CellPowers, ladder: Ladder, levels_j: FloatArray | None = None
+    ) -> None:
+        """Find what may be spent: E_comp, and no more than the battery can lose before the end.
+
+        ``levels_j``: the levels of the rest, if they are known.
+        """
         self.rest, self.cells, self.ladder = rest, cells, ladder
-        self._floor_j = rest.levels_j()
+        self._floor_j = rest.levels_j() if levels_j is None else levels_j
         """Lower bound of the level at the end of each row."""
         battery = rest.battery
         self._lost_a_joule = max(battery.charge_efficiency, battery.drawn_per_delivered())
@@ -320,6 +329,7 @@ class Spending:
                 return False
         self._floor_j = floor_j
         rest.states[:end, hosts] = columns
+        rest.changed = True
         rest.demand_j[rows] += extra_j[rows]
         self.left_j -= max(cost_j, 0.0)
         return True
