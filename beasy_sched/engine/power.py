@@ -19,7 +19,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.balance import StepRecord, settle_step, step_headroom_j
 from beasy_sched.energy.grid import Announced, Foreseen, Metered, meter
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan
+from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, StorageState
 from beasy_sched.engine.actions import Action
 from beasy_sched.engine.commands import MOMENT_S, Commander
 from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
@@ -33,6 +33,7 @@ from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 if TYPE_CHECKING:
     from beasy_sched.forecast.outlook import ForecastSource
+    from beasy_sched.plan.rolling import ReplanRule
 _SAME_RATE: Final = 2e-6
 """Prices that differ by less (relative above 1) are the same: Batsim forwards six decimals."""
 
@@ -63,6 +64,8 @@ class SessionOptions:
 
     Without them, energy comes from the daemon's own account whatever ``energy`` says.
     """
+    replan: ReplanRule | None = None
+    """When plans are made anew during the run; None: never."""
     platform: Platform | None = None
     """Speeds and powers by host name, if the simulator's properties do not contain them."""
     inputs_checked: bool = False
@@ -213,6 +216,28 @@ class PowerSide:
         if isinstance(self.phase, Waiting):
             return MOMENT_S
         return self.phase.budget.end_s + MOMENT_S if isinstance(self.phase, Open) else None
+
+    def expected_level(self, now: float) -> StorageState:
+        """What the storage will hold at the end of the present step if nothing changes."""
+        budget = self.budget
+        if budget is None or budget.end_s - now <= TIME_TOLERANCE_S:
+            return self.storage
+        dt_s = budget.end_s - self._step_start_s
+        rest_j = float(
+            committed_energy_j(self.cluster, self._commander.wished(), now, budget.end_s - now).sum()
+        )
+        self.account.advance(now)
+        used_j = max(float(self.account.energy_by_use_j.sum()) - self.settled.used_j, 0.0)
+        return settle_step(
+            self.site.storage,
+            self.storage,
+            dt_s=dt_s,
+            consumed_j=used_j + rest_j,
+            renew_w=(self._renew_j + self._renew_w * (budget.end_s - self._renew_since_s)) / dt_s,
+            planned=self._planned_hydrogen(self._step_start_s),
+            base_w=self.site.base_w,
+            grid=self.site.grid,
+        )[1]
 
     def short_production(self) -> Finding | None:
         """Return a finding if production announcements ended before the run did."""

@@ -22,6 +22,7 @@ from beasy_sched.errors import ConfigError, Failures, PolicyError
 from beasy_sched.formats.atomic import PartFile, remove_old, write_atomic
 from beasy_sched.formats.run_files import DEADLINES, DECISIONS, SUMMARY, TRACE, path_of
 from beasy_sched.outputs.deadlines import deadlines_csv
+from beasy_sched.outputs.plans import old_plans, write_plans_of_run
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.plan.plan import Plan, PlanStore
@@ -211,6 +212,7 @@ class RunFiles:
         if self.prefix is not None and not self._begun:
             self._begun = True
             remove_old(path_of(self.prefix, name) for name in (DECISIONS, TRACE, DEADLINES, SUMMARY))
+            remove_old(old_plans(self.prefix))
 
     def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
         """Write what there is, whole or partial, and return the summary.
@@ -232,6 +234,10 @@ class RunFiles:
             with failures.noted("a file of the run"):
                 write_atomic(path, deadlines_csv(jobs))
                 self.written.append(path)
+        if self.prefix is not None and session.replanning is not None and session.power is not None:
+            with failures.noted("the plans made during the run"):
+                until_s = session.power.settled.time_s
+                self.written += write_plans_of_run(self.prefix, session.replanning, until_s)
         summary = summarize(session, self.settings, error, failures)
         if self._summary is not None:
             text = json.dumps(summary, indent=2, allow_nan=False) + "\n"

@@ -222,6 +222,10 @@ class EnvelopeRefit:
         """Least energy of any move up (True) or down in each step of the window."""
         self._look_at(window.start, window.stop)
 
+    def forget(self) -> None:
+        """Find out anew when a step is entered next: the plan was replaced."""
+        self._window = range(0)
+
     def can_change(self, steps: IntArray, energy_j: float) -> BoolArray:
         """For each of ``steps``: whether some server has a move in it that takes at most ``energy_j``."""
         least_j = self._least_j[energy_j > 0][steps - self._window.start]
@@ -291,6 +295,10 @@ class EnvelopePolicy(FollowPlan):
         """Copy the plan."""
         super().begin(view)
         self._refit = EnvelopeRefit(self.plan, view.platform)
+
+    def plan_renewed(self) -> None:
+        """Find anew what every server can do."""
+        self._refit.forget()
 
     def order(self, steps: IntArray, surplus: bool) -> IntArray:
         """Sort the steps (given from first to last) into the order in which they are changed."""

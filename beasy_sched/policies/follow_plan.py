@@ -148,6 +148,8 @@ class FollowPlan(Policy):
 
     def power_actions(self, view: View) -> Sequence[Action]:
         """Kill jobs on servers that are to sleep, and bring every server to its planned state."""
+        if view.budget is not None and self.plan.renew(view.budget.start_s):
+            self.plan_renewed()
         step = None if view.budget is None else self.plan.step_at(view.budget.start_s)
         if view.budget is None or step is None or not view.power_actions_allowed:
             return ()
@@ -161,6 +163,9 @@ class FollowPlan(Policy):
                     why["walltime_left_s"] = job.expected_end_s - view.now
                 actions.append(Kill(job, "its server is planned to sleep", why))
         return actions + self._follower.follow(view, step, view.available)
+
+    def plan_renewed(self) -> None:
+        """Do what is to be done when the plan has been made anew; here, nothing."""
 
     def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:
         """Change the plan from ``step`` on, whose production is known now; here, it is followed as it is."""

@@ -299,6 +299,8 @@ class Beasy(Policy):
 
     def power_actions(self, view: View) -> Sequence[Action]:
         """Compensate, then bring the servers to their states in the changed plan."""
+        if view.budget is not None and self.live.renew(view.budget.start_s):
+            self._window = None
         step = None if view.budget is None else self.live.plan.step_at(view.budget.start_s)
         if view.budget is None or step is None:
             return ()

@@ -32,6 +32,8 @@ class Expected:
     def __init__(self, fleet: TwoSpeedFleet, run_times: RunTimes) -> None:
         """Expect of jobs on ``fleet`` what is known of ``run_times``."""
         self.fleet, self.run_times = fleet, run_times
+        self._slowness: list[float] = (fleet.reference_flops / fleet.flops).tolist()
+        self._thrifty_w = float(fleet.busy_w[Speed.THRIFTY])
         self.arrivals = SeenArrivals()
         self._urgent: set[str] = set()
         self._endless_flops: list[float] = []
@@ -83,21 +85,18 @@ class Expected:
             return job.walltime_s
         return float(self.walltime_s(np.array([math.inf]), left_s)[0])
 
-    def _slowness(self, speed: Speed) -> float:
-        return float(self.fleet.reference_flops / self.fleet.flops[speed])
-
     def mean_share(self, speed: Speed) -> float:
         """Expected run times, in walltimes."""
-        return self.run_times.mean * self._slowness(speed)
+        return self.run_times.mean * self._slowness[speed]
 
     def surest_share(self, speed: Speed) -> float:
         """Run times that will hardly be exceeded, in walltimes."""
-        return self.run_times.surest * self._slowness(speed)
+        return self.run_times.surest * self._slowness[speed]
 
     @property
     def host_second_j(self) -> float:
         """Expected energy above sleep at the thriftiest speed for each host and second of walltime, J."""
-        return self.mean_share(Speed.THRIFTY) * float(self.fleet.busy_w[Speed.THRIFTY])
+        return self.mean_share(Speed.THRIFTY) * self._thrifty_w
 
     def in_time(self, walltime_s: FloatArray, left_s: float) -> BoolArray:
         """Whether jobs that start now at full speed are sure to end within ``left_s``."""
@@ -108,8 +107,8 @@ class Expected:
 
         ``edges_s``: bounds of the cells from now, not below 0; ``width_s``: their lengths.
         """
-        per_second = 1.0 / (walltime_s * self._slowness(speed))
-        return self.run_times.survival(np.zeros(1), edges_s * per_second, width_s * per_second)
+        per_second = 1.0 / (walltime_s * self._slowness[speed])
+        return self.run_times.presence(edges_s * per_second, width_s * per_second)
 
     # --- while jobs run -----------------------------------------------------------------------------------
 

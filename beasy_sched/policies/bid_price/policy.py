@@ -155,8 +155,10 @@ class BidPrice(Policy):
 
     def _wake(self, view: View, easy: BidPass, step: Step) -> list[Action]:
         """Wake servers, straight to the step's speed, for jobs that have waited for long enough."""
+        if easy.hosts_wanted <= easy.free + easy.waking:
+            return []
         wished = view.waking_wished()
-        awaited = easy.free + sum(count for _, count in view.wakes) + int(np.count_nonzero(wished))
+        awaited = easy.free + easy.waking + int(np.count_nonzero(wished))
         asleep = np.flatnonzero((view.host_state == ASLEEP) & view.available & ~wished)
         missing = easy.hosts_wanted - awaited
         if missing <= 0 or not len(asleep):
