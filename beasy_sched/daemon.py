@@ -22,6 +22,8 @@ from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError, Interrupted, PeerError
 from beasy_sched.formats.atomic import ENDING_SIGNALS
 from beasy_sched.limits import MOST_MESSAGE_BYTES
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message
 from beasy_sched.protocol import batsim4
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
@@ -107,18 +109,29 @@ class Daemon:
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
 
-    def serve(self, session: Session, record: Callable[[bytes, bytes], None] | None = None) -> None:
-        """Serve one simulation to its end.
+    @property
+    def stopping(self) -> bool:
+        """Whether a signal has asked the daemon to stop."""
+        return self._stop is not None
+
+    def serve(
+        self,
+        session: Session,
+        record: Callable[[bytes, bytes], None] | None = None,
+        step: Callable[[Message], Reply] | None = None,
+    ) -> None:
+        """Serve one simulation to its end; ``step`` takes the place of the session's own.
 
         Raises PeerError if the simulator violates the protocol, disconnects or sends no first message in
         time, and Interrupted on a signal.
         """
         self.busy_s, self.messages, self.notices, self._peer = 0.0, 0, [], None
+        step = step or session.step
         while not session.ended:
             raw = self._receive(self.timeout_s if self.messages == 0 else None)
             begin = time.perf_counter()
             self.messages += 1
-            reply = batsim4.encode_reply(session.step(batsim4.decode_message(raw)))
+            reply = batsim4.encode_reply(step(batsim4.decode_message(raw)))
             self.busy_s += time.perf_counter() - begin
             if record is not None:
                 record(raw, reply)

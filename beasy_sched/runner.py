@@ -6,11 +6,13 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from beasy_sched.engine import Session
 from beasy_sched.errors import why
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
+from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
+from beasy_sched.replan import LIMIT_IN_PROCESS_S, replanned
 from beasy_sched.settings import build_session
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 
@@ -32,8 +34,15 @@ def run_in_process(
     the summary. Raises InputError, ConfigError and whatever ends the run early; the summary then names the
     error. A deadlock raises nothing, but is named in the summary.
     """
-    with files:
-        session = build_session(files.settings, log=files.log, inputs_checked=True)
+    settings = files.settings
+
+    def platform() -> Platform:
+        return read_simgrid_platform(inputs.platform, master=inputs.master).platform
+
+    with files, replanned(settings, platform, limit_s=LIMIT_IN_PROCESS_S) as replanner:
+        session = build_session(
+            settings, log=files.log, inputs_checked=True, replan=replanner.rule, plans=replanner.plans
+        )
         options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
 
         def note(text: str) -> None:
@@ -48,12 +57,12 @@ def run_in_process(
             tell_start=metering,
             note=note,
             site=session.options.site,
-            plans=session.options.plans,
+            plans=None if settings.replan else session.options.plans,
             windows=session.options.windows,
         )
         files.begin()
         try:
-            result = simulation.run(_decide(session, files), progress)
+            result = simulation.run(_decide(replanner.step_of(session), files), progress)
         except BaseException as error:
             with contextlib.suppress(Exception):  # report the first error
                 files.finish(session, why(error))
@@ -63,16 +72,16 @@ def run_in_process(
         return files.finish(session, DEADLOCK if result.ending is Ending.DEADLOCK else None)
 
 
-def _decide(session: Session, files: RunFiles) -> Callable[[Message], Reply]:
-    """Return the session's step, which also records every message if a recording is wanted."""
+def _decide(step: Callable[[Message], Reply], files: RunFiles) -> Callable[[Message], Reply]:
+    """Return the session's ``step``, which also records every message if a recording is wanted."""
     if files.recording is None:
-        return session.step
+        return step
     from beasy_sched.protocol.batsim4 import encode_message, encode_reply
 
     add = files.recording.add
 
     def decide(message: Message) -> Reply:
-        reply = session.step(message)
+        reply = step(message)
         add(encode_message(message), encode_reply(reply))
         return reply
 

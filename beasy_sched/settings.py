@@ -14,8 +14,25 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.platform import Platform
+from beasy_sched.plan.plan import PlanStore
+from beasy_sched.plan.rolling import ReplanRule
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.preflight import rates_too_short
+
+
+class ReplanSettings(Struct, frozen=True, omit_defaults=True):
+    """Plans that are made during the run: when, and from what."""
+
+    every: str
+    """``window``, or a time such as ``12h``."""
+    workloads: tuple[str, ...] = ()
+    """Workloads that are expected."""
+    demand: str | None = None
+    """File of the demand that is expected, instead of a workload."""
+    production: str | None = None
+    """File of the production that is expected, instead of a forecast."""
+    limit_s: float | None = None
+    """Real time after which a plan is late, s."""
 
 
 class RunSettings(Struct, frozen=True):
@@ -34,6 +51,8 @@ class RunSettings(Struct, frozen=True):
     windows: int = 1
     energy: EnergySource = EnergySource.BATSIM
     power_actions: bool = True
+    replan: ReplanSettings | None = None
+    """None: no plans are made during the run."""
 
 
 def build_session(
@@ -42,15 +61,19 @@ def build_session(
     platform: Platform | None = None,
     log: DecisionLog | None = None,
     inputs_checked: bool = False,
+    replan: ReplanRule | None = None,
+    plans: PlanStore | None = None,
 ) -> Session:
     """Make the session described by ``settings``; the other parameters are as in `SessionOptions`.
+
+    ``plans`` are those that the run begins with, instead of the file of them that the settings name.
 
     Raises ConfigError and InputError.
     """
     policy = make_policy(settings.policy, settings.options)
     if policy.needs_power and settings.site is None:
         raise ConfigError(f"policy {settings.policy!r} requires a site: pass --site FILE")
-    if policy.needs_plan and settings.plan is None:
+    if policy.needs_plan and settings.plan is None and plans is None:
         raise ConfigError(f"policy {settings.policy!r} requires an offline plan: pass --plan FILE")
     if settings.windows < 1:
         raise ConfigError(f"windows: found {settings.windows}, expected at least 1")
@@ -59,8 +82,7 @@ def build_session(
         raise InputError(settings.site_name, short.text)
     if settings.plan is not None and site is None:
         raise ConfigError("a plan requires a site: pass --site FILE")
-    plans = None
-    if settings.plan is not None:
+    if settings.plan is not None and plans is None:
         from beasy_sched.formats.plan_file import read_plans
 
         plans = read_plans(settings.plan)
@@ -80,6 +102,7 @@ def build_session(
         power_actions=settings.power_actions,
         platform=platform,
         inputs_checked=inputs_checked,
+        replan=replan,
     )
     return Session(policy, options, log)
 

@@ -30,6 +30,7 @@ from beasy_sched.campaign.scenario import (
     WorkloadPart,
     scenario_text,
 )
+from beasy_sched.campaign.sweep import check_sweep
 from beasy_sched.energy.storage import FieldError, require
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.formats.forecast_source import read_forecast
@@ -42,6 +43,7 @@ from beasy_sched.generate.platform import load_server
 from beasy_sched.limits import shortened
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
 from beasy_sched.preflight import rates_too_short
+from beasy_sched.replan import every_steps
 
 _OF_TUPLES: Final = ("workload", "production", "real_workload")
 """Sections of a file that stand for those of its tuples."""
@@ -82,6 +84,7 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Coll
     raw = parse_toml(text, path)
     try:
         _check_numbers(raw)
+        _check_lists(raw.get("sweep", {}))
         scenario = scenario_of(_filled_in(raw, Path(path).parent.absolute()))
         check_scenario(scenario, allowed)
     except ConfigError as error:
@@ -105,6 +108,18 @@ def _check_numbers(value: Any, place: str = "") -> None:
             _check_numbers(part, f"{place}[{number}]")
     elif isinstance(value, float) and math.isnan(value):
         raise ConfigError(f"{place}: found nan, expected a number")
+
+
+def _check_lists(sweep: Any) -> None:
+    """Raise ConfigError, naming the field, unless each axis has a list of numbers."""
+    if not isinstance(sweep, dict):
+        raise ConfigError(f"sweep: found {sweep!r:.60}, expected a section, such as [sweep]")
+    for name, values in sweep.items():
+        if not isinstance(values, list):
+            raise ConfigError(f"sweep.{name}: found {values!r:.60}, expected a list of numbers")
+        for number, value in enumerate(values):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise ConfigError(f"sweep.{name}[{number}]: found {value!r:.60}, expected a number")
 
 
 def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -286,12 +301,24 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
         require(0 <= factor <= _LARGEST_FACTOR, field, factor, f"0 to {_LARGEST_FACTOR:g}")
     least_s = scenario.plan.minimum_on_s
     require(0 <= least_s < np.inf, "plan.minimum_on_s", least_s, "0 s or more")
+    _check_replan(scenario)
     _check_foresight(scenario)
     _check_policies(scenario)
+    check_sweep(scenario)
     _check_distinct("guards", [guard.label for guard in scenario.guards])
     _check_distinct("seeds", scenario.seeds)
     for seed in scenario.seeds:
         require(0 <= seed < _LARGEST_SEED, "seeds", seed, "whole numbers from 0 to 2**63 - 1")
+
+
+def _check_replan(scenario: Scenario) -> None:
+    if not scenario.plan.replan:
+        return
+    with _at("plan.replan"):
+        every_steps(scenario.plan.replan, scenario.parsed_site())
+    require(scenario.plan.make, "plan.replan", scenario.plan.replan, "nothing where plan.make is false")
+    factor = scenario.plan.demand_factor
+    require(factor == 1.0, "plan.demand_factor", factor, "1 with plan.replan")
 
 
 def _check_platform(scenario: Scenario) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import msgspec
+
 from beasy_sched.campaign.scenario import ForecastPart, PolicyPart
 from beasy_sched.engine import Session
 from beasy_sched.errors import machine_error, why
@@ -21,7 +23,7 @@ from beasy_sched.formats.batsim_workload import profile_run_s, read_workload
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.summary import DONE
 from beasy_sched.runner import run_in_process
-from beasy_sched.settings import RunSettings
+from beasy_sched.settings import ReplanSettings, RunSettings
 from beasy_sched.simulator import Inputs
 
 Keep = Literal["nothing", "trace", "everything"]
@@ -30,6 +32,9 @@ TRACE = "run_energy_trace.csv"
 """Name of the file of a run's trace."""
 WORKLOAD = "workload.json"
 """Name of the file of its jobs, where it is executed."""
+
+EXPECTED = ("forecast_workload.json", "forecast_power.txt")
+"""Names of the files that plans made during a run expect."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,10 @@ class RunTask:
     power: bytes
     plan: bytes | None
     keep: Keep = "nothing"
+    replan: str = ""
+    """When plans are made during the run; empty: never."""
+    expected: tuple[bytes, bytes] | None = None
+    """Workload and power that these plans expect."""
     forecast: ForecastPart | None = None
     forecast_file: bytes | None = None
     """The forecast that plans are made from, where that is the policies' own."""
@@ -140,6 +149,8 @@ def _run(task: RunTask, folder: Path) -> tuple[dict[str, Any], Collection[str]]:
         contents["plan.msgpack"] = task.plan
     if task.forecast_file is not None:
         contents["forecast.csv"] = task.forecast_file
+    if task.expected is not None:
+        contents |= dict(zip(EXPECTED, task.expected, strict=True))
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     settings = RunSettings(
@@ -149,6 +160,7 @@ def _run(task: RunTask, folder: Path) -> tuple[dict[str, Any], Collection[str]]:
         plan=None if task.plan is None else str(folder / "plan.msgpack"),
         windows=task.windows,
         forecast=None if task.forecast is None else task.forecast.named(folder),
+        replan=_replan(task, folder),
     )
     prefix = None if task.keep == "nothing" else str(folder / "out" / "run")
     files = _WatchedFiles(prefix, settings, decisions=task.keep == "everything")
@@ -158,7 +170,18 @@ def _run(task: RunTask, folder: Path) -> tuple[dict[str, Any], Collection[str]]:
         summary["settings"]["plan"] = "plan.msgpack"  # not where it lay for this run
     if task.forecast is not None:
         summary["settings"]["forecast"] = task.forecast.named(Path())
+    if task.replan:
+        summary["settings"]["replan"] = msgspec.to_builtins(_replan(task, Path()))
     return summary, files.finished
+
+
+def _replan(task: RunTask, folder: Path) -> ReplanSettings | None:
+    """What the settings say of plans made during the run, whose files lie in ``folder``."""
+    if not task.replan:
+        return None
+    workload, power = (str(folder / name) for name in EXPECTED)
+    foreseen = task.forecast is not None and task.forecast.source != "none"
+    return ReplanSettings(task.replan, (workload,), production=None if foreseen else power)
 
 
 def _kept(task: RunTask, folder: Path, summary: dict[str, Any] | None) -> dict[str, bytes]:

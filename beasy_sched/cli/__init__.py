@@ -29,6 +29,7 @@ _COMMANDS = [
     "plan",
     "check",
     "campaign",
+    "size",
     "policies",
     "explain",
     "replay",

@@ -15,7 +15,7 @@ import click
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import read_site_text
-from beasy_sched.settings import RunSettings, read_options
+from beasy_sched.settings import ReplanSettings, RunSettings, read_options
 
 if TYPE_CHECKING:
     from beasy_sched.model.platform import Platform
@@ -166,6 +166,25 @@ class RunOptions(CommandOptions):
         type=click.IntRange(1),
         default=1,
     )
+    replan: str | None = option(
+        "Make plans during the run, from the levels that are really there: 'window', at the start of every"
+        " window, or a time such as 12h. Expected are the demand and production of --plan, if given, or else"
+        " (simulate) the run's own.",
+        metavar="window|TIME",
+    )
+    replan_workload: tuple[Path, ...] = option("With --replan: Batsim workload (JSON) that is expected.")
+    replan_demand: Path | None = option(
+        "With --replan, instead: the expected demand, powers (CSV or events)."
+    )
+    replan_production: Path | None = option(
+        "With --replan: the expected production, powers (events or CSV). Default: --forecast, if given."
+    )
+    replan_limit: float | None = option(
+        "With --replan: real time after which a plan is given up, and the one before goes on."
+        " [default: 60 for serve, 600 for simulate]",
+        type=click.FloatRange(0, min_open=True),
+        metavar="S",
+    )
     energy: EnergySource = option(
         "Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model.",
         default="batsim",
@@ -201,7 +220,22 @@ def settings_of(given: RunOptions) -> RunSettings:
         windows=given.windows,
         energy=given.energy,
         power_actions=not given.no_power_actions,
+        replan=_replan_of(given),
     )
+
+
+def _replan_of(given: RunOptions) -> ReplanSettings | None:
+    """What the options say of plans made during the run. Raises ConfigError for options without --replan."""
+    if given.replan is None:
+        values = ("workload", "demand", "production", "limit")
+        if lone := next((name for name in values if getattr(given, f"replan_{name}")), None):
+            raise ConfigError(f"--replan-{lone} requires --replan, such as --replan window")
+        return None
+    demand, production = (
+        None if path is None else str(path) for path in (given.replan_demand, given.replan_production)
+    )
+    workloads = tuple(map(str, given.replan_workload))
+    return ReplanSettings(given.replan, workloads, demand, production, given.replan_limit)
 
 
 def _with_budget(given: RunOptions, options: dict[str, Any]) -> dict[str, Any]:

@@ -22,8 +22,12 @@ from beasy_sched.protocol.wire import reachable
 from beasy_sched.settings import build_session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from beasy_sched.daemon import Daemon
     from beasy_sched.engine import Session
+    from beasy_sched.model.decisions import Reply
+    from beasy_sched.model.events import Message
     from beasy_sched.outputs.files import RunFiles
 
 
@@ -72,10 +76,13 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
     """
     from beasy_sched.daemon import Daemon
     from beasy_sched.outputs.files import RunFiles
+    from beasy_sched.replan import replanned
 
     settings = settings_of(how)
-    build_session(settings)  # bad settings are reported before listening starts
     known = known_platform(given.platform)
+    with replanned(settings, lambda: known) as replanner:  # bad settings are reported before listening starts
+        build_session(settings, replan=replanner.rule, plans=replanner.plans)
+        first = replanner.plans
     waiting = None if given.verbosity in ("quiet", "silent") else say_waiting
     with Daemon(socket_endpoint, timeout_s=given.timeout, waiting=waiting) as daemon:
         for run in itertools.count(1):
@@ -87,8 +94,14 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
                     files.begin()
                 if run == 1 and given.verbosity != "silent":
                     click.echo(f"listening on {reachable(daemon.endpoint)}", err=True)
-                session = build_session(settings, platform=known, log=files.log)
-                _serve_one(daemon, session, files, given.verbosity, idle_is_fine=run > 1)
+                with replanned(
+                    settings, lambda: known, first=first, stopped=lambda: daemon.stopping
+                ) as planner:
+                    session = build_session(
+                        settings, platform=known, log=files.log, replan=planner.rule, plans=planner.plans
+                    )
+                    step = planner.step_of(session)
+                    _serve_one(daemon, session, files, given.verbosity, step, idle_is_fine=run > 1)
             if not given.keep_serving:
                 return
 
@@ -104,7 +117,13 @@ def say_waiting(endpoint: str, waited_s: float) -> None:
 
 
 def _serve_one(
-    daemon: Daemon, session: Session, files: RunFiles, verbosity: str, *, idle_is_fine: bool
+    daemon: Daemon,
+    session: Session,
+    files: RunFiles,
+    verbosity: str,
+    step: Callable[[Message], Reply],
+    *,
+    idle_is_fine: bool,
 ) -> None:
     """Serve one simulation and write its files, also when it fails.
 
@@ -136,7 +155,7 @@ def _serve_one(
             files.recording.add(raw, reply)
 
     try:
-        daemon.serve(session, record)
+        daemon.serve(session, record, step)
     except BaseException as error:
         if daemon.messages or not idle_is_fine:
             with contextlib.suppress(Exception):  # the first error is the one to tell

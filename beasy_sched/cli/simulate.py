@@ -48,6 +48,7 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
     from beasy_sched.formats.forecast_source import with_own_events
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.outputs.tables import print_summary
+    from beasy_sched.replan import with_own_inputs
     from beasy_sched.runner import run_in_process
     from beasy_sched.simulator import Inputs
 
@@ -56,7 +57,8 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
             raise click.UsageError("with --no-metering, energy queries are disabled: add --energy model")
         how.no_power_actions = True
     how.forecast = with_own_events(how.forecast, given.events)
-    files = RunFiles(given.prefix, settings_of(how), decisions=how.decisions, record=how.record)
+    settings = with_own_inputs(settings_of(how), given.workloads, given.events)
+    files = RunFiles(given.prefix, settings, decisions=how.decisions, record=how.record)
     inputs = Inputs(given.platform, given.workloads, given.events, given.master_host)
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)

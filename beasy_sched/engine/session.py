@@ -34,6 +34,7 @@ from beasy_sched.engine.commands import Calls, Commander, Kills
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide, SessionOptions
+from beasy_sched.engine.replanning import PLAN_RULES, PlanAnswer, PlanOutcome, Replanning
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.formats.batsim_events import CARBON_FIELD, POWER_FIELD, PRICE_FIELD, is_rate
 from beasy_sched.limits import (
@@ -76,6 +77,8 @@ class Session:
         """Whether SIMULATION_BEGINS has come; before it, the cluster has no hosts."""
         self.ended = False
         self.power: PowerSide | None = None
+        self.replanning: Replanning | None = None
+        """Plans made during the run; None where there are none."""
         self.outcomes = Outcomes()
         self.workflows = Workflows(self.outcomes)
         """Jobs that wait for others, and those with a deadline."""
@@ -151,6 +154,29 @@ class Session:
             self._decide()
         return d.Reply(message.now, self._decisions)
 
+    def take_plan(self, answer: PlanAnswer) -> None:
+        """Let the plan that was asked for take effect with the next step, or go on with the one there is."""
+        if self.replanning is None:
+            raise RuntimeError("a plan was given to a run that makes none")
+        planning = self.replanning.take(answer)
+        request, answer = planning.request, planning.answer
+        rolled = request.rolled
+        facts: dict[str, float | int | str] = {
+            "number": rolled.number,
+            "start_at_s": request.start_s,
+            "asked_at_s": rolled.asked_s,
+            "battery_j": rolled.battery_j,
+            **({"hydrogen_kg": rolled.hydrogen_kg} if rolled.hydrogen_kg else {}),
+            "jobs_running": rolled.jobs_running,
+            "jobs_waiting": rolled.jobs_waiting,
+        }
+        if answer.outcome is not PlanOutcome.MADE:
+            self._warn(
+                f"no new plan from {request.start_s:g} s on: {answer.problem}; the one before stays in effect"
+            )
+        if self._log is not None:  # the message of that moment has not been applied yet
+            self._log(request.start_s, "plan", "", "", PLAN_RULES[answer.outcome], facts)
+
     def results(self) -> Any:
         """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""
         return self._policy.results(self.now) if self.begun else {}
@@ -181,6 +207,9 @@ class Session:
         self._profiles = event.profiles
         if options.site is not None:
             self.power = self._power_side(options.site)
+            if options.replan is not None and options.plans is not None:
+                rule, windows = options.replan, options.windows
+                self.replanning = Replanning(rule, options.plans, options.site, platform, windows)
         self._show()
         self._check_speeds(platform)
         self._policy.begin(self.view, self.now)
@@ -215,7 +244,7 @@ class Session:
             except ConfigError as error:
                 raise ConfigError(f"the plan does not fit this run: {error}") from None
             finding = plan_length(options.plans, site, options.windows)
-            if finding is not None and not options.inputs_checked:
+            if finding is not None and not options.inputs_checked and options.replan is None:
                 self._warn(finding.text)
         return PowerSide(site, self.cluster, self.commander, replace(options, energy=energy))
 
@@ -325,6 +354,8 @@ class Session:
             self._show()
             self._send_wishes()
         self._ask_for_call()
+        if self.replanning is not None and self.power is not None:
+            self.replanning.look(self.power, self.view, self.outcomes.median_run_share)
 
     def _advance_power(self, power: PowerSide) -> None:
         """Settle and open steps as they fall due."""
@@ -341,11 +372,13 @@ class Session:
         self.view.show_step(budget, power.storage, self._ended_in_step)
         while budget.start_s >= (len(self.windows) + 1) * power.site.window_s - TIME_TOLERANCE_S:
             self.windows.append(self.outcomes.counts())
-        for action in self._policy.ask("power_actions", self.view, self.now):
+        actions = self._policy.ask("power_actions", self.view, self.now)
+        for action in actions:
             self._commit(action)
         self._ended_in_step = []
         self._show()
-        for action in power.shed(budget):
+        told_only = all(type(action) is Compensate for action in actions)
+        for action in power.shed(budget, as_opened=told_only):
             self._commit(action)
         self._kills.count()
 

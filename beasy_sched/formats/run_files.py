@@ -14,6 +14,12 @@ STATES: Final = "machine_states.csv"
 PSTATES: Final = "pstate_changes.csv"
 ENERGY: Final = "consumed_energy.csv"
 SCHEDULE: Final = "schedule.csv"
+PLAN: Final = "plan.msgpack"
+"""With plans made during the run: those that were in effect."""
+PLANS: Final = "plans.csv"
+"""The same: when each was asked for, and what became of it."""
+PLAN_FOLDER: Final = "plans"
+"""The same: a folder with each of them."""
 FILES: Final = (SUMMARY, JOBS, TRACE, DECISIONS, STATES, PSTATES)
 """Files that make a run, the one that tells most first."""
 

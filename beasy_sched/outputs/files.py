@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import numpy.typing as npt
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import NO_FACTS, Facts
@@ -21,6 +22,7 @@ from beasy_sched.errors import ConfigError, Failures, PolicyError
 from beasy_sched.formats.atomic import PartFile, remove_old, write_atomic
 from beasy_sched.formats.run_files import DEADLINES, DECISIONS, SUMMARY, TRACE, path_of
 from beasy_sched.outputs.deadlines import deadlines_csv
+from beasy_sched.outputs.plans import old_plans, write_plans_of_run
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.plan.plan import Plan, PlanStore
@@ -61,17 +63,17 @@ _COLUMNS: Final[dict[str, Callable[[TraceRow], float | None]]] = {
 }
 """Columns of the trace in order; powers are means over the step, levels those at its end."""
 
-_PLANNED: Final[dict[str, Callable[[Plan, int], Any]]] = {
-    "planned_renewable_w": lambda plan, step: plan.power.renew_w[step],
-    "planned_load_w": lambda plan, step: plan.power.load_w[step],
-    "planned_envelope_w": lambda plan, step: plan.power.envelope_w[step],
-    "planned_charge_w": lambda plan, step: plan.power.charge_w[step],
-    "planned_discharge_w": lambda plan, step: plan.power.discharge_w[step],
-    "planned_soc_pct": lambda plan, step: plan.soc_pct[step + 1],
-    "planned_hydrogen_kg": lambda plan, step: plan.power.hydrogen_kg[step + 1],
-    "planned_servers_on": lambda plan, step: plan.servers and plan.servers.on_count[step],
+_PLANNED: Final[dict[str, Callable[[Plan], npt.NDArray[Any] | None]]] = {
+    "planned_renewable_w": lambda plan: plan.power.renew_w,
+    "planned_load_w": lambda plan: plan.power.load_w,
+    "planned_envelope_w": lambda plan: plan.power.envelope_w,
+    "planned_charge_w": lambda plan: plan.power.charge_w,
+    "planned_discharge_w": lambda plan: plan.power.discharge_w,
+    "planned_soc_pct": lambda plan: plan.soc_pct[1:],
+    "planned_hydrogen_kg": lambda plan: plan.power.hydrogen_kg[1:],
+    "planned_servers_on": lambda plan: None if plan.servers is None else plan.servers.on_count,
 }
-"""Further columns of a run with a plan; empty outside its windows."""
+"""Further columns of a run with a plan, of a whole window each; empty outside its windows."""
 
 
 def trace_csv(rows: Iterable[TraceRow], plans: PlanStore | None = None, *, metered: bool = False) -> str:
@@ -81,15 +83,24 @@ def trace_csv(rows: Iterable[TraceRow], plans: PlanStore | None = None, *, meter
     """
     columns = {name: get for name, get in _COLUMNS.items() if metered or name not in _GRID}
     lines = [",".join((*columns, *(_PLANNED if plans is not None else ())))]
+    getters = tuple(columns.values())
+    window, planned = -1, [""]
     for row in rows:
-        values = [_cell(get(row)) for get in columns.values()]
+        values = [_cell(get(row)) for get in getters]
         if plans is not None:
             place = plans.place(row.start_s)
-            for planned in _PLANNED.values():
-                value = None if place is None else planned(plans[place.window], place.step)
-                values.append("" if value is None else repr(value.item()))
+            if place is not None and place.window != window:
+                window, planned = place.window, _planned_cells(plans[place.window])
+            values.append("," * (len(_PLANNED) - 1) if place is None else planned[place.step])
         lines.append(",".join(values))
     return "\n".join(lines) + "\n"
+
+
+def _planned_cells(plan: Plan) -> list[str]:
+    """The planned columns of each step of a window."""
+    columns = [get(plan) for get in _PLANNED.values()]
+    cells = ([""] * plan.steps if column is None else map(repr, column.tolist()) for column in columns)
+    return [",".join(row) for row in zip(*cells, strict=True)]
 
 
 def _cell(value: float | None) -> str:
@@ -201,6 +212,7 @@ class RunFiles:
         if self.prefix is not None and not self._begun:
             self._begun = True
             remove_old(path_of(self.prefix, name) for name in (DECISIONS, TRACE, DEADLINES, SUMMARY))
+            remove_old(old_plans(self.prefix))
 
     def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
         """Write what there is, whole or partial, and return the summary.
@@ -222,6 +234,10 @@ class RunFiles:
             with failures.noted("a file of the run"):
                 write_atomic(path, deadlines_csv(jobs))
                 self.written.append(path)
+        if self.prefix is not None and session.replanning is not None and session.power is not None:
+            with failures.noted("the plans made during the run"):
+                until_s = session.power.settled.time_s
+                self.written += write_plans_of_run(self.prefix, session.replanning, until_s)
         summary = summarize(session, self.settings, error, failures)
         if self._summary is not None:
             text = json.dumps(summary, indent=2, allow_nan=False) + "\n"

@@ -19,6 +19,7 @@ from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import check_named_in_data
 from beasy_sched.protocol import batsim4
+from beasy_sched.replan import replanned
 from beasy_sched.settings import RunSettings, build_session
 
 FORMAT = "beasy-sched recording"
@@ -124,17 +125,18 @@ def replay(
             raise InputError(recording.path, str(error)) from None
     elif policy != settings.policy:
         settings = msgspec.structs.replace(settings, policy=policy, options={})
-    session = build_session(settings, platform=platform)
-    count = 0
-    for message, recorded in recording.exchanges():
-        try:
-            decoded = batsim4.decode_message(message)
-            reply = session.step(decoded)
-        except BeasyError as error:
-            return count, f"message {count + 1}: now it fails: {error}"
-        if batsim4.encode_reply(reply) != recorded:
-            return count, _difference(count + 1, decoded.now, batsim4.decode_reply(recorded), reply)
-        count += 1
+    with replanned(settings, lambda: platform) as replanner:
+        session = build_session(settings, platform=platform, replan=replanner.rule, plans=replanner.plans)
+        step, count = replanner.step_of(session), 0
+        for message, recorded in recording.exchanges():
+            try:
+                decoded = batsim4.decode_message(message)
+                reply = step(decoded)
+            except BeasyError as error:
+                return count, f"message {count + 1}: now it fails: {error}"
+            if batsim4.encode_reply(reply) != recorded:
+                return count, _difference(count + 1, decoded.now, batsim4.decode_reply(recorded), reply)
+            count += 1
     return count, None
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
@@ -17,13 +18,14 @@ from beasy_sched.errors import BeasyError, Failures, PolicyError
 from beasy_sched.model.cluster import USES
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.deadlines import deadlines_part
+from beasy_sched.outputs.plans import replanning_part
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 
-SITE_CHOICES: Final = ("guard", "veto", "hydrogen_hold")
+SITE_CHOICES: Final = ("start", "guard", "veto", "hydrogen_hold")
 """Entries of the section ``site`` that are choices of the site file; the others are numbers."""
-_LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
+LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
 """What the BEASY paper's tables call killed."""
 DONE = (JobState.FINISHED, JobState.FAILED)
 """Jobs whose energy is not wasted."""
@@ -33,7 +35,7 @@ _ACCOUNTS_APART = 0.01
 
 OWN_PARTS: Final = frozenset(
     {"version", "complete", "error", "settings", "end_s", "hosts", "jobs", "killed_as_in_paper", "windows"}
-    | {"quality", "deadlines", "site", "energy_kwh", "grid", "planned", "warnings"}
+    | {"quality", "deadlines", "site", "energy_kwh", "grid", "planned", "replanning", "warnings"}
 )
 """Names of the summary's own parts; all others are sections of the policy."""
 
@@ -58,6 +60,7 @@ def summarize(
             "options": settings.options,
             "plan": settings.plan,
             **({} if settings.forecast is None else {"forecast": settings.forecast}),
+            **({} if settings.replan is None else {"replan": msgspec.to_builtins(settings.replan)}),
             "windows": settings.windows if session.power else None,
             "energy": settings.energy.value,
             "power_actions": settings.power_actions,
@@ -70,7 +73,7 @@ def summarize(
             "still_waiting": len(session.cluster.queue) + len(session.workflows.held),
             "still_running": len(session.cluster.running),
         },
-        "killed_as_in_paper": sum(counts[state.value] for state in _LOST),
+        "killed_as_in_paper": sum(counts[state.value] for state in LOST),
         "windows": [*session.windows],
     }
     summary = _section("settings and jobs", lambda: head, failures)
@@ -96,6 +99,8 @@ def _sections(session: Session) -> dict[str, Callable[[], dict[str, Any]]]:
         plans = power.plans
         if plans is not None:
             sections["planned"] = lambda: _planned_part(power, plans)
+    if (replanning := session.replanning) is not None:
+        sections["replanning"] = lambda: replanning_part(replanning)
     return sections
 
 
@@ -175,8 +180,9 @@ def _quality_part(session: Session) -> dict[str, Any]:
 
 
 def _site_part(power: PowerSide) -> dict[str, Any]:
-    guard, battery = power.site.guard, power.site.storage.battery
-    part: dict[str, Any] = {
+    guard, battery, calendar = power.site.guard, power.site.storage.battery, power.site.calendar
+    part: dict[str, Any] = {} if calendar is None else {"start": calendar.local(0.0).isoformat()}
+    part |= {
         "guard": guard.mode.value,
         "veto": guard.veto,
         "steps": len(power.trace),
@@ -217,9 +223,7 @@ def _grid_part(power: PowerSide, grid: Grid) -> dict[str, Any]:
     import_kwh, load_kwh = kwh("import_w"), kwh("demand_w") + kwh("base_w")
     cost = math.fsum(metered.cost for _, metered in steps)
     grams = [metered.carbon_g for _, metered in steps if metered.carbon_g is not None]
-    calendar = power.site.calendar
     return {
-        "start": None if calendar is None else calendar.local(0.0).isoformat(),
         "currency": grid.currency,
         "import_limit_w": None if grid.unlimited else grid.import_limit_w,
         "import_kwh": import_kwh,

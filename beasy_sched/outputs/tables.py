@@ -59,6 +59,10 @@ def summary_rows(summary: Summary) -> list[Row]:
         rows += _grid_rows(summary["grid"])
     if "planned" in summary:
         rows += _planned_rows(summary["planned"], summary["site"], summary["energy_kwh"])
+    if "replanning" in summary:
+        replanning = summary["replanning"]
+        rows.append(("plans made during the run", f"{replanning['made']:,} of {replanning['asked']:,}"))
+        rows += [(f"  {why}", f"{replanning[why]:,}") for why in ("failed", "late") if replanning[why]]
     return rows
 
 
@@ -253,6 +257,16 @@ def _window_rows(plan: Plan) -> Iterator[Row]:
         yield "servers on, mean", f"{servers.on_count.mean():,.1f} of {count:,}"
         yield "  woken", f"{woken:,} times"
         yield "  energy at most", f"{kwh['servers']:,.2f} kWh"
+    if (rolled := plan.provenance.rolled) is not UNSET:
+        jobs = f"{rolled.jobs_running:,} jobs running, {rolled.jobs_waiting:,} waiting"
+        yield (
+            "made during the run",
+            f"plan {rolled.number}, asked for at {rolled.asked_s / 3600.0:g} h; {jobs}",
+        )
+        level = [f"{storage.battery.soc_pct(rolled.battery_j):.2f} %"] if storage.battery.exists else []
+        level += [f"{rolled.hydrogen_kg:.3f} kg of hydrogen"] if storage.hydrogen is not None else []
+        yield "  from", ", ".join(level)
+        yield "  production", rolled.production
     for solved in plan.provenance.solved:
         note = f"; {solved.message}" if solved.message else ""
         yield solved.name, f"{solved.status}, gap {100 * solved.gap:.3g} %{note}"

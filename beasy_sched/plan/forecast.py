@@ -156,6 +156,13 @@ def demand_power_w(
     full speed; all other servers sleep. What would need more servers than there are waits, first in,
     first out, so that no energy is lost. Servers are taken fastest first.
     """
+    return served_power_w(platform, wanted_hosts(submit_s, run_s, hosts, steps=steps, step_s=step_s))
+
+
+def wanted_hosts(
+    submit_s: FloatArray, run_s: FloatArray, hosts: IntArray, *, steps: int, step_s: float
+) -> FloatArray:
+    """How many hosts a workload asks for in each step, on average, if all jobs start when submitted."""
     edges = step_s * np.arange(steps + 1)
     total = np.zeros(steps + 1)
     # Server seconds in each step are differences of the integral of a sum of rectangles.
@@ -166,8 +173,12 @@ def demand_power_w(
         count = np.concatenate(([0.0], np.cumsum(counts)))[upto]
         weighted = np.concatenate(([0.0], np.cumsum(counts * times)))[upto]
         total += sign * (count * edges - weighted)
-    wanted = np.maximum(np.diff(total), 0.0) / step_s
-    busy, waiting = np.empty(steps), 0.0
+    return np.maximum(np.diff(total), 0.0) / step_s
+
+
+def served_power_w(platform: Platform, wanted: FloatArray) -> FloatArray:
+    """Power (W) of the platform in each step when so many hosts are wanted; what finds none waits."""
+    busy, waiting = np.empty(len(wanted)), 0.0
     for step, want in enumerate(wanted):
         waiting += want
         busy[step] = min(waiting, platform.size)

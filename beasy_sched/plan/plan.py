@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.energy.site import Site
@@ -35,6 +36,23 @@ class Solved:
 
 
 @dataclass(frozen=True)
+class Rolled:
+    """How a plan came about that was made during a run."""
+
+    number: int
+    """How many were asked for in the run before it; 0 for the one that the run began with."""
+    asked_s: float
+    """Moment of the run at which it was asked for."""
+    battery_j: float
+    """Energy that the battery held then."""
+    hydrogen_kg: float
+    jobs_running: int
+    jobs_waiting: int
+    production: str = ""
+    """Where the production that it expects comes from."""
+
+
+@dataclass(frozen=True)
 class Provenance:
     """Where a plan came from."""
 
@@ -46,6 +64,8 @@ class Provenance:
     settings: dict[str, str] = field(default_factory=dict)
     """Planning options, such as ``surplus``."""
     solved: tuple[Solved, ...] = ()
+    rolled: Rolled | UnsetType = UNSET
+    """Unset for a plan that was made before the run."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +141,22 @@ class Plan:
     def level_at(self, step: int) -> StorageState:
         """Planned levels at the start of a step; ``steps`` (or -1) is the end of the window."""
         return StorageState(float(self.power.battery_j[step]), float(self.power.hydrogen_kg[step]))
+
+    def until(self, steps: int) -> Plan:
+        """The first ``steps`` steps of the plan."""
+        names = (name for name in self.power.__dataclass_fields__ if name != "base_w")
+        arrays = {name: values for name in names if (values := getattr(self.power, name)) is not UNSET}
+        cut = {name: values[: steps + (len(values) > self.steps)] for name, values in arrays.items()}
+        servers = self.servers
+        if servers is not None:
+            servers = replace(servers, states=servers.states[:steps], energy_j=servers.energy_j[:steps])
+        return replace(
+            self,
+            power=replace(self.power, **cut),
+            load_uncertainty=self.load_uncertainty[:steps],
+            renew_uncertainty=self.renew_uncertainty[:steps],
+            servers=servers,
+        )
 
     def predictions(self, start_j: float | None = None) -> Predictions:
         """What the battery may do in the window, from the planned level at its start or the real one (J)."""
@@ -261,13 +297,22 @@ class Place(NamedTuple):
 
 
 class PlanStore:
-    """Plans by window, each checked; each starts at the time and levels at which the previous one ends."""
+    """Plans by window, each checked; each starts at the time and levels at which the previous one ends.
+
+    Plans that were made during a run start at the levels that were really there, and may cover parts of
+    windows.
+    """
+
+    version = 0
+    """Grows when plans are replaced by others."""
 
     def __init__(self, plans: Sequence[Plan]) -> None:
         """Raises ConfigError for no plan, an invalid plan, or windows that do not follow each other."""
         if not plans:
             raise ConfigError("the plan has no windows")
         self._plans: list[Plan] = []
+        self._starts_s: list[float] = []
+        """When each window starts, less the tolerance of times."""
         for plan in plans:
             self.add(plan)
 
@@ -300,10 +345,35 @@ class PlanStore:
         except ConfigError as error:
             raise ConfigError(f"window {window}: {error}") from None
         self._plans.append(plan)
+        self._starts_s.append(plan.start_s - TIME_TOLERANCE_S)
+
+    def renew(self, plans: Sequence[Plan]) -> None:
+        """Let plans that were made during the run take the place of what was planned for their time.
+
+        What was planned for before and after it stays. Raises ConfigError, and keeps the store as it was.
+        """
+        start_s, end_s = plans[0].start_s, plans[-1].end_s
+        kept = []
+        for plan in self._plans:
+            steps = min(round((start_s - plan.start_s) / plan.step_s), plan.steps)
+            if steps > 0:
+                kept.append(plan if steps == plan.steps else plan.until(steps))
+        later = [plan for plan in self._plans if plan.start_s > end_s - TIME_TOLERANCE_S]
+        for plan in plans:
+            plan.check()
+        for before, after in itertools.pairwise([*kept[-1:], *plans, *later[:1]]):
+            _check_follows(before, after)
+        self._plans = [*kept, *plans, *later]
+        self.version += 1
+
+    def until(self, time_s: float) -> PlanStore:
+        """The plans of the time up to ``time_s``."""
+        steps = [(plan, round((time_s - plan.start_s) / plan.step_s)) for plan in self._plans]
+        return PlanStore([plan if n >= plan.steps else plan.until(n) for plan, n in steps if n > 0])
 
     def place(self, time_s: float) -> Place | None:
         """The window and step at a time; None outside all windows."""
-        window = bisect_right([plan.start_s - TIME_TOLERANCE_S for plan in self._plans], time_s) - 1
+        window = bisect_right(self._starts_s, time_s) - 1
         if window < 0:
             return None
         plan = self._plans[window]
@@ -327,7 +397,8 @@ class PlanStore:
 def _check_follows(before: Plan, after: Plan) -> None:
     """Raise ConfigError unless ``after`` starts where ``before`` ends."""
     gap_s = after.start_s - before.end_s
-    if abs(gap_s) > TIME_TOLERANCE_S:
+    rolled = before.provenance.rolled is not UNSET or after.provenance.rolled is not UNSET
+    if abs(gap_s) > TIME_TOLERANCE_S and not (rolled and gap_s > 0):
         kind = "a gap" if gap_s > 0 else "an overlap"
         raise ConfigError(
             f"starts at {after.start_s:g} s, the window before ends at {before.end_s:g} s: "
@@ -342,7 +413,8 @@ def _check_follows(before: Plan, after: Plan) -> None:
         same = np.array_equal(before.servers.kind_of, after.servers.kind_of)
         if before.servers.kinds != after.servers.kinds or not same:
             raise ConfigError("has other servers than the window before")
-    _check_levels(after, before.level_at(-1), "starts", "the window before ends")
+    if not rolled:
+        _check_levels(after, before.level_at(-1), "starts", "the window before ends")
 
 
 def _check_levels(plan: Plan, wanted: StorageState, starts: str, other: str) -> None:

@@ -295,6 +295,8 @@ def states_by_rank(
 
 def _kept(had: StateArray, wanted: IntArray) -> StateArray:
     """Give out ``wanted[d]`` times each P-state so that most keep what they had; the others move little."""
+    if (had >= 0).all() and (np.bincount(had, minlength=len(wanted)) == wanted).all():
+        return had
     moves = had < 0
     for pstate, most in enumerate(wanted):
         moves[np.flatnonzero(had == pstate)[most:]] = True
@@ -416,6 +418,44 @@ SMALL_COLUMNS = 600
 """Models with at most so many columns in whole numbers are solved to the end."""
 _PATHS = 400
 """Paths of single servers that are looked at when a plan is improved."""
+
+
+def sketch(problem: ServerProblem) -> BestPlan:
+    """Find a plan quickly, without any bound: numbers that change at most once in a least on-time.
+
+    In each such stretch as many servers are on, at the P-state of most flops for the energy, as its steps
+    can feed; kinds of server one after the other. Where that does not fit, all sleep as soon as they may.
+    """
+    best = BestPlan(problem)
+    left_j = problem.allowed_j - sum(table.servers * table.rest_j for table in problem.tables)
+    paths = []
+    for table, started, obliged in zip(problem.tables, problem.on_at_start, problem.obliged, strict=True):
+        path = all_asleep(replace(problem, tables=(table,), on_at_start=(started,), obliged=(obliged,)))[0]
+        if table.can_sleep:
+            above_j = table.on_j[table.hull] - table.rest_j
+            chosen = table.hull[np.argmax(table.on_flops[table.hull] / np.maximum(above_j, 1e-9))]
+            most_j = max(table.on_j[chosen], table.waking_j[0], table.falling_j) - table.rest_j
+            path = _in_stretches(left_j / most_j, table.servers, started, obliged, problem.minimum_on_steps)
+            left_j = left_j - path.sum(axis=0) * most_j
+        paths.append(path)
+    if (energy_j(problem, slowest(problem, paths)) <= problem.allowed_j).all():
+        best.offer(fill(problem, tuple(paths)))
+    return best
+
+
+def _in_stretches(fed: FloatArray, servers: int, started: int, obliged: IntArray, length: int) -> Trajectory:
+    """Servers of a kind, as many as all steps of a stretch of ``length`` can feed, at least those obliged.
+
+    In the first stretch none wake. One that falls asleep at the end of a stretch is not fed in that step.
+    """
+    edges = np.arange(0, len(fed), length)
+    before = np.concatenate((fed[1:], fed[-1:]))  # a step's number also takes what falling asleep draws
+    numbers = np.clip(np.floor(np.minimum.reduceat(np.minimum(fed, before), edges)), 0, servers)
+    numbers[0] = min(numbers[0], started)
+    on = np.maximum(np.repeat(numbers, length)[: len(fed)].astype(np.int64), obliged)
+    change = np.diff(on, prepend=started)
+    waking, falling = np.maximum(change, 0), np.maximum(-change, 0)
+    return np.array([on - waking, waking, falling])
 
 
 def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> BestPlan:

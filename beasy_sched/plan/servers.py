@@ -16,7 +16,7 @@ from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.server_problem import KindCounts, KindTable, ServerProblem, kind_tables
-from beasy_sched.plan.server_search import BestPlan, KindStart, ranked_hosts, search, states_by_rank
+from beasy_sched.plan.server_search import BestPlan, KindStart, ranked_hosts, search, sketch, states_by_rank
 from beasy_sched.plan.solver import SearchEnd, SolverLimits, SolverOutcome, SolverStatus
 from beasy_sched.units import SECONDS_PER_HOUR
 
@@ -78,6 +78,8 @@ class ServerRules:
     """A wake-up must gain, beyond its cost, as many flops as this time at the kind's highest speed."""
     gap: float = 0.005
     """Proven relative distance to the best plan at which the search may stop."""
+    sketch: bool = False
+    """Whether a plan made quickly, and without a proven distance to the best, is enough."""
     time_s: float = math.inf
     """Last resort: time limit of each optimization, s. The outcome says when it ended a search."""
 
@@ -218,7 +220,10 @@ def plan_servers(
         problem = setup.problem(problem.budget_j, rules.switch_cost_s)
     shortfall_j = _shortfall_j(problem)
     raised = replace(problem, budget_j=problem.budget_j + shortfall_j)
-    found = search(raised, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
+    if rules.sketch:
+        found = sketch(raised)
+    else:
+        found = search(raised, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
     states = setup.states(found.counts)
     steps = ServerSteps(platform, step_s)
     missing_w = np.where(shortfall_j > _SAME_ENVELOPE * problem.least_j, shortfall_j / step_s, 0.0)

@@ -8,6 +8,8 @@ rows. `PlanFollower` brings the servers into the planned states.
 from __future__ import annotations
 
 import itertools
+import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray, distinct
 from beasy_sched.energy.server_energy import ServerSteps, step_table_j
 from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.engine.actions import Action, FactDict, SetPState
@@ -57,6 +59,28 @@ class Runs(NamedTuple):
         return cls(host, begin - host * width, end - host * width)
 
 
+class _Part(NamedTuple):
+    """A stretch of the offline plan: P-states (T, N), and powers of each step, W."""
+
+    states: StateArray
+    load_w: FloatArray
+    renew_w: FloatArray
+    envelope_w: FloatArray
+    given_w: FloatArray
+
+    def beyond(self, steps: int) -> _Part:
+        """The stretch without its first ``steps`` steps."""
+        first = max(steps, 0)
+        powers = (self.load_w, self.renew_w, self.envelope_w, self.given_w)
+        return _Part(self.states[first:], *(values[first:] for values in powers))
+
+    @classmethod
+    def nothing(cls, asleep: StateArray, steps: int) -> _Part:
+        """So many steps without a plan, in which every server is ``asleep`` (N)."""
+        none_w = np.zeros(steps)
+        return cls(np.tile(asleep, (steps, 1)), none_w, none_w, none_w, none_w)
+
+
 class WorkingPlan:
     """Planned states of all servers over every known window, and what follows from them step by step.
 
@@ -71,37 +95,79 @@ class WorkingPlan:
 
         Raises ConfigError where the plans leave the servers out.
         """
-        servers = [plan.servers for plan in plans if plan.servers is not None]
-        if len(servers) < len(plans):
-            raise ConfigError("the plan covers power only, not servers: make a plan with a platform")
         self.start_s = plans.start_s
-        self.end_s = plans.end_s
-        self._window_ends = np.cumsum([plan.steps for plan in plans])
         self.step_s = plans[0].step_s
         self.battery: BatterySpec = plans[0].storage.battery
-        self._servers = servers
-        self.states: StateArray = np.concatenate([one.states for one in servers])
-        """Planned P-state of each server in each step, of shape (T, N). Change it by `set_states`."""
         self.sleep = platform.sleep_pstate
         """P-state in which each server sleeps (N), -1 where it cannot."""
-        self.on = self.states != self.sleep
-        """Whether each server is planned on, of shape (T, N)."""
-        powers = [plan.power for plan in plans]
-        self.load_w: FloatArray = np.concatenate([power.load_w for power in powers])
-        self.renew_w: FloatArray = np.concatenate([power.renew_w for power in powers])
-        self.envelope_w: FloatArray = np.concatenate([power.envelope_w for power in powers])
-        self.given_w: FloatArray = np.concatenate([power.given_w for power in powers])
         self._steps = ServerSteps(platform, self.step_s)
         self._before = before.astype(np.int8)
-        self.energy_j = self._steps.plan_energy_j(self.states, self._before)
-        """Planned worst-case energy of all servers in each step, J (Eq. 3.17): busy, with transitions."""
-        self._covered = range(0)
-        self._asleep_before: npt.NDArray[np.int32] = np.zeros((platform.size, 1), dtype=np.int32)
-        self._runs = Runs.of(self.on[:0])
-        self._counted = np.zeros(platform.size, dtype=np.bool_)
-        self._run_known = np.zeros(platform.size, dtype=np.bool_)
+        self._plans = plans
         self.version = 0
         """Changes with every change of states or production."""
+        count = platform.size
+        self.states: StateArray = np.empty((0, count), dtype=np.int8)
+        """Planned P-state of each server in each step, of shape (T, N). Change it by `set_states`."""
+        self.on: BoolArray = np.empty((0, count), dtype=np.bool_)
+        """Whether each server is planned on, of shape (T, N)."""
+        self.load_w = self.renew_w = self.envelope_w = self.given_w = np.empty(0)
+        self.energy_j = np.empty(0)
+        """Planned worst-case energy of all servers in each step, J (Eq. 3.17): busy, with transitions."""
+        self._lay_out(0)
+
+    def _lay_out(self, step: int) -> None:
+        """Copy the plans from ``step`` on; steps without a plan have all servers asleep, and no power."""
+        parts = self._parts()
+        self._known = self._plans.version
+        self.end_s = self._plans.end_s
+        self._offline = [part.states for part in parts]
+        ends = np.cumsum([len(states) for states in self._offline])
+        self._window_ends: Sequence[int] = ends.tolist()
+        starts = ends - [len(states) for states in self._offline]
+        later = [part.beyond(step - start) for part, start in zip(parts, starts.tolist(), strict=True)]
+        states, load_w, renew_w, envelope_w, given_w = (
+            np.concatenate(column) for column in zip(*later, strict=True)
+        )
+        energy_j = self._steps.plan_energy_j(states, self.before(step))
+        self.states = np.concatenate((self.states[:step], states))
+        self.on = np.concatenate((self.on[:step], states != self.sleep))
+        self.load_w = np.concatenate((self.load_w[:step], load_w))
+        self.renew_w = np.concatenate((self.renew_w[:step], renew_w))
+        self.envelope_w = np.concatenate((self.envelope_w[:step], envelope_w))
+        self.given_w = np.concatenate((self.given_w[:step], given_w))
+        self.energy_j = np.concatenate((self.energy_j[:step], energy_j))
+        count = states.shape[1]
+        self._covered = range(0)
+        self._asleep_before: npt.NDArray[np.int32] = np.zeros((count, 1), dtype=np.int32)
+        self._runs = Runs.of(self.on[:0])
+        self._counted = np.zeros(count, dtype=np.bool_)
+        self._run_known = np.zeros(count, dtype=np.bool_)
+        self.version += 1
+
+    def _parts(self) -> list[_Part]:
+        """The plans one after the other, and the gaps between them. Raises ConfigError without servers."""
+        parts: list[_Part] = []
+        end_s = self.start_s
+        for plan in self._plans:
+            if plan.servers is None:
+                raise ConfigError("the plan covers power only, not servers: make a plan with a platform")
+            if gap := round((plan.start_s - end_s) / self.step_s):
+                parts.append(_Part.nothing(np.maximum(self.sleep, 0).astype(np.int8), gap))
+            power, end_s = plan.power, plan.end_s
+            parts.append(
+                _Part(plan.servers.states, power.load_w, power.renew_w, power.envelope_w, power.given_w)
+            )
+        return parts
+
+    def renew(self, time_s: float) -> bool:
+        """Take over what has been planned anew for the time from ``time_s`` on; tell whether anything has.
+
+        What the policies changed before ``time_s`` stays as it was; their changes to later steps are gone.
+        """
+        if self._plans.version == self._known:
+            return False
+        self._lay_out(round((time_s - self.start_s) / self.step_s))
+        return True
 
     @property
     def steps(self) -> int:
@@ -110,7 +176,7 @@ class WorkingPlan:
 
     def step_at(self, time_s: float) -> int | None:
         """The step at a time of the run; None outside the known windows."""
-        step = int(np.floor((time_s - self.start_s + TIME_TOLERANCE_S) / self.step_s))
+        step = math.floor((time_s - self.start_s + TIME_TOLERANCE_S) / self.step_s)
         return step if 0 <= step < self.steps else None
 
     def window_end(self, step: int) -> int:
@@ -122,7 +188,7 @@ class WorkingPlan:
         return int(self._window_ends[min(self._window_of(step) + 1, len(self._window_ends) - 1)])
 
     def _window_of(self, step: int) -> int:
-        return int(np.searchsorted(self._window_ends, step, side="right"))
+        return bisect_right(self._window_ends, step)
 
     def start_of(self, step: int) -> float:
         """When a step starts, on the run's clock, s."""
@@ -131,7 +197,7 @@ class WorkingPlan:
     def offline(self, step: int) -> StateArray:
         """P-states of the servers (N) in ``step``, as planned offline."""
         window = self._window_of(step)
-        states = self._servers[window].states
+        states = self._offline[window]
         return np.asarray(states[step - int(self._window_ends[window])])  # counted from the window's end
 
     # --- changes ------------------------------------------------------------------------------------
@@ -203,10 +269,11 @@ class WorkingPlan:
         before, start = self._asleep_before, covered.start
         return np.asarray(before[hosts, end_step - start] - before[hosts, first_step - start])
 
-    def runs_on(self, step: int, end_step: int = 0) -> Runs:
+    def runs_on(self, step: int, end_step: int = 0, first_before: int | None = None) -> Runs:
         """Every server's runs of steps planned on, from ``step`` on, in no particular order.
 
         They are known to the horizon or to ``end_step``, whichever is later, and cut off some time after it.
+        With ``first_before``, only those that begin before this step.
         """
         self.cover(step, end_step or self.horizon(step))
         if not self._run_known.all():
@@ -218,7 +285,10 @@ class WorkingPlan:
             self._run_known[again] = True
         host, begin, end = self._runs
         left = end > step
-        return Runs(host[left], np.maximum(begin[left], step), end[left])
+        if first_before is not None:
+            left &= begin < first_before
+        places = left.nonzero()[0]
+        return Runs(host[places], np.maximum(begin[places], step), end[places])
 
     def project_soc(self, step: int, end_step: int, battery_j: float, more_j: float = 0.0) -> FloatArray:
         """Battery energy (J) at the start of ``step`` and at the end of it and of each later one (Eq. 1).
@@ -487,6 +557,8 @@ class Rest:
     battery: BatterySpec
     start_j: float
     """The true level of the battery now."""
+    changed: bool = False
+    """Whether compensation has changed states."""
 
     @cached_property
     def tolerance_j(self) -> float:
@@ -574,13 +646,16 @@ class PlanFollower:
         planned, on = plan.states[step], plan.on[step]
         pending = np.where(on, view.sleep_wished(), view.waking_wished())
         differs = (view.pstate != planned) | (self.asked != planned) | pending
-        hosts = np.flatnonzero(np.logical_and(differs, may_change))
+        differs &= may_change
+        hosts = differs.nonzero()[0]
+        if not len(hosts):
+            return []
         states = planned[hosts]
         self.asked[hosts] = states
         replanned = states != plan.offline(step)[hosts]
         planned_w = float(plan.energy_j[step]) / plan.step_s
         actions: list[Action] = []
-        for pstate in np.unique(states).tolist():
+        for pstate in distinct(states):
             mine = states == pstate
             why: FactDict = {"planned_w": planned_w}
             changed = int(np.count_nonzero(replanned & mine))

@@ -265,6 +265,23 @@ RULES: Final[dict[tuple[str, str], str]] = {
 }
 """By what was done (``P-state`` whatever its number) and the rule."""
 
+PLANS: Final[dict[tuple[str, str], str]] = {
+    ("plan", "planned anew"): (
+        "Plan {number} counts from {start_at_s} on. It was asked for at {asked_at_s}, with {battery_j} in the"
+        " battery[hydrogen_kg? and {hydrogen_kg} kg of hydrogen in the tank], {jobs_running:job} running and"
+        " {jobs_waiting:job} waiting."
+    ),
+    ("plan", "not planned anew: planning failed"): (
+        "Plan {number}, asked for at {asked_at_s}, was to count from {start_at_s} on, but planning failed:"
+        " the plan before it stays in effect."
+    ),
+    ("plan", "not planned anew: planning took too long"): (
+        "Plan {number}, asked for at {asked_at_s}, was to count from {start_at_s} on, but was late: the plan"
+        " before it stays in effect."
+    ),
+}
+"""The same for plans made during a run."""
+
 IN_SHORT: Final[dict[str, str]] = {
     "surplus": (
         "[spent_on_jobs_j? (a surplus: {spent_on_jobs_j} spent on faster servers)]"
@@ -283,7 +300,8 @@ def sentence(action: str, rule: str, facts: Facts) -> str:
 
     An unknown rule, or one whose facts are missing, is shown as it is, with the facts that exist.
     """
-    text = _filled(RULES.get((action.partition(" ")[0], rule)), facts)
+    key = action.partition(" ")[0], rule
+    text = _filled(RULES.get(key) or PLANS.get(key), facts)
     if text is not None:
         return text.strip()
     numbers = ", ".join(f"{name} {fact(name, value)}" for name, value in facts.items() if value is not None)

@@ -14,6 +14,9 @@ from beasy_sched.units import TIME_TOLERANCE_S
 NO_SITE_STEP_S = 300.0
 """What is told together where there is no site, and so no steps."""
 
+MADE = "planned anew"
+"""The rule of a plan that was made during the run; the last one is in effect."""
+
 Row = Mapping[str, float]
 
 
@@ -24,11 +27,16 @@ def explain_time(prefix: str, time_s: float) -> Story:
     time, and InputError for files that cannot be read.
     """
     start_s, end_s, row, before = _find_step(prefix, time_s)
-    lines, last_s = [], 0.0
+    lines: list[LogLine] = []
+    plans: list[LogLine] = []
+    last_s = 0.0
     for line in read_log(prefix):
         last_s = line.time
         if line.time >= end_s - TIME_TOLERANCE_S:
             break
+        if line.kind == "plan":
+            plans = [*([] if line.rule == MADE else plans), line]
+            continue
         if line.time >= start_s - TIME_TOLERANCE_S:
             lines.append(line)
     if row is None and time_s > last_s + NO_SITE_STEP_S:
@@ -36,6 +44,8 @@ def explain_time(prefix: str, time_s: float) -> Story:
     money = currency_of(prefix, of_plans=False)
     chapters = [] if row is None else [Chapter("Energy", [*_energy(row, before, money)])]
     currency = currency_of(prefix, of_plans=True)
+    if plans:
+        chapters.append(Chapter("Plan", [Entry(because(line, currency), line.time) for line in plans]))
     chapters += [chapter for chapter in _decisions(lines, currency) if chapter.entries]
     if not lines:
         chapters.append(Chapter("Decisions", [Entry("None: nothing changed.")]))
@@ -44,6 +54,7 @@ def explain_time(prefix: str, time_s: float) -> Story:
         "start_s": start_s,
         "end_s": end_s,
         "energy": None if row is None else dict(row),
+        **({"plan": [told(line, currency) for line in plans]} if plans else {}),
         "decisions": [told(line, currency) for line in lines],
     }
     return Story(f"{number}{clock(start_s)} to {clock(end_s)}", chapters, data)

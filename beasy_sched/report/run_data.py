@@ -87,7 +87,7 @@ class RunData:
     @property
     def start_s(self) -> float | None:
         """What the site's clock shows at time 0, in s since 1970 by that clock; None where it is unknown."""
-        start = self.grid.get("start")
+        start = self.site.get("start")
         if start is None:
             return None
         return datetime.fromisoformat(start).replace(tzinfo=timezone.utc).timestamp()
@@ -167,7 +167,6 @@ class _GridFigures(msgspec.Struct):
     import_kwh: Number
     green_kwh: Number
     carbon_kg: Number | None = None
-    start: datetime | None = None
 
 
 class _Deadlines(msgspec.Struct):
@@ -206,6 +205,11 @@ def _summary(run: Run) -> dict[str, Any]:
         site = msgspec.convert(run.summary, _Summary).site
     except msgspec.ValidationError as error:
         raise InputError(path, f"is not the summary of a run: {error}") from None
+    try:
+        msgspec.convert(site.get("start"), datetime | None)
+    except msgspec.ValidationError:
+        expected = "a time such as 2019-06-01T00:00:00+02:00"
+        raise InputError(path, f"site.start: found {site['start']!r}, expected {expected}") from None
     for field, value in site.items():
         if field not in SITE_CHOICES and isinstance(value, bool | str):
             raise InputError(path, f"site.{field}: found {value!r}, expected a number")

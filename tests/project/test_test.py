@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from project.shell import ROOT, run
 
-STEPS = ["ruff check", "ruff format --check", "mypy", "lint-imports", "python -m pytest"]
+ALL = "-n auto --dist worksteal"
+STEPS = ["ruff check", "ruff format --check", "mypy", "lint-imports", f"python -m pytest {ALL}"]
+SLOW = f"python -m pytest -m slow {ALL}"
 FAKE = """#!/bin/sh
 call="{name}${{*:+ $*}}"
 case "$call" in python\\ -c*|python\\ --version) exit 0 ;; esac
@@ -47,8 +49,8 @@ def test_ends_at_the_first_step_that_fails(venv: Path, number: int):
 
 def test_options(venv: Path):
     assert check(venv, "--only-tests")[2] == STEPS[-1:]
-    assert check(venv, "--slow")[2] == [*STEPS, "python -m pytest -m slow"]
-    assert check(venv, "--slow", fail_at="python -m pytest -m slow")[0] == 1
+    assert check(venv, "--slow")[2] == [*STEPS, SLOW]
+    assert check(venv, "--slow", fail_at=SLOW)[0] == 1
 
 
 def test_other_arguments_go_to_pytest(venv: Path):

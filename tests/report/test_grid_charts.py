@@ -43,8 +43,9 @@ DEADLINES = (
     "w!4,w!b,0,0.0,10.0,110.0,200.0,200.0,0.0,met\n"
     "w!5,w!b,1,0.0,10.0,110.0,9000.0,9000.0,0.0,met\n"
 )
+START = "2010-07-12T09:00:00-04:00"
 GRID = {
-    "start": "2010-07-12T09:00:00-04:00", "currency": "EUR", "import_kwh": 60.0, "export_kwh": 0.0,
+    "currency": "EUR", "import_kwh": 60.0, "export_kwh": 0.0,
     "cost": 7.5, "export_revenue": 0.0, "carbon_kg": 12.5, "green_kwh": 40.0, "green_share": 0.4,
     "mean_import_price": 0.125, "peak_import_w": 250.0,
 }  # fmt: skip
@@ -55,12 +56,19 @@ COUNTS = {
 
 
 def on_a_grid(
-    prefix: Path, steps: str = NO_BATTERY, *, deadlines: str | None = DEADLINES, **changes: Any
+    prefix: Path,
+    steps: str = NO_BATTERY,
+    *,
+    deadlines: str | None = DEADLINES,
+    start: str | None = START,
+    **changes: Any,
 ) -> RunData:
     """The run by hand, on a site with a grid."""
     given = summary(grid={**GRID, **changes}, deadlines=COUNTS)
     if steps is NO_BATTERY:
         given["site"] = {"guard": "shed", "veto": True}
+    if start is not None:
+        given["site"]["start"] = start
     written = write_run(prefix, energy_trace=HEAD + steps, summary=json.dumps(given))
     if deadlines is not None:
         Path(f"{prefix}_deadlines.csv").write_text(deadlines)
@@ -235,10 +243,15 @@ def test_a_wrong_table_of_deadlines_is_told(tmp_path: Path, deadlines: str, mess
         on_a_grid(tmp_path / "a", deadlines=deadlines)
 
 
-@pytest.mark.parametrize("changes", [{"cost": "much"}, {"start": "Monday"}, {"currency": 3}])
+@pytest.mark.parametrize("changes", [{"cost": "much"}, {"currency": 3}])
 def test_a_wrong_section_of_the_summary_is_told(tmp_path: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="is not the summary of a run"):
         on_a_grid(tmp_path / "a", **changes)
+
+
+def test_a_wrong_time_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"site\.start: found 'Monday', expected a time such as 2019-06-01"):
+        on_a_grid(tmp_path / "a", start="Monday")
 
 
 def test_a_trace_without_the_grid_s_columns_has_no_chart_of_it(tmp_path: Path) -> None:

@@ -314,6 +314,24 @@ class LivePlan:
         self._held: dict[str, _Held] = {}
         self._released: list[_Held] = []
 
+    def renew(self, time_s: float) -> bool:
+        """Take over what has been planned anew from ``time_s`` on, but for the servers of running jobs.
+
+        These stay as they are planned for the job. Returns whether anything has been planned anew.
+        """
+        plan, old, old_step = self.plan, self.plan.states, self.plan.steps
+        if not plan.renew(time_s):
+            return False
+        step = round((time_s - plan.start_s) / plan.step_s)
+        self._released = []
+        for held in self._held.values():
+            end = min(held.first + len(held.before), old_step, plan.steps)
+            held.before = plan.states[step:end, held.hosts].copy()
+            held.first = step
+            if step < end:
+                plan.set_states(held.hosts, step, end, old[step:end, held.hosts])
+        return True
+
     # --- scheduling -----------------------------------------------------------------------------------
 
     def end_step(self, time_s: float) -> int:
@@ -352,7 +370,9 @@ class LivePlan:
         It looks as far as the plan's horizon, or to where the longest waiting job would end, and one step on.
         """
         plan = self.plan
-        end_step = max(plan.horizon(step), self._last_end_step(view, step))
+        end_step = plan.horizon(step)
+        if view.now + float(view.queue.walltime_s.max(initial=0.0)) > plan.start_of(end_step):
+            end_step = max(end_step, self._last_end_step(view, step))
         plan.cover(step, end_step)
         rows = slice(step, min(end_step + 1, plan.steps))
         dt_s = np.full(rows.stop - step, plan.step_s)

@@ -1,0 +1,84 @@
+"""What a run tells of the plans that were made during it: a table, the plan in effect, and each plan."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from beasy_sched.engine.replanning import Planning, PlanOutcome, Replanning
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.plan_file import write_plans
+from beasy_sched.formats.run_files import PLAN, PLAN_FOLDER, PLANS, path_of
+from beasy_sched.plan.plan import PlanStore
+
+_NAME: Final = "{:04}.msgpack"
+
+_COLUMNS: Final[dict[str, Callable[[Planning], Any]]] = {
+    "number": lambda planning: planning.request.rolled.number,
+    "asked_s": lambda planning: planning.request.asked_s,
+    "start_s": lambda planning: planning.request.start_s,
+    "end_s": lambda planning: planning.answer.plans[-1].end_s if planning.answer.plans else "",
+    "outcome": lambda planning: planning.answer.outcome.value,
+    "battery_j": lambda planning: planning.request.rolled.battery_j,
+    "hydrogen_kg": lambda planning: planning.request.rolled.hydrogen_kg,
+    "jobs_running": lambda planning: planning.request.rolled.jobs_running,
+    "jobs_waiting": lambda planning: planning.request.rolled.jobs_waiting,
+    "relax_factor": lambda planning: (
+        planning.answer.plans[0].power.relax_factor if planning.answer.plans else ""
+    ),
+    "gap": lambda planning: _gap(planning),
+    "solver_s": lambda planning: f"{planning.answer.took_s:.3f}",
+    "problem": lambda planning: _quoted(planning.answer.problem),
+}
+"""Columns of the table; ``solver_s`` is real time, and the only one that differs when a run is repeated."""
+
+
+def plans_csv(replanning: Replanning) -> str:
+    """The table as CSV: one row for each plan asked for during the run."""
+    rows = (",".join(str(get(planning)) for get in _COLUMNS.values()) for planning in replanning.done)
+    return "".join(line + "\n" for line in (",".join(_COLUMNS), *rows))
+
+
+def _gap(planning: Planning) -> float | str:
+    """The largest gap of the optimizations behind the plan of the rest of the window."""
+    gaps = [solved.gap for plan in planning.answer.plans[:1] for solved in plan.provenance.solved]
+    return max(gaps) if gaps else ""
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""').replace("\n", " ") + '"' if text else ""
+
+
+def write_plans_of_run(prefix: str, replanning: Replanning, until_s: float) -> list[Path]:
+    """Write the plan in effect up to ``until_s`` (s), the table, and each plan; return the files.
+
+    Raises InputError.
+    """
+    write_atomic(path_of(prefix, PLANS), plans_csv(replanning))
+    written = [path_of(prefix, PLANS)]
+    if until_s > replanning.plans.start_s:
+        write_plans(path_of(prefix, PLAN), replanning.plans.until(until_s))
+        written.append(path_of(prefix, PLAN))
+    folder = path_of(prefix, PLAN_FOLDER)
+    folder.mkdir(exist_ok=True)
+    write_plans(folder / _NAME.format(0), PlanStore(replanning.first))
+    for planning in replanning.done:
+        if planning.answer.plans:
+            plans = PlanStore(planning.answer.plans)
+            write_plans(folder / _NAME.format(planning.request.rolled.number), plans)
+    return [*written, folder]
+
+
+def old_plans(prefix: str) -> Iterator[Path]:
+    """Where an earlier run has left its plans."""
+    yield from (path_of(prefix, PLAN), path_of(prefix, PLANS))
+    with contextlib.suppress(OSError):
+        yield from sorted(path_of(prefix, PLAN_FOLDER).glob("[0-9]*.msgpack"))
+
+
+def replanning_part(replanning: Replanning) -> dict[str, Any]:
+    """The summary's section: how many plans were made, late and failed, and how many steps lie between."""
+    counts = {outcome.value: replanning.count(outcome) for outcome in PlanOutcome}
+    return {"every_steps": replanning.rule.every_steps, "asked": len(replanning.done), **counts}

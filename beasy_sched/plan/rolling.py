@@ -1,0 +1,239 @@
+"""Rolling plans: what is planned anew during a run, from which levels, servers and jobs.
+
+A `PlanRequest` holds everything that a plan of the rest of a window and of the next one depends on;
+`make_plans` answers it, and has no other input. docs/decisions/rolling-plans.md describes what is asked for
+and when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.model.platform import Platform
+from beasy_sched.plan.forecast import draw_by_busy_w, served_power_w, wanted_hosts
+from beasy_sched.plan.offline import NoPlan, OfflineOptions, WindowStart, plan_window
+from beasy_sched.plan.plan import Plan, Provenance, Rolled
+from beasy_sched.plan.servers import ServerStart
+from beasy_sched.plan.solver import solver_name
+
+PLANNED_AHEAD: Final = 2
+"""For how many windows there is a plan as a window begins: that one, and the next."""
+
+
+@dataclass(frozen=True)
+class KnownJobs:
+    """The jobs that run or wait when a plan is asked for: one value each."""
+
+    hosts: IntArray
+    left_s: FloatArray
+    """How long each is expected to run from the start of the plan on, s."""
+    late_s: FloatArray
+    """How much of its run each would have behind it by then, had it started when it was submitted, but has
+    not, s."""
+
+
+NO_JOBS = KnownJobs(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
+
+
+@dataclass(frozen=True)
+class Span:
+    """The steps that a plan is asked for."""
+
+    asked_s: float
+    """The moment up to which jobs are known, s."""
+    start_s: float
+    steps: int
+    step_s: float
+
+
+class DemandForecast(Protocol):
+    """What the servers are expected to be asked for."""
+
+    def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
+        """Demand of each step of ``span``, W, with the jobs that are known."""
+
+
+@dataclass(frozen=True)
+class ExpectedJobs:
+    """A demand forecast as jobs: when each comes, how long it runs, on how many hosts.
+
+    The jobs expected by the moment of planning are left out; those that are known take their place.
+    """
+
+    submit_s: FloatArray
+    run_s: FloatArray
+    hosts: IntArray
+
+    def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
+        """As `DemandForecast.load_w`: known jobs go on, or start at once; the others start when they come."""
+        later = self.submit_s > span.asked_s
+        submit_s = np.concatenate((np.zeros(len(known.hosts)), self.submit_s[later] - span.start_s))
+        run_s = np.concatenate((known.left_s, self.run_s[later]))
+        hosts = np.concatenate((known.hosts, self.hosts[later]))
+        wanted = wanted_hosts(np.maximum(submit_s, 0.0), run_s, hosts, steps=span.steps, step_s=span.step_s)
+        return served_power_w(platform, wanted)
+
+
+@dataclass(frozen=True)
+class ExpectedPower:
+    """A demand forecast as powers: W for each step from time 0 on.
+
+    Powers count jobs from when they are submitted on. What the known jobs have not done by now, although
+    they could have, is added at the start of the plan.
+    """
+
+    powers_w: FloatArray
+
+    def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
+        """As `DemandForecast.load_w`; steps without a forecast have only what is added."""
+        draw_w = draw_by_busy_w(platform)
+        expected_w = part_of(self.powers_w, span, draw_w[0])
+        late = wanted_hosts(
+            np.zeros(len(known.hosts)), known.late_s, known.hosts, steps=span.steps, step_s=span.step_s
+        )
+        if not late.any():
+            return expected_w
+        return served_power_w(platform, late + np.interp(expected_w, draw_w, np.arange(len(draw_w))))
+
+
+def part_of(values_w: FloatArray, span: Span, beyond_w: float = 0.0) -> FloatArray:
+    """The values of the steps of ``span`` from a series that begins at time 0; ``beyond_w`` after its end."""
+    first = round(span.start_s / span.step_s)
+    part = values_w[first : first + span.steps]
+    return np.concatenate((part, np.full(span.steps - len(part), beyond_w)))
+
+
+@dataclass(frozen=True)
+class ReplanRule:
+    """When plans are made anew in a run, and from what."""
+
+    every_steps: int
+    """A plan is made for every so-many-th step, counted from time 0."""
+    demand: DemandForecast
+    renew_w: FloatArray | None
+    """Expected production of each step from time 0 on, W; None: what the run's forecast says on the day."""
+    options: OfflineOptions = field(default_factory=OfflineOptions)
+    target_kg: Mapping[int, float] = field(default_factory=dict)
+    """The hydrogen that a window is to end with, by window, kg; the site's target for those left out."""
+
+
+@dataclass(frozen=True)
+class PlanPart:
+    """What is expected in a window, or in the rest of one: W for each step."""
+
+    window: int
+    load_w: FloatArray
+    renew_w: FloatArray
+    target_kg: float | None = None
+    """Hydrogen that the window is to end with; None: the site's target."""
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """Everything that a plan made during a run depends on."""
+
+    start_s: float
+    """When the plan is to take effect."""
+    level: StorageState
+    """Levels expected by then."""
+    servers: ServerStart
+    """The servers just before."""
+    parts: tuple[PlanPart, ...]
+    """The rest of a window, and the next one where there is one."""
+    rolled: Rolled
+    """What its provenance is to say."""
+
+    @property
+    def asked_s(self) -> float:
+        """When it was asked for."""
+        return self.rolled.asked_s
+
+
+def make_plans(
+    site: Site, platform: Platform, request: PlanRequest, options: OfflineOptions, provenance: Provenance
+) -> tuple[Plan, ...]:
+    """Plan what ``request`` asks for: one plan for each part, each from where the one before ends.
+
+    A target that cannot be reached from the level at the start is replaced: by that level, or else by the
+    least level. The servers of later parts are planned quickly: these plans are replaced before they begin,
+    unless planning fails. Raises NoPlan where the first part has no plan; where a later one has none, the
+    plans end before it.
+    """
+    provenance = replace(
+        provenance, solver=solver_name(), settings=options.described(), rolled=request.rolled
+    )
+    level, servers, start_s = _possible(site.storage, request.level), request.servers, request.start_s
+    plans: list[Plan] = []
+    for part in request.parts:
+        start = WindowStart(part.window, start_s, level, servers)
+        if plans:
+            options = replace(options, rules=replace(options.rules, sketch=True))
+        try:
+            plan, servers = _within_reach(site, platform, part, start, options, provenance)
+        except NoPlan:
+            if not plans:
+                raise
+            break
+        plans.append(plan)
+        level, start_s = plan.level_at(-1), plan.end_s
+    return tuple(plans)
+
+
+def _possible(storage: Storage, level: StorageState) -> StorageState:
+    """The level nearest to ``level`` at which a plan can start: the guard may go below SoC_min."""
+    battery, tank_kg = storage.battery, storage.hydrogen.tank_kg if storage.hydrogen else 0.0
+    battery_j = min(max(level.battery_j, battery.min_j), battery.max_j)
+    return StorageState(battery_j, min(max(level.hydrogen_kg, 0.0), tank_kg))
+
+
+def _within_reach(
+    site: Site,
+    platform: Platform,
+    part: PlanPart,
+    start: WindowStart,
+    options: OfflineOptions,
+    provenance: Provenance,
+) -> tuple[Plan, ServerStart]:
+    """Plan a part with the highest of its targets that can be reached. Raises NoPlan, for the first one."""
+    first: NoPlan | None = None
+    for storage in _targets(site.storage, part.target_kg, start.storage):
+        try:
+            return plan_window(
+                replace(site, storage=storage),
+                platform,
+                part.load_w,
+                part.renew_w,
+                start,
+                options,
+                provenance,
+            )
+        except NoPlan as error:
+            first = first or error
+    raise first or NoPlan(f"window {start.window}: no target")
+
+
+def _targets(storage: Storage, target_kg: float | None, level: StorageState) -> list[Storage]:
+    """The storage with its targets, and with lower ones, the highest first."""
+    battery, hydrogen = storage.battery, storage.hydrogen
+    if hydrogen is not None and target_kg is not None:
+        hydrogen = replace(hydrogen, level_target_kg=min(max(target_kg, 0.0), hydrogen.tank_kg))
+    wanted = Storage(battery, hydrogen)
+    found = [wanted]
+    for lowest in (level, StorageState(battery.min_j, 0.0)):
+        lower = wanted
+        if battery.exists and lowest.battery_j < battery.target_j:
+            # A little less than the level, which the battery's own loss would otherwise put out of reach.
+            pct = max(battery.soc_min_pct, 0.98 * battery.soc_pct(lowest.battery_j))
+            lower = replace(lower, battery=replace(battery, soc_target_pct=pct))
+        if hydrogen is not None and lowest.hydrogen_kg < hydrogen.level_target_kg:
+            lower = replace(lower, hydrogen=replace(hydrogen, level_target_kg=lowest.hydrogen_kg))
+        if lower != found[-1]:
+            found.append(lower)
+    return found

@@ -1,0 +1,251 @@
+"""Long runs by month: production, jobs and levels of the storages, as a table and as a picture."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.jobs import JobState
+from beasy_sched.outputs.summary import DONE, LOST
+from beasy_sched.report.run_data import OUTCOMES, RunData
+from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
+
+_BLOCK_DAYS: Final = 30
+"""Length of a month where the date of time 0 is unknown."""
+
+
+@dataclass(frozen=True)
+class Month:
+    """What a run did in a month: jobs by their submission, energies, levels; NaN where there is no value."""
+
+    name: str
+    """``2019-07``; ``days 31-60`` where the date of time 0 is unknown."""
+    jobs: int
+    """Number of jobs submitted."""
+    finished_pct: float
+    """Share of these jobs that finished, whenever."""
+    killed_pct: float
+    """Share of these jobs that started but did not finish, as the BEASY paper's tables count them."""
+    production_kwh: float
+    consumed_kwh: float
+    curtailed_kwh: float
+    unserved_kwh: float
+    soc_lowest_pct: float
+    hydrogen_kg: float
+    """At the end of the month."""
+
+
+def months_of(run: RunData) -> list[Month]:
+    """Divide a run with a site by calendar months, or by blocks of 30 days where its dates are unknown.
+
+    Raises ConfigError for a run without an energy trace or jobs.
+    """
+    if run.trace is None or run.jobs is None or not len(run.trace):
+        raise ConfigError(f"{run.prefix}: has no energy trace or no jobs: months require a run with a site")
+    edges_s, names = _month_edges(run)
+    step_month = _places(edges_s, run.trace["start_s"].to_numpy())
+    job_month = _places(edges_s, run.jobs.submit_s)
+    count, outcome = len(names), run.jobs.outcome
+    jobs = np.bincount(job_month, minlength=count)
+
+    def energy_kwh(column: str) -> FloatArray:
+        joules = run.trace[column].to_numpy() * run.trace["duration_s"].to_numpy()
+        return np.bincount(step_month, joules, count).astype(np.float64) / JOULES_PER_KWH
+
+    def share_pct(states: Sequence[JobState]) -> FloatArray:
+        outcomes = [OUTCOMES.index(state) for state in states]
+        number = np.bincount(job_month[np.isin(outcome, outcomes)], minlength=count)
+        share = np.full(count, np.nan)
+        np.divide(100.0 * number, jobs, out=share, where=jobs > 0)
+        return share
+
+    soc_pct, hydrogen_kg = run.trace["soc_pct"].to_numpy(), run.trace["hydrogen_kg"].to_numpy()
+    lowest_pct = [np.min(soc_pct[step_month == at], initial=np.inf) for at in range(count)]
+    last = np.searchsorted(step_month, np.arange(count), side="right") - 1
+    columns = (
+        jobs.tolist(), share_pct(DONE), share_pct(LOST), energy_kwh("renewable_w"),
+        energy_kwh("demand_w"), energy_kwh("curtailed_w"), energy_kwh("unserved_w"), lowest_pct,
+        hydrogen_kg[last],
+    )  # fmt: skip
+    return [Month(name, *values) for name, *values in zip(names, *columns, strict=True)]
+
+
+def _month_edges(run: RunData) -> tuple[FloatArray, list[str]]:
+    """The start of each month after the first, s, and the names of all."""
+    end_s = _days(run) * SECONDS_PER_DAY
+    if run.start_s is None:
+        length_s = _BLOCK_DAYS * SECONDS_PER_DAY
+        count = max(1, int(np.ceil(end_s / length_s - 1e-9)))
+        last = int(np.ceil(end_s / SECONDS_PER_DAY - 1e-9))
+        bounds = [(_BLOCK_DAYS * at + 1, min(_BLOCK_DAYS * (at + 1), last)) for at in range(count)]
+        return length_s * np.arange(1.0, count), [f"days {first}-{until}" for first, until in bounds]
+    zero = datetime.fromtimestamp(run.start_s, timezone.utc)
+    names: list[str] = []
+    edges_s: list[float] = []
+    month = zero.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    while not names or (month - zero).total_seconds() < end_s:
+        if names:
+            edges_s.append((month - zero).total_seconds())
+        names.append(f"{month:%Y-%m}")
+        month = (month + timedelta(days=32)).replace(day=1)
+    return np.array(edges_s), names
+
+
+def _days(run: RunData) -> float:
+    """Length of the run, days; a last step of a moment, in which the run ended, does not count."""
+    return float(run.trace["start_s"].iloc[-1] + run.trace["duration_s"].round().iloc[-1]) / SECONDS_PER_DAY
+
+
+def _places(edges_s: FloatArray, times_s: FloatArray) -> IntArray:
+    return np.searchsorted(edges_s, times_s, side="right")
+
+
+# --- the table ----------------------------------------------------------------------------------------------
+
+_HEADS: Final = {"finished_pct": ("fin.", "%", 1), "killed_pct": ("killed", "%", 2),
+                 "soc_lowest_pct": ("low", "%", 0), "hydrogen_kg": ("H2", "kg", 1)}  # fmt: skip
+
+
+def month_lines(runs: Sequence[RunData], width: int = 100) -> list[str]:
+    """Return a table of the runs side by side, one row per month, or several tables of at most ``width``.
+
+    All runs have the same jobs and production.
+    """
+    months = [months_of(run) for run in runs]
+    shared = [[m.name, f"{m.production_kwh:,.0f}", f"{m.jobs:,}"] for m in months[0]]
+    left = _block([["", "sun, wind", "jobs"], ["month", "kWh", ""], *shared])
+    groups = [_policy_block(run.name, own) for run, own in zip(runs, months, strict=True)]
+    lines: list[str] = []
+    while groups:
+        table = [line.ljust(len(left[1])) for line in ["", *left]]
+        taken = 0
+        while groups and (not taken or len(table[1]) + 3 + len(groups[0][1]) <= width):
+            table = [f"{old} | {new}" for old, new in zip(table, groups.pop(0), strict=True)]
+            taken += 1
+        lines += [*([""] if lines else []), *(line.rstrip() for line in table)]
+    return lines
+
+
+def _policy_block(name: str, months: Sequence[Month]) -> list[str]:
+    fields = [field for field in _HEADS if any(np.isfinite(getattr(m, field)) for m in months)]
+    rows = [[_cell(getattr(month, field), _HEADS[field][2]) for field in fields] for month in months]
+    block = _block([[_HEADS[f][0] for f in fields], [_HEADS[f][1] for f in fields], *rows])
+    wide = max(len(name), len(block[0]))
+    return [name.center(wide), *(line.rjust(wide) for line in block)]
+
+
+def _cell(value: float, digits: int) -> str:
+    return f"{value:,.{digits}f}" if np.isfinite(value) else "-"
+
+
+def _block(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(n) for cell, n in zip(row, widths, strict=True)) for row in rows]
+
+
+# --- the picture --------------------------------------------------------------------------------------------
+
+_COLORS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+"""Okabe and Ito's, which colour-blind readers can tell apart."""
+_PRODUCTION: Final = "#bbbbbb"
+
+
+def draw_year(runs: Sequence[RunData], title: str) -> bytes:
+    """Draw production and consumption by day, and the levels of the storages, of several runs (PNG).
+
+    Raises ConfigError for a run without an energy trace, and where matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("drawing needs matplotlib: install it with pip install 'matplotlib>=3.7'") from None
+    for run in runs:
+        months_of(run)  # refuses what cannot be drawn
+    draws = [_draw_energy]
+    if any(run.has_battery for run in runs):
+        draws.append(_draw_soc)
+    if any(run.trace["hydrogen_kg"].to_numpy().any() for run in runs):
+        draws.append(_draw_hydrogen)
+    draws.append(_draw_jobs)
+    figure = Figure(figsize=(12.0, 1.2 + 2.1 * len(draws)), layout="constrained")
+    panels = figure.subplots(len(draws), 1, sharex=True)
+    for draw, panel in zip(draws, panels, strict=True):
+        draw(panel, runs)
+        panel.grid(alpha=0.25)
+        panel.set_xlim(0.0, _days(runs[0]))
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+    panels[0].set_title(title, loc="left", fontsize=11)
+    _mark_months(panels[-1], runs[0])
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    return buffer.getvalue()
+
+
+def _daily(run: RunData, column: str, how: str) -> FloatArray:
+    """A column of the energy trace by day: ``sum`` of a power as kWh, or ``min`` of a level."""
+    day = (run.trace["start_s"].to_numpy() // SECONDS_PER_DAY).astype(np.int64)
+    values = run.trace[column].to_numpy()
+    if how == "sum":
+        joules = values * run.trace["duration_s"].to_numpy()
+        return np.bincount(day, joules).astype(np.float64) / JOULES_PER_KWH
+    return np.minimum.reduceat(values, np.searchsorted(day, np.arange(day[-1] + 1)))
+
+
+def _draw_energy(panel: Any, runs: Sequence[RunData]) -> None:
+    made = _daily(runs[0], "renewable_w", "sum")
+    panel.fill_between(np.arange(len(made)), made, step="post", color=_PRODUCTION, label="sun and wind")
+    for color, run in zip(_cycled(runs), runs, strict=True):
+        used = _daily(run, "demand_w", "sum")
+        panel.step(np.arange(len(used)), used, where="post", color=color, linewidth=0.9, label=run.name)
+    panel.set_ylabel("energy per day, kWh")
+    panel.set_ylim(bottom=0.0)
+
+
+def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
+    for color, run in zip(_cycled(runs), runs, strict=True):
+        level = _daily(run, "soc_pct", "min")
+        panel.step(np.arange(len(level)), level, where="post", color=color, linewidth=0.9, label=run.name)
+    if "soc_min_pct" in runs[0].site:
+        panel.axhline(float(runs[0].site["soc_min_pct"]), color="#444444", linestyle=":")
+    panel.set_ylabel("lowest charge of a day, %\n(dotted: minimum)")
+    panel.set_ylim(0.0, 100.0)
+
+
+def _draw_hydrogen(panel: Any, runs: Sequence[RunData]) -> None:
+    for color, run in zip(_cycled(runs), runs, strict=True):
+        days = run.trace["start_s"].to_numpy() / SECONDS_PER_DAY
+        panel.plot(days, run.trace["hydrogen_kg"].to_numpy(), color=color, linewidth=1.2, label=run.name)
+    panel.set_ylabel("hydrogen, kg")
+    panel.set_ylim(bottom=0.0)
+
+
+def _draw_jobs(panel: Any, runs: Sequence[RunData]) -> None:
+    for color, run in zip(_cycled(runs), runs, strict=True):
+        months, (edges_s, _) = months_of(run), _month_edges(run)
+        edges = np.concatenate(([0.0], edges_s / SECONDS_PER_DAY, [_days(run)]))
+        share = np.array([month.finished_pct for month in months])
+        panel.stairs(share, edges, color=color, linewidth=1.6, label=run.name, baseline=None)
+    panel.set_ylabel("finished jobs\nby month, %")
+
+
+def _cycled(runs: Sequence[RunData]) -> list[str]:
+    return [_COLORS[at % len(_COLORS)] for at in range(len(runs))]
+
+
+def _mark_months(panel: Any, run: RunData) -> None:
+    edges_s, names = _month_edges(run)
+    if run.start_s is None:
+        panel.set_xlabel("day")
+        return
+    places = np.concatenate(([0.0], edges_s / SECONDS_PER_DAY))
+    words = [datetime.strptime(name, "%Y-%m").strftime("%b %Y" if at == 0 else "%b") for at, name in
+             enumerate(names)]  # fmt: skip
+    panel.set_xticks(places, words, ha="left")
