@@ -176,7 +176,7 @@ def replanned(
     rule = sources.rule(known)
 
     def start(found: Platform) -> PlannerProcess:
-        return PlannerProcess(PlannerSetup.of(site, found, rule.options, sources.hashes()))
+        return PlannerProcess(PlannerSetup.of(site, known or found, rule.options, sources.hashes()))
 
     limit_s = limit_s if replan.limit_s is None else replan.limit_s
     begin = first if sources.plans is None else sources.plans
