@@ -30,7 +30,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage
 from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome
 from beasy_sched.errors import BeasyError, Interrupted, why
-from beasy_sched.formats.plan_file import array_decoder, encode_array
+from beasy_sched.formats.packed_file import array_decoder, encode_array
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.offline import OfflineOptions

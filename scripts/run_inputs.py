@@ -123,10 +123,15 @@ def site_text(chosen: argparse.Namespace) -> str:
         text = Path(__file__).with_name(name).read_text("utf-8")
         hours = f"window_h = {QUICK_H}"
         return re.sub(r"^window_h = \S+", hours, text, flags=re.MULTILINE) if chosen.quick else text
+    return read_site_file(chosen.site)
+
+
+def read_site_file(path: Path) -> str:
+    """Return the text of a site file. Raises RunFailed."""
     try:
-        return str(chosen.site.read_text("utf-8"))
+        return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RunFailed(f"the site file {chosen.site} cannot be read: {error}", 2) from None
+        raise RunFailed(f"the site file {path} cannot be read: {error}", 2) from None
 
 
 def workload_arguments(chosen: argparse.Namespace, days: float) -> list[str]:

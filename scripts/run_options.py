@@ -128,7 +128,7 @@ def _add_scenario(group: argparse._ArgumentGroup) -> None:
     add("--production", choices=("exact", "best", "worst", "between"), default="between",
         help="real production of sun and wind: as forecast, at the upper or the lower bound of the "
         "forecast, or anywhere between (default)")  # fmt: skip
-    add("--sigma", type=_percent, default=SIGMA_PCT, metavar="PCT", help="how far real arrivals and run "
+    add("--sigma", type=percent, default=SIGMA_PCT, metavar="PCT", help="how far real arrivals and run "
         "times deviate from the forecast: Gaussian noise, percent (default: %(default)g)")  # fmt: skip
 
 
@@ -177,7 +177,8 @@ def _check_scenario(parser: argparse.ArgumentParser, chosen: argparse.Namespace)
         )
 
 
-def _percent(text: str) -> float:
+def percent(text: str) -> float:
+    """Parse a number of percent."""
     try:
         value = float(text)
     except ValueError:

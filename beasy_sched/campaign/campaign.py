@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
+from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.folder import (
     Folder,
     check_same,
@@ -28,18 +29,24 @@ from beasy_sched.campaign.inputs import (
     ForecastInputs,
     RealInputs,
     forecast_csv,
+    forecast_inputs,
+    forecast_production_w,
+    forecast_workload,
     make_folder,
-    make_forecast,
     make_plan,
-    make_real,
+    make_real_power,
+    make_real_workload,
 )
-from beasy_sched.campaign.scenario import RunSpec, Scenario, expand, quick
+from beasy_sched.campaign.runs import RunSpec, expand
+from beasy_sched.campaign.scenario import Scenario, quick
 from beasy_sched.campaign.scenario_file import check_code
+from beasy_sched.campaign.sweep import Point, Shaped, shaping
 from beasy_sched.campaign.table import check_installed, row_of, write_tables
 from beasy_sched.campaign.tasks import Keep, RunResult, RunTask, execute
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, machine_error, why
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.generate.workload import GeneratedWorkload
 
 Value = TypeVar("Value")
 Progress = Callable[[int, int], None]
@@ -104,49 +111,56 @@ def go_on(
         check_same(folder, manifest, now)  # another version, or files that have changed
         with place.locked():
             specs = expand(scenarios)
-            work = _Work(place, Preparation(place), specs, manifest.keep, executor, progress)
-            return work.do(retry_failed)
+            work = Work(place, Preparation(place), executor, manifest.keep, progress)
+            work.run(specs, retry_failed=retry_failed)
+            failed = write_tables(place, specs)
+            return Outcome(folder, len(specs), work.executed, failed, work.warnings)
 
 
 @dataclass
-class _Work:
-    """The work on one campaign."""
+class Work:
+    """What executes runs that have not ended, their plans first; it may be given more of them later."""
 
     folder: Folder
     prepared: Preparation
-    specs: list[RunSpec]
-    keep: Keep
     executor: Executor
-    progress: Progress | None
-    pending: list[RunSpec] = field(default_factory=list)
-    no_plan: dict[str, str] = field(default_factory=dict)
-    """Why there is no plan, by recipe."""
-    provenance: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Hashes of the runs under way."""
+    keep: Keep = "nothing"
+    progress: Progress | None = None
     executed: int = 0
     warnings: Counter[str] = field(default_factory=Counter)
-    first_words: dict[str, str] = field(default_factory=dict)
+    """How many runs warned of what; see `Outcome`."""
+    _pending: list[RunSpec] = field(default_factory=list)
+    _ended: int = 0
+    """How many of the runs asked for had ended before."""
+    _total: int = 0
+    _no_plan: dict[str, str] = field(default_factory=dict)
+    """Why there is no plan, by recipe."""
+    _provenance: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Hashes of the runs under way."""
+    _first_words: dict[str, str] = field(default_factory=dict)
     """The first warning of each sort: those that differ in numbers only."""
 
-    def do(self, retry_failed: bool) -> Outcome:
-        for spec in self.specs:
+    def run(self, specs: Sequence[RunSpec], *, retry_failed: bool = False) -> None:
+        """Execute those of the runs that have not ended. Raises MachineError."""
+        self._pending = []
+        for spec in specs:
             ended = self.folder.ended(spec.key) if self.folder.has(spec.key, self.keep) else None
             if ended is None or (retry_failed and ended.row["status"] == "failed"):
-                self.pending.append(spec)
+                self._pending.append(spec)
+        self._ended += len(specs) - len(self._pending)
+        self._total = self._ended + self.executed + len(self._pending)
         self._tell()
         work_through(self.executor, self._plans(), self._plan_done)
         work_through(self.executor, self._runs(), self._run_done)
-        failed = write_tables(self.folder, self.specs)
-        return Outcome(self.folder.path, len(self.specs), self.executed, failed, self.warnings)
 
     def _plans(self) -> Iterator[Task]:
         """The plans that pending runs need and that are not there, each once."""
-        asked = set()
-        for spec in self.pending:
+        asked = set(self._no_plan)
+        for spec in self._pending:
             if not spec.scenario.plan.make:
                 continue
             try:
-                task = self.prepared.forecast(spec.scenario, spec.tuple_number).plan
+                task = self.prepared.forecast(spec).plan
             except Exception:  # whatever it is, the runs will say so
                 continue
             if task.recipe not in asked and not self.folder.has_plan(task.recipe):
@@ -155,22 +169,22 @@ class _Work:
 
     def _plan_done(self, recipe: str, result: bytes | Failure) -> None:
         if isinstance(result, Failure):
-            self.no_plan[recipe] = result.error
+            self._no_plan[recipe] = result.error
         else:
             write_atomic(self.folder.input_path("plan", recipe), result)
 
     def _runs(self) -> Iterator[Task]:
-        for spec in self.pending:
-            hashes = self.prepared.provenance(spec.scenario)
+        for spec in self._pending:
+            hashes = self.prepared.provenance(spec)
             try:
-                recipe = self.prepared.forecast(spec.scenario, spec.tuple_number).plan.recipe
-                if recipe in self.no_plan:
-                    raise ConfigError(f"there is no plan: {self.no_plan[recipe]}")
-                task, self.provenance[spec.key] = self.prepared.task(spec, self.keep)
+                recipe = self.prepared.forecast(spec).plan.recipe
+                if recipe in self._no_plan:
+                    raise ConfigError(f"there is no plan: {self._no_plan[recipe]}")
+                task, self._provenance[spec.key] = self.prepared.task(spec, self.keep)
             except Exception as error:  # a row that says so; the campaign goes on
                 if machine_error(error) is not None:
                     raise
-                self.provenance[spec.key] = hashes
+                self._provenance[spec.key] = hashes
                 self._run_done(spec, Failure(why(error)))
             else:
                 yield spec, execute, task
@@ -182,10 +196,10 @@ class _Work:
             result = RunResult(f"a worker with beasy-sched {result.summary['version']} executed it")
         told = result.summary["warnings"] if result.summary is not None else ()
         for sort, text in {re.sub(r"\d[\d.,e+-]*", "#", text): text for text in told}.items():
-            self.warnings[self.first_words.setdefault(sort, text)] += 1
+            self.warnings[self._first_words.setdefault(sort, text)] += 1
         row = row_of(
             spec,
-            self.provenance.pop(spec.key),
+            self._provenance.pop(spec.key),
             result.summary,
             result.error,
             work_finished_pct=result.work_finished_pct,
@@ -196,30 +210,37 @@ class _Work:
 
     def _tell(self) -> None:
         if self.progress is not None:
-            total = len(self.specs)
-            self.progress(total - len(self.pending) + self.executed, total)
+            self.progress(self._ended + self.executed, self._total)
 
 
 class Preparation:
-    """Inputs of the runs of a campaign; the few that were used last stay in memory."""
+    """Inputs of the runs of a campaign; those that were used last stay in memory.
+
+    What does not depend on an axis of a sweep is the same at all its points, and made once.
+    """
 
     def __init__(self, folder: Folder) -> None:
         """Keep everything in ``folder``."""
         self._folder = folder
         self._forecasts = _Recent[ForecastInputs](4)
         self._executions = _Recent[tuple[RealInputs, dict[str, str]]](4)
+        self._workloads = _Recent[tuple[GeneratedWorkload, bytes]](4)
+        self._real_workloads = _Recent[bytes](4)
+        self._productions = _Recent[FloatArray](64)
         self._hashes = _Recent[str](64)
 
-    def forecast(self, scenario: Scenario, number: int) -> ForecastInputs:
-        """Return the forecasts of tuple ``number``. Raises InputError and ConfigError."""
-        return self._forecasts.get((scenario.name, number), lambda: make_forecast(scenario, number))
+    def forecast(self, spec: RunSpec) -> ForecastInputs:
+        """Return the forecasts of a run's tuple. Raises InputError and ConfigError."""
+        key = spec.scenario.name, spec.tuple_number, spec.point
+        return self._forecasts.get(key, lambda: self._forecast(spec))
 
     def task(self, spec: RunSpec, keep: Keep) -> tuple[RunTask, dict[str, str]]:
         """Return a run's task, and the hashes for its row. Raises InputError and ConfigError."""
         scenario = spec.scenario
-        forecast = self.forecast(scenario, spec.tuple_number)
+        forecast = self.forecast(spec)
         real, hashes = self._executions.get(
-            (scenario.name, spec.tuple_number, spec.seed), lambda: self._execution(spec, forecast)
+            (scenario.name, spec.tuple_number, spec.seed, spec.point),
+            lambda: self._execution(spec, forecast),
         )
         site = scenario.site_text(spec.guard)
         plan = None
@@ -244,27 +265,50 @@ class Preparation:
             ),
         )
         return task, {
-            **self.provenance(scenario),
+            **self.provenance(spec),
             **hashes,
             "site_sha256": self._folder.add_input("site", site.encode()),
             "plan_sha256": "" if plan is None else hashlib.sha256(plan).hexdigest(),
         }
 
+    def provenance(self, spec: RunSpec) -> dict[str, str]:
+        """Return what is known of a run's origin even where its inputs cannot be made."""
+        key = spec.scenario.name, spec.point, spec.mark
+        return {
+            "version": __version__,
+            "numpy_version": np.__version__,
+            "scenario_sha256": self._hashes.get(key, lambda: scenario_hash(spec.scenario)),
+            **{f"{kind}_sha256": "" for kind in ("platform", "workload", "power", "site", "plan")},
+        }
+
+    def _forecast(self, spec: RunSpec) -> ForecastInputs:
+        scenario, number = spec.scenario, spec.tuple_number
+
+        def workload() -> tuple[GeneratedWorkload, bytes]:
+            made = forecast_workload(scenario, number)
+            return made, b"".join(made.json_pieces())
+
+        jobs, as_json = self._workloads.get(_key(spec, "workload"), workload)
+        production_w = self._productions.get(
+            _key(spec, "production"), lambda: forecast_production_w(scenario, number)
+        )
+        return forecast_inputs(scenario, jobs, as_json, production_w)
+
     def _execution(self, spec: RunSpec, forecast: ForecastInputs) -> tuple[RealInputs, dict[str, str]]:
         """What really happens, kept in the folder, and its hashes."""
-        real = make_real(spec.scenario, forecast, spec.tuple_number, spec.seed)
+        scenario, number, seed = spec.scenario, spec.tuple_number, spec.seed
+        workload = self._real_workloads.get(
+            (_key(spec, "workload"), seed),
+            lambda: make_real_workload(scenario, forecast.workload, number, seed),
+        )
+        real = RealInputs(workload, make_real_power(scenario, forecast.production_w, number, seed))
         contents = {"workload": real.workload, "power": real.power, "platform": forecast.plan.platform}
         add = self._folder.add_input
         return real, {f"{kind}_sha256": add(kind, content) for kind, content in contents.items()}
 
-    def provenance(self, scenario: Scenario) -> dict[str, str]:
-        """Return what is known of a run's origin even where its inputs cannot be made."""
-        return {
-            "version": __version__,
-            "numpy_version": np.__version__,
-            "scenario_sha256": self._hashes.get(scenario.name, lambda: scenario_hash(scenario)),
-            **{f"{kind}_sha256": "" for kind in ("platform", "workload", "power", "site", "plan")},
-        }
+
+def _key(spec: RunSpec, kind: Shaped) -> tuple[str, int, Point]:
+    return spec.scenario.name, spec.tuple_number, shaping(spec.point, kind)
 
 
 class _Recent(Generic[Value]):

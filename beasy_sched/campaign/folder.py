@@ -187,8 +187,10 @@ def manifest_of(scenarios: Sequence[Scenario], *, quick: bool, keep: Keep) -> Ma
 def plain_values(scenario: Scenario) -> dict[str, Any]:
     """Return a scenario as JSON has it, without what is as it was before there was a choice."""
     values = msgspec.json.decode(msgspec.json.encode(scenario), type=dict[str, Any])
+    parts: tuple[tuple[dict[str, Any], Any, tuple[str, ...]], ...]
     parts = ((values, None, ("forecast", "deadlines")), (values["noise"], 1.0, ("production_band",)),
              (values["plan"], 1.0, ("demand_factor",)), (values["plan"], "", ("replan",)),
+             (values, {}, ("sweep",)),
              *((part, None, ("real_workload",)) for part in values["tuples"]))  # fmt: skip
     for part, usual, names in parts:
         for name in names:

@@ -125,14 +125,21 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
 
 def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
     """Make the forecasts of tuple ``number``. Raises InputError and ConfigError."""
-    servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
     workload = forecast_workload(scenario, number)
     production_w = forecast_production_w(scenario, number)
+    return forecast_inputs(scenario, workload, b"".join(workload.json_pieces()), production_w)
+
+
+def forecast_inputs(
+    scenario: Scenario, workload: GeneratedWorkload, workload_json: bytes, production_w: FloatArray
+) -> ForecastInputs:
+    """Return the forecasts of a tuple, whose workload and production (W per step) have been made."""
+    servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
     plan = PlanTask(
         site=scenario.site_text(),
         windows=min(scenario.windows, PLANNED_AHEAD) if scenario.plan.replan else scenario.windows,
         platform="".join(platform_xml(servers)).encode(),
-        workload=b"".join(workload.json_pieces()),
+        workload=workload_json,
         production=power_text(production_w, scenario),
         options=scenario.plan,
     )
@@ -141,11 +148,20 @@ def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
 
 def make_real(scenario: Scenario, forecast: ForecastInputs, number: int, seed: int) -> RealInputs:
     """Make what really happens in the execution ``seed`` of tuple ``number``."""
+    workload = make_real_workload(scenario, forecast.workload, number, seed)
+    return RealInputs(workload, make_real_power(scenario, forecast.production_w, number, seed))
+
+
+def make_real_workload(scenario: Scenario, forecast: GeneratedWorkload, number: int, seed: int) -> bytes:
+    """Return the file of the jobs that really come. Raises InputError and ConfigError."""
     part = scenario.tuples[number].real_workload
-    foreseen = forecast.workload if part is None else noiseless_workload(scenario, part)
-    workload = b"".join(real_workload(scenario, foreseen, seed, number).json_pieces())
-    power_w = real_production_w(scenario, forecast.production_w, seed, number)
-    return RealInputs(workload, power_text(power_w, scenario))
+    foreseen = forecast if part is None else noiseless_workload(scenario, part)
+    return b"".join(real_workload(scenario, foreseen, seed, number).json_pieces())
+
+
+def make_real_power(scenario: Scenario, forecast_w: FloatArray, number: int, seed: int) -> bytes:
+    """Return the file of the production that really comes; the forecast is in W per step."""
+    return power_text(real_production_w(scenario, forecast_w, seed, number), scenario)
 
 
 def power_text(power_w: FloatArray, scenario: Scenario) -> bytes:

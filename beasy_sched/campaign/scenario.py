@@ -1,15 +1,14 @@
-"""What a scenario is, the runs that it stands for, and the scenario files that come with the program.
+"""What a scenario is, and the scenario files that come with the program.
 
 A scenario is everything that a comparison of policies needs, with all defaults filled in; a scenario file
 becomes one (see `scenario_file`). Its *tuples* are pairs of a workload and a production, with a plan each;
-its *seeds* draw the noise that makes forecasts real.
+its *seeds* draw the noise that makes forecasts real. The runs that it stands for are those of `runs`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,7 +17,6 @@ import msgspec
 
 from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.energy.sources import Interpolation
-from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
 from beasy_sched.generate.power import SYNTHETIC_START, Gaps, Route, SyntheticWeather
@@ -252,6 +250,8 @@ class Scenario(Part, frozen=True, kw_only=True):
     seeds: tuple[int, ...]
     forecast: ForecastPart | None = None
     deadlines: DeadlinesPart | None = None
+    sweep: dict[str, tuple[float, ...]] = {}
+    """Sizes that are varied: the values of each axis; see `sweep`."""
 
     def site_text(self, guard: GuardPart | None = None) -> str:
         """Return the site file (TOML), with a guard or without; the same text for the same sections."""
@@ -287,42 +287,11 @@ def _toml(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool | str) else repr(value)
 
 
-@dataclass(frozen=True)
-class RunSpec:
-    """One run."""
-
-    scenario: Scenario
-    tuple_number: int
-    seed: int
-    guard: GuardPart
-    policy: PolicyPart
-
-    @property
-    def key(self) -> str:
-        """Its name, unique in a campaign and fit for a file."""
-        where = f"{self.scenario.name}.t{self.tuple_number}.s{self.seed}"
-        return f"{where}.{self.guard.label}.{self.policy.label}"
-
-
-def expand(scenarios: Sequence[Scenario]) -> list[RunSpec]:
-    """Return all runs in the order of result tables. Raises ConfigError for scenarios of one name."""
-    names = [scenario.name for scenario in scenarios]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ConfigError(f"two scenarios are called {twice[0]!r}: rename one")
-    return [
-        RunSpec(scenario, number, seed, guard, policy)
-        for scenario in scenarios
-        for number in range(len(scenario.tuples))
-        for seed in scenario.seeds
-        for guard in scenario.guards
-        for policy in scenario.policies
-    ]
-
-
 def quick(scenario: Scenario) -> Scenario:
     """Return a small relative of a scenario, to try things out: 24 h, two tuples, one seed.
 
-    Synthetic jobs become fewer in proportion; the rest stays. Its results say little about the scenario.
+    Synthetic jobs become fewer in proportion; the rest, also a sweep, stays. Its results say little about
+    the scenario.
     """
     site = scenario.parsed_site()
     window_h = min(site.window_s / SECONDS_PER_HOUR, _QUICK_WINDOW_H)

@@ -30,6 +30,7 @@ from beasy_sched.campaign.scenario import (
     WorkloadPart,
     scenario_text,
 )
+from beasy_sched.campaign.sweep import check_sweep
 from beasy_sched.energy.storage import FieldError, require
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.formats.forecast_source import read_forecast
@@ -83,6 +84,7 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Coll
     raw = parse_toml(text, path)
     try:
         _check_numbers(raw)
+        _check_lists(raw.get("sweep", {}))
         scenario = scenario_of(_filled_in(raw, Path(path).parent.absolute()))
         check_scenario(scenario, allowed)
     except ConfigError as error:
@@ -106,6 +108,18 @@ def _check_numbers(value: Any, place: str = "") -> None:
             _check_numbers(part, f"{place}[{number}]")
     elif isinstance(value, float) and math.isnan(value):
         raise ConfigError(f"{place}: found nan, expected a number")
+
+
+def _check_lists(sweep: Any) -> None:
+    """Raise ConfigError, naming the field, unless each axis has a list of numbers."""
+    if not isinstance(sweep, dict):
+        raise ConfigError(f"sweep: found {sweep!r:.60}, expected a section, such as [sweep]")
+    for name, values in sweep.items():
+        if not isinstance(values, list):
+            raise ConfigError(f"sweep.{name}: found {values!r:.60}, expected a list of numbers")
+        for number, value in enumerate(values):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise ConfigError(f"sweep.{name}[{number}]: found {value!r:.60}, expected a number")
 
 
 def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -290,6 +304,7 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     _check_replan(scenario)
     _check_foresight(scenario)
     _check_policies(scenario)
+    check_sweep(scenario)
     _check_distinct("guards", [guard.label for guard in scenario.guards])
     _check_distinct("seeds", scenario.seeds)
     for seed in scenario.seeds:

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beasy_sched.campaign.folder import Folder, Manifest, read_manifest
-from beasy_sched.campaign.scenario import RunSpec, Scenario, expand
+from beasy_sched.campaign.runs import RunSpec, expand
+from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.sweep import AXES
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.outputs.summary import OWN_PARTS
@@ -192,14 +194,22 @@ DEADLINE_COLUMNS: Final = (
     _summary("deadlines.lateness_s_max", "s", "largest lateness"),
 )
 """Further columns, at the end, where a scenario gives its jobs deadlines."""
+SWEEP_COLUMNS: Final = tuple(
+    RunColumn(axis.name, "integer" if axis.whole else "number", axis.unit, axis.meaning)
+    for axis in AXES.values()
+)
+"""Further columns, at the end: those that a scenario sweeps. Null in runs of scenarios that do not."""
 
 
-def columns_of(scenarios: Iterable[Scenario]) -> tuple[RunColumn, ...]:
-    """Return the columns of the runs of these scenarios."""
-    some = [*scenarios]
-    more = () if not any("grid" in scenario.site for scenario in some) else GRID_COLUMNS
-    due = () if all(scenario.deadlines is None for scenario in some) else DEADLINE_COLUMNS
-    return (*COLUMNS, *more, *due)
+def columns_of(specs: Iterable[RunSpec]) -> tuple[RunColumn, ...]:
+    """Return the columns of these runs."""
+    grid, due, swept = False, False, set[str]()
+    for spec in specs:
+        grid |= "grid" in spec.scenario.site
+        due |= spec.scenario.deadlines is not None
+        swept.update(name for name, _ in spec.point)
+    more = (*(GRID_COLUMNS if grid else ()), *(DEADLINE_COLUMNS if due else ()))
+    return (*COLUMNS, *more, *(column for column in SWEEP_COLUMNS if column.name in swept))
 
 
 def policy_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
@@ -254,7 +264,7 @@ def row_of(
 
     The numbers of the policy's own sections follow.
     """
-    columns = columns_of([spec.scenario])
+    columns = columns_of([spec])
     part = spec.scenario.tuples[spec.tuple_number]
     row: dict[str, Any] = {
         "run": spec.key,
@@ -271,6 +281,7 @@ def row_of(
         "status": "ok" if error is None else "failed",
         "error": error or "",
         "work_finished_pct": work_finished_pct,
+        **{name: int(value) if AXES[name].whole else value for name, value in spec.point},
         **provenance,
     }
     for column in columns:
@@ -312,8 +323,8 @@ def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
     return sum(row["status"] == "failed" for row in rows)
 
 
-def _columns(specs: Iterable[RunSpec], rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
-    return (*columns_of(spec.scenario for spec in specs), *policy_columns(rows))
+def _columns(specs: Sequence[RunSpec], rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
+    return (*columns_of(specs), *policy_columns(rows))
 
 
 def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -454,12 +465,14 @@ def result_lines(folder: Path) -> Iterator[str]:
     }
     first, second, units = zip(*shown.values(), strict=True)
     head = [["", "", *first], ["policy", "runs", *second], ["", "", *units]]
+    axes = [column.name for column in SWEEP_COLUMNS if column.name in runs.columns]
+    conditions = ["scenario", *axes, "guard", "veto"]
     groups = {
-        f"{scenario}, guard {guard} {'with' if veto else 'without'} veto:": [
+        _condition(axes, [*condition]): [
             [policy, str(len(own)), *(f"{own[name].mean():,.2f}".replace("nan", "-") for name in shown)]
             for policy, own in runs_of_group.groupby("policy", sort=False)
         ]
-        for (scenario, guard, veto), runs_of_group in runs.groupby(["scenario", "guard", "veto"], sort=False)
+        for condition, runs_of_group in runs.groupby(conditions, sort=False, dropna=False)
     }
     rows = [*head, *(row for group in groups.values() for row in group)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(head[0]))]
@@ -468,6 +481,14 @@ def result_lines(folder: Path) -> Iterator[str]:
         yield heading
         yield from (_line(row, widths) for row in group)
     yield "killed: also jobs that reached their walltime or still ran at the end"
+
+
+def _condition(axes: Sequence[str], values: Sequence[Any]) -> str:
+    """Name a scenario, the sizes of a point of its sweep, and the guard."""
+    scenario, *sizes, guard, veto = values
+    point = [(name, size) for name, size in zip(axes, sizes, strict=True) if size == size]
+    place = ", ".join([scenario, *(f"{name} {size:g}" for name, size in point)])
+    return f"{place}, guard {guard} {'with' if veto else 'without'} veto:"
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

@@ -29,10 +29,12 @@ _COMMANDS = [
     "plan",
     "check",
     "campaign",
+    "size",
     "policies",
     "explain",
     "replay",
     "report",
+    "recover",
 ]
 _ONCE_MORE_S = 0.01
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -44,7 +46,9 @@ class _CampaignOptions(CommandOptions):
     keep_runs: bool = option("Keep all files of each run, in DIR/runs.")
 
 
-class _How(CommandOptions):
+class WorkerOptions(CommandOptions):
+    """How runs are executed."""
+
     jobs: int = option(
         "How many runs at a time, each in its own process.",
         "-j",
@@ -89,8 +93,8 @@ def campaign() -> None:
 @campaign.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @with_options(_CampaignOptions)
-@with_options(_How)
-def run(given: _CampaignOptions, how: _How, scenarios: tuple[str, ...]) -> None:
+@with_options(WorkerOptions)
+def run(given: _CampaignOptions, how: WorkerOptions, scenarios: tuple[str, ...]) -> None:
     """Run scenario files (or the scenarios that come with the program, by name) into DIR/runs.parquet."""
     from beasy_sched.campaign.campaign import begin
     from beasy_sched.campaign.scenario_file import find_scenario
@@ -103,8 +107,8 @@ def run(given: _CampaignOptions, how: _How, scenarios: tuple[str, ...]) -> None:
 
 @campaign.command()
 @click.argument("folder", type=_FOLDER, metavar="DIR")
-@with_options(_How)
-def resume(how: _How, folder: Path) -> None:
+@with_options(WorkerOptions)
+def resume(how: WorkerOptions, folder: Path) -> None:
     """Continue an interrupted campaign."""
     _go_on(folder, how)
 
@@ -119,18 +123,79 @@ def status(folder: Path) -> None:
         click.echo(line)
 
 
-def _go_on(folder: Path, how: _How) -> None:
+class _FigureOptions(CommandOptions):
+    out: Path = option("File to write: png, svg or pdf.", "-o", "--output", required=True)
+    scenario: str | None = option("Scenario that is drawn, where the campaign has several.", metavar="NAME")
+    guard: str | None = option("Guard setting that is drawn, where it has several.", metavar="LABEL")
+    policies: tuple[str, ...] = option(
+        "Policy that is drawn; repeat it for several.", "--policy", metavar="LABEL", show_default="all"
+    )
+    measures: tuple[str, ...] = option(
+        "Column of the table that is drawn; repeat it for several.",
+        "--measure",
+        metavar="COLUMN",
+        show_default="finished work and jobs, kills, unserved energy, lowest state of charge",
+    )
+    wanted_pct: float = option(
+        "Share of finished work or jobs that a line marks, %.", "--wanted", default=99.0
+    )
+
+
+@campaign.command()
+@click.argument("folder", type=_FOLDER, metavar="DIR")
+@with_options(_FigureOptions)
+def figure(given: _FigureOptions, folder: Path) -> None:
+    """Draw a campaign that sweeps sizes: maps over two axes, lines over one.
+
+    \b
+      beasy-sched campaign figure out/sweep -o map.png
+      beasy-sched campaign figure out/sweep --policy easy --measure finished_pct --wanted 95 -o map.svg
+
+    Cells are means over seeds, and pairs of workload and production. 'beasy-sched report' has the same maps
+    in one HTML file.
+    """
+    from beasy_sched.cli.campaign_figure import sweep_picture
+    from beasy_sched.formats.atomic import write_atomic
+
+    picture = sweep_picture(
+        folder,
+        given.out.suffix,
+        scenario=given.scenario,
+        guard=given.guard,
+        policies=given.policies,
+        measures=given.measures,
+        wanted_pct=given.wanted_pct,
+    )
+    write_atomic(given.out, picture)
+    click.echo(f"wrote {given.out}", err=True)
+
+
+def _go_on(folder: Path, how: WorkerOptions) -> None:
     from beasy_sched.campaign.campaign import go_on
 
+    with (
+        unless_stopped(f"beasy-sched campaign resume {folder}"),
+        progress_bar("runs", quiet=how.quiet) as report,
+    ):
+        outcome = go_on(
+            folder,
+            executor_of(how),
+            progress=None if report is None else lambda done, total: report(done / total),
+            retry_failed=how.retry_failed,
+            allowed=how.allowed,
+        )
+    _tell(outcome, how.quiet)
+
+
+@contextlib.contextmanager
+def unless_stopped(again: str) -> Iterator[None]:
+    """Where a signal, or a lack of the machine, stops runs, say that what has ended is kept, and exit.
+
+    ``again`` is the command that goes on.
+    """
     try:
-        with progress_bar("runs", quiet=how.quiet) as report:
-            outcome = go_on(
-                folder,
-                _executor(how),
-                progress=None if report is None else lambda done, total: report(done / total),
-                retry_failed=how.retry_failed,
-                allowed=how.allowed,
-            )
+        yield
+        return
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     except Interrupted as stop:
@@ -140,17 +205,12 @@ def _go_on(folder: Path, how: _How) -> None:
             raise
         click.echo(f"beasy-sched: this machine, or a worker, is at its limit: {lack}", err=True)
         code = lack.exit_code
-    else:
-        _tell(outcome, how.quiet)
-        return
-    click.echo(
-        f"stopped; the runs that have ended are kept. To go on: beasy-sched campaign resume {folder}",
-        err=True,
-    )
+    click.echo(f"stopped; the runs that have ended are kept. To go on: {again}", err=True)
     sys.exit(code)
 
 
-def _executor(how: _How) -> Executor:
+def executor_of(how: WorkerOptions) -> Executor:
+    """Return what executes the runs. Raises ConfigError and a usage error."""
     from beasy_sched.campaign.workers import DaskCluster, Processes
 
     if how.executor == "dask":

@@ -8,26 +8,36 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import click
+import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
-from beasy_sched.cli.options import FILE, CommandOptions, InputOptions, option, progress_bar, with_options
+from beasy_sched.cli.options import (
+    FILE,
+    CommandOptions,
+    InputOptions,
+    option,
+    parsed,
+    progress_bar,
+    with_options,
+)
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.forecast_source import forecast_files, read_forecast
 from beasy_sched.formats.power_series import read_power_series
-from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.forecast import Uncertainty, full_draw_w
+from beasy_sched.plan.forecast import Uncertainty, draw_by_busy_w, full_draw_w
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import PlanStore, Provenance
 from beasy_sched.plan.power_problem import PowerProblem, Surplus, check_sizes
+from beasy_sched.plan.season import Season, SeasonProblem, plan_season
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.plan.solver import SolverLimits
-from beasy_sched.units import w_to_kw
+from beasy_sched.units import format_duration, parse_duration, w_to_kw
 
 _PCT: Final = click.FloatRange(0, 100)
 
@@ -37,6 +47,10 @@ def _uncertainty_option(help: str) -> Any:
         return Uncertainty(*(share / 100.0 for share in percent))
 
     return option(help, type=(_PCT, _PCT), default=(5.0, 30.0), metavar="PCT PCT", callback=read)
+
+
+_WHOLE: Final = ""
+"""What stands for --season without a file."""
 
 
 class _PlanOptions(CommandOptions):
@@ -55,10 +69,33 @@ class _PlanOptions(CommandOptions):
         metavar="SOURCE",
     )
     out: Path | None = option("The plan file to write.", "-o")
-    windows: int = option(
-        "How many of the site's windows (72 h each by default) to plan, one after the other.",
+    windows: int | None = option(
+        "How many of the site's windows (72 h each by default) to plan, one after the other. [default: 1; "
+        "with --season alone, as much as the production covers]",
         type=click.IntRange(1),
-        default=1,
+    )
+    season: str | None = option(
+        "Without a file: write a coarse plan of the whole horizon to --out, which keeps hydrogen for later, "
+        "such as summer's for winter. With the file of one: take the windows' hydrogen targets from it.",
+        is_flag=False,
+        flag_value=_WHOLE,
+        type=str,
+        metavar="[FILE]",
+    )
+    season_step: float = option(
+        "With --season alone: length of its steps, such as 1h or 1d.",
+        type=parsed(parse_duration),
+        default="1h",
+        metavar="TIME",
+    )
+    season_end: float | None = option(
+        "With --season alone: least hydrogen at the end of the horizon. [default: as much as at its start]",
+        type=click.FloatRange(0),
+        metavar="KG",
+    )
+    other_year: tuple[Path, ...] = option(
+        "With --season alone: the production of another possible year; each year is planned for itself, and "
+        "the targets are the means of their levels."
     )
     surplus: Surplus = option(
         "Where power beyond the demand goes first: to the servers, or into the battery.", default="envelope"
@@ -112,6 +149,13 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
       beasy-sched plan show plan.msgpack
       beasy-sched plan -p platform.xml -w workload.json --site site.toml \\
           --production-forecast predictor:training.csv -o plan.msgpack
+
+    \b
+    A year, whose winter gets what the summer has left over:
+      beasy-sched plan --season -p platform.xml -w year.json --site site.toml \\
+          --production year.txt -o season.msgpack --figure season.png
+      beasy-sched plan --season season.msgpack -p platform.xml -w year.json --site site.toml \\
+          --production year.txt --windows 100 -o plan.msgpack
     """
     if context.invoked_subcommand is not None:
         return
@@ -120,7 +164,15 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
     site_text = read_site_text(name)
     site = parse_site(site_text, name)
     platform = _read_platform(platform_path, given.master_host)
-    renew_w, load_w = _production_w(given, site), _demand_w(given, site, platform)
+    if given.season == _WHOLE:
+        _plan_season(given, exports, out, site, platform, _hashes(given, site_text))
+        return
+    if given.other_year or given.season_end is not None:
+        raise ConfigError("--other-year and --season-end are for --season without a file")
+    steps = site.steps * (given.windows or 1)
+    renew_w = _production_w(given, site, steps, site.step_s)
+    load_w = _demand_w(given, platform, steps, site.step_s)
+    targets_kg = _season_targets(given, site)
     for note in check_sizes(PowerProblem(site.storage, load_w, renew_w, site.step_s)):
         click.echo(f"warning: {note}", err=True)
     _check_demand(float(load_w.max()), platform)
@@ -137,6 +189,7 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
                 renew_uncertainty=given.renew_uncertainty,
                 limits=SolverLimits(time_s=time_s),
                 rules=ServerRules(minimum_on_s=given.minimum_on, time_s=time_s),
+                tank_targets_kg=targets_kg,
             ),
             provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(given, site_text)),
             report=report,
@@ -161,9 +214,76 @@ def _required(given: _PlanOptions) -> tuple[Path, Path]:
     return given.platform, given.out
 
 
-def _demand_w(given: _PlanOptions, site: Site, platform: Platform) -> FloatArray:
+def _plan_season(
+    given: _PlanOptions, exports: _Exports, out: Path, site: Site, platform: Platform, hashes: dict[str, str]
+) -> None:
+    """Plan the whole horizon coarsely, write it and show it."""
+    from beasy_sched.formats.season_file import write_season
+
+    step_s, settings = given.season_step, {"season_step_s": f"{given.season_step:g}"}
+    ratio = site.window_s / step_s if step_s > 0 else 0.0
+    if ratio < 1 or abs(ratio - round(ratio)) > 1e-9 * ratio:
+        raise ConfigError(
+            f"--season-step {format_duration(step_s)}: the site's windows of "
+            f"{format_duration(site.window_s)} must be a whole number of such steps"
+        )
+    steps = None if given.windows is None else round(ratio) * given.windows
+    if steps is None and given.production is None:
+        raise ConfigError("--season with --production-forecast requires the length: give --windows")
+    renew_w = _production_w(given, site, steps, step_s)
+    others_w = tuple(
+        read_power_series(path, steps=len(renew_w), step_s=step_s, unit=given.unit)
+        for path in given.other_year
+    )
+    load_w = _demand_w(given, platform, len(renew_w), step_s)
+    _check_demand(float(load_w.max()), platform)
+    if site.calendar is not None:
+        settings["start"] = site.calendar.start.isoformat()
+        if site.calendar.zone is not None:
+            settings["zone"] = str(site.calendar.zone)
+    problem = SeasonProblem(
+        site.storage,
+        np.minimum(load_w, full_draw_w(platform)),
+        renew_w,
+        step_s,
+        site.window_s,
+        floor_w=float(draw_by_busy_w(platform)[0]),
+        base_w=site.base_w,
+        import_limit_w=0.0 if site.grid is None else site.grid.import_limit_w,
+        end_kg=given.season_end,
+    )
+    time_s = math.inf if given.time_limit is None else given.time_limit
+    with progress_bar("years planned", quiet=exports.quiet) as report:
+        season = plan_season(
+            problem,
+            others_w,
+            provenance=Provenance(f"beasy-sched {__version__}", inputs=hashes, settings=settings),
+            limits=SolverLimits(time_s=time_s),
+            report=report,
+        )
+    write_season(out, season)
+    _finish_season(season, [out], exports)
+
+
+def _season_targets(given: _PlanOptions, site: Site) -> tuple[float, ...]:
+    """The windows' hydrogen targets, of the season's file; none without one."""
+    if given.season is None:
+        return ()
+    from beasy_sched.formats.season_file import read_season
+
+    if not Path(given.season).exists():
+        raise ConfigError(
+            f"--season {given.season}: there is no such file; to make it, give --season without a file and "
+            f"--out {given.season}"
+        )
+    season = read_season(given.season)
+    with in_file(given.season):
+        season.check_site(site.storage, site.window_s)
+        return season.targets_for(given.windows or 1)
+
+
+def _demand_w(given: _PlanOptions, platform: Platform, steps: int, step_s: float) -> FloatArray:
     """The demand of each step, W, from a file of powers or from the workload."""
-    steps, step_s = site.steps * given.windows, site.step_s
     if given.demand is not None:
         return read_power_series(given.demand, steps=steps, step_s=step_s, unit=given.unit)
     walltimes = given.runs == "walltime"
@@ -177,17 +297,19 @@ def _hashes(given: _PlanOptions, site_text: str) -> dict[str, str]:
         named = enumerate(forecast_files(given.production_forecast))
         files |= {f"production forecast {number}": Path(path) for number, path in named}
     files |= {f"workload {number}": path for number, path in enumerate(given.workload)}
+    files |= {f"other year {number}": path for number, path in enumerate(given.other_year)}
+    files["season"] = Path(given.season) if given.season else None
     contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
     contents["site"] = site_text.encode()
     return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 
 
-def _production_w(given: _PlanOptions, site: Site) -> FloatArray:
-    """The production that the plan reckons with, W per step."""
-    steps, step_s = site.steps * given.windows, site.step_s
+def _production_w(given: _PlanOptions, site: Site, steps: int | None, step_s: float) -> FloatArray:
+    """The production that the plan reckons with, W per step; without ``steps``, all that the file has."""
     if given.production is not None:
         return read_power_series(given.production, steps=steps, step_s=step_s, unit=given.unit)
-    source = read_forecast(given.production_forecast or "none", site, given.windows)
+    steps = steps or site.steps
+    source = read_forecast(given.production_forecast or "none", site, given.windows or 1)
     renew_w = source.renewable_w(0.0, step_s, steps)
     for note in source.notes:
         click.echo(f"note: forecast: {note}", err=True)
@@ -226,9 +348,13 @@ def _check_demand(peak_w: float, platform: Platform) -> None:
 @click.argument("file", type=FILE)
 @with_options(_Exports)
 def show(exports: _Exports, file: Path) -> None:
-    """Print the contents of a plan file, and export it."""
+    """Print the contents of a plan file, and export it; a plan of the season by month."""
     from beasy_sched.formats.plan_file import read_plans
+    from beasy_sched.formats.season_file import SEASON_FORMAT, read_season
 
+    if SEASON_FORMAT.describes(file):
+        _finish_season(read_season(file), [], exports)
+        return
     _finish(read_plans(file), [], exports)
 
 
@@ -250,6 +376,29 @@ def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:
     from beasy_sched.outputs.tables import plan_rows, print_rows
 
     print_rows([*plan_rows(plans)])
+    _tell_written(written, exports)
+
+
+def _finish_season(season: Season, written: list[Path], exports: _Exports) -> None:
+    """Export what was asked for, show the coarse plan, and tell what was written."""
+    from beasy_sched.formats.atomic import write_atomic
+    from beasy_sched.formats.season_file import season_csv_lines, season_json
+    from beasy_sched.outputs.season_table import season_lines
+
+    if exports.export_json is not None:
+        write_atomic(exports.export_json, season_json(season))
+    if exports.export_csv is not None:
+        write_atomic(exports.export_csv, season_csv_lines(season))
+    if exports.figure is not None:
+        from beasy_sched.report.season_figure import draw_season
+
+        write_atomic(exports.figure, draw_season(season, exports.figure.suffix))
+    if not exports.quiet:
+        click.echo("\n".join(season_lines(season)))
+        _tell_written(written, exports)
+
+
+def _tell_written(written: list[Path], exports: _Exports) -> None:
     for path in (*written, exports.export_json, exports.export_csv, exports.figure):
         if path is not None:
             click.echo(f"wrote {path}", err=True)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from beasy_sched.cli.options import CommandOptions, option, progress_bar, with_options
 from beasy_sched.errors import ConfigError
+
+if TYPE_CHECKING:
+    from beasy_sched.campaign.scenario import Scenario
+    from beasy_sched.report.sweep_data import SweptAxis
 
 
 class _ReportOptions(CommandOptions):
@@ -74,4 +79,18 @@ def _campaign(runs: tuple[str, ...], given: _ReportOptions) -> Iterator[str]:
         raise ConfigError("--plan is for single runs: a campaign has its own plans")
     check_installed()
     campaign = read_campaign(runs[0])
-    return campaign_html(Path(runs[0]).resolve().name, campaign.runs, len(campaign.specs), title=given.title)
+    return campaign_html(
+        Path(runs[0]).resolve().name,
+        campaign.runs,
+        len(campaign.specs),
+        title=given.title,
+        sweeps={scenario.name: swept_axes(scenario) for scenario in campaign.manifest.parsed()},
+    )
+
+
+def swept_axes(scenario: Scenario) -> list[SweptAxis]:
+    """Return the axes of a scenario's sweep, as reports name them."""
+    from beasy_sched.campaign.sweep import AXES
+    from beasy_sched.report.sweep_data import SweptAxis
+
+    return [SweptAxis(name, AXES[name].title) for name in scenario.sweep]

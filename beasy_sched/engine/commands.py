@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, PStateArray, StateArray
+from beasy_sched.arrays import BoolArray, PStateArray, StateArray, distinct
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.decisions import SetResourceState
@@ -46,7 +46,7 @@ class Commander:
 
     def check(self, hosts: HostSet, pstate: int) -> None:
         """Raise PolicyError if any host cannot be brought to ``pstate``."""
-        for row in np.unique(self.cluster.platform.kind_of[hosts.ids]).tolist():
+        for row in distinct(self.cluster.platform.kind_of[hosts.ids]):
             if pstate != self._sleep_of[row] and pstate not in self._computing[row]:
                 kind = self.cluster.platform.kinds[row].name
                 raise PolicyError(
@@ -113,7 +113,7 @@ class Commander:
             return
         wish = self._wish[hosts].astype(np.intp)
         alike = (wish * 2 + asleep[ready]) * len(self._computing) + kinds[ready]
-        for number in np.unique(alike).tolist():
+        for number in distinct(alike):
             group = hosts[alike == number]
             pstate = int(self._wish[group[0]])
             to_sleep = bool(self._sleep_of[cluster.platform.kind_of[group[0]]] == pstate)
@@ -235,7 +235,7 @@ class Kills:
 
     def due(self, now: float) -> tuple[str, ...]:
         """Return the jobs to kill at ``now`` (s), except those that are about to reach their walltime."""
-        if now < self._at_s - TIME_TOLERANCE_S:
+        if not self._jobs or now < self._at_s - TIME_TOLERANCE_S:
             return ()
         waiting = self._waiting()
         ids = tuple(job.id for job in waiting if abs(job.expected_end_s - now) > 2 * MOMENT_S)
@@ -246,7 +246,7 @@ class Kills:
     @property
     def next_call_s(self) -> float | None:
         """When a call is needed for the next kill, s."""
-        return self._at_s if self._waiting() else None
+        return self._at_s if self._jobs and self._waiting() else None
 
     def _waiting(self) -> list[Job]:
         return [job for job in self._jobs.values() if job.id not in self._sent]

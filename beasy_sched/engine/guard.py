@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, PStateArray
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, distinct
 from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState
@@ -125,24 +125,28 @@ def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: fl
     transitions under way or requested are completed. ``wish`` is the P-state requested of each server, -1
     where there is none.
     """
-    hosts = np.arange(cluster.size)
-    power, kinds, state = cluster.power, cluster.platform.kind_of, cluster.state
-    pstate, load = _speeds_to_come(cluster, wish)
-    energy_j = power.draw_w(hosts, state, pstate, load) * dt_s
-    idle_w = power.idle_w[kinds, pstate]
-    off, on = state == SWITCHING_OFF, state == SWITCHING_ON
-    if off.any():
-        energy_j = np.where(off, resting_energy_j(cluster, hosts, now, dt_s), energy_j)
-    if on.any():
-        left_s = np.clip(cluster.switch_end_s - now, 0.0, dt_s)
-        energy_j = np.where(on, stretch_energy_j(power, kinds, idle_w, dt_s, on_s=left_s), energy_j)
-    energy_j = np.where(cluster.leaving, idle_w * dt_s, energy_j)
-    switchable = (wish >= 0) & cluster.available
-    if not switchable.any():
+    power, kinds, state, wished = cluster.power, cluster.platform.kind_of, cluster.state, wish >= 0
+    pstate, draw_w = cluster.pstate, cluster.draw_w
+    if any_wished := bool(wished.any()):
+        pstate, draw_w = _speeds_to_come(cluster, wish, wished)
+    energy_j = draw_w * dt_s
+    if cluster.any_in(SWITCHING_OFF):
+        off = np.flatnonzero(state == SWITCHING_OFF)
+        energy_j[off] = resting_energy_j(cluster, off, now, dt_s)
+    if cluster.any_in(SWITCHING_ON):
+        on = np.flatnonzero(state == SWITCHING_ON)
+        left_s = np.clip(cluster.switch_end_s[on] - now, 0.0, dt_s)
+        idle_w = power.idle_w[kinds[on], pstate[on]]
+        energy_j[on] = stretch_energy_j(power, kinds[on], idle_w, dt_s, on_s=left_s)
+    if cluster.leaving.any():
+        leaving = np.flatnonzero(cluster.leaving)
+        energy_j[leaving] = power.idle_w[kinds[leaving], pstate[leaving]] * dt_s
+    if not any_wished:
         return energy_j
-    to_sleep = switchable & cluster.held & ((state == IDLE) | cluster.leaving)
-    energy_j = np.where(to_sleep, sleep_energy_j(cluster, hosts, dt_s), energy_j)
-    to_wake = np.flatnonzero(switchable & ~cluster.held & ((state == ASLEEP) | off))
+    switchable = wished & cluster.available
+    to_sleep = np.flatnonzero(switchable & cluster.held & ((state == IDLE) | cluster.leaving))
+    energy_j[to_sleep] = sleep_energy_j(cluster, to_sleep, dt_s)
+    to_wake = np.flatnonzero(switchable & ~cluster.held & ((state == ASLEEP) | (state == SWITCHING_OFF)))
     energy_j[to_wake] = waking_energy_j(cluster, to_wake, wish[to_wake], now, dt_s)
     return energy_j
 
@@ -180,18 +184,18 @@ def _falling_s(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> Flo
     return np.where(falling, np.clip(cluster.switch_end_s[hosts] - now, 0.0, dt_s), 0.0)
 
 
-def _speeds_to_come(cluster: Cluster, wish: PStateArray) -> tuple[PStateArray, FloatArray]:
-    """P-state and load of each server once those that are on have the speeds wished for."""
+def _speeds_to_come(cluster: Cluster, wish: PStateArray, wished: BoolArray) -> tuple[PStateArray, FloatArray]:
+    """P-state and draw (W) of each server once those that are on have the speeds ``wished`` for."""
     on = (cluster.state != ASLEEP) & (cluster.state != SWITCHING_OFF)
-    changed = (wish >= 0) & ~cluster.held & on & (wish != cluster.pstate)
+    changed = wished & ~cluster.held & on & (wish != cluster.pstate)
     if not changed.any():
-        return cluster.pstate, cluster.load
+        return cluster.pstate, cluster.draw_w
     pstate, load = np.where(changed, wish, cluster.pstate), cluster.load.copy()
     for job in cluster.running.values():
         hosts = job.hosts.ids
         if changed[hosts].any():
             load[hosts] = cluster.load_of(job, hosts, pstate[hosts])
-    return pstate, load
+    return pstate, cluster.power.draw_w(np.arange(cluster.size), cluster.state, pstate, load)
 
 
 class Guard:
@@ -214,17 +218,22 @@ class Guard:
         now: float,
         dt_s: float,
         soc_pct: float | None = None,
+        energy_j: FloatArray | None = None,
     ) -> tuple[list[Action], float]:
         """Return the actions after which the coming step needs at most ``supply_j``, and the headroom, J.
 
         The headroom is what is then left: negative if even sleeping needs too much. ``soc_pct`` is
-        the battery's state of charge, for the decision log.
+        the battery's state of charge, for the decision log; ``energy_j`` is the committed energy of each
+        server where it is known.
         """
         self.wish, self.now, self.dt_s = wish, now, dt_s
-        self.energy_j = committed_energy_j(self.cluster, wish, now, dt_s)
+        self.energy_j = committed_energy_j(self.cluster, wish, now, dt_s) if energy_j is None else energy_j
         needed_j = float(self.energy_j.sum())
         self.missing_j = needed_j - supply_j
         self.tolerance_j = energy_tolerance_j(supply_j, needed_j)
+        self.actions: list[Action] = []
+        if self.missing_j <= self.tolerance_j:
+            return self.actions, -self.missing_j
         self.facts: dict[str, float | int | str] = {
             "supply_j": supply_j,
             "needed_j": needed_j,
@@ -232,7 +241,6 @@ class Guard:
         }
         if soc_pct is not None and math.isfinite(soc_pct):  # there is a battery
             self.facts["soc_pct"] = soc_pct
-        self.actions: list[Action] = []
         for way in (self._cancel_wakes, self._put_to_sleep, self._kill):
             if self.missing_j > self.tolerance_j:
                 self.missing_j -= way()
@@ -297,7 +305,7 @@ class Guard:
 
     def _to_sleep(self, hosts: HostIds, rule: str, facts: Facts) -> None:
         targets = self.sleep[hosts]
-        for pstate in np.unique(targets[targets >= 0]).tolist():
+        for pstate in distinct(targets[targets >= 0]):
             self.actions.append(SetPState(HostSet(np.sort(hosts[targets == pstate])), pstate, rule, facts))
 
 

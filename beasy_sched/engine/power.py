@@ -10,6 +10,7 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -134,8 +135,15 @@ class Settled:
     time_s: float
     by_use_j: FloatArray
     """Energy of every use since time 0, J."""
-    running_j: dict[str, float]
-    """Energy spent by each job running at that time, J."""
+    running: tuple[Job, ...]
+    """The jobs running at that time."""
+    spent_j: FloatArray
+    """What each busy host had spent on its job by then, J; undefined for other hosts."""
+
+    @cached_property
+    def running_j(self) -> dict[str, float]:
+        """Energy spent by each job running at that time, J."""
+        return {job.id: float(self.spent_j[job.hosts.ids].sum()) for job in self.running}
 
     @property
     def used_j(self) -> float:
@@ -183,9 +191,13 @@ class PowerSide:
         self._hour_ahead_w: deque[tuple[float, float, float]] = deque()
         """For each coming step: when it begins, what is predicted for it, and what an ideal day gives."""
         self._step_start_s = 0.0
+        self._planned = NO_HYDROGEN
+        """What the plan sets for the present step."""
+        self._committed_j = np.zeros(cluster.size)
+        """Energy of each server over the present step, as committed when it was opened, J."""
         self._consumed_j = 0.0
         self._reserve_j = 0.0
-        self.settled = Settled(0.0, self.account.energy_by_use_j.copy(), {})
+        self.settled = Settled(0.0, self.account.energy_by_use_j.copy(), (), self.account.spent_j(0.0))
 
     # --- what the session asks -----------------------------------------------------------------------
 
@@ -314,11 +326,18 @@ class PowerSide:
         self._close_step(used_j, now)
         return self._open_step(now)
 
-    def shed(self, budget: StepBudget) -> list[Action]:
-        """Return the guard's actions for a step that has just been opened."""
-        left_s = budget.end_s - budget.now
+    def shed(self, budget: StepBudget, *, as_opened: bool = False) -> list[Action]:
+        """Return the guard's actions for a step that has just been opened.
+
+        ``as_opened``: nothing has been decided about servers and jobs since.
+        """
         actions, budget.headroom_j = self.guard.shed(
-            budget.supply_j, self._commander.wished(), budget.now, left_s, budget.soc_pct
+            budget.supply_j,
+            self._commander.wished(),
+            budget.now,
+            budget.end_s - budget.now,
+            budget.soc_pct,
+            self._committed_j if as_opened else None,
         )
         return actions
 
@@ -356,14 +375,14 @@ class PowerSide:
         self.account.advance(now)
         self._count_production(now)
         by_use_j = self.account.energy_by_use_j.copy()
-        reserve_j = float(sum(by_use_j[use] for use in (ASLEEP, SWITCHING_OFF, SWITCHING_ON)))
+        reserve_j = float(by_use_j[ASLEEP] + by_use_j[SWITCHING_OFF] + by_use_j[SWITCHING_ON])
         record, self.storage = settle_step(
             self.site.storage,
             self.storage,
             dt_s=dt_s,
             consumed_j=max(used_j, 0.0),
             renew_w=self._renew_j / dt_s,
-            planned=self._planned_hydrogen(self._step_start_s),
+            planned=self._planned,
             reserve_w=max(reserve_j - self._reserve_j, 0.0) / dt_s,
             base_w=self.site.base_w,
             grid=self.site.grid,
@@ -375,11 +394,8 @@ class PowerSide:
             )
         )
         self._consumed_j, self._reserve_j, self._renew_j = consumed_j, reserve_j, 0.0
-        spent_j = self.account.spent_j(now)
-        running = self.cluster.running.values()
-        self.settled = Settled(
-            now, by_use_j, {job.id: float(spent_j[job.hosts.ids].sum()) for job in running}
-        )
+        running = tuple(self.cluster.running.values())
+        self.settled = Settled(now, by_use_j, running, self.account.spent_j(now))
         self._step_start_s = now
 
     def _observed(self, record: StepRecord, now: float) -> tuple[float | None, float | None]:
@@ -422,16 +438,18 @@ class PowerSide:
         index = int((now + TIME_TOLERANCE_S) // step_s)
         end_s = min((index + 1) * step_s, self.end_s)
         self._predict(index * step_s)
+        self._planned = self._planned_hydrogen(now)
         supply_j = step_headroom_j(
             storage,
             self.storage,
             dt_s=end_s - now,
             renew_w=self._renew_w,
-            planned=self._planned_hydrogen(now),
+            planned=self._planned,
             base_w=self.site.base_w,
             grid=self.site.grid,
         )
-        committed_j = committed_energy_j(self.cluster, self._commander.wished(), now, end_s - now)
+        wished = self._commander.wished()
+        self._committed_j = committed_energy_j(self.cluster, wished, now, end_s - now)
         budget = StepBudget(
             cluster=self.cluster,
             step=index,
@@ -440,7 +458,7 @@ class PowerSide:
             renew_w=self._renew_w,
             soc_pct=storage.battery.soc_pct(self.storage.battery_j),
             supply_j=supply_j,
-            headroom_j=supply_j - float(committed_j.sum()),
+            headroom_j=supply_j - float(self._committed_j.sum()),
             veto=self.site.guard.veto,
             now=now,
         )

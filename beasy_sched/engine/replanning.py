@@ -122,7 +122,7 @@ class Replanning:
         renew_w, source = self._production(power, span)
         rest = site.steps * (window + 1) - step
         parts = [
-            PlanPart(number, load_w[rows], renew_w[rows], self.rule.target_kg.get(number))
+            PlanPart(number, load_w[rows], renew_w[rows])
             for number, rows in ((window, slice(0, rest)), (window + 1, slice(rest, None)))
             if len(load_w[rows])
         ]

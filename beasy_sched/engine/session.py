@@ -372,11 +372,13 @@ class Session:
         self.view.show_step(budget, power.storage, self._ended_in_step)
         while budget.start_s >= (len(self.windows) + 1) * power.site.window_s - TIME_TOLERANCE_S:
             self.windows.append(self.outcomes.counts())
-        for action in self._policy.ask("power_actions", self.view, self.now):
+        actions = self._policy.ask("power_actions", self.view, self.now)
+        for action in actions:
             self._commit(action)
         self._ended_in_step = []
         self._show()
-        for action in power.shed(budget):
+        told_only = all(type(action) is Compensate for action in actions)
+        for action in power.shed(budget, as_opened=told_only):
             self._commit(action)
         self._kills.count()
 

@@ -142,13 +142,13 @@ def column_times(table: Table, name: str, order: DateOrder | None) -> tuple[IntA
 def read_power_series(
     path: PathLike,
     *,
-    steps: int,
+    steps: int | None,
     step_s: float,
     column: str | None = None,
     unit: str | None = None,
     as_run: bool = False,
 ) -> FloatArray:
-    """Mean power (W) of each step from the file's beginning.
+    """Mean power (W) of each step from the file's beginning; None for ``steps``: as many as it covers.
 
     An events file (one JSON object per line, with ``power_available`` in W) holds each power until the
     next event; a CSV file has a column of powers, means over intervals of equal length. ``as_run`` takes
@@ -162,14 +162,14 @@ def read_power_series(
     values = series.columns[POWER]
     for missing in np.flatnonzero(np.isnan(values)).tolist():
         raise InputError(path, f"has no power for {series.time_text(missing)}")
-    _check_length(path, len(values) * series.interval_s, steps, step_s)
+    steps = _covered_steps(path, len(values) * series.interval_s, steps, step_s)
     if series.interval_s == step_s:
         return values[:steps].copy()
     method = Interpolation.SMOOTH if series.interval_s > step_s else Interpolation.CONSTANT
     return resample(values, interval_s=series.interval_s, step_s=step_s, steps=steps, method=method)
 
 
-def _from_events(path: PathLike, steps: int, step_s: float, as_run: bool) -> FloatArray:
+def _from_events(path: PathLike, steps: int | None, step_s: float, as_run: bool) -> FloatArray:
     events = [e for e in read_external_events(path, forward_unknown=True) if POWER_FIELD in e.data]
     if not events:
         raise InputError(path, f"has no event with the field {POWER_FIELD!r}: is it a file of powers?")
@@ -181,13 +181,13 @@ def _from_events(path: PathLike, steps: int, step_s: float, as_run: bool) -> Flo
             )
     times = np.array([event.timestamp for event in events])
     powers = np.array([float(event.data[POWER_FIELD]) for event in events])
-    if as_run:
+    if as_run and steps is not None:
         times, powers = np.insert(times, 0, 0.0), np.insert(powers, 0, 0.0)
     elif times[0] > 0.0:
         raise InputError(path, f"the first power is for {times[0]:g} s: expected one for time 0")
     else:
         lasting_s = float(np.median(np.diff(times))) if len(times) > 1 else step_s
-        _check_length(path, times[-1] + lasting_s, steps, step_s)
+        steps = _covered_steps(path, times[-1] + lasting_s, steps, step_s)
     edges = step_s * np.arange(steps + 1)
     integral = np.concatenate(([0.0], np.cumsum(powers[:-1] * np.diff(times))))
     at = np.searchsorted(times, edges, side="right") - 1
@@ -198,7 +198,10 @@ def _from_events(path: PathLike, steps: int, step_s: float, as_run: bool) -> Flo
     return np.where(inside, np.maximum(means, 0.0), powers[at[:-1]])
 
 
-def _check_length(path: PathLike, covered_s: float, steps: int, step_s: float) -> None:
+def _covered_steps(path: PathLike, covered_s: float, steps: int | None, step_s: float) -> int:
+    """Return ``steps``, or as many as the file covers. Raises InputError where it covers too few."""
+    if steps is None:
+        steps = max(1, int(covered_s / step_s * (1 + 1e-9)))
     needed_s = steps * step_s
     if covered_s < needed_s * (1 - 1e-9):
         raise InputError(
@@ -206,6 +209,7 @@ def _check_length(path: PathLike, covered_s: float, steps: int, step_s: float) -
             f"covers {covered_s / 3600:.4g} h, the plan needs {needed_s / 3600:.4g} h: "
             "give a longer file, or plan fewer windows",
         )
+    return steps
 
 
 _HEAD_LINES = 60

@@ -320,8 +320,11 @@ class _HostReader:
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "prop":
-            for properties in [host.properties for host in self._open] or [self._zones[-1]]:
-                properties[attributes.get("id", "")] = attributes.get("value", "")
+            name, value = attributes.get("id", ""), attributes.get("value", "")
+            for host in self._open:
+                host.properties[name] = value
+            if not self._open:
+                self._zones[-1][name] = value
         elif tag == "host":
             self._host(attributes)
         elif tag in ("cluster", "cabinet"):

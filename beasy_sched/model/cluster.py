@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray, distinct
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, JobState
@@ -125,6 +125,17 @@ class Cluster:
         return self._account
 
     # --- jobs ---------------------------------------------------------------------------------
+
+    @property
+    def draw_w(self) -> FloatArray:
+        """Present power of each host, W; for others to read only."""
+        if self._account is not None:
+            return self._account.draw_w
+        return self.power.draw_w(np.arange(self.size), self.state, self.pstate, self.load)
+
+    def any_in(self, state: int) -> bool:
+        """Tell whether any host is in a `HostState`."""
+        return bool(self.state_counts[:, state].any())
 
     def submit(self, job: Job) -> Job:
         """Queue a job."""
@@ -252,7 +263,7 @@ class Cluster:
 
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
         """Change hosts that are on to another computing P-state immediately."""
-        jobs = [self._job_on[order] for order in np.unique(self._order_on[hosts]).tolist() if order]
+        jobs = [self._job_on[order] for order in distinct(self._order_on[hosts]) if order]
         for job in jobs:
             self._count_work(job, now)
         self.pstate[hosts] = pstate
@@ -455,7 +466,8 @@ class PowerAccount:
         self._power_by_use_w = np.zeros(len(USES))
         self._use = state.copy()
         self._hosts_by_use = np.bincount(state, minlength=len(USES))
-        self._draw_w = np.zeros(size)
+        self.draw_w = np.zeros(size)
+        """Present power of each host, W."""
         self._since_s = np.zeros(size)
         self._job_j = np.zeros(size)
         self.change(np.arange(size), state, pstate, 0.0)
@@ -481,7 +493,7 @@ class PowerAccount:
     ) -> None:
         """Change hosts to new states at ``now``; ``load`` is the share of full load of busy ones."""
         self.advance(now)
-        old_w = self._draw_w[hosts]
+        old_w = self.draw_w[hosts]
         self._job_j[hosts] += np.where(self._use[hosts] == BUSY, old_w * (now - self._since_s[hosts]), 0.0)
         np.subtract.at(self._power_by_use_w, self._use[hosts], old_w)
         new_w = self.model.draw_w(hosts, state, pstate, load)
@@ -491,22 +503,22 @@ class PowerAccount:
         )
         # Remove rounding errors: no power is below 0, and no hosts draw none.
         self._power_by_use_w[(self._power_by_use_w < 0.0) | (self._hosts_by_use == 0)] = 0.0
-        self._draw_w[hosts] = new_w
+        self.draw_w[hosts] = new_w
         self._use[hosts] = state
         self._since_s[hosts] = now
 
     def spent_j(self, now: float) -> FloatArray:
         """Energy that each busy host has spent on its present job, J; undefined for other hosts."""
-        return np.asarray(self._job_j + self._draw_w * (now - self._since_s))
+        return np.asarray(self._job_j + self.draw_w * (now - self._since_s))
 
     def job_spent_j(self, hosts: HostIds, now: float) -> float:
         """Energy that busy hosts have spent since their job started, J."""
-        return float((self._job_j[hosts] + self._draw_w[hosts] * (now - self._since_s[hosts])).sum())
+        return float((self._job_j[hosts] + self.draw_w[hosts] * (now - self._since_s[hosts])).sum())
 
     def close_job(self, hosts: HostIds, now: float) -> float:
         """Return a job's energy (J) and reset the count of its hosts. Call it before the hosts change."""
         spent_j = self.job_spent_j(hosts, now)
-        self._job_j[hosts] = -(self._draw_w[hosts] * (now - self._since_s[hosts]))
+        self._job_j[hosts] = -(self.draw_w[hosts] * (now - self._since_s[hosts]))
         return spent_j
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import NO_HOSTS, HostSet, read_only
@@ -157,13 +157,15 @@ class JobQueue:
         self._res = np.zeros(64, dtype=np.int64)
         self._walltime_s = np.zeros(64, dtype=np.float64)
         self._subtime_s = np.zeros(64, dtype=np.float64)
+        self._computes = np.zeros(64, dtype=np.bool_)
         self._seen = self._read_only()
-        """Read-only views of the three arrays."""
+        """Read-only views of the four arrays."""
         self._head = 0
         self._count = 0
 
-    def _read_only(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        return read_only(self._res), read_only(self._walltime_s), read_only(self._subtime_s)
+    def _read_only(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
+        times_s = read_only(self._walltime_s), read_only(self._subtime_s)
+        return read_only(self._res), *times_s, read_only(self._computes)
 
     def __len__(self) -> int:
         return self._count
@@ -186,10 +188,12 @@ class JobQueue:
             self._res = np.resize(self._res, 2 * place)
             self._walltime_s = np.resize(self._walltime_s, 2 * place)
             self._subtime_s = np.resize(self._subtime_s, 2 * place)
+            self._computes = np.resize(self._computes, 2 * place)
             self._seen = self._read_only()
         self._res[place] = job.res
         self._walltime_s[place] = job.walltime_s
         self._subtime_s[place] = job.subtime_s
+        self._computes[place] = job.computes
         self._jobs.append(job)
         self._count += 1
         job.place = place
@@ -218,7 +222,7 @@ class JobQueue:
 
     def _compact(self) -> None:
         places = np.flatnonzero(self._res[: len(self._jobs)] != _GONE)
-        for column in (self._res, self._walltime_s, self._subtime_s):
+        for column in (self._res, self._walltime_s, self._subtime_s, self._computes):
             column[: len(places)] = column[places]
         self._jobs = [job for job in self._jobs if job is not _NO_JOB]
         for place, job in enumerate(self._jobs):
@@ -243,6 +247,11 @@ class JobQueue:
     def subtime_s(self) -> FloatArray:
         """Submission times by place, s."""
         return self._seen[2][self._head : len(self._jobs)]
+
+    @property
+    def computes(self) -> BoolArray:
+        """Whether jobs load their hosts, by place."""
+        return self._seen[3][self._head : len(self._jobs)]
 
     def places(self) -> IndexArray:
         """Return the places that hold a job, in order of arrival."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import StorageState
+from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import Uncertainty, checked_powers, full_draw_w
@@ -37,6 +37,9 @@ class OfflineOptions:
     renew_uncertainty: Uncertainty = Uncertainty()  # noqa: RUF009 - immutable
     limits: SolverLimits = field(default_factory=SolverLimits)
     rules: ServerRules = field(default_factory=ServerRules)
+    tank_targets_kg: tuple[float, ...] = ()
+    """Hydrogen wanted at the end of each window, kg, from a plan of the season (`Season.targets_kg`); empty:
+    the site's ``level_target_kg`` at the end of every window. Windows beyond them have the last one."""
 
     def described(self) -> dict[str, str]:
         """The options as text, for a plan's provenance."""
@@ -46,7 +49,18 @@ class OfflineOptions:
             "switch_cost_s": f"{self.rules.switch_cost_s:g}",
             "server_gap": f"{self.rules.gap:g}",
             "power_gap": f"{self.limits.relative_gap:g}",
+            **({"tank_targets": "season"} if self.tank_targets_kg else {}),
         }
+
+    def storage_of(self, site: Site, window: int) -> Storage:
+        """The site's storage, with the hydrogen target of a window."""
+        hydrogen = site.storage.hydrogen
+        if not self.tank_targets_kg or hydrogen is None:
+            return site.storage
+        target_kg = min(
+            max(self.tank_targets_kg[min(window, len(self.tank_targets_kg) - 1)], 0.0), hydrogen.tank_kg
+        )
+        return replace(site.storage, hydrogen=replace(hydrogen, level_target_kg=target_kg))
 
 
 def plan_windows(
@@ -79,6 +93,10 @@ def plan_windows(
     storage, servers = site.storage.start(), ServerStart.all_on(platform)
     plans: list[Plan] = []
     count = len(load) // site.steps
+    if options.tank_targets_kg and len(options.tank_targets_kg) < count:
+        raise ConfigError(
+            f"the season has targets for {len(options.tank_targets_kg)} windows, {count} are to be planned"
+        )
     for window in range(count):
         steps = slice(window * site.steps, (window + 1) * site.steps)
         start = WindowStart(window, steps.start * site.step_s, storage, servers)
@@ -118,8 +136,9 @@ def plan_window(
     steps, step_s, rules, window = len(load_w), site.step_s, options.rules, start.window
     floor_w = least_power_w(platform, steps, step_s, start.servers)
     most_w = full_draw_w(platform)
+    target = options.storage_of(site, window)
     problem = PowerProblem(
-        site.storage,
+        target,
         np.minimum(load_w, most_w),
         renew_w,
         step_s,
@@ -129,6 +148,7 @@ def plan_window(
         start.storage,
         import_limit_w=0.0 if site.grid is None else site.grid.import_limit_w,
         base_w=site.base_w,
+        tank_from_surplus=bool(options.tank_targets_kg),
     )
     power = plan_power(problem, options.limits)
     if power.plan is None:
@@ -144,7 +164,7 @@ def plan_window(
     plan = Plan(
         start_s=start.start_s,
         step_s=step_s,
-        storage=site.storage,
+        storage=target,
         power=power.plan,
         load_uncertainty=options.load_uncertainty.over(steps, step_s),
         renew_uncertainty=options.renew_uncertainty.over(steps, step_s),

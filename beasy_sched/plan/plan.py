@@ -311,6 +311,8 @@ class PlanStore:
         if not plans:
             raise ConfigError("the plan has no windows")
         self._plans: list[Plan] = []
+        self._starts_s: list[float] = []
+        """When each window starts, less the tolerance of times."""
         for plan in plans:
             self.add(plan)
 
@@ -343,6 +345,7 @@ class PlanStore:
         except ConfigError as error:
             raise ConfigError(f"window {window}: {error}") from None
         self._plans.append(plan)
+        self._starts_s.append(plan.start_s - TIME_TOLERANCE_S)
 
     def renew(self, plans: Sequence[Plan]) -> None:
         """Let plans that were made during the run take the place of what was planned for their time.
@@ -361,6 +364,7 @@ class PlanStore:
         for before, after in itertools.pairwise([*kept[-1:], *plans, *later[:1]]):
             _check_follows(before, after)
         self._plans = [*kept, *plans, *later]
+        self._starts_s = [plan.start_s - TIME_TOLERANCE_S for plan in self._plans]
         self.version += 1
 
     def until(self, time_s: float) -> PlanStore:
@@ -370,7 +374,7 @@ class PlanStore:
 
     def place(self, time_s: float) -> Place | None:
         """The window and step at a time; None outside all windows."""
-        window = bisect_right([plan.start_s - TIME_TOLERANCE_S for plan in self._plans], time_s) - 1
+        window = bisect_right(self._starts_s, time_s) - 1
         if window < 0:
             return None
         plan = self._plans[window]

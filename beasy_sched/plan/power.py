@@ -1,9 +1,10 @@
 """The power decisions (PDM, thesis Section 3.1.1): which source gives and which storage takes, step by step.
 
 Least relax factor first (Eq. 3.12), then the least sum of shortfalls, then the least throughput of
-battery and hydrogen. The linear model (Eq. 3.1 to 3.11) is solved first; whole numbers come in only where
-its point charges and discharges at once, or runs the electrolyzer below its minimum. Where there is no
-plan, a message says which requirement cannot be met, by how much and when.
+battery and hydrogen. With a season's target, the tank keeps what it has of it before all of these, and is
+filled towards it before the last. The linear model (Eq. 3.1 to 3.11) is solved first; whole numbers come in
+only where its point charges and discharges at once, or runs the electrolyzer below its minimum. Where there
+is no plan, a message says which requirement cannot be met, by how much and when.
 """
 
 from __future__ import annotations
@@ -63,6 +64,15 @@ class HydrogenColumns(NamedTuple):
     """Whether the electrolyzer runs, in whole numbers; empty where the model leaves it open."""
 
 
+class TankMisses(NamedTuple):
+    """Columns of what the tank lacks at the end, where its target may be missed."""
+
+    held: IntArray
+    """Below the part of the target that was there at the start."""
+    wished: IntArray
+    """Below the target."""
+
+
 class PowerFlowModel:
     """The model and where its quantities are; columns hold scaled values, one per step.
 
@@ -93,6 +103,7 @@ class PowerFlowModel:
             self.imported = self.model.columns(problem.steps, 0.0, most_import_w / self.power_w)
         self._add_battery(switches.battery)
         self.hydrogen = None if hydrogen is None else self._add_hydrogen(hydrogen, switches.electrolyzer)
+        self.tank_misses = self._add_tank_misses() if problem.tank_from_surplus else None
         self._add_balance()
 
     def _add_battery(self, exclusive: bool) -> None:
@@ -133,6 +144,16 @@ class PowerFlowModel:
             model.rows(steps, -np.inf, 0.0, (electrolyzer, 1.0), (on, -most_in))
             model.rows(steps, 0.0, np.inf, (electrolyzer, 1.0), (on, -least_in))
         return HydrogenColumns(hydrogen, hour_kg, electrolyzer, fuel_cell, level, on)
+
+    def _add_tank_misses(self) -> TankMisses | None:
+        """By how much the tank's last level may be below what is held, and below what is wished for."""
+        if self.hydrogen is None:
+            return None
+        misses = self.model.columns(1), self.model.columns(1)
+        last = self.hydrogen.level[-1:], 1.0
+        for miss, level_kg in zip(misses, (self.problem.held_kg, self.problem.wished_kg), strict=True):
+            self.model.rows(1, level_kg / self.hydrogen.hour_kg, np.inf, last, (miss, 1.0))
+        return TankMisses(*misses)
 
     def _add_storage(
         self, levels: tuple[float, ...], unit: float, kept: float, into: Term, out: Term
@@ -441,6 +462,8 @@ class _Stages:
 
     def run(self) -> SearchEnd:
         """Run all stages. Returns how the last one that was not finished ended."""
+        if self.model.tank_misses is not None and not self._least_miss("hydrogen held", 0):
+            return self.end
         relax = self._stage("relax factor", lambda m: [(m.relax, 1.0)])
         if relax is None:
             return self.end
@@ -451,8 +474,28 @@ class _Stages:
             return self.end
         for solver, at in self.solvers:
             solver.add_row(at.short, 1.0, upper=max(short, 0.0) * (1 + _SLACK) + 10 * _SLACK)
+        if self.model.tank_misses is not None and not self._least_miss("hydrogen filled", 1):
+            return self.end
         self._stage("throughput", _throughput)
         return self.end
+
+    def _least_miss(self, name: str, which: int) -> bool:
+        """Find the least that the tank lacks and allow no more of it. Returns whether there is a point.
+
+        What fills the tank is not taken from the battery: what that holds at the end counts a little more.
+        """
+
+        def column(model: PowerFlowModel) -> IntArray:
+            return model.tank_misses[which] if model.tank_misses is not None else np.empty(0, dtype=np.intp)
+
+        stored = -1.01 if which else 0.0
+        found = self._stage(name, lambda model: [(column(model), 1.0), (model.battery[-1:], stored)])
+        if found is None or self.values is None:
+            return False
+        missed = self.values[column(self.model)]
+        for solver, at in self.solvers:
+            solver.set_bounds(column(at), 0.0, np.maximum(missed, 0.0) + _SLACK)
+        return True
 
     def _stage(self, name: str, costs: CostsOf) -> float | None:
         """Run one stage and return its objective, None without a point."""

@@ -56,6 +56,9 @@ class PowerProblem:
     """What the grid may give to the servers and the base load; 0 without one."""
     base_w: float = 0.0
     """What always runs beside the servers."""
+    tank_from_surplus: bool = False
+    """Whether the tank's target, where it is above the start, is filled only from power that nothing else
+    needs, and comes second where the sleeping servers cannot do without: as a plan of the season has it."""
     floors_w: FloatArray = field(init=False, repr=False)
     """``floor_w`` as one value per step."""
 
@@ -109,8 +112,18 @@ class PowerProblem:
 
     @property
     def target_kg(self) -> float:
-        """Least hydrogen at the end, kg; 0 for a site without hydrogen."""
+        """Least hydrogen at the end, kg; 0 for a site without hydrogen, and where it may be missed."""
+        return 0.0 if self.tank_from_surplus else self.wished_kg
+
+    @property
+    def wished_kg(self) -> float:
+        """Hydrogen wished for at the end, kg; 0 for a site without hydrogen."""
         return self.storage.hydrogen.level_target_kg if self.storage.hydrogen else 0.0
+
+    @property
+    def held_kg(self) -> float:
+        """What of it is there at the start: the fuel cell leaves it, if it can."""
+        return min(self.wished_kg, self.start_state.hydrogen_kg)
 
     def hour(self, step: int) -> float:
         """Hours from the start of the window to the end of a step."""

@@ -7,7 +7,6 @@ and when.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -120,8 +119,6 @@ class ReplanRule:
     renew_w: FloatArray | None
     """Expected production of each step from time 0 on, W; None: what the run's forecast says on the day."""
     options: OfflineOptions = field(default_factory=OfflineOptions)
-    target_kg: Mapping[int, float] = field(default_factory=dict)
-    """The hydrogen that a window is to end with, by window, kg; the site's target for those left out."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +128,6 @@ class PlanPart:
     window: int
     load_w: FloatArray
     renew_w: FloatArray
-    target_kg: float | None = None
-    """Hydrogen that the window is to end with; None: the site's target."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +205,9 @@ def _within_reach(
     first: NoPlan | None = None
     higher = replace(start, storage=_with_sleep_paid(site, platform, part, start))
     for begin in dict.fromkeys((start.storage, higher.storage)):
-        for storage in _targets(site.storage, part.target_kg, begin):
+        for storage in _targets(options.storage_of(site, part.window), begin):
+            if options.tank_targets_kg and storage.hydrogen is not None:
+                options = replace(options, tank_targets_kg=(storage.hydrogen.level_target_kg,))
             try:
                 return plan_window(
                     replace(site, storage=storage),
@@ -247,15 +244,12 @@ def _with_sleep_paid(site: Site, platform: Platform, part: PlanPart, start: Wind
     return StorageState(min(raised_j, battery.max_j), level.hydrogen_kg)
 
 
-def _targets(storage: Storage, target_kg: float | None, level: StorageState) -> list[Storage]:
+def _targets(storage: Storage, level: StorageState) -> list[Storage]:
     """The storage with its targets, and with lower ones, the highest first."""
     battery, hydrogen = storage.battery, storage.hydrogen
-    if hydrogen is not None and target_kg is not None:
-        hydrogen = replace(hydrogen, level_target_kg=min(max(target_kg, 0.0), hydrogen.tank_kg))
-    wanted = Storage(battery, hydrogen)
-    found = [wanted]
+    found = [storage]
     for lowest in (level, StorageState(battery.min_j, 0.0)):
-        lower = wanted
+        lower = storage
         if battery.exists and lowest.battery_j < battery.target_j:
             # A little less than the level, which the battery's own loss would otherwise put out of reach.
             pct = max(battery.soc_min_pct, 0.98 * battery.soc_pct(lowest.battery_j))

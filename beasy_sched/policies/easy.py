@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.arrays import BoolArray, FloatArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, StateArray, distinct
 from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, SetPState, Start
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import ASLEEP
@@ -146,6 +146,8 @@ class EasyPass:
         """Start wanted jobs in order P_R while possible, reserve for the next one, and backfill once."""
         for job in self.heads():
             if self._wants(job) and not self.start(job):
+                if not self.needs_reservation(job):
+                    break
                 promise = self.reservation = self.reserve(job)
                 self.tell(promise)
                 self.fill(promise)
@@ -163,6 +165,8 @@ class EasyPass:
     def heads(self) -> Iterable[Job]:
         """Waiting jobs in order P_R."""
         queue = self.view.queue
+        if not len(queue):
+            return ()
         if self.priority is by_arrival:
             return queue
         return map(queue.at, one_by_one(self.priority, queue, self.candidates(), self.view.now))
@@ -210,6 +214,13 @@ class EasyPass:
             self.reservation.extra -= job.res
         return True
 
+    def needs_reservation(self, job: Job) -> bool:
+        """Whether anything depends on when ``job``, the first that cannot start, will have what it lacks.
+
+        If not, the pass ends without a reservation.
+        """
+        return True
+
     def reserve(self, job: Job) -> Reservation:
         """Reserve for the first job that cannot start, from when enough hosts are free, by walltimes."""
         need = job.res - self.free
@@ -242,6 +253,13 @@ class EasyPass:
             return reservation_facts(promise, self.free)
         why = reservation_facts(Reservation(promise.job, np.inf), self.free)
         return why | self.unaffordable(self.refused_hosts)
+
+    def is_told_and_alone(self, job: Job) -> bool:
+        """Whether it was told why ``job`` waits, and all other jobs ask for more hosts than are free."""
+        if not self.refused_by or self.view.wants_reason(job, self.refused_by):
+            return False
+        small = int(np.count_nonzero(self.view.queue.res <= self.free))
+        return not self.free or small == sum(one.res <= self.free for one in {job, *self.placed()})
 
     # --- what the hooks share -------------------------------------------------------------------------------
 
@@ -285,15 +303,29 @@ class EasyPass:
         if self.backfill is None or not self.free:
             return
         queue = self.view.queue
-        places = self.fitting(np.flatnonzero(queue.res <= self.free), promise)
+        places = self._affordable(self.fitting(np.flatnonzero(queue.res <= self.free), promise))
         places = self.backfill(queue, places, self.view.now)
         barred = self.placed() | self.unwanted | {promise.job}
-        tried = 0
+        tried, dear_from = 0, self._dear_from
         while tried < len(places):
             job = queue.at(int(places[tried]))
             tried += 1
             if job not in barred and self._wants(job) and self.start(job, self.is_late(job, promise)):
                 places, tried = self.fitting(places[tried:], promise), 0
+            elif self._dear_from < dear_from:
+                places, tried = self._affordable(places[tried:]), 0
+            dear_from = self._dear_from
+
+    def _affordable(self, places: Places) -> Places:
+        """Leave out jobs that `start` would refuse at once because others like them need too much energy.
+
+        Only where no policy has to be asked about each of them.
+        """
+        kind, queue = type(self), self.view.queue
+        asks = kind.wanted is not EasyPass.wanted or kind.start is not EasyPass.start
+        if asks or self._dear_from == np.inf:
+            return places
+        return places[(queue.res[places] < self._dear_from) | ~queue.computes[places]]
 
     def is_late(self, job: Job, promise: Reservation) -> bool:
         """Whether ``job`` would run past the reservation's start."""
@@ -380,7 +412,7 @@ def wake(
 def _by_target(view: View, hosts: HostIds, targets: StateArray) -> list[tuple[HostIds, int]]:
     """Group ``hosts`` by the P-state that ``targets`` lists for their kind."""
     wanted = targets[view.platform.kind_of[hosts]]
-    return [(hosts[wanted == pstate], pstate) for pstate in np.unique(wanted).tolist()]
+    return [(hosts[wanted == pstate], pstate) for pstate in distinct(wanted)]
 
 
 def hosts_wanted(view: View, started: int) -> int:
@@ -464,6 +496,9 @@ class Easy(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Start what EASY starts now."""
+        if not len(view.queue):
+            self._blocked, self._seen_openings = None, view.openings
+            return ()
         easy = EasyPass(view, self._priority, self._backfill)
         if self._blocked is not None and self._nothing_but_arrivals(view):
             easy.resume(self._blocked, view.arrived)

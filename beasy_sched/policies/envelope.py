@@ -8,6 +8,7 @@ step, on or asleep in the step before, and in the same state in the step after.
 from __future__ import annotations
 
 import heapq
+import operator
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -46,6 +47,9 @@ class Move(NamedTuple):
     """The new state."""
     situation: int
     """The server's situation once moved."""
+
+
+_worth = operator.attrgetter("worth")
 
 
 class MoveTables:
@@ -165,11 +169,13 @@ class GreedyMoves:
         It stays the best while servers of the situation and as much energy as the third value are left; the
         fourth tells whether to choose again after a single server.
         """
-        found = {situation: self._top(situation, energy_j) for situation in self._groups}
-        tops = {situation: top for situation, top in found.items() if top is not None}
+        tops: dict[int, Move] = {}
+        for situation in self._groups:
+            if (top := self._top(situation, energy_j)) is not None:
+                tops[situation] = top
         if not tops:
             return None
-        best = max(tops.values(), key=lambda move: move.worth)
+        best = max(tops.values(), key=_worth)
         least = best.worth - WORTH_TOLERANCE * abs(best.worth)
         equals = [
             (move.switches, move.row, self._groups[situation][0], situation, move)
@@ -187,8 +193,10 @@ class GreedyMoves:
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
         """The best move in a situation that costs or saves at most ``energy_j``."""
-        moves = self._tables.moves(situation, self._up)
-        return next((move for move in moves if move.energy_j <= energy_j), None)
+        for move in self._tables.moves(situation, self._up):
+            if move.energy_j <= energy_j:
+                return move
+        return None
 
 
 class EnvelopeRefit:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray
+from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.engine.actions import Action, FactDict, Kill, Start
 from beasy_sched.engine.policy import Policy, View
+from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.easy import EasyPass, Reservation
 from beasy_sched.policies.working_plan import PlanFollower, WorkingPlan, offline_plans, ready_s
@@ -18,13 +20,55 @@ _LOOKS_AHEAD = 24
 """Number of steps that are searched for a reservation first, as most reservations are near."""
 
 
+class _PlannedRuns(NamedTuple):
+    """Runs of steps planned on that begin before some step: one entry each."""
+
+    host: HostIds
+    opens_s: FloatArray
+    """When the server has woken for the run, s."""
+    closes_s: FloatArray
+    """When it falls asleep; infinite where the run reaches the end of the plan."""
+    under_way: IndexArray
+    """Places of the runs that the present step belongs to."""
+
+
+class PlannedRuns:
+    """When servers are planned on; found again only when the plan or the step has changed."""
+
+    def __init__(self, view: View, plan: WorkingPlan) -> None:
+        """Look at ``plan``, which may change."""
+        self._plan = plan
+        self._on_s = view.power_model.on_s[view.platform.kind_of]
+        self._seen = (-1, -1)
+        self._known: dict[int, _PlannedRuns] = {}
+
+    def before(self, step: int, end_step: int) -> _PlannedRuns:
+        """The runs from ``step`` on that begin before ``end_step``."""
+        plan, seen = self._plan, (self._plan.version, step)
+        if seen != self._seen:
+            self._seen = seen
+            self._known.clear()
+        runs = self._known.get(end_step)
+        if runs is None:
+            host, begin, end = plan.runs_on(step, first_before=end_step if end_step < plan.steps else None)
+            opens_s = plan.start_of(step) + (begin - step) * plan.step_s + self._on_s[host]
+            ends_s = plan.start_of(step) + (end - step) * plan.step_s
+            closes_s = np.where(end == plan.steps, np.inf, ends_s)
+            runs = self._known[end_step] = _PlannedRuns(host, opens_s, closes_s, (begin == step).nonzero()[0])
+        return runs
+
+
 class PlannedEasyPass(EasyPass):
     """An EASY pass that considers when servers are planned to wake and to sleep."""
 
-    def __init__(self, view: View, plan: WorkingPlan) -> None:
-        """Begin a pass at the view's present time."""
+    def __init__(self, view: View, plan: WorkingPlan, runs: PlannedRuns) -> None:
+        """Begin a pass at the view's present time; ``runs`` are those of ``plan``."""
         super().__init__(view)
-        self.plan = plan
+        self.plan, self._runs = plan, runs
+
+    def needs_reservation(self, job: Job) -> bool:
+        """Not if no other job could be backfilled, and it was told why ``job`` waits."""
+        return not self.is_told_and_alone(job)
 
     def reserve(self, job: Job) -> Reservation:
         """Reserve for ``job`` from the earliest time at which enough servers are free and planned on.
@@ -40,7 +84,7 @@ class PlannedEasyPass(EasyPass):
                 ends_s[action.hosts.ids] = self.view.now + action.job.walltime_s
         ready = ready_s(self.view, self.plan, step, self.free_mask(), ends_s)
         horizon = self.plan.horizon(step)
-        for end_step in (min(step + _LOOKS_AHEAD, horizon), horizon):
+        for end_step in sorted({min(step + _LOOKS_AHEAD, horizon), horizon}):
             found = self._earliest(job, step, end_step, ready)
             if found is not None:
                 return found
@@ -66,17 +110,14 @@ class PlannedEasyPass(EasyPass):
 
         Leaves out runs that begin at ``end_step`` or later. Runs that reach the end of the plan do not close.
         """
-        plan, view = self.plan, self.view
-        host, begin, end = plan.runs_on(step)
-        if end_step < plan.steps:
-            near = begin < end_step
-            host, begin, end = host[near], begin[near], end[near]
-        on_s = view.power_model.on_s[view.platform.kind_of]
-        opens_s = plan.start_of(step) + (begin - step) * plan.step_s + on_s[host]
-        opens_s = np.where(begin == step, ready[host], opens_s)
-        closes_s = np.where(end == plan.steps, np.inf, plan.start_of(step) + (end - step) * plan.step_s)
-        counts = np.logical_and(view.available[host], opens_s < closes_s - TIME_TOLERANCE_S)
-        opens_s, closes_s = opens_s[counts], closes_s[counts]
+        runs = self._runs.before(step, end_step)
+        opens_s, closes_s = runs.opens_s.copy(), runs.closes_s
+        opens_s[runs.under_way] = ready[runs.host[runs.under_way]]
+        counts = opens_s < closes_s - TIME_TOLERANCE_S
+        if not self.view.all_available:
+            counts &= self.view.available[runs.host]
+        if not counts.all():
+            opens_s, closes_s = opens_s[counts], closes_s[counts]
         return opens_s, closes_s[closes_s < np.inf]
 
 
@@ -103,6 +144,7 @@ class FollowPlan(Policy):
         """Copy the plan."""
         self.plan = WorkingPlan(offline_plans(view), view.platform, view.pstate)
         self._follower = PlanFollower(view, self.plan)
+        self._runs = PlannedRuns(view, self.plan)
 
     def power_actions(self, view: View) -> Sequence[Action]:
         """Kill jobs on servers that are to sleep, and bring every server to its planned state."""
@@ -131,4 +173,6 @@ class FollowPlan(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Run EASY on the servers that are on."""
-        return PlannedEasyPass(view, self.plan).run()
+        if not len(view.queue):
+            return ()
+        return PlannedEasyPass(view, self.plan, self._runs).run()

@@ -8,6 +8,8 @@ rows. `PlanFollower` brings the servers into the planned states.
 from __future__ import annotations
 
 import itertools
+import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray, distinct
 from beasy_sched.energy.server_energy import ServerSteps, step_table_j
 from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.engine.actions import Action, FactDict, SetPState
@@ -119,8 +121,9 @@ class WorkingPlan:
         self._known = self._plans.version
         self.end_s = self._plans.end_s
         self._offline = [part.states for part in parts]
-        self._window_ends = np.cumsum([len(states) for states in self._offline])
-        starts = self._window_ends - [len(states) for states in self._offline]
+        ends = np.cumsum([len(states) for states in self._offline])
+        self._window_ends: Sequence[int] = ends.tolist()
+        starts = ends - [len(states) for states in self._offline]
         later = [part.beyond(step - start) for part, start in zip(parts, starts.tolist(), strict=True)]
         states, load_w, renew_w, envelope_w, given_w = (
             np.concatenate(column) for column in zip(*later, strict=True)
@@ -173,7 +176,7 @@ class WorkingPlan:
 
     def step_at(self, time_s: float) -> int | None:
         """The step at a time of the run; None outside the known windows."""
-        step = int(np.floor((time_s - self.start_s + TIME_TOLERANCE_S) / self.step_s))
+        step = math.floor((time_s - self.start_s + TIME_TOLERANCE_S) / self.step_s)
         return step if 0 <= step < self.steps else None
 
     def window_end(self, step: int) -> int:
@@ -185,7 +188,7 @@ class WorkingPlan:
         return int(self._window_ends[min(self._window_of(step) + 1, len(self._window_ends) - 1)])
 
     def _window_of(self, step: int) -> int:
-        return int(np.searchsorted(self._window_ends, step, side="right"))
+        return bisect_right(self._window_ends, step)
 
     def start_of(self, step: int) -> float:
         """When a step starts, on the run's clock, s."""
@@ -266,10 +269,11 @@ class WorkingPlan:
         before, start = self._asleep_before, covered.start
         return np.asarray(before[hosts, end_step - start] - before[hosts, first_step - start])
 
-    def runs_on(self, step: int, end_step: int = 0) -> Runs:
+    def runs_on(self, step: int, end_step: int = 0, first_before: int | None = None) -> Runs:
         """Every server's runs of steps planned on, from ``step`` on, in no particular order.
 
         They are known to the horizon or to ``end_step``, whichever is later, and cut off some time after it.
+        With ``first_before``, only those that begin before this step.
         """
         self.cover(step, end_step or self.horizon(step))
         if not self._run_known.all():
@@ -281,7 +285,10 @@ class WorkingPlan:
             self._run_known[again] = True
         host, begin, end = self._runs
         left = end > step
-        return Runs(host[left], np.maximum(begin[left], step), end[left])
+        if first_before is not None:
+            left &= begin < first_before
+        places = left.nonzero()[0]
+        return Runs(host[places], np.maximum(begin[places], step), end[places])
 
     def project_soc(self, step: int, end_step: int, battery_j: float, more_j: float = 0.0) -> FloatArray:
         """Battery energy (J) at the start of ``step`` and at the end of it and of each later one (Eq. 1).
@@ -550,6 +557,8 @@ class Rest:
     battery: BatterySpec
     start_j: float
     """The true level of the battery now."""
+    changed: bool = False
+    """Whether compensation has changed states."""
 
     @cached_property
     def tolerance_j(self) -> float:
@@ -637,13 +646,16 @@ class PlanFollower:
         planned, on = plan.states[step], plan.on[step]
         pending = np.where(on, view.sleep_wished(), view.waking_wished())
         differs = (view.pstate != planned) | (self.asked != planned) | pending
-        hosts = np.flatnonzero(np.logical_and(differs, may_change))
+        differs &= may_change
+        hosts = differs.nonzero()[0]
+        if not len(hosts):
+            return []
         states = planned[hosts]
         self.asked[hosts] = states
         replanned = states != plan.offline(step)[hosts]
         planned_w = float(plan.energy_j[step]) / plan.step_s
         actions: list[Action] = []
-        for pstate in np.unique(states).tolist():
+        for pstate in distinct(states):
             mine = states == pstate
             why: FactDict = {"planned_w": planned_w}
             changed = int(np.count_nonzero(replanned & mine))

@@ -5,68 +5,16 @@ By policy it shows what became of the jobs, and figures of the runs with their s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray
+from beasy_sched.report.campaign_figures import FIGURES, Figure, mean_and_half_width, values_of
 from beasy_sched.report.page import Absent, Chart, Section, bars, color, page, plain, table_html, warning_html
 from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A column of the table of runs that policies are compared by."""
-
-    column: str
-    title: str
-    unit: str
-    digits: int = 2
-
-    def text(self, value: float, half_width: float = np.nan) -> str:
-        """A value as it is shown, without its unit, with its interval where that is known; ``-`` for none."""
-        known = (f"{each:,.{self.digits}f}" for each in (value, half_width) if not np.isnan(each))
-        return " ± ".join(known) or "-"
-
-    def mean_of(self, runs: Any, policy: str) -> tuple[float, float]:
-        """The mean of a policy's runs, and half the width of its 95 % interval."""
-        return mean_and_half_width(values_of(runs, policy, self.column))
-
-
-FIGURES: Final = (
-    Figure("finished_pct", "Finished jobs", "%"),
-    Figure("killed_as_in_paper_pct", "Killed, as the BEASY paper counts", "%"),
-    Figure("postponed_pct", "Postponed jobs", "%"),
-    Figure("soc_distance_points", "Final state of charge less target", "points"),
-    Figure("soc_lowest_pct", "Lowest state of charge", "%"),
-    Figure("wasted_kwh", "Wasted energy", "kWh"),
-    Figure("curtailed_kwh", "Curtailed energy", "kWh"),
-    Figure("unserved_kwh", "Unserved energy", "kWh"),
-    Figure("bounded_slowdown_mean", "Bounded slowdown, mean", ""),
-    Figure("waiting_s_mean", "Waiting time, mean", "s"),
-)
-
-_T975: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-                2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-                2.052, 2.048, 2.045, 2.042)  # fmt: skip
-"""Student's t for 1, 2, ... degrees of freedom: 97.5 % of the distribution lies below."""
-
-
-def mean_and_half_width(values: FloatArray) -> tuple[float, float]:
-    """The mean of n runs, and half the width of its 95 % interval (Student's t); NaN for a single run."""
-    if len(values) < 2:
-        return (float(values.mean()) if len(values) else np.nan), np.nan
-    freedom = len(values) - 1
-    t = _T975[freedom - 1] if freedom <= len(_T975) else 1.96 + 2.46 / freedom
-    return float(values.mean()), float(t * values.std(ddof=1) / np.sqrt(len(values)))
-
-
-def values_of(runs: Any, policy: str, column: str) -> FloatArray:
-    """The values of a policy's runs; those without a value are left out."""
-    found = runs.loc[runs["policy"] == policy, column].to_numpy(np.float64, na_value=np.nan)
-    return np.asarray(found[np.isfinite(found)], dtype=np.float64)
+from beasy_sched.report.sweep_charts import sweep_charts
+from beasy_sched.report.sweep_data import SweptAxis
 
 
 def outcome_bars(runs: Any, policies: Sequence[str], key: str) -> Chart:
@@ -139,19 +87,33 @@ _MATTERS_MOST = ("finished_pct", "killed_as_in_paper_pct", "soc_distance_points"
 _MOST_ERRORS = 20
 
 
-def campaign_html(name: str, runs: Any, expected: int, *, title: str | None = None) -> Iterator[str]:
+def campaign_html(
+    name: str,
+    runs: Any,
+    expected: int,
+    *,
+    title: str | None = None,
+    sweeps: Mapping[str, Sequence[SweptAxis]] | None = None,
+) -> Iterator[str]:
     """Yield the pieces of one HTML file about a campaign.
 
     ``runs`` is its table (a data frame, one row per run, see docs/campaigns.md); ``expected`` says how many
-    runs it should have. The same table gives the same bytes. Raises ConfigError where plotly is missing.
+    runs it should have, and ``sweeps`` the axes of each scenario that has some. The same table gives the same
+    bytes. Raises ConfigError where plotly is missing.
     """
     good = runs[runs["status"] == "ok"]
     conditions = [
         (f"{scenario}: guard {guard}, {'with' if veto else 'without'} veto", rows)
         for (scenario, guard, veto), rows in good.groupby(["scenario", "guard", "veto"], sort=False)
     ]
-    sections = [] if len(conditions) < 2 else [_overview(conditions)]
-    sections += [_section(number, heading, rows) for number, (heading, rows) in enumerate(conditions)]
+    axes = sweeps or {}
+    alike = [(heading, rows) for heading, rows in conditions if not axes.get(rows["scenario"].iloc[0])]
+    sections = [] if len(alike) < 2 else [_overview(alike)]
+    for number, (heading, rows) in enumerate(conditions):
+        swept = axes.get(rows["scenario"].iloc[0], ())
+        sections.append(
+            _swept_section(number, heading, rows, swept) if swept else _section(number, heading, rows)
+        )
     if notes := [*_notes(runs, expected)]:
         sections.insert(0, Section("notes", "What is missing", [warning_html(notes)]))
     versions = ", ".join(sorted(set(runs["version"].dropna()) - {""}))
@@ -196,6 +158,32 @@ def _section(number: int, title: str, runs: Any) -> Section:
         f'<p class="note">{text}</p>\n',
     ]
     return Section(key, title, parts, folded=number > 0)
+
+
+def _swept_section(number: int, title: str, runs: Any, axes: Sequence[SweptAxis]) -> Section:
+    """Maps or lines over the axes, and all points in a table."""
+    key = f"part-{number + 1}"
+    charts, absent = sweep_charts(runs, axes, key)
+    points = runs.assign(policy=_point_names(runs, axes))
+    heads, rows = table_rows(points, list(dict.fromkeys(points["policy"])))
+    left_out = f"Zero in every run, or not known: {', '.join(absent)}." if absent else ""
+    parts: list[Chart | Absent | str] = [
+        '<div class="grid">',
+        *charts,
+        "</div>\n",
+        f'<p class="note">{left_out}</p>\n',
+        table_html(heads, rows, "policy and sizes"),
+    ]
+    return Section(key, title, parts, folded=number > 0)
+
+
+def _point_names(runs: Any, axes: Sequence[SweptAxis]) -> list[str]:
+    """Each run's policy with the sizes of its point."""
+    columns = [axis.column for axis in axes]
+    return [
+        ", ".join([policy, *(f"{name} {size:g}" for name, size in zip(columns, sizes, strict=True))])
+        for policy, *sizes in runs[["policy", *columns]].itertuples(index=False)
+    ]
 
 
 def _notes(runs: Any, expected: int) -> Iterator[str]:

@@ -14,8 +14,8 @@ from beasy_sched.plan.plan import Plan, PlanStore
 
 _FORMATS: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """Formats of figures, each with what keeps the date out of it."""
-_PRODUCTION, _DEMAND, _ENVELOPE = "#e69f00", "#0072b2", "#111111"
-_BATTERY, _HYDROGEN, _SERVERS, _LIMIT = "#009e73", "#cc79a7", "#56719a", "#888888"
+PRODUCTION, DEMAND, _ENVELOPE = "#e69f00", "#0072b2", "#111111"
+BATTERY, HYDROGEN, _SERVERS, LIMIT = "#009e73", "#cc79a7", "#56719a", "#888888"
 _GRID = "#8c5a2b"
 
 
@@ -25,14 +25,6 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
     The same plan gives the same bytes with the same matplotlib. Raises ConfigError for a format that is
     not png, svg or pdf, and where matplotlib is not installed.
     """
-    kind = suffix.lstrip(".").lower() or "png"
-    if kind not in _FORMATS:
-        raise ConfigError(f"figures are {', '.join(_FORMATS)} files: found {suffix!r}")
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("drawing needs matplotlib: install it with pip install 'matplotlib>=3.7'") from None
     rows = [(_draw_powers, 2.0), (_draw_flows, 1.2)]  # with their relative heights
     if plans[0].storage.battery.exists:
         rows.append((_draw_soc, 1.2))
@@ -41,20 +33,45 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
     if plans[0].servers is not None:
         rows.append((_draw_servers, 1.2))
     width = 11.0 * min(2.0, 0.75 + 0.25 * len(plans))
-    figure = Figure(figsize=(width, 2.2 + 1.9 * len(rows)), layout="constrained")
+    figure = new_figure(suffix, (width, 2.2 + 1.9 * len(rows)))
     axes = figure.subplots(len(rows), 1, sharex=True, height_ratios=[height for _, height in rows])
     for (draw, _), panel in zip(rows, axes, strict=True):
         draw(panel, plans)
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
         for plan in list(plans)[1:]:
-            panel.axvline(plan.start_s / 3600.0, color=_LIMIT, linewidth=1.0, linestyle="--")
+            panel.axvline(plan.start_s / 3600.0, color=LIMIT, linewidth=1.0, linestyle="--")
     axes[0].set_title(_title(plans), fontsize=11, loc="left")
     _mark_hours(axes[-1], plans)
+    return figure_bytes(figure, suffix)
+
+
+def new_figure(suffix: str, size: tuple[float, float]) -> Any:
+    """Return an empty figure of ``size`` (inches), to be saved as ``suffix`` says.
+
+    Raises ConfigError for a format that is not png, svg or pdf, and where matplotlib is not installed.
+    """
+    if _kind(suffix) not in _FORMATS:
+        raise ConfigError(f"figures are {', '.join(_FORMATS)} files: found {suffix!r}")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("drawing needs matplotlib: install it with pip install 'matplotlib>=3.7'") from None
+    return Figure(figsize=size, layout="constrained")
+
+
+def figure_bytes(figure: Any, suffix: str) -> bytes:
+    """Return the file of a figure: the same bytes for the same figure and matplotlib."""
+    from matplotlib import rc_context
+
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "plan"}):  # ids that are the same every time
-        figure.savefig(buffer, format=kind, dpi=120, metadata=_FORMATS[kind])
+        figure.savefig(buffer, format=_kind(suffix), dpi=120, metadata=_FORMATS[_kind(suffix)])
     return buffer.getvalue()
+
+
+def _kind(suffix: str) -> str:
+    return suffix.lstrip(".").lower() or "png"
 
 
 def _title(plans: PlanStore) -> str:
@@ -75,8 +92,8 @@ def _draw_powers(panel: Any, plans: PlanStore) -> None:
         name = f"{hide}envelope of the servers"
         panel.stairs(envelope_kw, hours, color=_ENVELOPE, linewidth=wide, label=name, baseline=None)
         for band, color, name in (
-            (plan.production, _PRODUCTION, f"{hide}production (sun, wind) and its band"),
-            (plan.demand, _DEMAND, f"{hide}demand and its band"),
+            (plan.production, PRODUCTION, f"{hide}production (sun, wind) and its band"),
+            (plan.demand, DEMAND, f"{hide}demand and its band"),
         ):
             low_kw, high_kw = band.low_w / 1e3, band.high_w / 1e3
             panel.stairs(high_kw, hours, baseline=low_kw, fill=True, color=color, alpha=0.2)
@@ -99,13 +116,13 @@ def _draw_flows(panel: Any, plans: PlanStore) -> None:
         power, hours = plan.power, _hours(plan)
         out, into = power.discharge_w / 1e3, -power.charge_w / 1e3
         if plan.storage.battery.exists:
-            panel.stairs(out, hours, color=_BATTERY, label=f"{hide}battery", **style)
-            panel.stairs(into, hours, color=_BATTERY, **style)
+            panel.stairs(out, hours, color=BATTERY, label=f"{hide}battery", **style)
+            panel.stairs(into, hours, color=BATTERY, **style)
         if plans[0].storage.hydrogen is not None:
             more, less = out + power.fuel_cell_w / 1e3, into - power.electrolyzer_w / 1e3
             name = f"{hide}fuel cell, electrolyzer"
-            panel.stairs(more, hours, baseline=out, color=_HYDROGEN, label=name, **style)
-            panel.stairs(less, hours, baseline=into, color=_HYDROGEN, **style)
+            panel.stairs(more, hours, baseline=out, color=HYDROGEN, label=name, **style)
+            panel.stairs(less, hours, baseline=into, color=HYDROGEN, **style)
             out = more
         if power.import_w is not UNSET:
             total = out + power.import_w / 1e3
@@ -119,7 +136,7 @@ def _draw_flows(panel: Any, plans: PlanStore) -> None:
 def _draw_soc(panel: Any, plans: PlanStore) -> None:
     battery = plans[0].storage.battery
     for plan in plans:
-        _draw_level(panel, _hours(plan), plan.soc_pct, _BATTERY)
+        _draw_level(panel, _hours(plan), plan.soc_pct, BATTERY)
     for value, name in ((battery.soc_min_pct, "min"), (battery.soc_max_pct, "max")):
         panel.axhline(value, color="#d55e00", linewidth=1.0, linestyle=":")
         _annotate(panel, name, plans.end_s / 3600.0, value, 3)
@@ -129,9 +146,9 @@ def _draw_soc(panel: Any, plans: PlanStore) -> None:
 
 
 def _draw_hydrogen(panel: Any, plans: PlanStore) -> None:
-    tank: Any = plans[0].storage.hydrogen  # there is one: `draw_plan` has looked
+    tank: Any = plans[len(plans) - 1].storage.hydrogen  # there is one: `draw_plan` has looked
     for plan in plans:
-        _draw_level(panel, _hours(plan), plan.power.hydrogen_kg, _HYDROGEN)
+        _draw_level(panel, _hours(plan), plan.power.hydrogen_kg, HYDROGEN)
     _mark_target(panel, plans, tank.level_target_kg)
     panel.set_ylim(0.0, tank.tank_kg)
     panel.set_ylabel("hydrogen [kg]")
@@ -158,7 +175,7 @@ def _draw_servers(panel: Any, plans: PlanStore) -> None:
         if plan.servers is not None:
             count = len(plan.servers.kind_of)
             panel.stairs(plan.servers.on_count, _hours(plan), fill=True, color=_SERVERS, alpha=0.8)
-    panel.axhline(count, color=_LIMIT, linewidth=1.0, linestyle=":")
+    panel.axhline(count, color=LIMIT, linewidth=1.0, linestyle=":")
     panel.set_ylim(0.0, 1.08 * count)
     panel.set_ylabel(f"servers on\nof {count:,}")
 

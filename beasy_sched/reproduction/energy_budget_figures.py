@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,6 @@ from beasy_sched.reproduction.figures import (
     BLACK,
     BLUE,
     GREEN,
-    ONE_COLUMN_IN,
     TWO_COLUMNS_IN,
     VERMILLION,
     Figures,
@@ -78,11 +77,11 @@ def table_2(results: Results) -> TextTable:
     return TextTable("Table II: change by shutdown, % (ours, the paper's)", head, rows, head[1:])
 
 
-_COLOURS: Final = {"powercap": VERMILLION, "reducepc": GREEN, "energybud": BLUE}
-_WIDE: Final[dict[str, dict[str, Any]]] = {
-    "reducepc": {"markersize": 6, "markerfacecolor": "none", "linewidth": 2.6, "alpha": 0.7}
+_LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "powercap": {"color": VERMILLION, "marker": "s"},
+    "reducepc": {"color": GREEN, "marker": "D"},
+    "energybud": {"color": BLUE, "marker": "o"},
 }
-"""Drawn so that energyBud, which often has nearly the same values, does not hide it."""
 _LABELS: Final = {
     "utilization": "normalized utilization",
     "ave_bsld": "normalized AVEbsld",
@@ -98,57 +97,68 @@ def energy_figures(results: Results) -> Figures:
 
 
 def _by_budget(results: Results, measure: str) -> Any:
-    figure, panel = new_figure(ONE_COLUMN_IN, 2.8)
-    budgets = results.budgets
-    shares = [percent(budget) for budget in budgets]
-    for algorithm, shutdown in NAMES:
-        settings = [Setting(algorithm, budget, shutdown) for budget in budgets]
-        means, lows, highs = np.transpose([results.interval(measure, setting) for setting in settings])
-        panel.errorbar(
-            shares,
-            means,
-            [means - lows, highs - means],
-            label=NAMES[algorithm, shutdown],
-            color=_COLOURS[algorithm],
-            linestyle="-" if shutdown else "--",
-            marker="o" if shutdown else "s",
-            elinewidth=0.5,
-            **_WIDE.get(algorithm, {"markersize": 3}),
-        )
-    if measure == "utilization":
-        panel.plot(shares, [results.line(budget)[0] for budget in budgets], color=BLACK, label="f(budget)")
-    panel.plot([100], [results.interval(measure, EASY)[0]], "*", color=BLACK, markersize=7, label="EASY")
-    panel.set_xlabel("energy budget [%]")
-    panel.set_ylabel(_LABELS[measure])
-    panel.grid(axis="both")
-    figure.legend(loc="outside upper center", ncols=3)
+    """Draw means and intervals without shutdown and with it; shifted a little, so that all can be seen."""
+    figure, panels = new_figure(TWO_COLUMNS_IN, 2.6, 1, 2, sharey=True)
+    budgets = results.budgets[::-1]
+    places = np.arange(len(budgets))
+    all_means = [results.interval(measure, EASY)[0]]
+    for panel, shutdown in zip(panels, (False, True), strict=True):
+        for shift, algorithm in zip((-0.16, 0.0, 0.16), ALGORITHMS, strict=True):
+            settings = [Setting(algorithm, budget, shutdown) for budget in budgets]
+            means, lows, highs = np.transpose([results.interval(measure, setting) for setting in settings])
+            all_means += means.tolist()
+            reach = [means - lows, highs - means]
+            look = _look(algorithm, shutdown) | {"elinewidth": 0.7, "alpha": 0.9}
+            panel.errorbar(places + shift, means, reach, label=NAMES[algorithm, shutdown], **look)
+        if measure == "utilization":
+            panel.plot(
+                places, [results.line(budget)[0] for budget in budgets], color=BLACK, label="f(budget)"
+            )
+        panel.plot(places[-1:], all_means[:1], "*", color=BLACK, markersize=7, label="EASY")
+        panel.set_xticks(places, [str(percent(budget)) for budget in budgets])
+        panel.set_xlabel("energy budget [%]")
+        panel.set_title("with shutdown" if shutdown else "without shutdown")
+        panel.grid(axis="both")
+        panel.legend(loc="best")
+    if measure == "ave_bsld":
+        _logarithmic(panels, all_means)
+    panels[0].set_ylabel(_LABELS[measure])
     return figure
 
 
+def _look(algorithm: str, shutdown: bool) -> dict[str, Any]:
+    look = _LOOKS[algorithm]
+    dashes, fill = ("-", look["color"]) if shutdown else ("--", "white")
+    return look | {"linestyle": dashes, "markerfacecolor": fill, "markersize": 3.5, "linewidth": 0.9}
+
+
+def _logarithmic(panels: Iterable[Any], means: Sequence[float]) -> None:
+    """Draw on a logarithmic scale if all means are positive; intervals may end below the axis."""
+    if min(means) > 0:
+        for panel in panels:
+            panel.set_yscale("log")
+            panel.set_ylim(0.6 * min(means), 2 * max(means))
+            panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
 def _trade_offs(results: Results) -> Any:
-    figure, panels = new_figure(TWO_COLUMNS_IN, 3.2, 1, 2)
+    """Draw a curve for each condition, whose points are the budgets; some are named."""
+    figure, panels = new_figure(TWO_COLUMNS_IN, 3.6, 1, 2)
     for panel, measure, letter in zip(panels, ("utilization", "ave_bsld"), "ab", strict=True):
+        all_means: list[float] = []
         for algorithm, shutdown in NAMES:
             settings = [Setting(algorithm, budget, shutdown) for budget in results.budgets]
             energy = [results.interval("energy_share", setting)[0] for setting in settings]
             values = [results.interval(measure, setting)[0] for setting in settings]
-            panel.plot(
-                energy,
-                values,
-                "o" if shutdown else "s",
-                color=_COLOURS[algorithm],
-                markerfacecolor=_COLOURS[algorithm] if shutdown else "none",
-                markersize=7 if algorithm in _WIDE else 4,
-                label=NAMES[algorithm, shutdown],
-            )
-            if algorithm in _WIDE:
-                continue  # its budgets stand beside energyBud's
+            all_means += values
+            panel.plot(energy, values, label=NAMES[algorithm, shutdown], **_look(algorithm, shutdown))
             for setting, x, y in zip(settings, energy, values, strict=True):
-                panel.annotate(
-                    percent(setting.budget), (x, y), fontsize=5, xytext=(3, 2), textcoords="offset points"
-                )
+                if percent(setting.budget) in _NAMED:
+                    panel.annotate(str(percent(setting.budget)), (x, y), **_beside(algorithm))
         easy = results.interval("energy_share", EASY)[0], results.interval(measure, EASY)[0]
         panel.plot(*easy, "*", color=BLACK, markersize=7, label="EASY")
+        if measure == "ave_bsld":
+            _logarithmic([panel], [*all_means, easy[1]])
         panel.set_title(f"({letter})")
         panel.set_xlabel(_LABELS["energy_share"])
         panel.set_ylabel(_LABELS[measure])
@@ -156,3 +166,14 @@ def _trade_offs(results: Results) -> Any:
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=7)
     return figure
+
+
+_NAMED: Final = (30, 60, 80)
+"""Budgets that are written beside their points, %."""
+
+
+def _beside(algorithm: str) -> dict[str, Any]:
+    """Where a point's budget is written: where the other algorithms' are not."""
+    at = {"powercap": (-9, 2), "reducepc": (3, -7), "energybud": (3, 3)}[algorithm]
+    colour = _LOOKS[algorithm]["color"]
+    return {"fontsize": 5.5, "color": colour, "xytext": at, "textcoords": "offset points"}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray, distinct
 from beasy_sched.model.platform import Platform, ServerKind
 
 SLEEPING, SWITCHING_ON, SWITCHING_OFF, IDLE, COMPUTING, UNAVAILABLE = range(6)
@@ -144,7 +144,7 @@ class Machines:
     def change_state(self, ids: IntArray, state: int, now: float) -> None:
         """Bring hosts of any states to ``state``."""
         old = self.table.states[self.mode[ids]]
-        for was in np.unique(old).tolist():
+        for was in distinct(old):
             some = ids[old == was]
             self.time_in[was] += len(some) * now - float(self.last_change[some].sum())
             self.counts[was] -= len(some)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.arrays import IntArray
+from beasy_sched.arrays import IntArray, distinct
 from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_workload import (
     Homogeneous,
@@ -327,7 +327,7 @@ class PowerStates:
         world = self._world
         table, machines = world.table, world.machines
         modes = machines.mode[hosts.ids]
-        by_mode = [(mode, hosts.ids[modes == mode]) for mode in np.unique(modes).tolist()]
+        by_mode = [(mode, hosts.ids[modes == mode]) for mode in distinct(modes)]
         for mode, ids in by_mode:
             self._check(mode, ids, pstate)
         self._waiting.setdefault(pstate, []).append((hosts, hosts.ids))

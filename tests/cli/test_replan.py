@@ -164,33 +164,24 @@ def test_the_same_run_again_writes_the_same_bytes(site: SmallSite, ran: Path, tm
 
 
 def test_two_processes_decide_as_one(site: SmallSite, ran: Path, tmp_path: Path):
-    endpoint = free_endpoint()
+    endpoint, out = free_endpoint(), str(tmp_path / "a")
     expects = ("--replan-workload", str(site.workload), "--replan-production", str(site.events))
-    settings = (
-        "--site",
-        str(site.site),
-        "--windows",
-        "3",
-        "--policy",
-        "follow-plan",
-        "-e",
-        str(tmp_path / "a"),
-    )
+    settings = ("--site", str(site.site), "--windows", "3", "--policy", "follow-plan", "-e", out)
     serve = (program("beasy-sched"), "serve", "-s", endpoint, "-p", str(site.platform), "--replan", "window")
+    inputs = ("-p", str(site.platform), "-w", str(site.workload), "--events", str(site.events))
     with started([*serve, *expects, *settings], tmp_path) as daemon:
-        code = exit_code("batsim", "-s", endpoint, "-p", str(site.platform), "-w", str(site.workload), "-E",
-                         "--events", str(site.events), "--forward-unknown-events", "-e", str(tmp_path / "a"))  # fmt: skip
-        assert code == 0
+        forwards = ("-E", "--forward-unknown-events")
+        assert exit_code("batsim", "-s", endpoint, *inputs, *forwards, "-e", out) == 0
         assert daemon.wait() == 0, daemon.said()
     for name in ("jobs.csv", "decisions.jsonl", "energy_trace.csv", "plan.msgpack"):
-        assert Path(f"{tmp_path / 'a'}_{name}").read_bytes() == Path(f"{ran}_{name}").read_bytes(), name
+        assert Path(f"{out}_{name}").read_bytes() == Path(f"{ran}_{name}").read_bytes(), name
 
 
 def test_a_plan_file_gives_settings_and_forecasts(site: SmallSite, tmp_path: Path):
     plan = tmp_path / "plan.msgpack"
-    made = exit_code("plan", "-p", str(site.platform), "-w", str(site.workload), "--production", str(site.events),
-                     "--site", str(site.site), "--windows", "3", "--surplus", "store", "-o", str(plan), "-q")  # fmt: skip
-    assert made == 0
+    inputs = ("-p", str(site.platform), "-w", str(site.workload), "--production", str(site.events))
+    options = ("--site", str(site.site), "--windows", "3", "--surplus", "store", "-o", str(plan), "-q")
+    assert exit_code("plan", *inputs, *options) == 0
     assert simulate(site, tmp_path / "a", "--replan", "4h", "--plan", str(plan)) == 0
     plans = read_plans(f"{tmp_path / 'a'}_plan.msgpack")
     assert [plan.start_s / 3600 for plan in plans] == [0, 4, 8, 12, 16, 20]
@@ -232,9 +223,9 @@ def descendants(pid: int) -> Iterator[int]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_no_planner_outlives_its_run(site: SmallSite, tmp_path: Path, number: int):
-    command = [program("beasy-sched"), "simulate", "-p", str(site.platform), "-w", str(site.workload), "--events",
-               str(site.events), "--site", str(site.site), "--windows", "3", "--policy", "follow-plan",
-               "--replan", "10m", "-e", str(tmp_path / "a"), "-q"]  # fmt: skip
+    inputs = ("-p", str(site.platform), "-w", str(site.workload), "--events", str(site.events))
+    options = ("--site", str(site.site), "--windows", "3", "--policy", "follow-plan", "--replan", "10m")
+    command = [program("beasy-sched"), "simulate", *inputs, *options, "-e", str(tmp_path / "a"), "-q"]
     run = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
     planners: list[int] = []
     end_s = time.monotonic() + 60.0
@@ -290,7 +281,7 @@ def test_a_campaign_may_plan_during_its_runs(tmp_path: Path):
     assert result.summary["replanning"]["made"] == 2
     assert result.summary["settings"]["replan"] == {
         "every": "window",
-        "workloads": ["forecast_workload.json"],
+        "workloads": ("forecast_workload.json",),
         "production": "forecast_power.txt",
     }
 

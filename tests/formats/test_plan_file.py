@@ -122,7 +122,7 @@ class TestDamage:
             read_plans(path)
 
     def test_more_than_the_cap_in_all(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("beasy_sched.formats.plan_file.MOST_UNPACKED_BYTES", 300)
+        monkeypatch.setattr("beasy_sched.formats.packed_file.MOST_UNPACKED_BYTES", 300)
         with pytest.raises(InputError, match="arrays of more than 0 MiB in total"):
             read_plans(file)
 

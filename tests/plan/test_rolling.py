@@ -45,13 +45,12 @@ def request(
     ahead: int = 2,
     load_w: np.ndarray = LOAD_W,
     renew_w: np.ndarray = RENEW_W,
-    target_kg: float | None = None,
 ) -> PlanRequest:
     """Ask for the rest of a window, and for up to ``ahead`` windows in all."""
     begin = window * STEPS + first_step
     edges = [begin, *((window + n) * STEPS for n in range(1, ahead + 1))]
     parts = tuple(
-        PlanPart(window + n, load_w[a:b], renew_w[a:b], target_kg)
+        PlanPart(window + n, load_w[a:b], renew_w[a:b])
         for n, (a, b) in enumerate(pairwise(edges))
         if b <= len(load_w)
     )
@@ -60,8 +59,8 @@ def request(
     return PlanRequest(begin * SITE.step_s, level, servers, parts, rolled)
 
 
-def made(asked: PlanRequest, site=SITE) -> tuple[Plan, ...]:
-    return make_plans(site, PLATFORM, asked, OfflineOptions(), Provenance("a test"))
+def made(asked: PlanRequest, site=SITE, **choices: Any) -> tuple[Plan, ...]:
+    return make_plans(site, PLATFORM, asked, OfflineOptions(**choices), Provenance("a test"))
 
 
 def at_pct(pct: float) -> StorageState:
@@ -120,12 +119,10 @@ def test_a_level_below_the_least_is_planned_from_the_least() -> None:
 
 def test_a_window_may_have_a_target_of_its_own() -> None:
     site = replace(SITE, storage=Storage(SPEC, hydrogen(electrolyzer_max_w=200.0)))
-    full = StorageState(SPEC.capacity_j, 1.0)
-    asked = request(0, full, target_kg=1.01, ahead=1)
-    (plan,) = made(asked, site)
-    assert plan.power.hydrogen_kg[-1] >= 1.01 - 1e-6
-    (plan,) = made(request(0, full, target_kg=0.5, ahead=1), site)
-    assert plan.power.hydrogen_kg[-1] < 1.01
+    full = StorageState(SPEC.max_j, 1.0)
+    (plan,) = made(request(0, full, ahead=1), site, tank_targets_kg=(1.001,))
+    assert plan.power.hydrogen_kg[-1] >= 1.001 - 1e-6
+    assert plan.storage.hydrogen.level_target_kg == 1.001
 
 
 def test_a_later_window_without_a_plan_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

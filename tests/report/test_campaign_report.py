@@ -9,14 +9,8 @@ import numpy as np
 import pytest
 from hand_campaign import row
 
-from beasy_sched.report.campaign_html import (
-    FIGURES,
-    campaign_html,
-    mean_and_half_width,
-    outcome_bars,
-    spread,
-    table_rows,
-)
+from beasy_sched.report.campaign_figures import FIGURES, mean_and_half_width
+from beasy_sched.report.campaign_html import campaign_html, outcome_bars, spread, table_rows
 
 pandas = pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")

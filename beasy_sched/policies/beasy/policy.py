@@ -9,16 +9,16 @@ openings and closings, without looking at single steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray
+from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import NO_FACTS, Action, Compensate, FactDict, Postpone, Start
 from beasy_sched.engine.policy import Options, Policy, View
-from beasy_sched.model.cluster import HostState
+from beasy_sched.model.cluster import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.plan.forecast import Predictions
@@ -41,6 +41,9 @@ from beasy_sched.policies.easy import (
 )
 from beasy_sched.policies.working_plan import PlanFollower, battery_j, compensation_j, offline_plans, ready_s
 from beasy_sched.units import TIME_TOLERANCE_S
+
+_LOOKS_AHEAD = 24
+"""Number of steps in which runs begin that are looked at first for a reservation, as most are near."""
 
 
 class BeasyPass(EasyPass):
@@ -165,37 +168,57 @@ class BeasyPass(EasyPass):
 
     # --- the reservation ----------------------------------------------------------------------------------
 
+    def needs_reservation(self, job: Job) -> bool:
+        """Not if no other job could be backfilled, and it was told why ``job`` waits."""
+        return not self.is_told_and_alone(job)
+
     def reserve(self, job: Job) -> Reservation:
         """Reserve for ``job`` from when enough servers are free and planned on for its whole walltime.
 
         Servers that are busy now are preferred. A job that lacks energy in this step waits for the next one.
         """
         view, live, plan, free = self.view, self.live, self.live.plan, self.free_mask()
-        until = plan.horizon(self.step) + live.rows_of(job.walltime_s)
-        host, begin, end = plan.runs_on(self.step, min(until, plan.steps))
-        on_s = np.where(begin > self.step, view.power_model.on_s[view.platform.kind_of[host]], 0.0)
-        opens_s = plan.start_s + begin * plan.step_s + on_s
-        opens_s = np.maximum(opens_s, ready_s(view, plan, self.step, free, live.ends_s)[host])
-        earliest_s = view.now
+        earliest_s = ready_s(view, plan, self.step, free, live.ends_s)
+        next_s = view.now
         if self.refused_by == NO_STEP_ENERGY and view.budget is not None:
-            earliest_s = view.budget.end_s
-        opens_s = np.maximum(opens_s, earliest_s)
+            next_s = view.budget.end_s
+        earliest_s = np.maximum(earliest_s, next_s)
+        promise = Reservation(job, np.inf, certain=True)
+        for look in (_LOOKS_AHEAD, None):
+            before = None if look is None else self.step + look
+            opens_s, closes_s, hosts = self._intervals(job, earliest_s, before)
+            times_s = np.sort(opens_s)
+            count = np.searchsorted(times_s, times_s + TIME_TOLERANCE_S, side="right")
+            count -= np.searchsorted(np.sort(closes_s), times_s)
+            enough = np.flatnonzero(count >= job.res)
+            if not len(enough):
+                continue
+            start_s = float(times_s[enough[0]])
+            if before is None or start_s < plan.start_of(before) - 2 * TIME_TOLERANCE_S:
+                promise.start_s = start_s
+                ids = hosts[(opens_s <= start_s + TIME_TOLERANCE_S) & (closes_s >= start_s)]
+                self._reserved[self._best(ids, free[ids], job.res)] = True
+                break
+        self._count(promise)
+        return promise
+
+    def _intervals(
+        self, job: Job, earliest_s: FloatArray, first_before: int | None
+    ) -> tuple[FloatArray, FloatArray, HostIds]:
+        """From when, and until when, servers can take ``job``, s, and which: one entry per run of steps.
+
+        ``earliest_s`` (N) is when each server is ready; ``first_before`` leaves out runs that begin later.
+        """
+        view, live, plan = self.view, self.live, self.live.plan
+        until = plan.horizon(self.step) + live.rows_of(job.walltime_s)
+        host, begin, end = plan.runs_on(self.step, min(until, plan.steps), first_before)
+        on_s = np.where(begin > self.step, view.power_model.on_s[view.platform.kind_of[host]], 0.0)
+        opens_s = np.maximum(plan.start_s + begin * plan.step_s + on_s, earliest_s[host])
         most_s = live.most_s(view, self.step, np.array([job.walltime_s]))[0]
         needed_s = np.where(end == plan.steps, most_s, job.walltime_s)
         closes_s = plan.start_s + end * plan.step_s - needed_s + TIME_TOLERANCE_S
         fits = np.logical_and(view.available[host], opens_s <= closes_s)
-        opens_s, closes_s, hosts = opens_s[fits], closes_s[fits], host[fits]
-        times_s = np.sort(opens_s)
-        count = np.searchsorted(times_s, times_s + TIME_TOLERANCE_S, side="right")
-        count -= np.searchsorted(np.sort(closes_s), times_s)
-        enough = np.flatnonzero(count >= job.res)
-        promise = Reservation(job, np.inf, certain=True)
-        if len(enough):
-            promise.start_s = start_s = float(times_s[enough[0]])
-            ids = hosts[(opens_s <= start_s + TIME_TOLERANCE_S) & (closes_s >= start_s)]
-            self._reserved[self._best(ids, free[ids], job.res)] = True
-        self._count(promise)
-        return promise
+        return opens_s[fits], closes_s[fits], host[fits]
 
     def lacks(self, promise: Reservation) -> FactDict:
         """Return what the first job that cannot start lacks: hosts, or energy in the plan or the step."""
@@ -308,7 +331,8 @@ class Beasy(Policy):
         live, predictions = self.live, window.predictions
         window_end = window.start_step + len(predictions.below)
         rest = live.rest(view, step, window_end)
-        diff_j, planned_j = rest.diff_j, float(rest.demand_j.sum())
+        levels_j = rest.levels_j()
+        diff_j, planned_j = float(levels_j[-1]) - rest.battery.target_j, float(rest.demand_j.sum())
         dangerous = window.dangerous(step)
         why = {
             "diff_j": diff_j,
@@ -318,7 +342,7 @@ class Beasy(Policy):
         }
         jobs = live.running_jobs(view)
         if diff_j > 0.0:
-            spending = Spending(rest, live.cells, live.ladder)
+            spending = Spending(rest, live.cells, live.ladder, levels_j)
             why["spendable_j"] = spending.left_j
             spending.speed_up(jobs)
             why["spent_on_jobs_j"] = why["spendable_j"] - spending.left_j
@@ -331,21 +355,22 @@ class Beasy(Policy):
         else:
             present = step - window.start_step
             violation = predictions.violation_step(present)
-            Lowering(rest, live.cells, live.ladder, violation - present).lower(jobs)
+            Lowering(rest, live.cells, live.ladder, violation - present).lower(jobs, diff_j)
             why["saved_j"] = planned_j - float(rest.demand_j.sum())
             why["violation_at_s"] = live.plan.start_of(window.start_step + violation)
             why["curves_below"] = int(predictions.below[violation])
-        live.adopt(step, rest)
+        if rest.changed:
+            live.adopt(step, rest)
         return Compensate("surplus" if diff_j > 0.0 else "shortage", why)
 
-    def _wishes(self, view: View, dangerous: bool, step: int, steps_left: int) -> Iterable[tuple[int, int]]:
-        """Return the waiting jobs in order P_R, with the steps that they take, including waking.
+    def _wishes(self, view: View, dangerous: bool, step: int, steps_left: int) -> Iterator[tuple[int, int]]:
+        """Yield the waiting jobs in order P_R, with the steps that they take, including waking.
 
         A job that can end in the ``steps_left`` of the window takes no more than these.
         """
         queue = view.queue
         if not len(queue):
-            return []
+            return
         order = smallest_size if dangerous else largest_slowdown
         wake_s = float(view.power_model.on_s.max())
         places = order(queue, queue.places(), view.now)
@@ -355,7 +380,7 @@ class Beasy(Policy):
         least = np.ceil((wake_s + self.live.most_s(view, step, walltime_s)) / step_s).astype(np.intp)
         rows = np.where(least <= steps_left, np.minimum(rows, steps_left), rows)
         res = queue.res[places]
-        return zip(res.tolist(), rows.tolist(), strict=True)
+        yield from zip(res.tolist(), rows.tolist(), strict=True)
 
     # --- every event --------------------------------------------------------------------------------------
 
@@ -380,8 +405,14 @@ class Beasy(Policy):
         """Put idle servers to sleep that are asleep in the changed plan in the present step."""
         if not view.power_actions_allowed:
             return []
+        if not view.free_count:
+            return []
         plan = self.live.plan
-        done = np.logical_and(view.free_mask(), ~plan.on[step]) & (self.live.until <= step)
-        hosts = np.flatnonzero(np.logical_and(done, view.host_state == HostState.IDLE))
+        done = view.free_mask() > plan.on[step]
+        done &= self.live.until <= step
+        done &= view.host_state == IDLE
+        hosts = done.nonzero()[0]
+        if not len(hosts):
+            return []
         self._follower.asked[hosts] = plan.sleep[hosts]
-        return sleep(view, hosts, "the plan has it asleep") if len(hosts) else []
+        return sleep(view, hosts, "the plan has it asleep")

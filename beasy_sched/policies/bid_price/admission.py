@@ -61,13 +61,22 @@ class BidPass(EasyPass):
         super().__init__(view, priority := self._order(options, step, expected), priority)
         self.step, self._expected, self._options, self._admitted_s = step, expected, options, admitted_s
         self._left_s = step.left_s(view.now)
+        loads = expected.delaying, expected.computing
+        self._host_second_j = [load.host_second_j for load in loads]
+        """Expected energy for each host and second of walltime, by whether the job computes, J."""
+        self._surest = [load.surest_share(Speed.FAST) for load in loads]
+        self._mean_share = [load.mean_share(step.price.speed) for load in loads]
         self.hosts_wanted = 0
         """Hosts for which waiting jobs should have servers woken."""
         self.due_s = math.inf
         """When the next job will have waited long enough for others' servers, s."""
         self._dear = self._short = 0
+        self._closed = False
+        """Whether energy has been refused so often that the rest, which is dearer, need not be tried."""
         self._tells = tells
-        self._wakeable = sum(count for _, count in view.wakes)
+        self.waking = sum(count for _, count in view.wakes)
+        """Hosts that are waking."""
+        self._wakeable = self.waking
         if view.power_actions_allowed:
             self._wakeable += int(np.count_nonzero((view.host_state == ASLEEP) & view.available))
         self._wake_s = float(view.power_model.on_s.max(initial=0.0))
@@ -146,13 +155,15 @@ class BidPass(EasyPass):
         return places[self._sure(places)]
 
     def _sure(self, places: Places) -> BoolArray:
-        walltime_s = self._expected.walltime_s(self.view.queue.walltime_s[places], self._left_s)
-        return self._expected.in_time(walltime_s, self._left_s)
+        return self._expected.in_time(self.view.queue, places, self._left_s)
 
-    @property
-    def _closed(self) -> bool:
-        """Whether energy has been refused so often that the rest, which is dearer, need not be tried."""
-        return self._options.order == "energy" and max(self._dear, self._short) >= _MISSES
+    def _count_refusal(self, *, dear: bool) -> None:
+        """Count a job that is too dear (or for which there is no energy ahead)."""
+        if dear:
+            self._dear += 1
+        else:
+            self._short += 1
+        self._closed = self._options.order == "energy" and max(self._dear, self._short) >= _MISSES
 
     def wanted(self, job: Job) -> bool:
         """Tell whether there is energy for ``job``, now and ahead, and whether it is to have hosts now."""
@@ -177,11 +188,11 @@ class BidPass(EasyPass):
         step, price = self.step, self.step.price
         if not price.rationed:
             return True
-        energy_j = job.res * walltime_s * self._expected.host_second_j
+        energy_j = job.res * walltime_s * self._host_second_j[job.computes]
         energy_j = aged(energy_j, self.view.now - job.subtime_s, self._options.ageing_h)
         if energy_j <= price.price_j or (self._may_be_cheap(job) and self._is_cheap(job, walltime_s)):
             return True
-        self._dear += 1
+        self._count_refusal(dear=True)
         if self.view.wants_reason(job, TOO_DEAR):
             facts: FactDict = {"job_j": energy_j, "price_j": max(price.price_j, 0.0)}
             facts |= {"binding_at_s": step.binding_s, "bound": step.bound}
@@ -212,9 +223,9 @@ class BidPass(EasyPass):
         """
         step = self.step
         if self._short >= _MISSES or job.id in step.short:
-            self._short += 1
+            self._count_refusal(dear=False)
             return False
-        power_w, chance = self._profile(job, walltime_s, self._speed_of(walltime_s))
+        power_w, chance = self._profile(job, walltime_s, self._speed_of(job, walltime_s))
         sigmas = _RUN_SIGMAS if self._options.margins else 0.0
         self._add_w = power_w * (chance + sigmas * np.sqrt(chance * (1.0 - chance)))
         after = step.ahead.stays_up(step.careful_w - step.committed_w - self._add_w)
@@ -225,25 +236,25 @@ class BidPass(EasyPass):
             rule, facts = MISSES_TARGET, {"window_end_s": step.end_s}
         else:
             return True
-        self._short += 1
+        self._count_refusal(dear=False)
         step.short.add(job.id)
         self._say(job, rule, {**facts})
         return False
 
-    def _hurries(self, walltime_s: float) -> bool:
+    def _hurries(self, job: Job, walltime_s: float) -> bool:
         """Whether a job that starts now ends in time only at full speed."""
-        thrifty_s = walltime_s * self._expected.surest_share(Speed.THRIFTY)
-        return self._options.hurry and thrifty_s > self._left_s - 1.0
+        thrifty_s = walltime_s * self._expected.computing.surest_share(Speed.THRIFTY)
+        return self._options.hurry and job.computes and thrifty_s > self._left_s - 1.0
 
-    def _speed_of(self, walltime_s: float) -> Speed:
-        return Speed.FAST if self._hurries(walltime_s) else self.step.price.speed
+    def _speed_of(self, job: Job, walltime_s: float) -> Speed:
+        return Speed.FAST if self._hurries(job, walltime_s) else self.step.price.speed
 
     def _profile(self, job: Job, walltime_s: float, speed: Speed) -> tuple[float, FloatArray]:
         """Power of ``job`` above sleep (W), and the part of each cell in which it is expected to run."""
         cells = self.step.cells
         edges_s = np.maximum(cells.edge_s - (self.view.now - self.step.start_s), 0.0)
-        power_w = job.res * float(self._expected.fleet.busy_w[speed])
-        return power_w, self._expected.chance(walltime_s, speed, edges_s, cells.width_s)
+        load = self._expected.load_of(job)
+        return job.res * load.host_w[speed], load.chance(walltime_s, speed, edges_s, cells.width_s)
 
     # --- hosts --------------------------------------------------------------------------------------------
 
@@ -252,27 +263,31 @@ class BidPass(EasyPass):
 
         Before that it waits a while for hosts of jobs that end, then for servers that are woken for it.
         """
-        now, expected = self.view.now, self._expected
+        now = self.view.now
         since_s = self._admitted_s.setdefault(job.id, now)
-        surest_s = walltime_s * expected.surest_share(Speed.FAST)
-        due_s = min(since_s + self._patience_s(walltime_s), self.step.end_s - surest_s - 2.0 * self._wake_s)
+        late_s = self.step.end_s - walltime_s * self._surest[job.computes] - 2.0 * self._wake_s
+        due_s = min(since_s + self._patience_s(job, walltime_s), late_s)
         self._hoping += job.res
-        facts: FactDict = {"hosts_asked": job.res, "hosts_free": self.free}
         if now < due_s - TIME_TOLERANCE_S:
             self.due_s = min(self.due_s, due_s)
-            self._say(job, PATIENT, facts | {"wakes_at_s": due_s})
+            if self.view.wants_reason(job, PATIENT):
+                self._say(job, PATIENT, self._lack(job) | {"wakes_at_s": due_s})
             return False
         self.hosts_wanted += job.res
-        if self._wakeable > 0:
-            self._say(job, WAKING, facts)
-            return False
-        return True
+        if self._wakeable <= 0:
+            return True
+        if self.view.wants_reason(job, WAKING):
+            self._say(job, WAKING, self._lack(job))
+        return False
 
-    def _patience_s(self, walltime_s: float) -> float:
+    def _lack(self, job: Job) -> FactDict:
+        return {"hosts_asked": job.res, "hosts_free": self.free}
+
+    def _patience_s(self, job: Job, walltime_s: float) -> float:
         """How long a job waits for hosts of others before servers are woken for it, s."""
         if self._options.quick:
             return 0.0
-        run_s = walltime_s * self._expected.mean_share(self.step.price.speed)
+        run_s = walltime_s * self._mean_share[job.computes]
         if not self.step.price.rationed:
             return _IMPATIENT * self._options.patience * run_s
         return self._options.patience * (run_s + self._wake_s)
@@ -282,7 +297,7 @@ class BidPass(EasyPass):
         super().give(job, hosts, rule, facts)
         self.step.committed_w = self.step.committed_w + self._add_w
         self._admitted_s.pop(job.id, None)
-        if not self._hurries(self._expected.walltime_of_s(job, self._left_s)):
+        if not self._hurries(job, self._expected.walltime_of_s(job, self._left_s)):
             return
         self._expected.hurry(job)
         targets = self._expected.fleet.targets(Speed.FAST)[hosts.ids]
@@ -296,7 +311,7 @@ class BidPass(EasyPass):
         """Add what the job is expected to need, and the price."""
         facts = super().facts(job, free)
         walltime_s = self._expected.walltime_of_s(job, self._left_s)
-        facts["job_j"] = job.res * walltime_s * self._expected.host_second_j
+        facts["job_j"] = job.res * walltime_s * self._host_second_j[job.computes]
         if self.step.price.rationed:
             facts["price_j"] = max(self.step.price.price_j, 0.0)
         return facts
@@ -321,5 +336,5 @@ def _energies_j(
 ) -> FloatArray:
     """Expected energy of waiting jobs, J, less for those that have waited where they age."""
     walltime_s = expected.walltime_s(queue.walltime_s[places], step.left_s(now))
-    energy_j = queue.res[places] * walltime_s * expected.host_second_j
+    energy_j = queue.res[places] * walltime_s * expected.host_second_j(queue, places)
     return aged(energy_j, now - queue.subtime_s[places], options.ageing_h)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray
+from beasy_sched.arrays import FloatArray, IntArray
 
 _BINS: Final = 2048
 """Resolution of the table of survival, as a share of the walltime."""
@@ -30,7 +30,9 @@ class RunTimes:
         self._learns, self._certainty = learns, certainty
         self._shares: list[float] = []
         self._sum = 0.0
-        self._table: FloatArray | None = None
+        self._longer: IntArray = np.zeros(_BINS + 1, dtype=np.int64)
+        """How many of the jobs need more than each multiple of 1 / _BINS."""
+        self._table: _Survival | None = None
 
     def add(self, share: float) -> None:
         """Learn from a job that has finished after ``share`` of its walltime."""
@@ -39,10 +41,17 @@ class RunTimes:
         share = min(max(share, 1.0 / _BINS), 1.0)
         insort(self._shares, share)
         self._sum += share
+        self._longer[: math.ceil(share * _BINS)] += 1
         if len(self._shares) > _KEPT:
-            del self._shares[::2]
-            self._sum = math.fsum(self._shares)
+            self._forget()
         self._table = None
+
+    def _forget(self) -> None:
+        """Drop every other job."""
+        del self._shares[::2]
+        self._sum = math.fsum(self._shares)
+        edges = np.arange(_BINS + 1) / _BINS
+        self._longer = len(self._shares) - np.searchsorted(np.array(self._shares), edges, side="right")
 
     @property
     def mean(self) -> float:
@@ -55,17 +64,15 @@ class RunTimes:
         count = len(self._shares)
         return self._shares[math.ceil(count * self._certainty) - 1] if count >= _ENOUGH else 1.0
 
-    def above(self, share: FloatArray) -> FloatArray:
-        """Share of jobs that need more than ``share`` of their walltimes."""
-        return self._tabled()[np.minimum(share * _BINS, _BINS + 1.0).astype(np.intp)]
-
-    def _tabled(self) -> FloatArray:
-        """`above` by bins of the share, and 0 beyond the walltime."""
+    def _tabled(self) -> _Survival:
+        """Which share of the jobs needs more than some share of its walltime."""
         if self._table is None:
-            known = self._shares if len(self._shares) >= _ENOUGH else [*self._shares, 1.0]
-            edges = np.arange(_BINS + 1) / _BINS
-            more = len(known) - np.searchsorted(np.array(known), edges, side="right")
-            self._table = np.append(more / len(known), 0.0)
+            longer, known = self._longer, len(self._shares)
+            if known < _ENOUGH:  # one more job, which needs all of its walltime
+                longer, known = longer + (np.arange(_BINS + 1) < _BINS), known + 1
+            above = longer / known
+            below = np.concatenate(([0.0], np.cumsum(above[:_BINS]))) / _BINS
+            self._table = _Survival(above, below)
         return self._table
 
     def survival(self, done: FloatArray, edges: FloatArray, widths: FloatArray) -> FloatArray:
@@ -75,19 +82,34 @@ class RunTimes:
         done in a whole interval, [..., n] (the first may have begun before the job). A job that has outlived
         all others is expected to need its whole walltime.
         """
-        still = self.above(done)
+        table = self._tabled()
+        still = table.above[np.minimum(done * _BINS, float(_BINS)).astype(np.intp)]
         outlived = still <= 0.0
-        known = np.diff(self._area(edges)) / np.where(outlived, 1.0, still)
-        whole = np.diff(np.minimum(edges, 1.0))
-        return np.clip(np.where(outlived, whole, known) / widths, 0.0, 1.0)
+        area = table.area(edges)
+        part: FloatArray = (area[..., 1:] - area[..., :-1]) / np.where(outlived, 1.0, still)
+        if outlived.any():
+            part = np.where(outlived, np.diff(np.minimum(edges, 1.0)), part)
+        return np.minimum(np.maximum(part / widths, 0.0), 1.0)
 
-    def _area(self, share: FloatArray) -> FloatArray:
-        """Integral of `above` up to ``share``."""
-        above = self.above(share)
+    def presence(self, edges: FloatArray, widths: FloatArray) -> FloatArray:
+        """Return the same for one job that has yet to start: no job ends at once."""
+        area = self._tabled().area(edges)
+        return np.minimum(np.maximum((area[1:] - area[:-1]) / widths, 0.0), 1.0)
+
+
+class _Survival(NamedTuple):
+    """What is known of run times, at the multiples of 1 / _BINS of the walltime."""
+
+    above: FloatArray
+    """Share of jobs that need more; none needs more than its walltime."""
+    below: FloatArray
+    """Its integral from 0."""
+
+    def area(self, share: FloatArray) -> FloatArray:
+        """Integral of `above` up to ``share``, between the bins as well."""
         place = np.minimum(share * _BINS, float(_BINS))
         whole = place.astype(np.intp)
-        areas = np.concatenate(([0.0], np.cumsum(self._tabled()[:_BINS]))) / _BINS
-        area: FloatArray = areas[whole] + (place - whole) / _BINS * above
+        area: FloatArray = self.below[whole] + (place - whole) / _BINS * self.above[whole]
         return area
 
 

@@ -95,6 +95,8 @@ class AnyHosts:
     @cached_property
     def _idle(self) -> BoolArray:
         """The usable hosts that are on."""
+        if not self._fleet.switches:
+            return self._usable
         return np.asarray(self._usable & (self._view.host_state == IDLE))
 
     def fits(self, job: Job) -> bool:

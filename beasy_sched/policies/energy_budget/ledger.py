@@ -23,6 +23,7 @@ from beasy_sched.policies.energy_budget.projection import (
     BudgetTest,
     Ceiling,
     Commitments,
+    Numbers,
     Passing,
     Projection,
 )
@@ -106,14 +107,15 @@ class JobCost(Struct, frozen=True):
     lead_s: float
     """How long a host may take to wake, s."""
 
-    def extra_w(self, res: FloatArray, lasts_s: FloatArray) -> FloatArray:
+    def extra_w(self, res: Numbers, lasts_s: Numbers) -> Numbers:
         """Power that jobs add, with the energy of switching spread over their duration."""
-        return res * (self.power_w + self.switching_j / np.maximum(lasts_s, TIME_TOLERANCE_S))
+        power_w: Numbers = res * (self.power_w + self.switching_j / np.maximum(lasts_s, TIME_TOLERANCE_S))
+        return power_w
 
     def of(self, job: Job) -> tuple[float, float]:
         """Return how long ``job`` lasts at most, s, and the power that it adds, W."""
         lasts_s = job.walltime_s + self.lead_s
-        return lasts_s, float(self.extra_w(np.array([float(job.res)]), np.array([lasts_s]))[0])
+        return lasts_s, float(self.extra_w(float(job.res), lasts_s))
 
     def admitted(self, test: BudgetTest, now: float, res: IntArray, walltime_s: FloatArray) -> BoolArray:
         """Whether the energy suffices for each job now, whichever hosts are free."""

@@ -120,8 +120,8 @@ class BudgetPass(EasyPass):
         """Whether the energy suffices for ``job``, whichever hosts are free."""
         if self.test is None:
             return True
-        res, walltime_s = np.array([job.res]), np.array([job.walltime_s])
-        return bool(self.cost.admitted(self.test, self.view.now, res, walltime_s)[0])
+        lasts_s, extra_w = self.cost.of(job)
+        return self.test.allows(extra_w, self.view.now + lasts_s, job.res)
 
     def _refuse(self, test: BudgetTest, extra_w: float, end_s: float, idle: int) -> None:
         """Note by which rule the budget refuses a job, and what the job lacks."""

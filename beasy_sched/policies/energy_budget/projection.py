@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import ENERGY_TOLERANCE
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
+
+Numbers = TypeVar("Numbers", float, FloatArray)
+"""One number, or one for each job."""
 
 NO_BUDGET: Final = "no energy in the budget"
 """With the job, the balance to come could be below zero."""
@@ -44,6 +47,7 @@ class Commitments:
     def _set_rows(self, rows: FloatArray) -> None:
         self._rows = rows
         self.end_s, self.extra_w, self.hosts = rows
+        self._drawn: tuple[float, float] | None = None
 
     def add(self, job_id: str, end_s: float, extra_w: float, hosts: int) -> None:
         """Add a job that runs until ``end_s`` at the latest, or replace it if it is known."""
@@ -51,18 +55,33 @@ class Commitments:
         place = int(self.end_s.searchsorted(end_s, side="right"))
         self._ids.insert(place, job_id)
         self._end_of[job_id] = end_s
-        self._set_rows(np.insert(self._rows, place, (end_s, extra_w, hosts), axis=1))
+        rows = self._resized(place, place, 1)
+        rows[:, place] = end_s, extra_w, hosts
+        self._set_rows(rows)
 
     def remove(self, job_id: str) -> None:
         """Forget a job, if it is known."""
         if job_id in self._end_of:
             place = self._place(job_id)
             del self._ids[place], self._end_of[job_id]
-            self._set_rows(np.delete(self._rows, place, axis=1))
+            self._set_rows(self._resized(place, place + 1, -1))
+
+    def _resized(self, before: int, after: int, more: int) -> FloatArray:
+        """Return a copy of the rows up to place ``before`` and from ``after`` on (faster than np.insert)."""
+        rows = np.empty((3, len(self._ids)))
+        rows[:, :before], rows[:, after + more :] = self._rows[:, :before], self._rows[:, after:]
+        return rows
 
     def recount(self, job_id: str, hosts: int) -> None:
         """Correct the number of hosts that become free when a job ends."""
         self.hosts[self._place(job_id)] = hosts
+
+    def drawn_w(self, at_s: float) -> float:
+        """Power that the jobs which end after ``at_s`` add now, W."""
+        if self._drawn is None or self._drawn[0] != at_s:
+            first = int(self.end_s.searchsorted(at_s, side="right"))
+            self._drawn = at_s, float(self.extra_w[first:].sum())
+        return self._drawn[1]
 
     def _place(self, job_id: str) -> int:
         return self._ids.index(job_id, int(self.end_s.searchsorted(self._end_of[job_id])))
@@ -90,13 +109,14 @@ class Passing:
         """Note the ``total`` of all idle ``hosts``."""
         self._total, self._hosts = total, hosts
 
-    def left(self, idle: FloatArray) -> FloatArray:
-        """What remains if ``idle`` of the hosts get a job instead, elementwise."""
-        return self._total * (1 - np.minimum(idle, self._hosts) / max(self._hosts, 1))
+    def left(self, idle: Numbers) -> Numbers:
+        """What remains if ``idle`` of the hosts get a job instead."""
+        left: Numbers = self._total * (1 - np.minimum(idle, self._hosts) / max(self._hosts, 1))
+        return left
 
     def take(self, idle: int) -> None:
         """Give ``idle`` of the hosts a job instead."""
-        self._total = float(self.left(np.array([idle]))[0])
+        self._total = float(self.left(idle))
         self._hosts -= min(idle, self._hosts)
 
 
@@ -214,12 +234,12 @@ class Projection(Lookahead):
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
         """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
-        left_j = float(self._passing.left(np.array([idle]))[0])
+        left_j = float(self._passing.left(idle))
         return self._suffices(self._start_s, extra_w, end_s - self._start_s, left_j)
 
     def refusal(self, extra_w: float, end_s: float, idle: int) -> tuple[str, FactDict]:
         """Return the rule by which a job may not start, and the energy that it lacks."""
-        left_j = float(self._passing.left(np.array([idle]))[0])
+        left_j = float(self._passing.left(idle))
         lacks_j = left_j - self._least_j(self._start_s, extra_w, end_s - self._start_s)
         return NO_BUDGET, {"lacks_j": max(0.0, lacks_j)}
 
@@ -314,7 +334,7 @@ class Ceiling(Lookahead):
         """Return the rule by which a job may not start, and what it would draw above the limit."""
         until_s = min(end_s, self._end_s)
         inside_w = self._y[: max(1, int(self._t.searchsorted(until_s)))]
-        above_w = float(inside_w.max()) + float(self._passing.left(np.array([idle]))[0])
+        above_w = float(inside_w.max()) + float(self._passing.left(idle))
         excess_j = (above_w + extra_w - self.limit_w) * (until_s - self._start_s)
         return ABOVE_LIMIT, {"job_w": extra_w, "lacks_j": max(0.0, excess_j)}
 

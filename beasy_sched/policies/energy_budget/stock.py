@@ -12,16 +12,14 @@ As this looks neither at other jobs' ends nor at the excess of jobs that are run
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import ENERGY_TOLERANCE
-from beasy_sched.policies.energy_budget.projection import Ceiling, Projection, first_moment
-
-_Power = TypeVar("_Power", float, FloatArray)
+from beasy_sched.policies.energy_budget.projection import Ceiling, Numbers, Projection, first_moment
 
 NOT_SAVED: Final = "not enough energy saved"
 """The job's excess is above the stock."""
@@ -41,10 +39,9 @@ class Stock(Projection):
     @property
     def _drawn_w(self) -> float:
         """The power of the moment (or of the jobs that will be running when the period starts)."""
-        first = int(self._jobs.end_s.searchsorted(self._start_s, side="right"))
-        return self._rest_w + float(self._jobs.extra_w[first:].sum())
+        return self._rest_w + self._jobs.drawn_w(self._start_s)
 
-    def _above_rate_w(self, extra_w: _Power) -> _Power:
+    def _above_rate_w(self, extra_w: Numbers) -> Numbers:
         """What the power with a job is above the rate."""
         return self._drawn_w + extra_w - self._rate_w
 
@@ -52,21 +49,23 @@ class Stock(Projection):
 
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
         """Whether the stock pays for each job, and the balance stays positive."""
-        return self._paid(extra_w, end_s) & super().admits(extra_w, end_s, hosts)
+        span_s = np.minimum(end_s, self._end_s) - self._start_s
+        return self._paid(extra_w, span_s) & super().admits(extra_w, end_s, hosts)
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
         """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
-        paid = self._paid(np.array([extra_w]), np.array([end_s]))
-        return bool(paid[0]) and super().allows(extra_w, end_s, idle)
+        span_s = min(end_s, self._end_s) - self._start_s
+        return bool(self._paid(extra_w, span_s)) and super().allows(extra_w, end_s, idle)
 
-    def _paid(self, extra_w: FloatArray, end_s: FloatArray) -> BoolArray:
-        """Whether the stock, less what is reserved, pays for what the jobs draw above the rate."""
-        span_s = np.minimum(end_s, self._end_s) - self._start_s
-        return self._affordable(extra_w, span_s) | (span_s <= 0) | (extra_w <= 0)
+    def _paid(self, extra_w: Numbers, span_s: Numbers) -> BoolArray:
+        """Whether the stock, less what is reserved, pays for what jobs draw above the rate for some time."""
+        passed: BoolArray = self._affordable(extra_w, span_s) | (span_s <= 0) | (extra_w <= 0)
+        return passed
 
-    def _affordable(self, extra_w: FloatArray, span_s: FloatArray) -> BoolArray:
+    def _affordable(self, extra_w: Numbers, span_s: Numbers) -> BoolArray:
         excess_j = self._above_rate_w(extra_w) * span_s
-        return np.asarray(excess_j <= self._stock_j - self._reserved_j + self._tolerance_j)
+        paid: BoolArray = np.less_equal(excess_j, self._stock_j - self._reserved_j + self._tolerance_j)
+        return paid
 
     def refusal(self, extra_w: float, end_s: float, idle: int) -> tuple[str, FactDict]:
         """Return the rule by which a job may not start, and the energy that it lacks."""
@@ -131,13 +130,14 @@ class EvenStock(Stock):
     What is reserved lowers this rate, evenly from now until it is due.
     """
 
-    def _affordable(self, extra_w: FloatArray, span_s: FloatArray) -> BoolArray:
+    def _affordable(self, extra_w: Numbers, span_s: Numbers) -> BoolArray:
         if self._due_s is None:
             return super()._affordable(extra_w, span_s)
         until_s = self._due_s - self._start_s
         lowered_w = self._reserved_j / until_s if until_s > 0 else 0.0
         limit_w = self._rate_w * (1 + ENERGY_TOLERANCE) - lowered_w
-        return np.asarray(self._drawn_w + extra_w <= limit_w)
+        paid: BoolArray = np.less_equal(self._drawn_w + extra_w, limit_w)
+        return paid
 
 
 class OpenCeiling(Ceiling):

@@ -78,6 +78,23 @@ def test_survival_falls_from_one(found: list[float], lengths: list[float]) -> No
     assert ((chance >= 0.0) & (chance <= 1.0)).all()
 
 
+@given(shares, st.lists(st.floats(0.01, 0.4), min_size=2, max_size=20))
+def test_a_job_that_has_not_started_has_done_nothing(found: list[float], lengths: list[float]) -> None:
+    run_times, edges = learned(found), np.cumsum([0.0, *lengths])
+    expected = run_times.survival(np.zeros(1), edges, np.diff(edges))
+    assert run_times.presence(edges, np.diff(edges)).tolist() == expected.tolist()
+
+
+def test_with_many_jobs_every_other_one_is_forgotten() -> None:
+    """The rest is known as if it had been all."""
+    found = np.random.default_rng(3).uniform(0.05, 0.9, 4001)
+    kept = learned(np.sort(found)[1::2].tolist())
+    forgetful = learned(found.tolist())
+    edges = np.linspace(0.0, 1.1, 12)
+    assert forgetful.presence(edges, np.diff(edges)) == pytest.approx(kept.presence(edges, np.diff(edges)))
+    assert (forgetful.mean, forgetful.surest) == (pytest.approx(kept.mean), kept.surest)
+
+
 def test_a_job_shorter_than_a_cell_takes_its_part_of_it() -> None:
     assert survival(learned([0.25] * 30), 0.0, [1.0, 2.0]) == pytest.approx([0.25, 0.0], abs=1e-3)
 

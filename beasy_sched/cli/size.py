@@ -1,0 +1,229 @@
+"""``beasy-sched size``: the smallest battery, or other part of a site, with which a policy reaches a goal."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from beasy_sched.campaign.sweep import AXES
+from beasy_sched.cli.campaign import WorkerOptions, executor_of, unless_stopped
+from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options
+from beasy_sched.errors import ConfigError
+
+if TYPE_CHECKING:
+    from beasy_sched.campaign.scenario import Scenario
+    from beasy_sched.campaign.size import SizeAnswer, SizeQuestion
+
+_FROM_OWN, _TO_OWN = 0.1, 10.0
+"""The sizes tried by default, in sizes of the scenario."""
+
+
+def _given_size(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise ValueError(f"{text!r}: expected AXIS=SIZE, such as pv_kw=12") from None
+
+
+class _SizeOptions(CommandOptions):
+    find: str = option(
+        "What is sized; all the rest is as in the scenario.",
+        type=click.Choice([*AXES]),
+        default="battery_kwh",
+    )
+    least: float | None = option("Smallest size tried.", "--from", show_default="a tenth of the scenario's")
+    most: float | None = option("Largest size tried.", "--to", show_default="ten times the scenario's")
+    resolution_pct: float = option(
+        "Each size tried is at least so much above the next smaller one, %.", "--resolution", default=5.0
+    )
+    goal: Literal["work", "jobs"] = option(
+        "What must be finished: a share of the work (flops), or of the jobs.", default="work"
+    )
+    least_pct: float = option(
+        "That share, %.", "--least", type=click.FloatRange(0, 100, min_open=True), default=99.0
+    )
+    of_unlimited: bool = option(
+        "The share is of what the same policy finishes in the same noise with unlimited power: what time and"
+        " servers do not allow is no battery's fault."
+    )
+    no_kills: bool = option("Moreover, no job may be killed by the guard or the policy.")
+    end_at_target: bool = option(
+        "Moreover, battery and hydrogen may not end below their targets: without it, what they hold at the"
+        " start may be used up."
+    )
+    policies: tuple[str, ...] = option(
+        "Policy that is sized for, of the scenario or by name; repeat it for several.",
+        "--policy",
+        metavar="NAME",
+        show_default="all of the scenario",
+    )
+    guard: str | None = option(
+        "Setting of the storage guard, of the scenario's.", metavar="LABEL", show_default="its first one"
+    )
+    seeds: int | None = option(
+        "Number of noises for each pair of workload and production, from the scenario's first seed on.",
+        type=click.IntRange(1, 100_000),
+        show_default="the scenario's seeds",
+    )
+    windows: int | None = option(
+        "Number of windows of the site in a run.", type=click.IntRange(1), show_default="the scenario's"
+    )
+    given: tuple[tuple[str, float], ...] = option(
+        "Another size of the scenario; AXIS as for --find. Repeat it for several.",
+        "--set",
+        metavar="AXIS=SIZE",
+        multiple=True,
+        type=parsed(_given_size),
+    )
+    balance: bool = option(
+        "Size by an hourly balance of energy alone: in seconds, without a scheduler and without runs. An"
+        " optimist; see docs/sizing.md."
+    )
+    out: Path | None = option(
+        "Folder of the runs; later questions use what is there. Required but for --balance.",
+        "-o",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+    )
+    as_json: bool = option("Print JSON: each noise with all sizes that were tried.", "--json")
+
+
+@click.command()
+@click.argument("scenario", metavar="SCENARIO")
+@with_options(_SizeOptions)
+@with_options(WorkerOptions)
+def size(given: _SizeOptions, how: WorkerOptions, scenario: str) -> None:
+    """Find the smallest battery with which a policy reaches a goal; or sun, wind, hydrogen, servers.
+
+    SCENARIO is a scenario file, or the name of one that comes with the program ('beasy-sched generate
+    scenario' writes one to change). Each policy is tried in several noises (seeds), each of which has a
+    smallest size of its own: the table has the median and the range.
+
+    \b
+    Which battery finishes 99 % of the work, with sun and wind as they are?
+      beasy-sched size mine.toml --policy easy --seeds 5 -o out/size
+    How much sun is needed if the battery has 50 kWh, without a single kill?
+      beasy-sched size mine.toml --find pv_kw --set battery_kwh=50 --no-kills -o out/size
+    A first guess, in seconds:
+      beasy-sched size mine.toml --balance
+
+    The largest size is tried first. If it does not suffice, the command says what limits, and ends with
+    exit code 1. Then follow a coarse grid, bisection and the neighbours of what was found. A larger size may
+    do worse: schedulers are not monotone. The size told is the one from which on all sizes tried meet the
+    goal; where a smaller one met it, too, this is told below the table.
+
+    A battery's limits of power change with its capacity, as do the levels of a tank. Runs are kept in DIR
+    by the hash of their inputs: after Ctrl-C, or a kill, the same command goes on, and another goal uses what
+    is there.
+    """
+    from beasy_sched.campaign.size_balance import balance_sizes
+    from beasy_sched.campaign.size_table import balance_json, balance_lines
+
+    question = _question(given, how, scenario)
+    if given.balance:
+        answers = balance_sizes(question)
+        _show(balance_json(question, answers) if given.as_json else None, [*balance_lines(question, answers)])
+        _end(any(answer.found.rung is None for answer in answers))
+        return
+    if given.out is None:
+        raise click.UsageError("Missing option '-o': the folder of the runs (or ask for --balance).")
+    _tell(_search(question, given.out, how), given, how.quiet)
+
+
+def _search(question: SizeQuestion, folder: Path, how: WorkerOptions) -> SizeAnswer:
+    from beasy_sched.campaign.size import find_sizes
+
+    with (
+        unless_stopped("the same command"),
+        progress_bar("runs (estimated)", quiet=how.quiet) as report,
+    ):
+        found: SizeAnswer = find_sizes(
+            question,
+            folder,
+            executor_of(how),
+            progress=None if report is None else lambda done, total: report(done / total),
+            retry_failed=how.retry_failed,
+        )
+    return found
+
+
+def _tell(answer: SizeAnswer, given: _SizeOptions, quiet: bool) -> None:
+    from beasy_sched.campaign.size_table import size_json, size_lines
+
+    _show(size_json(answer) if given.as_json else None, [*size_lines(answer)])
+    if not quiet:
+        for text, count in answer.warnings.items():
+            click.echo(f"warning: {count} of {answer.executed} runs: {text}", err=True)
+        click.echo(f"{answer.executed} runs executed; all are in {given.out}", err=True)
+    _end(any(math.isinf(each.median) for each in answer.policies))
+
+
+def _show(as_json: dict[str, object] | None, lines: list[str]) -> None:
+    if as_json is not None:
+        click.echo(json.dumps(as_json, indent=1, allow_nan=False))
+        return
+    for line in lines:
+        click.echo(line)
+
+
+def _end(failed: bool) -> None:
+    if failed:
+        sys.exit(1)
+
+
+def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestion:
+    """Raises ConfigError and InputError."""
+    from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
+    from beasy_sched.campaign.size import Goal, SizeQuestion
+    from beasy_sched.campaign.size_search import ladder
+    from beasy_sched.campaign.sweep import at_point
+
+    axis = AXES[given.find]
+    found = _changed(find_scenario(name, allowed=how.allowed), given)
+    own = axis.found(found)
+    least, most = given.least, given.most
+    if (least is None or most is None) and not own > 0:
+        raise ConfigError(f"--find {axis.name}: the scenario has no single size of it: give --from and --to")
+    least, most = own * _FROM_OWN if least is None else least, own * _TO_OWN if most is None else most
+    if axis.whole:
+        least, most = max(math.floor(least), 1), math.ceil(most)
+    if not 0 < least <= most:
+        raise ConfigError(
+            f"--from {least:g} --to {most:g}: expected two sizes above 0, the smaller one first"
+        )
+    for option_name, end in (("--from", least), ("--to", most)):
+        axis.check(end, option_name)
+        at_point(found, ((axis.name, end),)).parsed_site()
+    sizes = ladder(least, most, given.resolution_pct, whole=axis.whole)
+    guards = {guard.label: guard for guard in found.guards}
+    if given.guard is not None and given.guard not in guards:
+        raise ConfigError(f"--guard: found {given.guard!r}, expected one of {', '.join(guards)}")
+    check_scenario(found, how.allowed)
+    goal = Goal(given.goal, given.least_pct, given.of_unlimited, given.no_kills, given.end_at_target)
+    return SizeQuestion(found, axis, sizes, goal, guards[given.guard or found.guards[0].label])
+
+
+def _changed(scenario: Scenario, given: _SizeOptions) -> Scenario:
+    """The scenario with what the options say of it, and without a sweep. Raises ConfigError."""
+    import msgspec
+
+    from beasy_sched.campaign.scenario import PolicyPart
+    from beasy_sched.campaign.sweep import at_point, axis_of
+
+    for name, value in given.given:
+        axis_of(name, "--set").check(value, f"--set {name}")
+    known = {policy.label: policy for policy in scenario.policies}
+    policies = [known.get(name, PolicyPart(name=name, label=name)) for name in dict.fromkeys(given.policies)]
+    first = scenario.seeds[0]
+    return msgspec.structs.replace(
+        at_point(scenario, given.given),
+        policies=tuple(policies) or scenario.policies,
+        seeds=scenario.seeds if given.seeds is None else tuple(range(first, first + given.seeds)),
+        windows=given.windows or scenario.windows,
+    )

@@ -1,0 +1,90 @@
+"""scripts/run_year: a year in one run, on a few days."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from project.shell import ROOT, run
+
+RUN = ROOT / "scripts" / "run_year"
+FEW = ("--days", "3", "--policy", "power-reactive", "--policy", "easy")
+
+
+def test_a_table_by_month_a_picture_and_all_results(tmp_path: Path):
+    done = run(RUN, *FEW, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "out/year"
+    assert (out / "year.png").read_bytes().startswith(b"\x89PNG")
+    table = (out / "months.txt").read_text()
+    assert "power-reactive" in table
+    assert "easy" in table
+    (row,) = [line for line in table.splitlines() if line.startswith("2024-01")]
+    assert row.split()[2] == "300"
+    assert table.rstrip() in done.stdout
+    assert (out / "easy/run_summary.json").exists()
+    assert not (out / "easy/progress").exists()
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_the_real_days_differ_from_the_expected_ones(tmp_path: Path):
+    done = run(RUN, "--days", "3", "--policy", "easy", "--out", "a", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "--replan window" in done.stderr
+    for kind in ("workload.json", "power.txt"):
+        assert (tmp_path / "a" / kind).read_bytes() != (tmp_path / f"a/forecast_{kind}").read_bytes()
+
+
+def test_a_policy_that_fails_leaves_the_others_whole(tmp_path: Path):
+    (tmp_path / "mine.py").write_text(
+        "from beasy_sched.policies import Policy\n"
+        "class Broken(Policy):\n"
+        "    name = 'broken'\n"
+        "    def schedule(self, view):\n"
+        "        raise RuntimeError('no idea')\n"
+    )
+    policies = ("--policy", "mine:Broken", "--policy", "easy")
+    done = run(RUN, "--days", "3", *policies, cwd=tmp_path, variables={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "no idea" in done.stdout + done.stderr
+    assert (tmp_path / "out/year/months.txt").exists()
+
+
+def test_ctrl_c_stops_it_and_says_so(tmp_path: Path):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [RUN, "--quick", "--policy", "power-reactive"], cwd=tmp_path,
+        env={**os.environ, "BEASY_VENV": sys.prefix}, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+        start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    decisions = tmp_path / "out/year/power-reactive/.run_decisions.jsonl.part"
+    deadline = time.monotonic() + 120
+    while not decisions.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) == 128 + signal.SIGINT
+    os.close(ours)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--quick", "--days", "3"), "--quick has its own number of days: omit --days"),
+        (("--start", "June"), "found 'June', expected a day such as 2019-01-01"),
+        (("--days", "0"), "found '0', expected a whole number of at least 1"),
+        (("--wind-kw", "-1"), "found '-1', expected a power in kW, 0 or more"),
+        (("--days", "3", "--site", "none.toml"), "the site file none.toml cannot be read"),
+        (("--days", "3", "--policy", "nobody"), "nobody"),
+    ],
+)
+def test_bad_input_has_one_message(tmp_path: Path, arguments: tuple[str, ...], message: str):
+    done = run(RUN, *arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
