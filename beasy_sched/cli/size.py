@@ -182,6 +182,7 @@ def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestio
     from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
     from beasy_sched.campaign.size import Goal, SizeQuestion
     from beasy_sched.campaign.size_search import ladder
+    from beasy_sched.campaign.sweep import at_point
 
     axis = AXES[given.find]
     found = _changed(find_scenario(name, allowed=how.allowed), given)
@@ -198,6 +199,7 @@ def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestio
         )
     for option_name, end in (("--from", least), ("--to", most)):
         axis.check(end, option_name)
+        at_point(found, ((axis.name, end),)).parsed_site()
     sizes = ladder(least, most, given.resolution_pct, whole=axis.whole)
     guards = {guard.label: guard for guard in found.guards}
     if given.guard is not None and given.guard not in guards:

@@ -54,9 +54,7 @@ class PlannedRuns:
             opens_s = plan.start_of(step) + (begin - step) * plan.step_s + self._on_s[host]
             ends_s = plan.start_of(step) + (end - step) * plan.step_s
             closes_s = np.where(end == plan.steps, np.inf, ends_s)
-            runs = self._known[end_step] = _PlannedRuns(
-                host, opens_s, closes_s, (begin == step).nonzero()[0]
-            )
+            runs = self._known[end_step] = _PlannedRuns(host, opens_s, closes_s, (begin == step).nonzero()[0])
         return runs
 
 
@@ -67,6 +65,10 @@ class PlannedEasyPass(EasyPass):
         """Begin a pass at the view's present time; ``runs`` are those of ``plan``."""
         super().__init__(view)
         self.plan, self._runs = plan, runs
+
+    def needs_reservation(self, job: Job) -> bool:
+        """Not if no other job could be backfilled, and it was told why ``job`` waits."""
+        return not self.is_told_and_alone(job)
 
     def reserve(self, job: Job) -> Reservation:
         """Reserve for ``job`` from the earliest time at which enough servers are free and planned on.
