@@ -176,7 +176,7 @@ def replanned(
     rule = sources.rule(known)
 
     def start(found: Platform) -> PlannerProcess:
-        return PlannerProcess(PlannerSetup.of(site, found, rule.options, sources.hashes()))
+        return PlannerProcess(PlannerSetup.of(site, known or found, rule.options, sources.hashes()))
 
     limit_s = limit_s if replan.limit_s is None else replan.limit_s
     begin = first if sources.plans is None else sources.plans
@@ -331,7 +331,7 @@ def _first_request(rule: ReplanRule, site: Site, platform: Platform, settings: R
         renew_w, source = forecast.renewable_w(0.0, site.step_s, span.steps), forecast.name
     level = site.storage.start()
     parts = tuple(
-        PlanPart(window, load_w[rows], renew_w[rows], rule.target_kg.get(window))
+        PlanPart(window, load_w[rows], renew_w[rows])
         for window in range(windows)
         for rows in [slice(window * site.steps, (window + 1) * site.steps)]
     )
