@@ -184,9 +184,7 @@ def _falling_s(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> Flo
     return np.where(falling, np.clip(cluster.switch_end_s[hosts] - now, 0.0, dt_s), 0.0)
 
 
-def _speeds_to_come(
-    cluster: Cluster, wish: PStateArray, wished: BoolArray
-) -> tuple[PStateArray, FloatArray]:
+def _speeds_to_come(cluster: Cluster, wish: PStateArray, wished: BoolArray) -> tuple[PStateArray, FloatArray]:
     """P-state and draw (W) of each server once those that are on have the speeds ``wished`` for."""
     on = (cluster.state != ASLEEP) & (cluster.state != SWITCHING_OFF)
     changed = wished & ~cluster.held & on & (wish != cluster.pstate)

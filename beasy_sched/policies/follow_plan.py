@@ -54,9 +54,7 @@ class PlannedRuns:
             opens_s = plan.start_of(step) + (begin - step) * plan.step_s + self._on_s[host]
             ends_s = plan.start_of(step) + (end - step) * plan.step_s
             closes_s = np.where(end == plan.steps, np.inf, ends_s)
-            runs = self._known[end_step] = _PlannedRuns(
-                host, opens_s, closes_s, (begin == step).nonzero()[0]
-            )
+            runs = self._known[end_step] = _PlannedRuns(host, opens_s, closes_s, (begin == step).nonzero()[0])
         return runs
 
 

@@ -42,7 +42,6 @@ from beasy_sched.policies.easy import (
 from beasy_sched.policies.working_plan import PlanFollower, battery_j, compensation_j, offline_plans, ready_s
 from beasy_sched.units import TIME_TOLERANCE_S
 
-
 _LOOKS_AHEAD = 24
 """Number of steps in which runs begin that are looked at first for a reservation, as most are near."""
 
