@@ -176,7 +176,7 @@ def replanned(
     rule = sources.rule(known)
 
     def start(found: Platform) -> PlannerProcess:
-        return PlannerProcess(PlannerSetup.of(site, found, rule.options, sources.hashes()))
+        return PlannerProcess(PlannerSetup.of(site, known or found, rule.options, sources.hashes()))
 
     limit_s = limit_s if replan.limit_s is None else replan.limit_s
     begin = first if sources.plans is None else sources.plans
@@ -269,6 +269,7 @@ class _Sources:
                 switch_cost_s=float(options.get("switch_cost_s", rules.switch_cost_s)),
                 gap=float(options.get("server_gap", rules.gap)),
             ),
+            tank_targets_kg=_season_targets(self.plans),
         )
 
     def hashes(self) -> dict[str, str]:
@@ -279,6 +280,13 @@ class _Sources:
         contents = {name: read_bytes(path) for name, path in files.items()}
         contents["site"] = (self.settings.site or "").encode()
         return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
+def _season_targets(plans: PlanStore) -> tuple[float, ...]:
+    """The windows' hydrogen targets, where the plans have them from a plan of the season; none elsewhere."""
+    if "tank_targets" not in plans[0].provenance.settings:
+        return ()
+    return tuple(plan.storage.hydrogen.level_target_kg for plan in plans if plan.storage.hydrogen is not None)
 
 
 def _uncertainty(plan: Plan, shares: FloatArray) -> Uncertainty:
@@ -323,7 +331,7 @@ def _first_request(rule: ReplanRule, site: Site, platform: Platform, settings: R
         renew_w, source = forecast.renewable_w(0.0, site.step_s, span.steps), forecast.name
     level = site.storage.start()
     parts = tuple(
-        PlanPart(window, load_w[rows], renew_w[rows], rule.target_kg.get(window))
+        PlanPart(window, load_w[rows], renew_w[rows])
         for window in range(windows)
         for rows in [slice(window * site.steps, (window + 1) * site.steps)]
     )

@@ -220,9 +220,10 @@ def project_need_j(
 
 def _gained_w(battery: BatterySpec, net_w: FloatArray) -> FloatArray:
     """Power (W) that the cells gain (below 0: give) with a surplus of ``net_w``, within the limits."""
-    stored_w = battery.charge_efficiency * np.clip(net_w, 0.0, battery.charge_limit_w)
-    drawn_w: FloatArray = battery.drawn_per_delivered() * np.clip(-net_w, 0.0, battery.discharge_limit_w)
-    return stored_w - drawn_w
+    charge_w = np.minimum(np.maximum(net_w, 0.0), battery.charge_limit_w)  # `clip` takes twice as long
+    discharge_w = np.minimum(np.maximum(-net_w, 0.0), battery.discharge_limit_w)
+    gained_w: FloatArray = battery.charge_efficiency * charge_w - battery.drawn_per_delivered() * discharge_w
+    return gained_w
 
 
 HIGHER_HEATING_VALUE_J_PER_KG: Final = 39.4 * JOULES_PER_KWH

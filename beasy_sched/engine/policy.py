@@ -304,11 +304,14 @@ class PolicyCaller:
 
     def _call(self, method: str, use: Callable[[Any], T], now: float) -> T:
         """Call a method of the policy; turn its exceptions into a PolicyError that names the method."""
-        with own_mistakes(f"policy {self.name!r} failed at {now:g} s, in {method}"):
-            try:
-                return use(getattr(self._policy, method))
-            except _NotActions as error:
-                found = str(error)
+        try:
+            return use(getattr(self._policy, method))
+        except _NotActions as error:
+            found = str(error)
+        except _NOT_MISTAKES:
+            raise
+        except BaseException as error:
+            raise _mistake(f"policy {self.name!r} failed at {now:g} s, in {method}", error) from error
         raise self._error(method, now, f"returned {found}, expected a list of actions")
 
     def _error(self, method: str, now: float, what: str) -> PolicyError:
@@ -320,7 +323,7 @@ class _NotActions(Exception):
 
 
 def _listed(found: Iterable[Action]) -> list[Action]:
-    if type(found) in (list, tuple) and len(found) <= MOST_ACTIONS:
+    if (type(found) is list or type(found) is tuple) and len(found) <= MOST_ACTIONS:
         return list(found)
     if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
         raise _NotActions(_shown(found))
@@ -403,6 +406,10 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
 }
 
 
+_NOT_MISTAKES: Final = (BeasyError, Interrupted, KeyboardInterrupt)
+"""What passes through a call of foreign code: our own errors, and the user's wish to stop."""
+
+
 @contextlib.contextmanager
 def own_mistakes(what: str) -> Iterator[None]:
     """Turn whatever a policy raises in the block into a PolicyError: ``what``, the error, and its place.
@@ -412,12 +419,16 @@ def own_mistakes(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (BeasyError, Interrupted, KeyboardInterrupt):
+    except _NOT_MISTAKES:
         raise
     except BaseException as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
-        raise PolicyError(f"{what}: {_told(error)}{place}") from error
+        raise _mistake(what, error) from error
+
+
+def _mistake(what: str, error: BaseException) -> PolicyError:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
+    return PolicyError(f"{what}: {_told(error)}{place}")
 
 
 def _told(error: BaseException) -> str:

@@ -375,7 +375,7 @@ class PowerSide:
         self.account.advance(now)
         self._count_production(now)
         by_use_j = self.account.energy_by_use_j.copy()
-        reserve_j = float(sum(by_use_j[use] for use in (ASLEEP, SWITCHING_OFF, SWITCHING_ON)))
+        reserve_j = float(by_use_j[ASLEEP] + by_use_j[SWITCHING_OFF] + by_use_j[SWITCHING_ON])
         record, self.storage = settle_step(
             self.site.storage,
             self.storage,

@@ -480,16 +480,21 @@ class _Stages:
         return self.end
 
     def _least_miss(self, name: str, which: int) -> bool:
-        """Find the least that the tank lacks and allow no more of it. Returns whether there is a point."""
+        """Find the least that the tank lacks and allow no more of it. Returns whether there is a point.
+
+        What fills the tank is not taken from the battery: what that holds at the end counts a little more.
+        """
 
         def column(model: PowerFlowModel) -> IntArray:
             return model.tank_misses[which] if model.tank_misses is not None else np.empty(0, dtype=np.intp)
 
-        missed = self._stage(name, lambda model: [(column(model), 1.0)])
-        if missed is None:
+        stored = -1.01 if which else 0.0
+        found = self._stage(name, lambda model: [(column(model), 1.0), (model.battery[-1:], stored)])
+        if found is None or self.values is None:
             return False
+        missed = self.values[column(self.model)]
         for solver, at in self.solvers:
-            solver.set_bounds(column(at), 0.0, max(missed, 0.0) + _SLACK)
+            solver.set_bounds(column(at), 0.0, np.maximum(missed, 0.0) + _SLACK)
         return True
 
     def _stage(self, name: str, costs: CostsOf) -> float | None:

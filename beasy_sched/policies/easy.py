@@ -146,6 +146,8 @@ class EasyPass:
         """Start wanted jobs in order P_R while possible, reserve for the next one, and backfill once."""
         for job in self.heads():
             if self._wants(job) and not self.start(job):
+                if not self.needs_reservation(job):
+                    break
                 promise = self.reservation = self.reserve(job)
                 self.tell(promise)
                 self.fill(promise)
@@ -212,6 +214,13 @@ class EasyPass:
             self.reservation.extra -= job.res
         return True
 
+    def needs_reservation(self, job: Job) -> bool:
+        """Whether anything depends on when ``job``, the first that cannot start, will have what it lacks.
+
+        If not, the pass ends without a reservation.
+        """
+        return True
+
     def reserve(self, job: Job) -> Reservation:
         """Reserve for the first job that cannot start, from when enough hosts are free, by walltimes."""
         need = job.res - self.free
@@ -244,6 +253,13 @@ class EasyPass:
             return reservation_facts(promise, self.free)
         why = reservation_facts(Reservation(promise.job, np.inf), self.free)
         return why | self.unaffordable(self.refused_hosts)
+
+    def is_told_and_alone(self, job: Job) -> bool:
+        """Whether it was told why ``job`` waits, and all other jobs ask for more hosts than are free."""
+        if not self.refused_by or self.view.wants_reason(job, self.refused_by):
+            return False
+        small = int(np.count_nonzero(self.view.queue.res <= self.free))
+        return not self.free or small == sum(one.res <= self.free for one in {job, *self.placed()})
 
     # --- what the hooks share -------------------------------------------------------------------------------
 

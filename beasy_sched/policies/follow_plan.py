@@ -66,6 +66,10 @@ class PlannedEasyPass(EasyPass):
         super().__init__(view)
         self.plan, self._runs = plan, runs
 
+    def needs_reservation(self, job: Job) -> bool:
+        """Not if no other job could be backfilled, and it was told why ``job`` waits."""
+        return not self.is_told_and_alone(job)
+
     def reserve(self, job: Job) -> Reservation:
         """Reserve for ``job`` from the earliest time at which enough servers are free and planned on.
 

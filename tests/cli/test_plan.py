@@ -13,6 +13,9 @@ from beasy_sched.cli import cli
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.plan_file import read_plans
+from beasy_sched.formats.season_file import read_season
+from beasy_sched.replan import replanned
+from beasy_sched.settings import ReplanSettings, RunSettings
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 
@@ -246,3 +249,121 @@ def test_forecasts_that_cannot_be_had(inputs: Path, source: str, expected: str) 
     result = forecast_plan(inputs, source)
     assert isinstance(result.exception, ConfigError | InputError)
     assert expected in str(result.exception)
+
+
+class TestSeason:
+    """The coarse plan of the horizon: two windows of six hours, with a tank."""
+
+    @pytest.fixture
+    def site(self, inputs: Path) -> Path:
+        hydrogen = "[hydrogen]\ntank_kg = 1.0\nlevel_start_kg = 0.2\nlevel_target_kg = 0.2\n"
+        hydrogen += "electrolyzer_max_kw = 1.0\nfuel_cell_max_kw = 0.5\n"
+        text = SITE + hydrogen + '[guard]\nmode = "shed"\n'
+        dated = text.replace("window_h = 6", 'window_h = 6\nstart = "2019-07-31T18:00:00+02:00"')
+        (inputs / "site.toml").write_text(dated)
+        return inputs
+
+    def made(self, site: Path, *more: str) -> Path:
+        result = run(*files(site, out=f"{site}/season.msgpack"), "--season", *more)
+        assert result.exit_code == 0, result.output + str(result.exception)
+        return site / "season.msgpack"
+
+    def test_the_horizon_is_planned_and_its_windows_take_their_targets(self, site: Path) -> None:
+        pytest.importorskip("matplotlib", reason="figures need matplotlib")
+        more = (
+            "--figure",
+            f"{site}/s.png",
+            "--export-csv",
+            f"{site}/s.csv",
+            "--export-json",
+            f"{site}/s.json",
+        )
+        season = read_season(self.made(site, *more))
+        assert (season.steps, season.step_s, len(season.targets_kg)) == (12, 3600.0, 2)
+        assert season.provenance.settings["start"] == "2019-07-31T18:00:00+02:00"
+        assert set(season.provenance.inputs) == {"platform", "site", "production", "workload 0"}
+        assert (site / "s.png").read_bytes().startswith(b"\x89PNG")
+        assert len((site / "s.csv").read_text().splitlines()) == 13
+        assert json.loads((site / "s.json").read_text())["targets_kg"] == list(season.targets_kg)
+        result = run(*files(site), "--season", season_file := f"{site}/season.msgpack", "--windows", "2")
+        assert result.exit_code == 0, result.output + str(result.exception)
+        plans = read_plans(site / "plan.msgpack")
+        specs = [plan.storage.hydrogen for plan in plans]
+        assert [spec.level_target_kg for spec in specs if spec] == list(season.targets_kg)
+        assert plans[0].provenance.settings["tank_targets"] == "season"
+        assert "season" in plans[0].provenance.inputs
+        shown = run("show", season_file).output
+        assert shown.splitlines()[2].startswith("2019-07")
+        assert shown.splitlines()[3].startswith("2019-08")
+        assert max(map(len, shown.splitlines())) <= 80
+
+    def test_same_files_same_season(self, site: Path) -> None:
+        first = self.made(site, "-q").read_bytes()
+        assert self.made(site, "-q").read_bytes() == first
+
+    def test_steps_and_years(self, site: Path) -> None:
+        (site / "poor.txt").write_text("".join(power_event_lines(np.full(144, 100.0), 300.0)))
+        more = ("--season-step", "3h", "--other-year", f"{site}/poor.txt", "--season-end", "0.1")
+        season = read_season(self.made(site, *more))
+        assert (season.steps, len(season.years)) == (4, 2)
+        assert season.years[1].renew_w == pytest.approx(100.0)
+        assert "other year 0" in season.provenance.inputs
+
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            (["--season", "--windows", "3"], "covers 12 h, the plan needs 18 h"),
+            (["--season", "--windows", "1"], "at least two windows of 6 h"),
+            (["--season", "--season-step", "4h"], "--season-step 4 h: the site's windows of 6 h must be"),
+            (["--season", "--season-step", "0"], "must be a whole number of such steps"),
+            (["--season", "--season-end", "0.99"], "the tank cannot reach 0.99 kg"),
+            (["--season", "none.msgpack"], "there is no such file; to make it, give --season without a file"),
+            (["--season-end", "1"], "--other-year and --season-end are for --season without a file"),
+        ],
+    )
+    def test_refusals(self, site: Path, more: list[str], message: str) -> None:
+        result = run(*files(site), *more)
+        assert result.exit_code != 0
+        assert message in result.output + str(result.exception)
+        assert not (site / "plan.msgpack").exists()
+
+    def test_a_site_without_hydrogen(self, inputs: Path) -> None:
+        assert "no hydrogen, so there is nothing to keep" in str(run(*files(inputs), "--season").exception)
+
+    def test_more_windows_than_the_season(self, site: Path) -> None:
+        season = self.made(site, "-q")
+        (site / "power.txt").write_text("".join(power_event_lines(np.full(216, 900.0), 300.0)))
+        result = run(*files(site), "--season", season, "--windows", "3")
+        assert "the season covers 2 windows, the plan has 3" in str(result.exception)
+
+    def test_another_tank(self, site: Path) -> None:
+        season = self.made(site, "-q")
+        text = (site / "site.toml").read_text()
+        (site / "site.toml").write_text(text.replace("tank_kg = 1.0", "tank_kg = 3.0"))
+        result = run(*files(site), "--season", season)
+        assert "planned for a tank of 1 kg, the site has a tank of 3 kg" in str(result.exception)
+
+    def test_a_forecast_requires_the_length(self, site: Path) -> None:
+        arguments = files(site)
+        at = arguments.index("--production")
+        arguments[at : at + 2] = ["--production-forecast", f"perfect:{site}/power.txt"]
+        assert "give --windows" in str(run(*arguments, "--season").exception)
+        assert run(*arguments, "--season", "--windows", "2", "-q").exit_code == 0
+
+    def test_plans_made_during_a_run_keep_the_targets(self, site: Path) -> None:
+        """With --replan and --plan: what the plan file has from the season."""
+        season = read_season(self.made(site, "-q"))
+        arguments = ["--season", str(site / "season.msgpack"), "--windows", "2", "-q"]
+        assert run(*files(site), *arguments).exit_code == 0
+        settings = RunSettings(
+            policy="easy",
+            options={},
+            site=(site / "site.toml").read_text(),
+            site_name="site.toml",
+            plan=f"{site}/plan.msgpack",
+            windows=2,
+            replan=ReplanSettings("window"),
+        )
+        with replanned(settings, lambda: None) as replanner:
+            assert replanner.rule is not None
+            assert replanner.rule.options.tank_targets_kg == season.targets_kg

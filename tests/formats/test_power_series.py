@@ -101,3 +101,16 @@ def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_power_series(tmp_path / "none", steps=1, step_s=300.0)
+
+
+def test_as_many_steps_as_there_are(tmp_path: Path) -> None:
+    """Events to 50 minutes, the last one as long as the others: an hour; 100 rows of an hour."""
+    events, rows = tmp_path / "power.txt", tmp_path / "power.csv"
+    events.write_text("".join(power_event_lines(np.arange(12.0), 300.0)))
+    rows.write_text("power_w\n" + "5\n" * 100)
+    assert read_power_series(events, steps=None, step_s=300.0).tolist() == list(range(12))
+    assert read_power_series(events, steps=None, step_s=3600.0) == pytest.approx([5.5])
+    assert read_power_series(events, steps=None, step_s=1400.0).shape == (2,)
+    assert read_power_series(rows, steps=None, step_s=3600.0).shape == (100,)
+    with pytest.raises(InputError, match="covers 1 h, the plan needs 24 h"):
+        read_power_series(events, steps=None, step_s=86_400.0)

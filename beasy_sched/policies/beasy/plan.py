@@ -370,7 +370,9 @@ class LivePlan:
         It looks as far as the plan's horizon, or to where the longest waiting job would end, and one step on.
         """
         plan = self.plan
-        end_step = max(plan.horizon(step), self._last_end_step(view, step))
+        end_step = plan.horizon(step)
+        if view.now + float(view.queue.walltime_s.max(initial=0.0)) > plan.start_of(end_step):
+            end_step = max(end_step, self._last_end_step(view, step))
         plan.cover(step, end_step)
         rows = slice(step, min(end_step + 1, plan.steps))
         dt_s = np.full(rows.stop - step, plan.step_s)

@@ -9,7 +9,7 @@ openings and closings, without looking at single steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -168,16 +168,21 @@ class BeasyPass(EasyPass):
 
     # --- the reservation ----------------------------------------------------------------------------------
 
+    def needs_reservation(self, job: Job) -> bool:
+        """Not if no other job could be backfilled, and it was told why ``job`` waits."""
+        return not self.is_told_and_alone(job)
+
     def reserve(self, job: Job) -> Reservation:
         """Reserve for ``job`` from when enough servers are free and planned on for its whole walltime.
 
         Servers that are busy now are preferred. A job that lacks energy in this step waits for the next one.
         """
         view, live, plan, free = self.view, self.live, self.live.plan, self.free_mask()
-        earliest_s = view.now
+        earliest_s = ready_s(view, plan, self.step, free, live.ends_s)
+        next_s = view.now
         if self.refused_by == NO_STEP_ENERGY and view.budget is not None:
-            earliest_s = view.budget.end_s
-        earliest_s = np.maximum(ready_s(view, plan, self.step, free, live.ends_s), earliest_s)
+            next_s = view.budget.end_s
+        earliest_s = np.maximum(earliest_s, next_s)
         promise = Reservation(job, np.inf, certain=True)
         for look in (_LOOKS_AHEAD, None):
             before = None if look is None else self.step + look
@@ -358,14 +363,14 @@ class Beasy(Policy):
             live.adopt(step, rest)
         return Compensate("surplus" if diff_j > 0.0 else "shortage", why)
 
-    def _wishes(self, view: View, dangerous: bool, step: int, steps_left: int) -> Iterable[tuple[int, int]]:
-        """Return the waiting jobs in order P_R, with the steps that they take, including waking.
+    def _wishes(self, view: View, dangerous: bool, step: int, steps_left: int) -> Iterator[tuple[int, int]]:
+        """Yield the waiting jobs in order P_R, with the steps that they take, including waking.
 
         A job that can end in the ``steps_left`` of the window takes no more than these.
         """
         queue = view.queue
         if not len(queue):
-            return []
+            return
         order = smallest_size if dangerous else largest_slowdown
         wake_s = float(view.power_model.on_s.max())
         places = order(queue, queue.places(), view.now)
@@ -375,7 +380,7 @@ class Beasy(Policy):
         least = np.ceil((wake_s + self.live.most_s(view, step, walltime_s)) / step_s).astype(np.intp)
         rows = np.where(least <= steps_left, np.minimum(rows, steps_left), rows)
         res = queue.res[places]
-        return zip(res.tolist(), rows.tolist(), strict=True)
+        yield from zip(res.tolist(), rows.tolist(), strict=True)
 
     # --- every event --------------------------------------------------------------------------------------
 

@@ -240,14 +240,16 @@ class Spending:
 
     def speed_up(self, jobs: Sequence[RunningJob]) -> None:
         """Raise the P-states of running jobs to their expected end; closest to the walltime first."""
-        if not jobs:
+        if not jobs or self.left_j <= self.rest.tolerance_j:
             return
         table = JobTable(jobs)
+        prices_j = self._prices_j(table)
+        if prices_j.min() > self.left_j + _ROUNDING_J:
+            return
         speeds = self.ladder.speed_flops(table.hosts, self.rest.states[0, table.hosts])
         needed_s = table.needed_s(speeds)
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = np.where(table.left_s > 0.0, 1.0 - needed_s / table.left_s, -np.inf)
-        prices_j = self._prices_j(table)
         for place in np.argsort(slack, kind="stable").tolist():
             if self.left_j <= self.rest.tolerance_j:
                 return
@@ -272,12 +274,14 @@ class Spending:
         states = rest.states[: int(ends.max()), hosts]
         counts = np.arange(len(states))[:, None] < ends[table.job_of]
         faster = ladder.faster(hosts, states)
+        rises = ((faster != states) & counts).any(axis=0)
+        if not rises.any():
+            return np.full(len(table.first), np.inf)
         extra_w = np.where(counts, ladder.full_w(hosts, faster) - ladder.full_w(hosts, states), 0.0)
         prices_j = np.add.reduceat(extra_w.sum(axis=0), table.first) * float(rest.dt_s[0])
         unsure = (self.cells.asleep(states, hosts) & counts).any(axis=0)  # a step spent waking costs less
         if not ladder.rising or unsure.any():
             prices_j[np.logical_or.reduceat(unsure, table.first) | (not ladder.rising)] = -np.inf
-        rises = ((faster != states) & counts).any(axis=0)
         return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
 
     def wake(self, wishes: Iterable[tuple[int, int]], idle: int, asleep: HostIds) -> None:
@@ -286,9 +290,9 @@ class Spending:
         ``wishes``: the hosts that a job asks for, and the rows that it takes, the waking included; ``idle``:
         servers that are on without a job; ``asleep``: those that may be woken.
         """
-        best = self.ladder.thriftiest[asleep]
-        joules_per_flop = self.ladder.full_w(asleep, best) / self.ladder.speed_flops(asleep, best)
-        asleep = asleep[np.lexsort((asleep, joules_per_flop))]
+        if not idle and not len(asleep):
+            return
+        ordered = False
         for res, rows in wishes:
             if not idle and not len(asleep):
                 return
@@ -296,12 +300,19 @@ class Spending:
             if missing > len(asleep) or rows > len(self.rest.states):
                 continue
             if missing:
+                if not ordered:
+                    asleep, ordered = self._thriftiest_first(asleep), True
                 chosen = asleep[:missing]
                 states = self.rest.states[:rows, chosen]
                 woken = np.where(self.cells.asleep(states, chosen), self.ladder.thriftiest[chosen], states)
                 if not self._pay(chosen, rows, woken):
                     return
             idle, asleep = idle + missing - res, asleep[missing:]
+
+    def _thriftiest_first(self, hosts: HostIds) -> HostIds:
+        best = self.ladder.thriftiest[hosts]
+        joules_per_flop = self.ladder.full_w(hosts, best) / self.ladder.speed_flops(hosts, best)
+        return hosts[np.lexsort((hosts, joules_per_flop))]
 
     def _raise(self, job: RunningJob) -> bool:
         """Try the next faster P-state from now to the expected end."""
