@@ -138,10 +138,11 @@ def simulate(
     """Run a policy on the embedded simulator and return its results.
 
     ``site`` is a site file or ``"default"``; ``forecast`` names where predictions of the production come
-    from, as ``--forecast`` does (``"perfect"`` is the production of ``events``); ``replan`` (``"window"``, or a
-    time such as ``"12h"``) makes plans during the run, which expect ``workload`` and the forecast, or ``events``;
-    ``export`` is the prefix of the output files (default: in a new temporary folder). Issues a UserWarning for
-    unusual inputs and for an incomplete run. Raises ConfigError, InputError and whatever ends the run early.
+    from, as ``--forecast`` does (``"perfect"`` is the production of ``events``); ``replan`` (``"window"``, or
+    a time such as ``"12h"``) makes plans during the run, which expect ``workload`` and the forecast, or else
+    ``events``; ``export`` is the prefix of the output files (default: in a new temporary folder). Issues a
+    UserWarning for unusual inputs and for an incomplete run. Raises ConfigError, InputError and whatever ends
+    the run early.
     """
     from beasy_sched.formats.forecast_source import with_own_events
     from beasy_sched.formats.site_file import read_site_text
