@@ -1,7 +1,7 @@
 """The planner's process: solves what a run asks for, while the run goes on.
 
-`PlannerProcess` starts ``python -m beasy_sched.planner`` and exchanges messages with it over its standard
-input and output: a length of eight bytes, then MessagePack of one of the types below. The process depends on
+`PlannerProcess` starts a Python that does `work`, and exchanges messages with it over its standard input and
+output: a length of eight bytes, then MessagePack of one of the types below. The process depends on
 nothing else, and ends when its input does: whoever started it may die in any way and leaves no orphan. One
 that does not answer in time is killed; the next request starts another.
 """
@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Final, TypeVar
 
 import msgspec
@@ -30,6 +31,7 @@ from beasy_sched.energy.storage import Storage
 from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome
 from beasy_sched.errors import BeasyError, Interrupted, why
 from beasy_sched.formats.packed_file import array_decoder, encode_array
+from beasy_sched.limits import MOST_UNPACKED_BYTES
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.offline import OfflineOptions
 from beasy_sched.plan.plan import Plan, Provenance
@@ -38,8 +40,10 @@ from beasy_sched.plan.rolling import PlanRequest, make_plans
 T = TypeVar("T")
 _LENGTH: Final = struct.Struct("<Q")
 _POLL_S: Final = 0.1
-COMMAND: Final = (sys.executable, "-m", "beasy_sched.planner")
-"""How the process is started."""
+_FAREWELL_S: Final = 1.0
+_START: Final = "import sys; sys.path[0] = {!r}; from beasy_sched.planner import work; work()"
+COMMAND: Final = (sys.executable, "-c", _START.format(str(Path(__file__).resolve().parents[1])))
+"""How the process is started: with this very package, whatever lies in the working directory."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,8 @@ def receive(stream: IO[bytes], kind: type[T]) -> T | None:
     if len(head) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack(head)
+    if length > MOST_UNPACKED_BYTES:
+        raise msgspec.DecodeError(f"a message of {length} bytes")
     content = stream.read(length)
     if len(content) < length:
         return None
@@ -131,9 +137,10 @@ def work() -> None:
     if setup is None:
         return
     threading.Thread(target=listen, daemon=True).start()
-    while True:
-        target.write(packed(solve(setup, requests.get())))
-        target.flush()
+    with contextlib.suppress(BrokenPipeError):
+        while True:
+            target.write(packed(solve(setup, requests.get())))
+            target.flush()
 
 
 class PlannerProcess:
@@ -185,7 +192,7 @@ class PlannerProcess:
     def _answer(self, solution: Solution | None) -> PlanAnswer:
         took_s = time.monotonic() - self._asked_s
         if solution is None:
-            status = None if self._process is None else self._process.wait()
+            status = None if self._process is None else _status(self._process)
             self.close()
             ended = f"was killed by signal {-status}" if status and status < 0 else "ended"
             return PlanAnswer(PlanOutcome.FAILED, problem=f"the planner's process {ended}", took_s=took_s)
@@ -203,6 +210,13 @@ class PlannerProcess:
             threading.Thread(target=_listen, args=(process.stdout, self._answers), daemon=True).start()
 
 
+def _status(process: subprocess.Popen[bytes]) -> int | None:
+    """How a process ended that closed its output; None for one that goes on without."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(_FAREWELL_S)
+    return None
+
+
 def _send(stream: IO[bytes], messages: Sequence[bytes]) -> None:
     """Write to a process, which may be dead: its reader notices that."""
     with contextlib.suppress(OSError, ValueError):
@@ -213,12 +227,9 @@ def _send(stream: IO[bytes], messages: Sequence[bytes]) -> None:
 
 def _listen(stream: IO[bytes], answers: queue.SimpleQueue[Solution | None]) -> None:
     """Hand on the answers of a process; None at its end."""
-    with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
-        while (solution := receive(stream, Solution)) is not None:
-            answers.put(solution)
-    answers.put(None)
-
-
-if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):
-        work()
+    try:
+        with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
+            while (solution := receive(stream, Solution)) is not None:
+                answers.put(solution)
+    finally:
+        answers.put(None)

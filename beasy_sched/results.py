@@ -6,6 +6,7 @@ Two ways to read: as pandas data frames (`Run`), and line by line, without panda
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -20,6 +21,7 @@ import msgspec
 
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats import run_files as files
+from beasy_sched.formats.atomic import leftover
 from beasy_sched.formats.reading import read_text, reading
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model.hosts import HostSet
@@ -142,11 +144,20 @@ def _prefixes(place: str) -> list[str]:
             return [place[: -len(ending) - 1]]
     if any(os.path.isfile(f"{place}_{ending}") for ending in files.FILES):
         return [place]
+    if _was_killed(place):
+        raise InputError(place, f"was killed: 'beasy-sched recover {place}' makes a run of what it had done")
     raise InputError(
         place,
         f"is not a run: there is neither {Path(place).name}_summary.json nor another file of a run; "
         "give the prefix that '-e' was given, or a folder",
     )
+
+
+def _was_killed(prefix: str) -> bool:
+    """Whether a process that was killed has left files of a run there."""
+    with contextlib.suppress(InputError):
+        return leftover(files.path_of(prefix, files.SUMMARY)) is not None
+    return False
 
 
 def _names(paths: list[str]) -> list[str]:
@@ -170,6 +181,8 @@ def find_prefix(run: str | os.PathLike[str]) -> str:
     if log.exists():
         return os.fspath(run)
     if not path.is_dir():
+        if _was_killed(os.fspath(run)):
+            raise InputError(run, f"was killed: 'beasy-sched recover {run}' makes a run of what it had done")
         raise InputError(
             log, "no such decision log: give the export prefix of a run (-e), or the folder that holds it"
         )

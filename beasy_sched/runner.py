@@ -61,8 +61,10 @@ def run_in_process(
             windows=session.options.windows,
         )
         files.begin()
+        tracer = simulation.world.tracer
+        kept = files.keeping_windows(session, replanner.step_of(session), tracer.keep if tracer else dict)
         try:
-            result = simulation.run(_decide(replanner.step_of(session), files), progress)
+            result = simulation.run(_decide(kept, files), progress)
         except BaseException as error:
             with contextlib.suppress(Exception):  # report the first error
                 files.finish(session, why(error))

@@ -34,6 +34,7 @@ _COMMANDS = [
     "explain",
     "replay",
     "report",
+    "recover",
 ]
 _ONCE_MORE_S = 0.01
 

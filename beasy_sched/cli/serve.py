@@ -100,7 +100,7 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
                     session = build_session(
                         settings, platform=known, log=files.log, replan=planner.rule, plans=planner.plans
                     )
-                    step = planner.step_of(session)
+                    step = files.keeping_windows(session, planner.step_of(session))
                     _serve_one(daemon, session, files, given.verbosity, step, idle_is_fine=run > 1)
             if not given.keep_serving:
                 return

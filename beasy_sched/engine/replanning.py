@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -122,7 +122,7 @@ class Replanning:
         renew_w, source = self._production(power, span)
         rest = site.steps * (window + 1) - step
         parts = [
-            PlanPart(number, load_w[rows], renew_w[rows], self.rule.target_kg.get(number))
+            PlanPart(number, load_w[rows], renew_w[rows])
             for number, rows in ((window, slice(0, rest)), (window + 1, slice(rest, None)))
             if len(load_w[rows])
         ]
@@ -183,8 +183,7 @@ class Replanning:
             raise RuntimeError("a plan was given that nobody had asked for")
         if answer.outcome is PlanOutcome.MADE:
             try:
-                self._check(answer.plans, request)
-                self.plans.renew(answer.plans)
+                self.plans.renew(self._checked(answer.plans, request))
             except ConfigError as error:
                 answer = PlanAnswer(PlanOutcome.FAILED, (), f"it cannot be used: {error}", answer.took_s)
         if answer.outcome is not PlanOutcome.MADE:
@@ -193,13 +192,24 @@ class Replanning:
         self.done.append(Planning(request, answer))
         return self.done[-1]
 
-    def _check(self, plans: tuple[Plan, ...], request: PlanRequest) -> None:
-        """Raise ConfigError unless these are plans of what was asked for."""
+    def _checked(self, plans: tuple[Plan, ...], request: PlanRequest) -> list[Plan]:
+        """The plans, with the servers as the run's first plan describes them.
+
+        Those that a simulator tells may differ from a file's by rounding. Raises ConfigError unless the plans
+        are what was asked for.
+        """
         if not plans or abs(plans[0].start_s - request.start_s) > TIME_TOLERANCE_S:
             raise ConfigError(f"it does not begin at {request.start_s:g} s")
         for plan in plans:
             plan.check_platform(self._platform)
             plan.check_site(self._site)
+        known = self.plans[0].servers
+        return [
+            plan
+            if known is None or plan.servers is None
+            else replace(plan, servers=replace(plan.servers, kinds=known.kinds, kind_of=known.kind_of))
+            for plan in plans
+        ]
 
     def count(self, outcome: PlanOutcome) -> int:
         """How many plans had this outcome."""

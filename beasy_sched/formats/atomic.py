@@ -68,6 +68,21 @@ class PartFile:
         with _explained(self.path):
             self._file.write(content)
 
+    def keep(self) -> int:
+        """Hand what has been written to the system, so that it outlives this process; return the size, bytes.
+
+        Raises InputError where it cannot be written.
+        """
+        with _explained(self.path):
+            self._file.flush()
+            return os.fstat(self._file.fileno()).st_size
+
+    def start_again(self) -> None:
+        """Forget what has been written. Raises InputError where that is not possible."""
+        with _explained(self.path):
+            self._file.seek(0)
+            self._file.truncate()
+
     def finish(self) -> Path:
         """Give the file its name, and return that. Raises InputError, and leaves nothing then."""
         if not self._open:
@@ -150,6 +165,40 @@ def remove_old(paths: Iterable[PathLike]) -> None:
             raise InputError(
                 path, f"is from an earlier run and cannot be removed: {error.strerror or error}"
             ) from error
+
+
+def leftover(path: PathLike) -> Path | None:
+    """Return what a killed process has left of ``path``; None where there is nothing.
+
+    Raises InputError where the process still lives.
+    """
+    target = _target(path)
+    if target is None or not (part := _part(target, 0)).is_file():
+        return None
+    with _explained(part):
+        descriptor = os.open(part, _OLD_FILE)
+        try:
+            if _lock(descriptor) is False:
+                raise InputError(path, "is still being written: the run has not ended")
+        finally:
+            os.close(descriptor)
+    return part
+
+
+def rescue(path: PathLike, size: int) -> bool:
+    """Give the first ``size`` bytes of what a killed process has left of ``path`` that name, if it is there.
+
+    Raises InputError where the process still lives, or the file is shorter.
+    """
+    part = leftover(path)
+    if part is None:
+        return False
+    with _explained(path):
+        if part.stat().st_size < size:
+            raise InputError(part, f"is shorter than the {size} bytes written by the last finished window")
+        os.truncate(part, size)
+        os.replace(part, os.path.realpath(path))
+    return True
 
 
 def remove_if_dead(part: Path) -> None:

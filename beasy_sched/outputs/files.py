@@ -10,21 +10,23 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy.typing as npt
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import NO_FACTS, Facts
-from beasy_sched.engine.power import TraceRow
-from beasy_sched.errors import ConfigError, Failures, PolicyError
-from beasy_sched.formats.atomic import PartFile, remove_old, write_atomic
-from beasy_sched.formats.run_files import DEADLINES, DECISIONS, SUMMARY, TRACE, path_of
+from beasy_sched.engine.power import PowerSide, TraceRow
+from beasy_sched.errors import ConfigError, Failures, InputError, PolicyError
+from beasy_sched.formats.atomic import PartFile, leftover, remove_old, rescue, write_atomic
+from beasy_sched.formats.run_files import DEADLINES, DECISIONS, SCHEDULE, SUMMARY, TRACE, path_of
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message
 from beasy_sched.outputs.deadlines import deadlines_csv
-from beasy_sched.outputs.plans import old_plans, write_plans_of_run
+from beasy_sched.outputs.plans import keep_plans, old_plans, write_plans_of_run
 from beasy_sched.outputs.recording import RecordingWriter
-from beasy_sched.outputs.summary import summarize
+from beasy_sched.outputs.summary import brief_summary, summarize
 from beasy_sched.plan.plan import Plan, PlanStore
 from beasy_sched.settings import RunSettings
 from beasy_sched.units import j_to_kwh
@@ -76,13 +78,16 @@ _PLANNED: Final[dict[str, Callable[[Plan], npt.NDArray[Any] | None]]] = {
 """Further columns of a run with a plan, of a whole window each; empty outside its windows."""
 
 
-def trace_csv(rows: Iterable[TraceRow], plans: PlanStore | None = None, *, metered: bool = False) -> str:
+def trace_csv(
+    rows: Iterable[TraceRow], plans: PlanStore | None = None, *, metered: bool = False, header: bool = True
+) -> str:
     """Write the rows as CSV text; numbers with as many digits as tell them apart.
 
-    ``metered`` adds the columns of a site with a grid or a base load.
+    ``metered`` adds the columns of a site with a grid or a base load; without ``header``, the text continues
+    another.
     """
     columns = {name: get for name, get in _COLUMNS.items() if metered or name not in _GRID}
-    lines = [",".join((*columns, *(_PLANNED if plans is not None else ())))]
+    lines = [",".join((*columns, *(_PLANNED if plans is not None else ())))] if header else []
     getters = tuple(columns.values())
     window, planned = -1, [""]
     for row in rows:
@@ -93,7 +98,7 @@ def trace_csv(rows: Iterable[TraceRow], plans: PlanStore | None = None, *, meter
                 window, planned = place.window, _planned_cells(plans[place.window])
             values.append("," * (len(_PLANNED) - 1) if place is None else planned[place.step])
         lines.append(",".join(values))
-    return "\n".join(lines) + "\n"
+    return "".join(line + "\n" for line in lines)
 
 
 def _planned_cells(plan: Plan) -> list[str]:
@@ -158,11 +163,19 @@ class DecisionLogFile(PartFile):
             self.write(buffer)
             buffer.clear()
 
+    def keep(self) -> int:
+        """As `PartFile.keep`, with the last lines."""
+        self._write_all()
+        return super().keep()
+
     def finish(self) -> Path:
         """Write the last lines, give the file its name, and return that."""
+        self._write_all()
+        return super().finish()
+
+    def _write_all(self) -> None:
         self.write(self._buffer)
         self._buffer.clear()
-        return super().finish()
 
 
 class RunFiles:
@@ -180,6 +193,9 @@ class RunFiles:
         self._trace: PartFile | None = None
         self._summary: PartFile | None = None
         self._begun = False
+        self._traced = 0
+        """How many rows of the energy trace have been written."""
+        self._windows_kept = 0
         try:
             if prefix is not None:
                 _check(Path(prefix).parent)
@@ -226,9 +242,7 @@ class RunFiles:
                 self._keep(failures, part)
         if self._trace is not None and session.power is not None:
             power = session.power
-            self._keep(
-                failures, self._trace, lambda: trace_csv(power.trace, power.plans, metered=power.site.metered)
-            )
+            self._keep(failures, self._trace, lambda: self._new_rows(power))
         if self.prefix is not None and (jobs := session.workflows.with_deadline):
             path = path_of(self.prefix, DEADLINES)
             with failures.noted("a file of the run"):
@@ -241,10 +255,57 @@ class RunFiles:
         summary = summarize(session, self.settings, error, failures)
         if self._summary is not None:
             text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
+            if self._windows_kept:
+                with failures.noted("a file of the run"):
+                    self._summary.start_again()
             self._keep(failures, self._summary, lambda: text)
         self.discard()
         failures.raise_first()
         return summary
+
+    def keeping_windows(
+        self,
+        session: Session,
+        step: Callable[[Message], Reply],
+        others: Callable[[], dict[str, int]] = dict,
+    ) -> Callable[[Message], Reply]:
+        """Return ``step`` of the session, which also keeps what there is at the end of every window.
+
+        Should the process be killed later, `recover` makes a run of that. ``others`` keeps further files of
+        the run, and returns their sizes, bytes.
+        """
+        if self.prefix is None or self.settings.windows < 2:
+            return step
+
+        def step_and_keep(message: Message) -> Reply:
+            reply = step(message)
+            if len(session.windows) > self._windows_kept:
+                self._windows_kept = len(session.windows)
+                self._keep_so_far(session, others())
+            return reply
+
+        return step_and_keep
+
+    def _keep_so_far(self, session: Session, sizes: dict[str, int]) -> None:
+        """Hand all files to the system, and note in the summary's how long they are. Raises InputError."""
+        if self.log is not None:
+            sizes[DECISIONS] = self.log.keep()
+        if self._trace is not None and session.power is not None:
+            self._trace.write(self._new_rows(session.power))
+            sizes[TRACE] = self._trace.keep()
+        if self.prefix is not None and session.replanning is not None:
+            keep_plans(self.prefix, session.replanning)
+        if self._summary is not None:
+            killed = f"the run was killed after window {len(session.windows)}"
+            kept = {"sizes": sizes, "summary": brief_summary(session, self.settings, killed)}
+            self._summary.start_again()
+            self._summary.write(json.dumps(kept, allow_nan=False))
+            self._summary.keep()
+
+    def _new_rows(self, power: PowerSide) -> str:
+        first, self._traced = self._traced, len(power.trace)
+        rows = power.trace[first:]
+        return trace_csv(rows, power.plans, metered=power.site.metered, header=not first)
 
     def discard(self) -> None:
         """Throw away what has been written and is not finished."""
@@ -265,3 +326,32 @@ def _check(folder: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise ConfigError(f"cannot write to {folder}: {error.strerror or error}") from None
+
+
+def recover(prefix: str) -> list[Path]:
+    """Give the files of a run that was killed their names, as they were when its last window ended.
+
+    Returns the files. Raises InputError where there is nothing to recover, or the run still goes on.
+    """
+    place = path_of(prefix, SUMMARY)
+    part = leftover(place)
+    text = b"" if part is None else part.read_bytes()
+    if not text:
+        why = "no window had ended" if part is not None else "there is no .part file of such a run"
+        raise InputError(place, f"nothing can be recovered: {why}")
+    try:
+        kept = msgspec.json.decode(text, type=_Kept)
+    except msgspec.MsgspecError as error:
+        raise InputError(place, f"nothing can be recovered: {part} is damaged: {error}") from None
+    sizes = {path_of(prefix, name): size for name, size in kept.sizes.items()}
+    written = [path for path, size in sizes.items() if rescue(path, size)]
+    remove_old([path_of(prefix, SCHEDULE)])  # it has nothing before the end of the run
+    write_atomic(place, json.dumps(kept.summary, indent=2, allow_nan=False) + "\n")
+    return [*written, place]
+
+
+class _Kept(msgspec.Struct):
+    """What stands in the place of the summary until the run ends."""
+
+    sizes: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
+    summary: dict[str, Any]

@@ -56,19 +56,27 @@ def write_plans_of_run(prefix: str, replanning: Replanning, until_s: float) -> l
 
     Raises InputError.
     """
-    write_atomic(path_of(prefix, PLANS), plans_csv(replanning))
-    written = [path_of(prefix, PLANS)]
+    written = keep_plans(prefix, replanning)
     if until_s > replanning.plans.start_s:
         write_plans(path_of(prefix, PLAN), replanning.plans.until(until_s))
         written.append(path_of(prefix, PLAN))
+    return written
+
+
+def keep_plans(prefix: str, replanning: Replanning) -> list[Path]:
+    """Write the table, and each plan that is not there yet; return the table and the plans' folder.
+
+    Raises InputError.
+    """
+    write_atomic(path_of(prefix, PLANS), plans_csv(replanning))
     folder = path_of(prefix, PLAN_FOLDER)
     folder.mkdir(exist_ok=True)
-    write_plans(folder / _NAME.format(0), PlanStore(replanning.first))
-    for planning in replanning.done:
-        if planning.answer.plans:
-            plans = PlanStore(planning.answer.plans)
-            write_plans(folder / _NAME.format(planning.request.rolled.number), plans)
-    return [*written, folder]
+    made = {0: replanning.first} | {p.request.rolled.number: p.answer.plans for p in replanning.done}
+    for number, plans in made.items():
+        path = folder / _NAME.format(number)
+        if plans and not path.exists():
+            write_plans(path, PlanStore(plans))
+    return [path_of(prefix, PLANS), folder]
 
 
 def old_plans(prefix: str) -> Iterator[Path]:

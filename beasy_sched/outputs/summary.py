@@ -50,8 +50,26 @@ def summarize(
     """
     failures = Failures() if failures is None else failures
     known = len(failures.all)
+    summary = _section("settings and jobs", lambda: _head(session, settings, error), failures)
+    summary |= {name: _section(name, make, failures) for name, make in _sections(session).items()}
+    with failures.noted("the policy's results"):
+        summary |= _policy_part(session, failures)
+    told = [str(failure) for failure in failures.all[known:]]
+    warnings = [*session.warnings, *(_power_warnings(session.power) if session.power else ()), *told]
+    return {**summary, "warnings": [*dict.fromkeys(warnings)]}
+
+
+def brief_summary(session: Session, settings: RunSettings, error: str) -> dict[str, Any]:
+    """Return the parts of a summary that take no time to make: settings, jobs and their quality."""
+    failures = Failures()
+    summary = _section("settings and jobs", lambda: _head(session, settings, error), failures)
+    summary["quality"] = _section("quality", lambda: _quality_part(session), failures)
+    return {**summary, "warnings": [*session.warnings, *map(str, failures.all)]}
+
+
+def _head(session: Session, settings: RunSettings, error: str | None) -> dict[str, Any]:
     counts = session.outcomes.counts()
-    head: dict[str, Any] = {
+    return {
         "version": __version__,
         "complete": error is None and session.ended,
         "error": error,
@@ -76,13 +94,6 @@ def summarize(
         "killed_as_in_paper": sum(counts[state.value] for state in LOST),
         "windows": [*session.windows],
     }
-    summary = _section("settings and jobs", lambda: head, failures)
-    summary |= {name: _section(name, make, failures) for name, make in _sections(session).items()}
-    with failures.noted("the policy's results"):
-        summary |= _policy_part(session, failures)
-    told = [str(failure) for failure in failures.all[known:]]
-    warnings = [*session.warnings, *(_power_warnings(session.power) if session.power else ()), *told]
-    return {**summary, "warnings": [*dict.fromkeys(warnings)]}
 
 
 def _sections(session: Session) -> dict[str, Callable[[], dict[str, Any]]]:

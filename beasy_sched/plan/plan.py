@@ -364,6 +364,7 @@ class PlanStore:
         for before, after in itertools.pairwise([*kept[-1:], *plans, *later[:1]]):
             _check_follows(before, after)
         self._plans = [*kept, *plans, *later]
+        self._starts_s = [plan.start_s - TIME_TOLERANCE_S for plan in self._plans]
         self.version += 1
 
     def until(self, time_s: float) -> PlanStore:

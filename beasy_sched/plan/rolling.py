@@ -7,7 +7,6 @@ and when.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -15,12 +14,12 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.energy.storage import Storage, StorageState, charge_power_limit, energy_after_step
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import draw_by_busy_w, served_power_w, wanted_hosts
 from beasy_sched.plan.offline import NoPlan, OfflineOptions, WindowStart, plan_window
 from beasy_sched.plan.plan import Plan, Provenance, Rolled
-from beasy_sched.plan.servers import ServerStart
+from beasy_sched.plan.servers import ServerStart, least_power_w
 from beasy_sched.plan.solver import solver_name
 
 PLANNED_AHEAD: Final = 2
@@ -120,8 +119,6 @@ class ReplanRule:
     renew_w: FloatArray | None
     """Expected production of each step from time 0 on, W; None: what the run's forecast says on the day."""
     options: OfflineOptions = field(default_factory=OfflineOptions)
-    target_kg: Mapping[int, float] = field(default_factory=dict)
-    """The hydrogen that a window is to end with, by window, kg; the site's target for those left out."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +128,6 @@ class PlanPart:
     window: int
     load_w: FloatArray
     renew_w: FloatArray
-    target_kg: float | None = None
-    """Hydrogen that the window is to end with; None: the site's target."""
 
 
 @dataclass(frozen=True)
@@ -201,33 +196,60 @@ def _within_reach(
     options: OfflineOptions,
     provenance: Provenance,
 ) -> tuple[Plan, ServerStart]:
-    """Plan a part with the highest of its targets that can be reached. Raises NoPlan, for the first one."""
+    """Plan a part with the highest of its targets that can be reached.
+
+    If none can, because sleeping servers alone take the battery below SoC_min, the plan starts as high
+    above the level as keeps it there: a run's guard goes below SoC_min for them. Raises NoPlan, for the
+    first target.
+    """
     first: NoPlan | None = None
-    for storage in _targets(site.storage, part.target_kg, start.storage):
-        try:
-            return plan_window(
-                replace(site, storage=storage),
-                platform,
-                part.load_w,
-                part.renew_w,
-                start,
-                options,
-                provenance,
-            )
-        except NoPlan as error:
-            first = first or error
+    higher = replace(start, storage=_with_sleep_paid(site, platform, part, start))
+    for begin in dict.fromkeys((start.storage, higher.storage)):
+        for storage in _targets(options.storage_of(site, part.window), begin):
+            if options.tank_targets_kg and storage.hydrogen is not None:
+                options = replace(options, tank_targets_kg=(storage.hydrogen.level_target_kg,))
+            try:
+                return plan_window(
+                    replace(site, storage=storage),
+                    platform,
+                    part.load_w,
+                    part.renew_w,
+                    replace(start, storage=begin),
+                    options,
+                    provenance,
+                )
+            except NoPlan as error:
+                first = first or error
     raise first or NoPlan(f"window {start.window}: no target")
 
 
-def _targets(storage: Storage, target_kg: float | None, level: StorageState) -> list[Storage]:
+def _with_sleep_paid(site: Site, platform: Platform, part: PlanPart, start: WindowStart) -> StorageState:
+    """The least levels, not below those at the start, from which all servers can sleep without hydrogen."""
+    battery, step_s, level = site.storage.battery, site.step_s, start.storage
+    if not battery.exists:
+        return level
+    floor_w = least_power_w(platform, len(part.renew_w), step_s, start.servers) + site.base_w
+    net_w = part.renew_w - floor_w
+    charge_w, discharge_w = np.maximum(net_w, 0.0), np.maximum(-net_w, 0.0)
+    lowest_j = now_j = level.battery_j
+    for into_w, out_w in zip(charge_w.tolist(), discharge_w.tolist(), strict=True):
+        into_w = min(into_w, charge_power_limit(battery, min(now_j, battery.max_j), step_s))
+        now_j = energy_after_step(battery, now_j, into_w, out_w, step_s)
+        lowest_j = min(lowest_j, now_j)
+    missing_j = battery.min_j - lowest_j
+    if missing_j <= 0.0:
+        return level
+    lost = max(battery.kept_fraction(part.renew_w.size * step_s), 0.5)
+    raised_j = level.battery_j + 1.01 * missing_j / lost + 1e-5 * battery.capacity_j
+    return StorageState(min(raised_j, battery.max_j), level.hydrogen_kg)
+
+
+def _targets(storage: Storage, level: StorageState) -> list[Storage]:
     """The storage with its targets, and with lower ones, the highest first."""
     battery, hydrogen = storage.battery, storage.hydrogen
-    if hydrogen is not None and target_kg is not None:
-        hydrogen = replace(hydrogen, level_target_kg=min(max(target_kg, 0.0), hydrogen.tank_kg))
-    wanted = Storage(battery, hydrogen)
-    found = [wanted]
+    found = [storage]
     for lowest in (level, StorageState(battery.min_j, 0.0)):
-        lower = wanted
+        lower = storage
         if battery.exists and lowest.battery_j < battery.target_j:
             # A little less than the level, which the battery's own loss would otherwise put out of reach.
             pct = max(battery.soc_min_pct, 0.98 * battery.soc_pct(lowest.battery_j))

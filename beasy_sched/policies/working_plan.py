@@ -166,7 +166,7 @@ class WorkingPlan:
         """
         if self._plans.version == self._known:
             return False
-        self._lay_out(round((time_s - self.start_s) / self.step_s))
+        self._lay_out(min(round((time_s - self.start_s) / self.step_s), self.steps))
         return True
 
     @property

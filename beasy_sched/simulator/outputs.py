@@ -114,6 +114,15 @@ class Tracer:
             self._files[name].write("".join(self._rows[name]))
             self._rows[name].clear()
 
+    def keep(self) -> dict[str, int]:
+        """Hand all rows to the system, so that they outlive this process; return each file's size, bytes.
+
+        The schedule file is left out: it has nothing before the end. Raises InputError.
+        """
+        names = [name for name in self._files if name != run_files.SCHEDULE]
+        self._flush(*names)
+        return {name: self._files[name].keep() for name in names}
+
     def commit(self, schedule: Mapping[str, str]) -> list[Path]:
         """Write the schedule file, and bring all files to their names; return them.
 

@@ -226,6 +226,17 @@ def test_the_balance_of_the_same_question():
         balance_sizes(question(Goal(no_kills=True)))
 
 
+def test_the_balance_knows_the_production_of_every_size_from_two():
+    base = question()
+    sizes = ladder(0.1, 0.5, 20)
+    asked = SizeQuestion(base.scenario, AXES["pv_kw"], sizes, Goal(), base.guard)
+    (whole, _), alone = balance_sizes(asked), []
+    for size in sizes:
+        one = SizeQuestion(base.scenario, AXES["pv_kw"], (size,), Goal(), base.guard)
+        alone.append(balance_sizes(one)[0].served_pct[0])
+    assert whole.served_pct.tolist() == pytest.approx(alone, abs=1e-6)
+
+
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "mine.toml"
@@ -286,7 +297,7 @@ def test_a_folder_of_something_else_is_refused(file, tmp_path, capsys):
     assert "Missing option '-o'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_stopped_the_same_command_goes_on(number, file, tmp_path):
     command = [sys.executable, "-m", "beasy_sched", "size", file, "--least", "90", *QUICK]
     command += ["-o", str(tmp_path / "out"), "-j", "1", "-q", "--json"]

@@ -14,6 +14,8 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.season_file import read_season
+from beasy_sched.replan import replanned
+from beasy_sched.settings import ReplanSettings, RunSettings
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 
@@ -347,3 +349,21 @@ class TestSeason:
         arguments[at : at + 2] = ["--production-forecast", f"perfect:{site}/power.txt"]
         assert "give --windows" in str(run(*arguments, "--season").exception)
         assert run(*arguments, "--season", "--windows", "2", "-q").exit_code == 0
+
+    def test_plans_made_during_a_run_keep_the_targets(self, site: Path) -> None:
+        """With --replan and --plan: what the plan file has from the season."""
+        season = read_season(self.made(site, "-q"))
+        arguments = ["--season", str(site / "season.msgpack"), "--windows", "2", "-q"]
+        assert run(*files(site), *arguments).exit_code == 0
+        settings = RunSettings(
+            policy="easy",
+            options={},
+            site=(site / "site.toml").read_text(),
+            site_name="site.toml",
+            plan=f"{site}/plan.msgpack",
+            windows=2,
+            replan=ReplanSettings("window"),
+        )
+        with replanned(settings, lambda: None) as replanner:
+            assert replanner.rule is not None
+            assert replanner.rule.options.tank_targets_kg == season.targets_kg

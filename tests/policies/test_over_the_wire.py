@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Thread
 
 import numpy as np
 import pytest
+from world_plans import world_plans
 from worlds import SLOT_POLICIES, World, green_world, rich_world, session_of
 
 from beasy_sched.daemon import Daemon
 from beasy_sched.energy.site import GuardMode
+from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -18,10 +21,19 @@ from beasy_sched.protocol.batsim4 import encode_message, encode_reply
 from beasy_sched.simulator.zmq_client import ZmqScheduler
 
 Exchanges = list[tuple[bytes, bytes]]
+Sessions = Callable[[World, str], Session]
 
 
-def in_one_process(world: World, policy: str) -> Exchanges:
-    session, seen = session_of(world, policy), []
+def planned_session(world: World, policy: str) -> Session:
+    """A session that has a plan, whether its policy needs one or not."""
+    options = SessionOptions(
+        site=world.site, plans=world_plans(world), windows=world.windows, energy=world.energy
+    )
+    return Session(world.policy(policy), options)
+
+
+def in_one_process(world: World, policy: str, session_for: Sessions = session_of) -> Exchanges:
+    session, seen = session_for(world, policy), []
 
     def decide(message: Message) -> Reply:
         reply = session.step(message)
@@ -32,8 +44,8 @@ def in_one_process(world: World, policy: str) -> Exchanges:
     return seen
 
 
-def over_the_wire(world: World, policy: str) -> Exchanges:
-    session, seen = session_of(world, policy), []
+def over_the_wire(world: World, policy: str, session_for: Sessions = session_of) -> Exchanges:
+    session, seen = session_for(world, policy), []
     with Daemon("tcp://127.0.0.1:0", timeout_s=60.0) as daemon:
         served = Thread(target=daemon.serve, args=(session, lambda *exchange: seen.append(exchange)))
         served.start()
@@ -65,3 +77,16 @@ def test_the_same_bytes_with_a_grid_and_workflows(policy: str, seed: int) -> Non
     alone = in_one_process(world, policy)
     assert sum(b"EXECUTE_JOB" in reply for _, reply in alone) > 3
     assert over_the_wire(world, policy) == alone
+
+
+@pytest.mark.parametrize("policy", ["bid-price", "beasy"])
+@pytest.mark.parametrize("seed", [15])
+def test_the_same_bytes_with_a_plan(policy: str, seed: int) -> None:
+    """One that the planner makes of a forecast, which `bid-price` can do without."""
+    world = rich_world(np.random.default_rng(seed), most_jobs=60, steps=30)
+    world = world.but(windows=1, soc_start_pct=50.0, forecast_w=world.production_w, energy=EnergySource.MODEL)
+    alone = in_one_process(world, policy, planned_session)
+    assert sum(b"EXECUTE_JOB" in reply for _, reply in alone) > 3
+    assert over_the_wire(world, policy, planned_session) == alone
+    if policy == "bid-price":
+        assert [reply for _, reply in in_one_process(world, policy)] != [reply for _, reply in alone]

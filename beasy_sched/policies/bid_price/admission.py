@@ -61,8 +61,11 @@ class BidPass(EasyPass):
         super().__init__(view, priority := self._order(options, step, expected), priority)
         self.step, self._expected, self._options, self._admitted_s = step, expected, options, admitted_s
         self._left_s = step.left_s(view.now)
-        self._host_second_j, self._surest = expected.host_second_j, expected.surest_share(Speed.FAST)
-        self._mean_share = expected.mean_share(step.price.speed)
+        loads = expected.delaying, expected.computing
+        self._host_second_j = [load.host_second_j for load in loads]
+        """Expected energy for each host and second of walltime, by whether the job computes, J."""
+        self._surest = [load.surest_share(Speed.FAST) for load in loads]
+        self._mean_share = [load.mean_share(step.price.speed) for load in loads]
         self.hosts_wanted = 0
         """Hosts for which waiting jobs should have servers woken."""
         self.due_s = math.inf
@@ -152,8 +155,7 @@ class BidPass(EasyPass):
         return places[self._sure(places)]
 
     def _sure(self, places: Places) -> BoolArray:
-        walltime_s = self._expected.walltime_s(self.view.queue.walltime_s[places], self._left_s)
-        return self._expected.in_time(walltime_s, self._left_s)
+        return self._expected.in_time(self.view.queue, places, self._left_s)
 
     def _count_refusal(self, *, dear: bool) -> None:
         """Count a job that is too dear (or for which there is no energy ahead)."""
@@ -186,7 +188,7 @@ class BidPass(EasyPass):
         step, price = self.step, self.step.price
         if not price.rationed:
             return True
-        energy_j = job.res * walltime_s * self._host_second_j
+        energy_j = job.res * walltime_s * self._host_second_j[job.computes]
         energy_j = aged(energy_j, self.view.now - job.subtime_s, self._options.ageing_h)
         if energy_j <= price.price_j or (self._may_be_cheap(job) and self._is_cheap(job, walltime_s)):
             return True
@@ -223,7 +225,7 @@ class BidPass(EasyPass):
         if self._short >= _MISSES or job.id in step.short:
             self._count_refusal(dear=False)
             return False
-        power_w, chance = self._profile(job, walltime_s, self._speed_of(walltime_s))
+        power_w, chance = self._profile(job, walltime_s, self._speed_of(job, walltime_s))
         sigmas = _RUN_SIGMAS if self._options.margins else 0.0
         self._add_w = power_w * (chance + sigmas * np.sqrt(chance * (1.0 - chance)))
         after = step.ahead.stays_up(step.careful_w - step.committed_w - self._add_w)
@@ -239,20 +241,20 @@ class BidPass(EasyPass):
         self._say(job, rule, {**facts})
         return False
 
-    def _hurries(self, walltime_s: float) -> bool:
+    def _hurries(self, job: Job, walltime_s: float) -> bool:
         """Whether a job that starts now ends in time only at full speed."""
-        thrifty_s = walltime_s * self._expected.surest_share(Speed.THRIFTY)
-        return self._options.hurry and thrifty_s > self._left_s - 1.0
+        thrifty_s = walltime_s * self._expected.computing.surest_share(Speed.THRIFTY)
+        return self._options.hurry and job.computes and thrifty_s > self._left_s - 1.0
 
-    def _speed_of(self, walltime_s: float) -> Speed:
-        return Speed.FAST if self._hurries(walltime_s) else self.step.price.speed
+    def _speed_of(self, job: Job, walltime_s: float) -> Speed:
+        return Speed.FAST if self._hurries(job, walltime_s) else self.step.price.speed
 
     def _profile(self, job: Job, walltime_s: float, speed: Speed) -> tuple[float, FloatArray]:
         """Power of ``job`` above sleep (W), and the part of each cell in which it is expected to run."""
         cells = self.step.cells
         edges_s = np.maximum(cells.edge_s - (self.view.now - self.step.start_s), 0.0)
-        power_w = job.res * float(self._expected.fleet.busy_w[speed])
-        return power_w, self._expected.chance(walltime_s, speed, edges_s, cells.width_s)
+        load = self._expected.load_of(job)
+        return job.res * load.host_w[speed], load.chance(walltime_s, speed, edges_s, cells.width_s)
 
     # --- hosts --------------------------------------------------------------------------------------------
 
@@ -263,8 +265,8 @@ class BidPass(EasyPass):
         """
         now = self.view.now
         since_s = self._admitted_s.setdefault(job.id, now)
-        late_s = self.step.end_s - walltime_s * self._surest - 2.0 * self._wake_s
-        due_s = min(since_s + self._patience_s(walltime_s), late_s)
+        late_s = self.step.end_s - walltime_s * self._surest[job.computes] - 2.0 * self._wake_s
+        due_s = min(since_s + self._patience_s(job, walltime_s), late_s)
         self._hoping += job.res
         if now < due_s - TIME_TOLERANCE_S:
             self.due_s = min(self.due_s, due_s)
@@ -281,11 +283,11 @@ class BidPass(EasyPass):
     def _lack(self, job: Job) -> FactDict:
         return {"hosts_asked": job.res, "hosts_free": self.free}
 
-    def _patience_s(self, walltime_s: float) -> float:
+    def _patience_s(self, job: Job, walltime_s: float) -> float:
         """How long a job waits for hosts of others before servers are woken for it, s."""
         if self._options.quick:
             return 0.0
-        run_s = walltime_s * self._mean_share
+        run_s = walltime_s * self._mean_share[job.computes]
         if not self.step.price.rationed:
             return _IMPATIENT * self._options.patience * run_s
         return self._options.patience * (run_s + self._wake_s)
@@ -295,7 +297,7 @@ class BidPass(EasyPass):
         super().give(job, hosts, rule, facts)
         self.step.committed_w = self.step.committed_w + self._add_w
         self._admitted_s.pop(job.id, None)
-        if not self._hurries(self._expected.walltime_of_s(job, self._left_s)):
+        if not self._hurries(job, self._expected.walltime_of_s(job, self._left_s)):
             return
         self._expected.hurry(job)
         targets = self._expected.fleet.targets(Speed.FAST)[hosts.ids]
@@ -309,7 +311,7 @@ class BidPass(EasyPass):
         """Add what the job is expected to need, and the price."""
         facts = super().facts(job, free)
         walltime_s = self._expected.walltime_of_s(job, self._left_s)
-        facts["job_j"] = job.res * walltime_s * self._host_second_j
+        facts["job_j"] = job.res * walltime_s * self._host_second_j[job.computes]
         if self.step.price.rationed:
             facts["price_j"] = max(self.step.price.price_j, 0.0)
         return facts
@@ -334,5 +336,5 @@ def _energies_j(
 ) -> FloatArray:
     """Expected energy of waiting jobs, J, less for those that have waited where they age."""
     walltime_s = expected.walltime_s(queue.walltime_s[places], step.left_s(now))
-    energy_j = queue.res[places] * walltime_s * expected.host_second_j
+    energy_j = queue.res[places] * walltime_s * expected.host_second_j(queue, places)
     return aged(energy_j, now - queue.subtime_s[places], options.ageing_h)

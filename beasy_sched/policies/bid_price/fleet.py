@@ -53,6 +53,8 @@ class TwoSpeedFleet:
         """F_ref, at which a job would need its whole walltime at most, flops/s."""
         self.idle_w: FloatArray = power.idle_w[rows, self.pstate] - rest_w
         """Power of an idle server above its sleep, W: [speed, kind]."""
+        self.mean_idle_w: FloatArray = self.idle_w @ share
+        """The same of a mean server, W: [speed]."""
         self.one_kind = len(kinds) == 1
 
     def hosts_w(self, hosts: HostIds, speed: Speed) -> float:
@@ -60,6 +62,10 @@ class TwoSpeedFleet:
         if self.one_kind:
             return float(self._busy_w[speed, 0]) * len(hosts)
         return float(self._busy_w[speed, self._kind_of[hosts]].sum())
+
+    def hosts_idle_w(self, hosts: HostIds, speed: Speed) -> float:
+        """Power of idle ``hosts`` above their sleep, W."""
+        return float(self.idle_w[speed, self._kind_of[hosts]].sum())
 
     def hosts_flops(self, hosts: HostIds, speed: Speed) -> float:
         """Speed of a job on ``hosts``, flops/s on each: that of the slowest."""

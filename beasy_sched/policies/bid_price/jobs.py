@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.engine.policy import View
-from beasy_sched.model.jobs import Job, JobState
+from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.policies.bid_price.estimators import RunTimes, SeenArrivals
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Cells
@@ -22,68 +22,20 @@ _BEYOND: Final = 1.25
 """A job without a walltime that has outrun all others is expected to need so many times what it has done."""
 
 
-class Expected:
-    """Run times and energies of jobs before they run, as learned from those that have ended.
+class Load:
+    """What jobs do to their hosts: those that compute, or those that only hold them (delay jobs).
 
-    A job without a walltime gets one: the longest run of such jobs, or the rest of the horizon until 20 of
-    them have ended.
+    A delay job leaves its hosts idle, and takes as long at every speed.
     """
 
-    def __init__(self, fleet: TwoSpeedFleet, run_times: RunTimes) -> None:
-        """Expect of jobs on ``fleet`` what is known of ``run_times``."""
-        self.fleet, self.run_times = fleet, run_times
-        self._slowness: list[float] = (fleet.reference_flops / fleet.flops).tolist()
-        self._thrifty_w = float(fleet.busy_w[Speed.THRIFTY])
-        self.arrivals = SeenArrivals()
-        self._urgent: set[str] = set()
-        self._endless_flops: list[float] = []
+    def __init__(self, run_times: RunTimes, slowness: FloatArray, host_w: FloatArray) -> None:
+        """``slowness``: run times at each speed, of those at the reference speed; ``host_w``: power at each.
 
-    # --- learning -----------------------------------------------------------------------------------------
-
-    def learn(self, view: View) -> None:
-        """Learn from jobs that have finished; call it in `schedule` only, which sees each of them once."""
-        finished = [job for job in view.ended if job.state is JobState.FINISHED and job.computes]
-        self._urgent.difference_update(job.id for job in view.ended)
-        if not finished:
-            return
-        for job, flops in zip(finished, view.progress(finished).work_flops.tolist(), strict=True):
-            if job.walltime_s < math.inf:
-                self.run_times.add(flops / (job.walltime_s * self.fleet.reference_flops))
-            else:
-                self._endless_flops.append(flops)
-
-    def arrive(self, view: View, left_s: float) -> None:
-        """Note the jobs that have arrived in this message; call it once for each."""
-        for job in view.arrived:
-            walltime_s = float(self.walltime_s(np.array([job.walltime_s]), left_s)[0])
-            self.arrivals.add(view.now, job.res, walltime_s)
-
-    def hurry(self, job: Job) -> None:
-        """Note that a job must run at full speed until it ends."""
-        self._urgent.add(job.id)
-
-    def urgent_of(self, running: Sequence[Job]) -> list[Job]:
-        """Return those of ``running`` that must run at full speed."""
-        return [job for job in running if job.id in self._urgent] if self._urgent else []
-
-    # --- before a job runs --------------------------------------------------------------------------------
-
-    def walltime_s(self, walltime_s: FloatArray, left_s: float) -> FloatArray:
-        """Walltimes, s, with expected ones for jobs that have none; ``left_s`` of the horizon is left."""
-        endless = np.isinf(walltime_s)
-        if not endless.any():
-            return walltime_s
-        if len(self._endless_flops) >= _ENOUGH:
-            longest_s = max(self._endless_flops) / self.fleet.reference_flops
-        else:
-            longest_s = max(left_s - 2.0, 1.0) / self.surest_share(Speed.FAST)
-        return np.where(endless, longest_s, walltime_s)
-
-    def walltime_of_s(self, job: Job, left_s: float) -> float:
-        """The same for one job."""
-        if job.walltime_s < math.inf:
-            return job.walltime_s
-        return float(self.walltime_s(np.array([math.inf]), left_s)[0])
+        The power is that of a mean host above its sleep, W.
+        """
+        self.run_times = run_times
+        self._slowness: list[float] = slowness.tolist()
+        self.host_w: list[float] = host_w.tolist()
 
     def mean_share(self, speed: Speed) -> float:
         """Expected run times, in walltimes."""
@@ -96,11 +48,7 @@ class Expected:
     @property
     def host_second_j(self) -> float:
         """Expected energy above sleep at the thriftiest speed for each host and second of walltime, J."""
-        return self.mean_share(Speed.THRIFTY) * self._thrifty_w
-
-    def in_time(self, walltime_s: FloatArray, left_s: float) -> BoolArray:
-        """Whether jobs that start now at full speed are sure to end within ``left_s``."""
-        return np.asarray(walltime_s * self.surest_share(Speed.FAST) <= left_s - 1.0)
+        return self.mean_share(Speed.THRIFTY) * self.host_w[Speed.THRIFTY]
 
     def chance(self, walltime_s: float, speed: Speed, edges_s: FloatArray, width_s: FloatArray) -> FloatArray:
         """Part of each cell in which a job is expected to run that starts now.
@@ -109,6 +57,113 @@ class Expected:
         """
         per_second = 1.0 / (walltime_s * self._slowness[speed])
         return self.run_times.presence(edges_s * per_second, width_s * per_second)
+
+
+class Expected:
+    """Run times and energies of jobs before they run, as learned from those that have ended.
+
+    A job without a walltime gets one: the longest run of such jobs, or the rest of the horizon until 20 of
+    them have ended.
+    """
+
+    def __init__(self, fleet: TwoSpeedFleet, run_times: RunTimes, delays: RunTimes) -> None:
+        """Expect of jobs on ``fleet`` what is known of ``run_times``, and of delay jobs, of ``delays``."""
+        self.fleet = fleet
+        self.computing = Load(run_times, fleet.reference_flops / fleet.flops, fleet.busy_w)
+        self.delaying = Load(delays, np.ones(len(Speed)), fleet.mean_idle_w)
+        self._waiting_delays: dict[str, Job] = {}
+        self.arrivals = SeenArrivals()
+        self._urgent: set[str] = set()
+        self._endless_flops: list[float] = []
+
+    # --- learning -----------------------------------------------------------------------------------------
+
+    def learn(self, view: View) -> None:
+        """Learn from jobs that have finished; call it in `schedule` only, which sees each of them once."""
+        finished = [job for job in view.ended if job.state is JobState.FINISHED]
+        self._urgent.difference_update(job.id for job in view.ended)
+        if not finished:
+            return
+        for job, flops in zip(finished, self._done_flops(view, finished).tolist(), strict=True):
+            if job.walltime_s < math.inf:
+                self.load_of(job).run_times.add(flops / (job.walltime_s * self.fleet.reference_flops))
+            else:
+                self._endless_flops.append(flops)
+
+    def _done_flops(self, view: View, jobs: list[Job]) -> FloatArray:
+        """Work that jobs have done on each host; of delay jobs, what would take as long at F_ref."""
+        progress = view.progress(jobs)
+        held = progress.run_s * self.fleet.reference_flops
+        return np.where([job.computes for job in jobs], progress.work_flops, held)
+
+    def arrive(self, view: View, left_s: float) -> None:
+        """Note the jobs that have arrived in this message; call it once for each.
+
+        A delay job counts as one that computes for less time, with the same energy.
+        """
+        for job in view.arrived:
+            walltime_s = float(self.walltime_s(np.array([job.walltime_s]), left_s)[0])
+            if not job.computes:
+                self._waiting_delays[job.id] = job
+                walltime_s *= self.delaying.host_second_j / self.computing.host_second_j
+            self.arrivals.add(view.now, job.res, walltime_s)
+
+    def hurry(self, job: Job) -> None:
+        """Note that a job must run at full speed until it ends."""
+        self._urgent.add(job.id)
+
+    def urgent_of(self, running: Sequence[Job]) -> list[Job]:
+        """Return those of ``running`` that must run at full speed."""
+        return [job for job in running if job.id in self._urgent] if self._urgent else []
+
+    # --- before a job runs --------------------------------------------------------------------------------
+
+    def load_of(self, job: Job) -> Load:
+        """Whether it computes or only holds its hosts."""
+        return self.computing if job.computes else self.delaying
+
+    def computes(self, queue: JobQueue, places: IndexArray) -> BoolArray | None:
+        """Which of the jobs at ``places`` compute; None if all of them do."""
+        waiting, first = self._waiting_delays, queue.first
+        for left in [key for key, job in waiting.items() if job.state is not JobState.WAITING]:
+            del waiting[left]
+        if not waiting or first is None:
+            return None
+        found = [job.place - first.place for job in waiting.values() if job.place >= 0]
+        return ~np.isin(places, np.array(found, dtype=np.intp))
+
+    def host_second_j(self, queue: JobQueue, places: IndexArray) -> FloatArray | float:
+        """Expected energy of the jobs at ``places`` for each host and second of walltime, J."""
+        computes = self.computes(queue, places)
+        if computes is None:
+            return self.computing.host_second_j
+        return np.where(computes, self.computing.host_second_j, self.delaying.host_second_j)
+
+    def walltime_s(self, walltime_s: FloatArray, left_s: float) -> FloatArray:
+        """Walltimes, s, with expected ones for jobs that have none; ``left_s`` of the horizon is left."""
+        endless = np.isinf(walltime_s)
+        if not endless.any():
+            return walltime_s
+        if len(self._endless_flops) >= _ENOUGH:
+            longest_s = max(self._endless_flops) / self.fleet.reference_flops
+        else:
+            longest_s = max(left_s - 2.0, 1.0) / self.computing.surest_share(Speed.FAST)
+        return np.where(endless, longest_s, walltime_s)
+
+    def walltime_of_s(self, job: Job, left_s: float) -> float:
+        """The same for one job."""
+        if job.walltime_s < math.inf:
+            return job.walltime_s
+        return float(self.walltime_s(np.array([math.inf]), left_s)[0])
+
+    def in_time(self, queue: JobQueue, places: IndexArray, left_s: float) -> BoolArray:
+        """Whether the jobs at ``places`` are sure to end within ``left_s`` if they start at full speed."""
+        walltime_s = self.walltime_s(queue.walltime_s[places], left_s)
+        computes, share = self.computes(queue, places), self.computing.surest_share(Speed.FAST)
+        shares = (
+            share if computes is None else np.where(computes, share, self.delaying.surest_share(Speed.FAST))
+        )
+        return np.asarray(walltime_s * shares <= left_s - 1.0)
 
     # --- while jobs run -----------------------------------------------------------------------------------
 
@@ -122,20 +177,26 @@ class Expected:
         fleet, jobs = self.fleet, list(view.running.values())
         if not jobs:
             return np.zeros(len(cells)), np.zeros(len(cells))
-        progress = view.progress(jobs)
+        done = self._done_flops(view, jobs)
         walltime_s = self.walltime_s(np.array([job.walltime_s for job in jobs]), left_s)
         whole_flops = walltime_s * fleet.reference_flops
-        computes = np.array([job.computes for job in jobs])
-        done = np.where(computes, progress.work_flops, progress.run_s * fleet.reference_flops)
         endless = np.array([job.walltime_s == math.inf for job in jobs])
         whole_flops = np.where(endless, np.maximum(whole_flops, _BEYOND * done), whole_flops)
-        speeds = [Speed.FAST if job.id in self._urgent else speed for job in jobs]
-        hosts = [job.hosts.ids for job in jobs]
-        busy_w = np.array([fleet.hosts_w(some, pace) for some, pace in zip(hosts, speeds, strict=True)])
-        flops = np.array([fleet.hosts_flops(some, pace) for some, pace in zip(hosts, speeds, strict=True)])
+        host_w, flops = map(np.array, zip(*(self._draw(job, speed) for job in jobs), strict=True))
         rate, done = (flops / whole_flops)[:, None], (done / whole_flops)[:, None]
-        chance = self.run_times.survival(done, done + rate * cells.edge_s, rate * cells.width_s)
-        return busy_w @ chance, (busy_w * busy_w) @ (chance * (1.0 - chance))
+        edges, widths = done + rate * cells.edge_s, rate * cells.width_s
+        chance = self.computing.run_times.survival(done, edges, widths)
+        if len(held := np.flatnonzero([not job.computes for job in jobs])):
+            chance[held] = self.delaying.run_times.survival(done[held], edges[held], widths[held])
+        return host_w @ chance, (host_w * host_w) @ (chance * (1.0 - chance))
+
+    def _draw(self, job: Job, speed: Speed) -> tuple[float, float]:
+        """Power of a running job's hosts above their sleep (W), and how fast it proceeds (flops/s)."""
+        fleet, hosts = self.fleet, job.hosts.ids
+        if not job.computes:
+            return fleet.hosts_idle_w(hosts, speed), fleet.reference_flops
+        pace = Speed.FAST if job.id in self._urgent else speed
+        return fleet.hosts_w(hosts, pace), fleet.hosts_flops(hosts, pace)
 
 
 _Time = TypeVar("_Time", float, FloatArray)

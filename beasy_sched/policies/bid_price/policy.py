@@ -59,8 +59,9 @@ class BidPrice(Policy):
         if view.site is None:
             raise ConfigError("the policy requires a site: pass --site FILE")
         self._fleet = TwoSpeedFleet(view.platform, view.power_model)
-        run_times = RunTimes(learns=self.options.learn_run_times, certainty=self.options.certainty)
-        self._expected = Expected(self._fleet, run_times)
+        learns, certainty = self.options.learn_run_times, self.options.certainty
+        run_times, delays = (RunTimes(learns=learns, certainty=certainty) for _ in range(2))
+        self._expected = Expected(self._fleet, run_times, delays)
         self._maker = StepMaker(view, view.site, self._fleet, self._expected, self.options)
         self._step: Step | None = None
         self._told = True
@@ -104,7 +105,9 @@ class BidPrice(Policy):
             if missing_j <= 0.0:
                 break
             hosts = jobs[row].hosts.ids
-            saved_j = budget.start_cost_j(hosts) + float(saves_j[hosts].sum())
+            saved_j = float(saves_j[hosts].sum())
+            if jobs[row].computes:
+                saved_j += budget.start_cost_j(hosts)
             missing_j -= saved_j
             actions.append(Kill(jobs[row], SPARED, {"missing_j": -budget.headroom_j, "saves_j": saved_j}))
             actions += sleep(view, hosts, SAVED, {"missing_j": -budget.headroom_j})

@@ -10,12 +10,12 @@ Management, ch. 3).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray
+from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import BatteryAhead, Cells, Slack
 
@@ -35,6 +35,10 @@ class WaitingJobs:
     hosts: FloatArray
     work: FloatArray
     """Expected flops on each host."""
+    held_s: FloatArray = field(default_factory=lambda: np.empty(0))
+    """How long those that do not compute (delay jobs) are expected to hold their hosts, s."""
+    computes: BoolArray | None = None
+    """Which of them compute; None: all."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +78,26 @@ class Demand:
 
     def power_w(self, price_j: float, now: Speed, later: Speed = Speed.THRIFTY) -> FloatArray:
         """Mean power of each cell, W: jobs up to ``price_j``, at the speeds of ``now`` and ``later``."""
-        fleet, waiting = self._fleet, self._waiting
-        chosen = waiting.energy_j <= price_j
-        hosts = np.zeros(len(self._cells))
-        if chosen.any():
-            ends_s = waiting.work[chosen] / fleet.flops[now]
-            hosts = self._cells.filled(waiting.hosts[chosen], ends_s)
-        present_w = self._running_w[now] + hosts * fleet.busy_w[now]
+        fleet = self._fleet
+        present_w = self._running_w[now] + self._waiting_w(price_j, now)
         future = self._to_come.rate(price_j) / fleet.flops[later]
         busy_w = self._within(present_w, future, now, later)
         power_w: FloatArray = fleet.rest_w + self._overhead * busy_w
+        return power_w
+
+    def _waiting_w(self, price_j: float, now: Speed) -> FloatArray:
+        """Power of the waiting jobs up to ``price_j`` above sleep, W by cell."""
+        fleet, waiting = self._fleet, self._waiting
+        chosen = waiting.energy_j <= price_j
+        computing = chosen if waiting.computes is None else chosen & waiting.computes
+        hosts = np.zeros(len(self._cells))
+        if computing.any():
+            ends_s = waiting.work[computing] / fleet.flops[now]
+            hosts = self._cells.filled(waiting.hosts[computing], ends_s)
+        power_w: FloatArray = hosts * fleet.busy_w[now]
+        if waiting.computes is not None and (held := chosen & ~waiting.computes).any():
+            idle = self._cells.filled(waiting.hosts[held], waiting.held_s[held])
+            power_w = power_w + idle * fleet.mean_idle_w[now]
         return power_w
 
     def _within(self, present_w: FloatArray, future: FloatArray, now: Speed, later: Speed) -> FloatArray:

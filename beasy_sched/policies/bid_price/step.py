@@ -191,31 +191,32 @@ class StepMaker:
         """The waiting jobs that are sure to end in time, as if they started now."""
         queue, expected = self._view.queue, self._expected
         places = queue.places()
+        places = places[expected.in_time(queue, places, left_s)]
         walltime_s = expected.walltime_s(queue.walltime_s[places], left_s)
-        chosen = expected.in_time(walltime_s, left_s)
-        places, walltime_s = places[chosen], walltime_s[chosen]
         hosts = queue.res[places].astype(np.float64)
         wait_s = self._view.now - queue.subtime_s[places]
-        energy_j = aged(hosts * walltime_s * expected.host_second_j, wait_s, self._options.ageing_h)
-        work = walltime_s * (expected.mean_share(Speed.THRIFTY) * self._fleet.flops[Speed.THRIFTY])
-        return WaitingJobs(energy_j, hosts, work)
+        energy_j = hosts * walltime_s * expected.host_second_j(queue, places)
+        energy_j = aged(energy_j, wait_s, self._options.ageing_h)
+        work = walltime_s * (expected.computing.mean_share(Speed.THRIFTY) * self._fleet.flops[Speed.THRIFTY])
+        held_s = walltime_s * expected.delaying.mean_share(Speed.THRIFTY)
+        return WaitingJobs(energy_j, hosts, work, held_s, expected.computes(queue, places))
 
     def _to_come(self, cells: Cells, foreseen: ForeseenSteps, start_s: float, end_s: float) -> ToCome:
         """Jobs still to arrive, of the sizes of those that have arrived."""
-        expected, known = self._expected, self._expected.arrivals
+        computing, known = self._expected.computing, self._expected.arrivals
         flops = np.zeros(len(cells))
         if self._options.predict_demand:
             flops = cells.means(self._demand_flops(foreseen, start_s))
         if len(known) < _FEW:
             return ToCome(flops, np.empty(0), np.ones((1, len(cells))))
         hosts, walltime_s = known.hosts, known.walltime_s
-        energy_j = hosts * walltime_s * expected.host_second_j
+        energy_j = hosts * walltime_s * computing.host_second_j
         order = np.argsort(energy_j, kind="stable")
         hosts, walltime_s = hosts[order], walltime_s[order]
         share = share_to_come(
             hosts,
-            walltime_s * expected.mean_share(Speed.THRIFTY),
-            walltime_s * expected.surest_share(Speed.FAST),
+            walltime_s * computing.mean_share(Speed.THRIFTY),
+            walltime_s * computing.surest_share(Speed.FAST),
             cells.middle_s,
             end_s - start_s - cells.middle_s,
         )
@@ -225,7 +226,7 @@ class StepMaker:
 
     def _demand_flops(self, foreseen: ForeseenSteps, start_s: float) -> FloatArray:
         """Predicted work of all jobs in each step, flops/s; without a prediction, as much as has arrived."""
-        known, share = self._expected.arrivals, self._expected.run_times.mean
+        known, share = self._expected.arrivals, self._expected.computing.run_times.mean
         per_second = share * self._fleet.reference_flops
         if foreseen.flops is None:
             since_s = max(start_s - known.first_s, self._site.step_s)

@@ -9,7 +9,7 @@ import pytest
 from world_checks import check
 from world_grids import WorldGrid
 from world_plans import small_hydrogen, world_plans
-from worlds import STEP_S, World, WorldJob, run
+from worlds import GEARED, STEP_S, World, WorldJob, run
 from worlds import Run as WorldRun
 
 from beasy_sched.energy.site import GuardMode
@@ -168,6 +168,54 @@ def test_no_battery() -> None:
     done = run(world, "bid-price")
     check(world, done)
     assert outcomes(done)["finished"] > 0
+
+
+# --- jobs that only hold their hosts ---
+
+
+def said_of(
+    world: World, options: dict[str, object] | None = None
+) -> list[tuple[float, str, dict[str, object]]]:
+    """Time, rule and facts of all that a run without a plan logs."""
+    said: list[tuple[float, str, dict[str, object]]] = []
+    session = Session(
+        make_policy("bid-price", options or {}),
+        SessionOptions(site=world.site),
+        lambda now, what, job, hosts, rule, facts: said.append((now, rule, dict(facts))),
+    )
+    world.simulation().run(session.step)
+    return said
+
+
+@pytest.mark.parametrize(("delays", "host_w"), [(True, 45.0 - 5.0), (False, 60.0 - 5.0)])
+def test_a_delay_job_needs_idle_power_only(delays: bool, host_w: float) -> None:
+    """At the thriftiest speed (80 flops/s), and 0.7 of its walltime; a job that computes needs busy power."""
+    slowness = 1.0 if delays else GEARED.reference_speed_flops / 80.0
+    world = site_of(0, sun=4.0).but(jobs=(WorldJob(90.0, 2, 600.0, 600.0, delays=delays),))
+    said = said_of(world, {"predict_demand": False})
+    (job_j,) = [facts["job_j"] for _, rule, facts in said if rule == "head of the queue"]
+    assert job_j == pytest.approx(0.7 * 2 * 600.0 * host_w * slowness)
+
+
+def test_a_running_delay_job_holds_its_hosts_for_the_rest_of_its_walltime() -> None:
+    world = site_of(0, sun=4.0).but(jobs=(WorldJob(0.0, 2, 600.0, 600.0, delays=True),))
+    said = said_of(world, {"predict_demand": False})
+    demand_j = {now: facts["demand_j"] for now, _, facts in said if "demand_j" in facts}
+    start_s = next(now for now, rule, _ in said if rule == "head of the queue")
+    for now in (300.0, 540.0):
+        asleep_j = 3 * 5.0 * (STEPS * STEP_S - now)
+        held_j = 1.05 * 2 * (45.0 - 5.0) * (start_s + 600.0 - now)
+        assert demand_j[now] == pytest.approx(asleep_j + held_j, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_delay_jobs_among_others(seed: int) -> None:
+    world = foreseen(site_of(seed, sun=0.8))
+    jobs = tuple(dataclasses.replace(job, delays=row % 3 == 0) for row, job in enumerate(world.jobs))
+    session = planned_run(world.but(jobs=jobs))
+    counts = session.outcomes.counts()
+    assert counts["killed"] == counts["not completely finished"] == 0
+    assert counts["finished"] >= planned_run(world).outcomes.counts()["finished"]
 
 
 # --- options ---

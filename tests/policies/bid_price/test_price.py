@@ -170,6 +170,18 @@ def pricing_of(
     return Pricing(demand, ahead, np.full(len(cells), supply_w), energy_j), ahead
 
 
+@pytest.mark.parametrize("speed", Speed)
+def test_delay_jobs_hold_idle_servers_at_either_speed(speed: Speed) -> None:
+    fleet, cells, hosts = GEARED_FLEET, Cells(48, 300.0), np.array([2.0, 1.0])
+    jobs = WaitingJobs(np.array([1.0, 2.0]), hosts, np.zeros(2), np.array([900.0, 450.0]), np.zeros(2, bool))
+    nobody = ToCome(np.zeros(len(cells)), np.empty(0), np.ones((1, len(cells))))
+    demand = Demand(cells, fleet, dict.fromkeys(Speed, np.zeros(len(cells))), jobs, nobody, overhead=0.0)
+    idle_w = float(fleet.mean_idle_w[speed])
+    above_w = demand.power_w(np.inf, speed) - fleet.rest_w
+    assert above_w[:4] == pytest.approx(np.array([3.0, 2.5, 2.0, 0.0]) * idle_w)
+    assert float((demand.power_w(1.0, speed) - fleet.rest_w) @ cells.width_s) == pytest.approx(1800 * idle_w)
+
+
 waiting_jobs = st.lists(st.tuples(st.integers(1, 3), st.floats(60.0, 9000.0)), min_size=1, max_size=25)
 
 

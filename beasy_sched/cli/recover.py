@@ -1,0 +1,25 @@
+"""``beasy-sched recover``: what a run that was killed had done by the end of its last window."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("prefix")
+def recover(prefix: str) -> None:
+    """Make a run of what a killed one had done when its last window ended.
+
+    PREFIX is that of the run's files (-e). A run of several windows hands its files to the system at the end
+    of each; if it is killed later, or the machine stops, they are there as .NAME.part, up to that moment.
+    This gives them their names, for 'explain' and 'report'. The summary then says that the run is not
+    complete, and has no energies. The next run with the same prefix would remove them.
+
+    \b
+      beasy-sched recover out/run
+      beasy-sched explain out/run --at 20d
+    """
+    from beasy_sched.outputs.files import recover as recover_files
+
+    for path in recover_files(prefix):
+        click.echo(f"wrote {path}", err=True)
