@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -24,7 +25,8 @@ from beasy_sched.errors import BeasyError, ConfigError, PathLike
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.power_series import read_power_series
-from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.reading import in_file, read_bytes
+from beasy_sched.formats.season_file import read_season
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -37,11 +39,11 @@ from beasy_sched.plan.rolling import (
     NO_JOBS,
     PLANNED_AHEAD,
     DemandForecast,
-    ExpectedPower,
-    PlanPart,
     PlanRequest,
+    PowerForecast,
     ReplanRule,
     Span,
+    WindowForecast,
     part_of,
 )
 from beasy_sched.plan.servers import ServerRules, ServerStart
@@ -210,6 +212,7 @@ class _Sources:
             replan.demand,
             replan.production,
         )
+        self.season_file = replan.season
         self._check()
 
     def _check(self) -> None:
@@ -227,7 +230,10 @@ class _Sources:
 
     def rule(self, platform: Platform | None) -> ReplanRule:
         """What the session is told."""
-        return ReplanRule(self.every_steps, self._demand(platform), self._production_w(), self._options())
+        options = self._options()
+        if self.season_file is not None:
+            options = replace(options, tank_targets_kg=self._season(self.season_file))
+        return ReplanRule(self.every_steps, self._demand(platform), self._production_w(), options)
 
     def _demand(self, platform: Platform | None) -> DemandForecast:
         site = self.site
@@ -239,8 +245,8 @@ class _Sources:
                 )
             return expected_jobs(self.workloads, platform)
         if self.demand_file is not None:
-            return ExpectedPower(read_power_series(self.demand_file, steps=steps, step_s=site.step_s))
-        return ExpectedPower(self._of_plans("load_w"))
+            return PowerForecast(read_power_series(self.demand_file, steps=steps, step_s=site.step_s))
+        return PowerForecast(self._of_plans("load_w"))
 
     def _production_w(self) -> FloatArray | None:
         site, own = self.site, self.settings
@@ -272,10 +278,18 @@ class _Sources:
             tank_targets_kg=_season_targets(self.plans),
         )
 
+    def _season(self, file: str) -> tuple[float, ...]:
+        """The windows' hydrogen targets of a plan of the season. Raises InputError and ConfigError."""
+        season = read_season(file)
+        with in_file(file):
+            season.check_site(self.site.storage, self.site.window_s)
+            return season.targets_for(self.settings.windows)
+
     def hashes(self) -> dict[str, str]:
         """The SHA-256 of what the plans are made from, by what it is."""
         files = {f"workload {number}": path for number, path in enumerate(self.workloads)}
         given = {"demand": self.demand_file, "production": self.production_file, "plan": self.settings.plan}
+        given["season"] = self.season_file
         files |= {name: path for name, path in given.items() if path is not None}
         contents = {name: read_bytes(path) for name, path in files.items()}
         contents["site"] = (self.settings.site or "").encode()
@@ -331,7 +345,7 @@ def _first_request(rule: ReplanRule, site: Site, platform: Platform, settings: R
         renew_w, source = forecast.renewable_w(0.0, site.step_s, span.steps), forecast.name
     level = site.storage.start()
     parts = tuple(
-        PlanPart(window, load_w[rows], renew_w[rows])
+        WindowForecast(window, load_w[rows], renew_w[rows])
         for window in range(windows)
         for rows in [slice(window * site.steps, (window + 1) * site.steps)]
     )

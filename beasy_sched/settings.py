@@ -33,6 +33,8 @@ class ReplanSettings(Struct, frozen=True, omit_defaults=True):
     """File of the production that is expected, instead of a forecast."""
     limit_s: float | None = None
     """Real time after which a plan is late, s."""
+    season: str | None = None
+    """File of the coarse plan that the windows take their hydrogen targets from."""
 
 
 class RunSettings(Struct, frozen=True):

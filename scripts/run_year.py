@@ -49,7 +49,7 @@ DAYS = 366
 QUICK_DAYS = 12
 POLICIES = ("bid-price", "beasy", "power-reactive")
 SITE = Path(__file__).with_name("year.toml")
-TABLE, PICTURE = "months.txt", "year.png"
+TABLE, PICTURE, SEASON = "months.txt", "year.png", "season.msgpack"
 SHARE = "progress"
 """A file in a policy's folder: the share of the jobs that have been submitted."""
 
@@ -61,8 +61,10 @@ def run_year(chosen: argparse.Namespace) -> int:
         make_policy(policy, {})  # raises for one that does not exist
     files, site = make_inputs(chosen)
     windows = windows_in(chosen, site)
+    if site.storage.hydrogen is not None:
+        make_season(chosen, files)
     tell(f"{chosen.days} days on {chosen.servers} servers, a plan for each of {windows} windows")
-    failures, stop = run_policies(chosen, files, windows)
+    failures, stop = run_policies(chosen, files, site, windows)
     ended = [name for name in chosen.policies if name not in failures]
     contenders = [
         Contender(name, summary_in(chosen.out / name), failures.get(name)) for name in chosen.policies
@@ -101,6 +103,15 @@ def make_inputs(chosen: argparse.Namespace) -> tuple[Files, Site]:
     windows = str(windows_in(chosen, site))
     run(*arguments, "--site", files.site, "--windows", windows, "-q")  # prints its findings
     return files, site
+
+
+def make_season(chosen: argparse.Namespace, files: Files) -> None:
+    """Plan the hydrogen of the whole time coarsely. Raises RunFailed."""
+    inputs = ["-p", files.platform, "-w", files.forecast_workload, "--production", files.forecast_power]
+    out = chosen.out / SEASON
+    command = ["plan", "--season", *inputs, "--site", files.site, "-o", str(out)]
+    if code := run(*command, "--figure", str(out.with_suffix(".png")), "-q"):
+        raise RunFailed(f"the plan of the season ended with exit code {code}", code)
 
 
 def workload_arguments(chosen: argparse.Namespace) -> list[str]:
@@ -173,15 +184,20 @@ def simulate(year: Year) -> float:
 
 
 def run_policies(
-    chosen: argparse.Namespace, files: Files, windows: int
+    chosen: argparse.Namespace, files: Files, site: Site, windows: int
 ) -> tuple[dict[str, str], Interrupted | None]:
     """Run the chosen policies, ``chosen.jobs`` at a time; return what failed, by policy, and the signal that
     stopped them early, if any."""
+    season = None if site.storage.hydrogen is None else str(chosen.out / SEASON)
     command = ["simulate", "-p", files.platform, "-w", files.workload, "--events", files.power, "--site",
                files.site, "--windows", str(windows), "--replan", "window", "--replan-workload",
                files.forecast_workload, "--replan-production", files.forecast_power]  # fmt: skip
+    command += [] if season is None else ["--replan-season", season]
     show([*command, "--policy", "POLICY", "-e", str(chosen.out / "POLICY" / "run")])
     site_text = read_site_file(Path(files.site))
+    forecast = ReplanSettings(
+        "window", (files.forecast_workload,), production=files.forecast_power, season=season
+    )
     failures: dict[str, str] = {}
     ended: set[str] = set()
     stop = None
@@ -197,7 +213,7 @@ def run_policies(
                     site=site_text,
                     site_name=files.site,
                     windows=windows,
-                    replan=ReplanSettings("window", (files.forecast_workload,), None, files.forecast_power),
+                    replan=forecast,
                 )
                 bars.began(policy)
                 inputs = Inputs(files.platform, [files.workload], [files.power])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,13 +11,12 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.inputs import (
-    ForecastInputs,
     forecast_inputs,
     forecast_production_w,
     forecast_workload,
-    make_real_power,
     make_real_workload,
     read_back,
+    real_production_w,
 )
 from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.size import SizeQuestion
@@ -52,26 +52,30 @@ def balance_sizes(question: SizeQuestion) -> list[BalanceAnswer]:
     if question.goal.no_kills or question.goal.end_at_target:
         raise ConfigError("--balance knows the share of the work only: leave out --no-kills, --end-at-target")
     sized = [at_point(question.scenario, ((question.axis.name, size),)) for size in question.sizes]
+    sites = [scenario.parsed_site() for scenario in sized]
     answers = []
     for number, seed in question.noises:
-        served_pct = _served_pct(sized, number, seed, set(question.axis.shapes))
+        served_pct = _served_pct(question, sized, sites, number, seed)
         met = {rung: bool(share >= question.goal.least_pct - 1e-9) for rung, share in enumerate(served_pct)}
         answers.append(BalanceAnswer(number, seed, found_by(met), served_pct))
     return answers
 
 
-def _served_pct(sized: list[Scenario], number: int, seed: int, shapes: set[str]) -> FloatArray:
+def _served_pct(
+    question: SizeQuestion, sized: list[Scenario], sites: list[Site], number: int, seed: int
+) -> FloatArray:
     """Share of the jobs' energy that is served with each size, %."""
-    sites = [scenario.parsed_site() for scenario in sized]
     step_s, per_hour = _hours(sites[0])
-    differ = sized if shapes else sized[:1]
-    powers = [_hourly_w(scenario, number, seed, per_hour) for scenario in differ]
-    production_w, demand_w = (np.array([each[at] for each in powers]).T for at in (0, 1))
-    asleep_w = np.array([each[2] for each in powers])
+    shapes = question.axis.shapes
+    production_w = _productions_w(question.sizes, sized, number, seed, "production" in shapes)
+    differ = sized if shapes & {"workload", "platform"} else sized[:1]
+    demands = [_demand_w(scenario, number, seed) for scenario in differ]
+    demand_w = np.array([_means(demand, per_hour) for demand, _ in demands]).T
+    asleep_w = np.array([asleep for _, asleep in demands])
     base_w = np.array([site.base_w for site in sites])
     limit_w = np.array([0.0 if site.grid is None else site.grid.import_limit_w for site in sites])
     balance = balance_hours(
-        production_w,
+        np.array([_means(power, per_hour) for power in production_w]).T,
         demand_w + base_w,
         [site.storage for site in sites],
         step_s=step_s,
@@ -88,24 +92,35 @@ def _hours(site: Site) -> tuple[float, int]:
     return steps * site.step_s, steps
 
 
-def _hourly_w(
-    scenario: Scenario, number: int, seed: int, per_hour: int
-) -> tuple[FloatArray, FloatArray, float]:
-    """What really comes: production and demand (W an hour), and the demand of sleeping servers (W)."""
-    forecast = _forecast(scenario, number)
+def _productions_w(
+    sizes: Sequence[float], sized: Sequence[Scenario], number: int, seed: int, differ: bool
+) -> list[FloatArray]:
+    """What sun and wind really give, W a step, for each size; one where that is the same for all.
+
+    It is linear in the size of a plant: the smallest and the largest tell the others.
+    """
+    ends = [sized[0], sized[-1]] if differ and sizes[0] < sizes[-1] else [sized[0]]
+    powers = [
+        real_production_w(scenario, forecast_production_w(scenario, number), seed, number)
+        for scenario in ends
+    ]
+    if len(powers) == 1:
+        return powers
+    slope = (powers[1] - powers[0]) / (sizes[-1] - sizes[0])
+    return [powers[0] + slope * (size - sizes[0]) for size in sizes]
+
+
+def _demand_w(scenario: Scenario, number: int, seed: int) -> tuple[FloatArray, float]:
+    """The demand of the jobs that really come, W a step, and that of sleeping servers."""
+    nothing = np.zeros(scenario.windows * scenario.parsed_site().steps)
+    forecast = forecast_inputs(scenario, forecast_workload(scenario, number), b"", nothing)
     workload = make_real_workload(scenario, forecast.workload, number, seed)
-    power = make_real_power(scenario, forecast.production_w, number, seed)
     with TemporaryDirectory(prefix="beasy-size-") as place:
-        servers, demand_w, renew_w = read_back(
-            Path(place), scenario.parsed_site(), scenario.windows, forecast.plan.platform, workload, power
-        )
-    return _means(renew_w, per_hour), _means(demand_w, per_hour), float(draw_by_busy_w(servers)[0])
-
-
-def _forecast(scenario: Scenario, number: int) -> ForecastInputs:
-    workload = forecast_workload(scenario, number)
-    production_w = forecast_production_w(scenario, number)
-    return forecast_inputs(scenario, workload, b"", production_w)
+        servers, demand_w, _ = read_back(
+            Path(place), scenario.parsed_site(), scenario.windows, forecast.plan.platform, workload,
+            forecast.plan.production,
+        )  # fmt: skip
+    return demand_w, float(draw_by_busy_w(servers)[0])
 
 
 def _means(powers_w: FloatArray, count: int) -> FloatArray:

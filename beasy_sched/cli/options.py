@@ -179,6 +179,10 @@ class RunOptions(CommandOptions):
     replan_production: Path | None = option(
         "With --replan: the expected production, powers (events or CSV). Default: --forecast, if given."
     )
+    replan_season: Path | None = option(
+        "With --replan: plan of the season (of 'plan --season') that the windows take their hydrogen targets"
+        " from."
+    )
     replan_limit: float | None = option(
         "With --replan: real time after which a plan is given up, and the one before goes on."
         " [default: 60 for serve, 600 for simulate]",
@@ -227,15 +231,16 @@ def settings_of(given: RunOptions) -> RunSettings:
 def _replan_of(given: RunOptions) -> ReplanSettings | None:
     """What the options say of plans made during the run. Raises ConfigError for options without --replan."""
     if given.replan is None:
-        values = ("workload", "demand", "production", "limit")
+        values = ("workload", "demand", "production", "season", "limit")
         if lone := next((name for name in values if getattr(given, f"replan_{name}")), None):
             raise ConfigError(f"--replan-{lone} requires --replan, such as --replan window")
         return None
-    demand, production = (
-        None if path is None else str(path) for path in (given.replan_demand, given.replan_production)
+    demand, production, season = (
+        None if path is None else str(path)
+        for path in (given.replan_demand, given.replan_production, given.replan_season)
     )
     workloads = tuple(map(str, given.replan_workload))
-    return ReplanSettings(given.replan, workloads, demand, production, given.replan_limit)
+    return ReplanSettings(given.replan, workloads, demand, production, given.replan_limit, season)
 
 
 def _with_budget(given: RunOptions, options: dict[str, Any]) -> dict[str, Any]:

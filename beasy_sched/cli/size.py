@@ -82,8 +82,8 @@ class _SizeOptions(CommandOptions):
         type=parsed(_given_size),
     )
     balance: bool = option(
-        "Size by an hourly balance of energy alone: in seconds, without a scheduler and without runs. An"
-        " optimist; see docs/sizing.md."
+        "Size by an hourly balance of energy alone, without a scheduler and without runs: in seconds, and"
+        " often far off (docs/sizing.md)."
     )
     out: Path | None = option(
         "Folder of the runs; later questions use what is there. Required but for --balance.",

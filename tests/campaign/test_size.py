@@ -163,6 +163,7 @@ def test_where_the_largest_does_not_suffice_it_is_told_why(work_pct, lost_kwh, t
     made_up(work_pct, summary={**real.summary, "energy_kwh": energy})
     answer = find_sizes(question(), tmp_path / "out", Here())
     assert answer.policies[0].median == math.inf
+    assert max(map(len, size_lines(answer))) <= 80
     text = limits_text(answer.policies[0], answer.question)
     assert text.startswith("8 kWh do not suffice in 2 of 2 noises. In noise t0.s1, 40.00 % of the work")
     assert told in text
@@ -226,6 +227,17 @@ def test_the_balance_of_the_same_question():
         balance_sizes(question(Goal(no_kills=True)))
 
 
+def test_the_balance_knows_the_production_of_every_size_from_two():
+    base = question()
+    sizes = ladder(0.1, 0.5, 20)
+    asked = SizeQuestion(base.scenario, AXES["pv_kw"], sizes, Goal(), base.guard)
+    (whole, _), alone = balance_sizes(asked), []
+    for size in sizes:
+        one = SizeQuestion(base.scenario, AXES["pv_kw"], (size,), Goal(), base.guard)
+        alone.append(balance_sizes(one)[0].served_pct[0])
+    assert whole.served_pct.tolist() == pytest.approx(alone, abs=1e-6)
+
+
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "mine.toml"
@@ -241,7 +253,7 @@ def test_the_command(file, tmp_path, capsys, monkeypatch):
     assert table.out.startswith(
         "battery_kwh: battery capacity [kWh] with which 90 % of the work is finished\n"
     )
-    assert max(map(len, table.out.splitlines()[:5])) <= 80
+    assert max(map(len, table.out.splitlines())) <= 80
     assert "runs executed; all are in" in table.err
     assert exit_code(*arguments, "--json", "-q") == 0
     told = json.loads(capsys.readouterr().out)
@@ -286,7 +298,7 @@ def test_a_folder_of_something_else_is_refused(file, tmp_path, capsys):
     assert "Missing option '-o'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_stopped_the_same_command_goes_on(number, file, tmp_path):
     command = [sys.executable, "-m", "beasy_sched", "size", file, "--least", "90", *QUICK]
     command += ["-o", str(tmp_path / "out"), "-j", "1", "-q", "--json"]

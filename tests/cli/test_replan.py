@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,12 @@ from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.replanning import PlanOutcome
 from beasy_sched.errors import InputError, Interrupted
 from beasy_sched.formats.plan_file import read_plans
+from beasy_sched.formats.season_file import read_season
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.plan.offline import OfflineOptions
 from beasy_sched.plan.plan import Rolled
-from beasy_sched.plan.rolling import PlanPart, PlanRequest
+from beasy_sched.plan.rolling import PlanRequest, WindowForecast
 from beasy_sched.plan.servers import ServerStart
 from beasy_sched.planner import PlannerProcess, PlannerSetup
 
@@ -65,7 +67,7 @@ def setup_of(site: SmallSite) -> PlannerSetup:
 
 def request_of(setup: PlannerSetup) -> PlanRequest:
     level = setup.storage.start()
-    part = PlanPart(0, np.full(12, 1000.0), np.full(12, 2000.0))
+    part = WindowForecast(0, np.full(12, 1000.0), np.full(12, 2000.0))
     rolled = Rolled(1, 0.0, level.battery_j, 0.0, 0, 0)
     return PlanRequest(300.0, level, ServerStart.all_on(setup.platform), (part,), rolled)
 
@@ -108,7 +110,7 @@ def test_a_signal_ends_the_waiting_and_the_process(site: SmallSite):
 def test_a_request_that_has_no_plan_says_why(site: SmallSite):
     setup = setup_of(site)
     asked = request_of(setup)
-    no_sun = PlanPart(0, np.full(12, 1000.0), np.full(12, -1.0))
+    no_sun = WindowForecast(0, np.full(12, 1000.0), np.full(12, -1.0))
     process = PlannerProcess(setup)
     process.ask(PlanRequest(0.0, StorageState(0.0), asked.servers, (no_sun,), asked.rolled))
     answer = process.answer(60.0)
@@ -188,6 +190,35 @@ def test_a_plan_file_gives_settings_and_forecasts(site: SmallSite, tmp_path: Pat
     assert {plan.provenance.settings["surplus"] for plan in plans} == {"store"}
 
 
+HYDROGEN = """
+[hydrogen]
+tank_kg = 4.0
+level_start_kg = 2.0
+level_target_kg = 2.0
+electrolyzer_max_kw = 2.0
+fuel_cell_max_kw = 1.0
+"""
+
+
+def test_windows_take_the_season_s_targets(
+    site: SmallSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    wet = replace(site, site=tmp_path / "wet.toml")
+    wet.site.write_text(site.site.read_text() + HYDROGEN)
+    season = tmp_path / "season.msgpack"
+    inputs = ("-p", str(site.platform), "-w", str(site.workload), "--production", str(site.events))
+    assert exit_code("plan", "--season", *inputs, "--site", str(wet.site), "-o", str(season), "-q") == 0
+    replan = ("--replan", "window", "--replan-season", str(season))
+    assert simulate(wet, tmp_path / "a", *replan, policy="easy") == 0
+    targets_kg = [
+        plan.storage.hydrogen.level_target_kg for plan in read_plans(f"{tmp_path / 'a'}_plan.msgpack")
+    ]
+    assert targets_kg == pytest.approx(read_season(season).targets_for(3))
+    assert len({*targets_kg, 2.0}) > 1
+    assert simulate(site, tmp_path / "b", *replan, policy="easy") == 2
+    assert "the site has no hydrogen: plan the season again" in capsys.readouterr().err
+
+
 def test_a_recording_is_replayed_with_its_plans(site: SmallSite, tmp_path: Path):
     recording = tmp_path / "run.rec"
     assert simulate(site, tmp_path / "a", "--replan", "window", "--record", str(recording)) == 0
@@ -200,6 +231,8 @@ def test_a_recording_is_replayed_with_its_plans(site: SmallSite, tmp_path: Path)
         (("--replan", "3x"), "replan: "),
         (("--replan", "2d"), "expected between a step"),
         (("--replan-limit", "5"), "--replan-limit requires --replan"),
+        (("--replan-season", "W"), "--replan-season requires --replan"),
+        (("--replan", "window", "--replan-season", "none"), "none: "),
         (("--replan", "window", "--replan-workload", "W", "--replan-demand", "E"), "one place"),
     ],
 )

@@ -10,7 +10,14 @@ from small_campaign import run_campaign
 
 from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.scenario_file import SHORTHANDS
-from beasy_sched.campaign.table import COLUMNS, DEADLINE_COLUMNS, GRID_COLUMNS, TIMING_COLUMNS
+from beasy_sched.campaign.sweep import AXES
+from beasy_sched.campaign.table import (
+    COLUMNS,
+    DEADLINE_COLUMNS,
+    GRID_COLUMNS,
+    SWEEP_COLUMNS,
+    TIMING_COLUMNS,
+)
 from beasy_sched.formats.reading import field_names
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "campaigns.md").read_text("utf-8")
@@ -18,7 +25,13 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "campaigns.md").read_text
 
 @pytest.mark.parametrize(
     ("name", "columns"),
-    [("runs", COLUMNS), ("grid", GRID_COLUMNS), ("deadlines", DEADLINE_COLUMNS), ("timings", TIMING_COLUMNS)],
+    [
+        ("runs", COLUMNS),
+        ("grid", GRID_COLUMNS),
+        ("deadlines", DEADLINE_COLUMNS),
+        ("sweep", SWEEP_COLUMNS),
+        ("timings", TIMING_COLUMNS),
+    ],
 )
 def test_the_columns(name, columns):
     section = PAGE.partition(f"<!-- columns: {name} -->\n")[2].partition("<!-- end -->")[0]
@@ -36,6 +49,11 @@ def test_the_python(tmp_path, monkeypatch):
     exec(code, names)
     assert len(names["papers"]) == 6
     assert names["name"] == "small.t0.s1.kill-all.easy"
+
+
+def test_the_axes():
+    section = PAGE.partition("<!-- axes -->\n")[2].partition("<!-- end -->")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [*AXES]
 
 
 def test_the_fields_of_scenarios():

@@ -31,6 +31,28 @@ def commitments(running: list[tuple[int, int]], now: float) -> tuple[Commitments
     return known, kept
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9), st.integers(0, 9)), max_size=12),
+    st.integers(0, 9),
+)
+def test_commitments_are_sorted_by_end_and_add_up_after_every_change(
+    changes: list[tuple[int, int, int]], at_s: int
+) -> None:
+    known, expected = Commitments(), dict[str, tuple[float, float]]()
+    for number, end, extra in changes:
+        if extra:
+            known.add(f"j{number}", end, extra, number)
+            expected.pop(f"j{number}", None)
+            expected[f"j{number}"] = float(end), float(extra)
+        else:
+            known.remove(f"j{number}")
+            expected.pop(f"j{number}", None)
+        rows = sorted(expected.values(), key=lambda row: row[0])  # of the same end, the first added first
+        assert list(zip(known.end_s.tolist(), known.extra_w.tolist(), strict=True)) == rows
+        assert known.drawn_w(at_s) == sum(extra for end, extra in rows if end > at_s)
+
+
 @settings(max_examples=800, deadline=None)
 @given(cases, st.integers(1, 80), st.integers(1, 150), st.sampled_from([0, 0, 30]))
 def test_a_job_is_admitted_exactly_if_no_point_of_the_balance_is_below_zero(
