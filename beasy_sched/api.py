@@ -132,20 +132,24 @@ def simulate(
     site: PathLike | None = None,
     windows: int = 1,
     forecast: str | None = None,
+    replan: str | None = None,
     export: PathLike | None = None,
 ) -> Run:
     """Run a policy on the embedded simulator and return its results.
 
     ``site`` is a site file or ``"default"``; ``forecast`` names where predictions of the production come
-    from, as ``--forecast`` does (``"perfect"`` is the production of ``events``); ``export`` is the prefix of
-    the output files (default: in a new temporary folder). Issues a UserWarning for unusual inputs and for an
-    incomplete run. Raises ConfigError, InputError and whatever ends the run early.
+    from, as ``--forecast`` does (``"perfect"`` is the production of ``events``); ``replan`` (``"window"``, or
+    a time such as ``"12h"``) makes plans during the run, which expect ``workload`` and the forecast, or else
+    ``events``; ``export`` is the prefix of the output files (default: in a new temporary folder). Issues a
+    UserWarning for unusual inputs and for an incomplete run. Raises ConfigError, InputError and whatever ends
+    the run early.
     """
     from beasy_sched.formats.forecast_source import with_own_events
     from beasy_sched.formats.site_file import read_site_text
     from beasy_sched.outputs.files import RunFiles
+    from beasy_sched.replan import with_own_inputs
     from beasy_sched.runner import run_in_process
-    from beasy_sched.settings import RunSettings
+    from beasy_sched.settings import ReplanSettings, RunSettings
     from beasy_sched.simulator import Inputs
 
     text = None if site is None else read_site_text(site)
@@ -156,7 +160,9 @@ def simulate(
         site_name=str(site),
         forecast=with_own_events(forecast, [] if events is None else [events]),
         windows=windows,
+        replan=None if replan is None else ReplanSettings(replan),
     )
+    settings = with_own_inputs(settings, [workload], [] if events is None else [events])
     prefix = os.fspath(export) if export is not None else os.path.join(tempfile.mkdtemp("beasy-sched"), "run")
     inputs = Inputs(platform, [workload], [] if events is None else [events])
     summary = run_in_process(inputs, RunFiles(prefix, settings))

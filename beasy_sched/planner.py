@@ -80,7 +80,7 @@ class PlannerSetup:
 
 
 @dataclass(frozen=True)
-class Solution:
+class PlannerReply:
     """The process's answer to a `PlanRequest`."""
 
     plans: tuple[Plan, ...] = ()
@@ -90,18 +90,18 @@ class Solution:
     """Processor time that it took."""
 
 
-def solve(setup: PlannerSetup, request: PlanRequest) -> Solution:
+def solve(setup: PlannerSetup, request: PlanRequest) -> PlannerReply:
     """Make the plans asked for; whatever goes wrong is told in the solution."""
     begin_s = time.process_time()
     provenance = Provenance(f"beasy-sched {__version__}", inputs=setup.inputs)
     try:
         plans = make_plans(setup.site, setup.platform, request, setup.options, provenance)
     except Exception as error:  # a planner that fails must not end the run
-        return Solution(problem=why(error), cpu_s=time.process_time() - begin_s)
-    return Solution(plans, cpu_s=time.process_time() - begin_s)
+        return PlannerReply(problem=why(error), cpu_s=time.process_time() - begin_s)
+    return PlannerReply(plans, cpu_s=time.process_time() - begin_s)
 
 
-def packed(message: PlannerSetup | PlanRequest | Solution) -> bytes:
+def packed(message: PlannerSetup | PlanRequest | PlannerReply) -> bytes:
     """A message as it is sent."""
     content = msgspec.msgpack.encode(message, enc_hook=encode_array)
     return _LENGTH.pack(len(content)) + content
@@ -150,7 +150,7 @@ class PlannerProcess:
         """Nothing is started before the first request."""
         self._setup, self._command = setup, command
         self._process: subprocess.Popen[bytes] | None = None
-        self._answers: queue.SimpleQueue[Solution | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[PlannerReply | None] = queue.SimpleQueue()
         self._asked_s = 0.0
 
     def ask(self, request: PlanRequest) -> None:
@@ -189,7 +189,7 @@ class PlannerProcess:
             process.kill()
             process.wait()
 
-    def _answer(self, solution: Solution | None) -> PlanAnswer:
+    def _answer(self, solution: PlannerReply | None) -> PlanAnswer:
         took_s = time.monotonic() - self._asked_s
         if solution is None:
             status = None if self._process is None else _status(self._process)
@@ -225,11 +225,11 @@ def _send(stream: IO[bytes], messages: Sequence[bytes]) -> None:
         stream.flush()
 
 
-def _listen(stream: IO[bytes], answers: queue.SimpleQueue[Solution | None]) -> None:
+def _listen(stream: IO[bytes], answers: queue.SimpleQueue[PlannerReply | None]) -> None:
     """Hand on the answers of a process; None at its end."""
     try:
         with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
-            while (solution := receive(stream, Solution)) is not None:
+            while (solution := receive(stream, PlannerReply)) is not None:
                 answers.put(solution)
     finally:
         answers.put(None)

@@ -39,11 +39,11 @@ from beasy_sched.plan.rolling import (
     NO_JOBS,
     PLANNED_AHEAD,
     DemandForecast,
-    ExpectedPower,
-    PlanPart,
     PlanRequest,
+    PowerForecast,
     ReplanRule,
     Span,
+    WindowForecast,
     part_of,
 )
 from beasy_sched.plan.servers import ServerRules, ServerStart
@@ -245,8 +245,8 @@ class _Sources:
                 )
             return expected_jobs(self.workloads, platform)
         if self.demand_file is not None:
-            return ExpectedPower(read_power_series(self.demand_file, steps=steps, step_s=site.step_s))
-        return ExpectedPower(self._of_plans("load_w"))
+            return PowerForecast(read_power_series(self.demand_file, steps=steps, step_s=site.step_s))
+        return PowerForecast(self._of_plans("load_w"))
 
     def _production_w(self) -> FloatArray | None:
         site, own = self.site, self.settings
@@ -345,7 +345,7 @@ def _first_request(rule: ReplanRule, site: Site, platform: Platform, settings: R
         renew_w, source = forecast.renewable_w(0.0, site.step_s, span.steps), forecast.name
     level = site.storage.start()
     parts = tuple(
-        PlanPart(window, load_w[rows], renew_w[rows])
+        WindowForecast(window, load_w[rows], renew_w[rows])
         for window in range(windows)
         for rows in [slice(window * site.steps, (window + 1) * site.steps)]
     )

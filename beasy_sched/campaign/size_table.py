@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from beasy_sched.campaign.size import NoiseAnswer, PolicyAnswer, Row, SizeAnswer
 from beasy_sched.campaign.size_balance import BalanceAnswer
 
 _MOST_TOLD: Final = 5
+_WIDTH: Final = 80
 _CURTAILED_SHARE: Final = 0.05
 """Share of the production above which its loss tells of too little storage."""
 
@@ -27,10 +29,11 @@ def size_lines(answer: SizeAnswer) -> Iterator[str]:
     ]  # fmt: skip
     yield from _table(["policy", "median", "smallest", "largest", "noises", "runs", "not monotone"], rows)
     for each in answer.policies:
-        yield from _remarks(each, question)
+        for remark in _remarks(each, question):
+            yield from _wrapped(remark)
     for each in answer.policies:
         if reason := limits_text(each, question):
-            yield f"{each.policy.label}: {reason}"
+            yield from _wrapped(f"{each.policy.label}: {reason}")
 
 
 def balance_lines(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> Iterator[str]:
@@ -41,7 +44,7 @@ def balance_lines(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> I
     yield from _table(["", "median", "smallest", "largest", "noises"], rows)
     if best := [answer for answer in answers if answer.found.rung is None]:
         shares = [float(answer.served_pct[-1]) for answer in best]
-        yield (
+        yield from _wrapped(
             f"in {len(best)} of {len(answers)} noises, even {question.sizes[-1]:g} {question.axis.unit} serve"
             f" only {min(shares):.2f} to {max(shares):.2f} % of the jobs' energy"
         )
@@ -129,13 +132,17 @@ def _remarks(answer: PolicyAnswer, question: SizeQuestion) -> Iterator[str]:
 
 def _heading(question: SizeQuestion, how: str) -> Iterator[str]:
     axis = question.axis
-    yield f"{axis.name}: {axis.title} with which {question.goal.text}"
+    yield from _wrapped(f"{axis.name}: {axis.title} with which {question.goal.text}")
     period_h = question.scenario.windows * question.scenario.parsed_site().window_s / 3600.0
-    yield (
+    yield from _wrapped(
         f"scenario {question.scenario.name}, {period_h:g} h, {how}; {len(question.sizes)} sizes from"
         f" {question.sizes[0]:g} to {question.sizes[-1]:g}"
     )
     yield ""
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    return iter(textwrap.wrap(text, _WIDTH, subsequent_indent="  "))
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -25,10 +25,10 @@ from beasy_sched.plan.plan import Plan, PlanStore, Rolled
 from beasy_sched.plan.rolling import (
     PLANNED_AHEAD,
     KnownJobs,
-    PlanPart,
     PlanRequest,
     ReplanRule,
     Span,
+    WindowForecast,
     part_of,
 )
 from beasy_sched.plan.servers import ServerStart
@@ -122,7 +122,7 @@ class Replanning:
         renew_w, source = self._production(power, span)
         rest = site.steps * (window + 1) - step
         parts = [
-            PlanPart(number, load_w[rows], renew_w[rows])
+            WindowForecast(number, load_w[rows], renew_w[rows])
             for number, rows in ((window, slice(0, rest)), (window + 1, slice(rest, None)))
             if len(load_w[rows])
         ]

@@ -26,7 +26,7 @@ from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.workflow import Terms, TermsError, in_order, predecessors_of, read_terms
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
-from beasy_sched.plan.rolling import ExpectedJobs
+from beasy_sched.plan.rolling import JobForecast
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
 _MODELLED = ("delay", "parallel_homogeneous", "parallel_homogeneous_total", "parallel", "composed")
@@ -482,7 +482,7 @@ def workload_demand_w(
     return demand_power_w(platform, jobs.submit_s, jobs.run_s, jobs.hosts, steps=steps, step_s=step_s)
 
 
-def expected_jobs(paths: Sequence[PathLike], platform: Platform, *, walltimes: bool = False) -> ExpectedJobs:
+def expected_jobs(paths: Sequence[PathLike], platform: Platform, *, walltimes: bool = False) -> JobForecast:
     """Return when the jobs of workloads come and how long they are expected to run. Raises InputError."""
     speed = reference_speed_flops(platform)
     submit, runs, hosts = [], [], []
@@ -491,4 +491,4 @@ def expected_jobs(paths: Sequence[PathLike], platform: Platform, *, walltimes: b
         submit += [float(job.subtime) for job in workload.jobs]
         runs.append(expected_runs_s(workload, speed, walltimes=walltimes))
         hosts += [job.res for job in workload.jobs]
-    return ExpectedJobs(np.array(submit), np.concatenate(runs), np.array(hosts, dtype=np.int64))
+    return JobForecast(np.array(submit), np.concatenate(runs), np.array(hosts, dtype=np.int64))

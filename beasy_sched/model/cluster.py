@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray, distinct
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.model.hosts import HostIds, HostSet, distinct
 from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.model.platform import Platform, ServerKind
 

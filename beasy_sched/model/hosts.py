@@ -26,6 +26,14 @@ def read_only(array: _Array) -> _Array:
     return view
 
 
+def distinct(values: npt.NDArray[np.integer]) -> list[int]:
+    """Return the different numbers in ``values``, sorted. Fast where all are the same, as they mostly are."""
+    if len(values) and (values == values[0]).all():
+        return [int(values[0])]
+    found: list[int] = np.unique(values).tolist()
+    return found
+
+
 class HostSet:
     """An immutable set of host ids, kept as a sorted array.
 

@@ -60,7 +60,7 @@ class DemandForecast(Protocol):
 
 
 @dataclass(frozen=True)
-class ExpectedJobs:
+class JobForecast:
     """A demand forecast as jobs: when each comes, how long it runs, on how many hosts.
 
     The jobs expected by the moment of planning are left out; those that are known take their place.
@@ -81,7 +81,7 @@ class ExpectedJobs:
 
 
 @dataclass(frozen=True)
-class ExpectedPower:
+class PowerForecast:
     """A demand forecast as powers: W for each step from time 0 on.
 
     Powers count jobs from when they are submitted on. What the known jobs have not done by now, although
@@ -122,7 +122,7 @@ class ReplanRule:
 
 
 @dataclass(frozen=True)
-class PlanPart:
+class WindowForecast:
     """What is expected in a window, or in the rest of one: W for each step."""
 
     window: int
@@ -140,7 +140,7 @@ class PlanRequest:
     """Levels expected by then."""
     servers: ServerStart
     """The servers just before."""
-    parts: tuple[PlanPart, ...]
+    parts: tuple[WindowForecast, ...]
     """The rest of a window, and the next one where there is one."""
     rolled: Rolled
     """What its provenance is to say."""
@@ -191,7 +191,7 @@ def _possible(storage: Storage, level: StorageState) -> StorageState:
 def _within_reach(
     site: Site,
     platform: Platform,
-    part: PlanPart,
+    part: WindowForecast,
     start: WindowStart,
     options: OfflineOptions,
     provenance: Provenance,
@@ -223,7 +223,9 @@ def _within_reach(
     raise first or NoPlan(f"window {start.window}: no target")
 
 
-def _with_sleep_paid(site: Site, platform: Platform, part: PlanPart, start: WindowStart) -> StorageState:
+def _with_sleep_paid(
+    site: Site, platform: Platform, part: WindowForecast, start: WindowStart
+) -> StorageState:
     """The least levels, not below those at the start, from which all servers can sleep without hydrogen."""
     battery, step_s, level = site.storage.battery, site.step_s, start.storage
     if not battery.exists:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IndexArray, IntArray, distinct
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.model.hosts import distinct
 from beasy_sched.model.platform import Platform, ServerKind
 
 SLEEPING, SWITCHING_ON, SWITCHING_OFF, IDLE, COMPUTING, UNAVAILABLE = range(6)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from command_line import exit_code
 from small_campaign import SMALL, run_campaign, scenario
 
 from beasy_sched.campaign import campaign as campaign_module
+from beasy_sched.campaign.campaign import begin
 from beasy_sched.campaign.folder import plain_values, scenario_hash
 from beasy_sched.campaign.runs import expand
 from beasy_sched.campaign.scenario_file import parse_scenario, scenario_of
@@ -187,3 +189,36 @@ def test_beside_a_scenario_that_sweeps_nothing(tmp_path):
     runs = read_campaign(tmp_path / "out").runs
     assert runs.battery_kwh.isna().tolist() == [False, True]
     assert "plain, guard shed with veto:" in [*result_lines(tmp_path / "out")]
+
+
+def test_its_pictures(done, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "map.svg"
+    assert exit_code("campaign", "figure", str(done[0]), "--measure", "curtailed_kwh", "-o", str(out)) == 0
+    assert out.read_text().startswith("<?xml")
+    page = tmp_path / "sweep.html"
+    assert exit_code("report", str(done[0]), "-o", str(page), "-q") == 0
+    assert "easy, battery_kwh 4, pv_kw 2.5" in page.read_text()
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--policy", "beasy"], "--policy: found 'beasy', expected one of easy"),
+        (["--guard", "x"], "--guard: found 'x', expected one of shed+veto"),
+        (["--scenario", "x"], "--scenario: found 'x', expected one of small"),
+        (["--measure", "policy"], "--measure: found 'policy', expected a column of numbers"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told(arguments, message, done, tmp_path, capsys):
+    out = tmp_path / "map.png"
+    assert exit_code("campaign", "figure", str(done[0]), *arguments, "-o", str(out)) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_without_a_sweep_there_is_no_picture(tmp_path, capsys):
+    begin([scenario()], tmp_path / "out")
+    assert exit_code("campaign", "figure", str(tmp_path / "out"), "-o", str(tmp_path / "map.png")) == 2
+    assert "no scenario of this campaign has a section [sweep]" in capsys.readouterr().err

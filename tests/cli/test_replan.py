@@ -33,7 +33,7 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.plan.offline import OfflineOptions
 from beasy_sched.plan.plan import Rolled
-from beasy_sched.plan.rolling import PlanPart, PlanRequest
+from beasy_sched.plan.rolling import PlanRequest, WindowForecast
 from beasy_sched.plan.servers import ServerStart
 from beasy_sched.planner import PlannerProcess, PlannerSetup
 
@@ -67,7 +67,7 @@ def setup_of(site: SmallSite) -> PlannerSetup:
 
 def request_of(setup: PlannerSetup) -> PlanRequest:
     level = setup.storage.start()
-    part = PlanPart(0, np.full(12, 1000.0), np.full(12, 2000.0))
+    part = WindowForecast(0, np.full(12, 1000.0), np.full(12, 2000.0))
     rolled = Rolled(1, 0.0, level.battery_j, 0.0, 0, 0)
     return PlanRequest(300.0, level, ServerStart.all_on(setup.platform), (part,), rolled)
 
@@ -110,7 +110,7 @@ def test_a_signal_ends_the_waiting_and_the_process(site: SmallSite):
 def test_a_request_that_has_no_plan_says_why(site: SmallSite):
     setup = setup_of(site)
     asked = request_of(setup)
-    no_sun = PlanPart(0, np.full(12, 1000.0), np.full(12, -1.0))
+    no_sun = WindowForecast(0, np.full(12, 1000.0), np.full(12, -1.0))
     process = PlannerProcess(setup)
     process.ask(PlanRequest(0.0, StorageState(0.0), asked.servers, (no_sun,), asked.rolled))
     answer = process.answer(60.0)

@@ -21,12 +21,12 @@ from beasy_sched.plan.offline import NoPlan, OfflineOptions
 from beasy_sched.plan.plan import Plan, PlanStore, Provenance, Rolled
 from beasy_sched.plan.rolling import (
     NO_JOBS,
-    ExpectedJobs,
-    ExpectedPower,
+    JobForecast,
     KnownJobs,
-    PlanPart,
     PlanRequest,
+    PowerForecast,
     Span,
+    WindowForecast,
     make_plans,
 )
 from beasy_sched.plan.servers import ServerStart, least_power_w
@@ -50,7 +50,7 @@ def request(
     begin = window * STEPS + first_step
     edges = [begin, *((window + n) * STEPS for n in range(1, ahead + 1))]
     parts = tuple(
-        PlanPart(window + n, load_w[a:b], renew_w[a:b])
+        WindowForecast(window + n, load_w[a:b], renew_w[a:b])
         for n, (a, b) in enumerate(pairwise(edges))
         if b <= len(load_w)
     )
@@ -167,20 +167,20 @@ def test_no_job_is_forgotten(known: list[tuple], coming: list[tuple]) -> None:
     expected = float((jobs.hosts * jobs.left_s).sum())
     later = submit_s > of.asked_s
     expected += float((more * run_s)[later].sum())
-    load_w = ExpectedJobs(submit_s, run_s, more).load_w(PLATFORM, jobs, of)
+    load_w = JobForecast(submit_s, run_s, more).load_w(PLATFORM, jobs, of)
     assert host_seconds(load_w) == pytest.approx(expected, rel=1e-6, abs=1.0)
 
 
 def test_a_job_that_reaches_into_the_next_window_is_in_its_demand() -> None:
     long_job = KnownJobs(np.array([2]), np.array([60 * 300.0]), np.zeros(1))
-    nothing = ExpectedJobs(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
+    nothing = JobForecast(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
     load_w = nothing.load_w(PLATFORM, long_job, span(first_step=STEPS - 10, steps=10 + STEPS))
     assert np.all(load_w[:60] == draw_by_busy_w(PLATFORM)[2])
     assert np.all(load_w[60:] == draw_by_busy_w(PLATFORM)[0])
 
 
 def test_powers_are_taken_as_they_are_and_lateness_is_added() -> None:
-    series = ExpectedPower(LOAD_W)
+    series = PowerForecast(LOAD_W)
     assert np.array_equal(series.load_w(PLATFORM, NO_JOBS, span(12, 60)), LOAD_W[12:72])
     on_time = KnownJobs(np.array([3]), np.array([3000.0]), np.zeros(1))
     assert np.array_equal(series.load_w(PLATFORM, on_time, span(12, 60)), LOAD_W[12:72])
