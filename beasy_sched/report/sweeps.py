@@ -1,4 +1,4 @@
-"""The results of a sweep: maps over two axes, lines over one; for the page of a campaign, and as a picture."""
+"""The results of a sweep: maps over two axes, lines over one, for the page of a campaign and as a picture."""
 
 from __future__ import annotations
 
