@@ -9,8 +9,7 @@ from beasy_sched.campaign.table import COLUMNS, read_campaign
 from beasy_sched.cli.report import swept_axes
 from beasy_sched.errors import ConfigError
 from beasy_sched.report.campaign_figures import Figure
-from beasy_sched.report.sweep_data import SWEEP_FIGURES
-from beasy_sched.report.sweep_figure import draw_sweep
+from beasy_sched.report.sweeps import SWEEP_FIGURES, draw_sweep
 
 
 def sweep_picture(

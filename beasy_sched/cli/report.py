@@ -13,7 +13,7 @@ from beasy_sched.errors import ConfigError
 
 if TYPE_CHECKING:
     from beasy_sched.campaign.scenario import Scenario
-    from beasy_sched.report.sweep_data import SweptAxis
+    from beasy_sched.report.sweeps import SweptAxis
 
 
 class _ReportOptions(CommandOptions):
@@ -91,6 +91,6 @@ def _campaign(runs: tuple[str, ...], given: _ReportOptions) -> Iterator[str]:
 def swept_axes(scenario: Scenario) -> list[SweptAxis]:
     """Return the axes of a scenario's sweep, as reports name them."""
     from beasy_sched.campaign.sweep import AXES
-    from beasy_sched.report.sweep_data import SweptAxis
+    from beasy_sched.report.sweeps import SweptAxis
 
     return [SweptAxis(name, AXES[name].title) for name in scenario.sweep]

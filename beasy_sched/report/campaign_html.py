@@ -13,8 +13,7 @@ import numpy as np
 from beasy_sched.report.campaign_figures import FIGURES, Figure, mean_and_half_width, values_of
 from beasy_sched.report.page import Absent, Chart, Section, bars, color, page, plain, table_html, warning_html
 from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES
-from beasy_sched.report.sweep_charts import sweep_charts
-from beasy_sched.report.sweep_data import SweptAxis
+from beasy_sched.report.sweeps import SweptAxis, sweep_charts
 
 
 def outcome_bars(runs: Any, policies: Sequence[str], key: str) -> Chart:

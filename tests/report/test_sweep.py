@@ -12,9 +12,15 @@ from hand_campaign import row
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.report.campaign_html import campaign_html
-from beasy_sched.report.sweep_charts import sweep_charts
-from beasy_sched.report.sweep_data import SWEEP_FIGURES, SweptAxis, curve, slices, surface
-from beasy_sched.report.sweep_figure import draw_sweep
+from beasy_sched.report.sweeps import (
+    SWEEP_FIGURES,
+    SweptAxis,
+    curve,
+    draw_sweep,
+    slices,
+    surface,
+    sweep_charts,
+)
 
 pandas = pytest.importorskip("pandas", reason="reports need pandas")
 BATTERY, SUN = SweptAxis("battery_kwh", "battery capacity [kWh]"), SweptAxis("pv_kw", "solar power [kW]")

@@ -22,7 +22,7 @@ _BEYOND: Final = 1.25
 """A job without a walltime that has outrun all others is expected to need so many times what it has done."""
 
 
-class HostLoad:
+class JobLoad:
     """What jobs do to their hosts: those that compute, or those that only hold them (delay jobs).
 
     A delay job leaves its hosts idle, and takes as long at every speed.
@@ -69,8 +69,8 @@ class Expected:
     def __init__(self, fleet: TwoSpeedFleet, run_times: RunTimes, delays: RunTimes) -> None:
         """Expect of jobs on ``fleet`` what is known of ``run_times``, and of delay jobs, of ``delays``."""
         self.fleet = fleet
-        self.computing = HostLoad(run_times, fleet.reference_flops / fleet.flops, fleet.busy_w)
-        self.delaying = HostLoad(delays, np.ones(len(Speed)), fleet.mean_idle_w)
+        self.computing = JobLoad(run_times, fleet.reference_flops / fleet.flops, fleet.busy_w)
+        self.delaying = JobLoad(delays, np.ones(len(Speed)), fleet.mean_idle_w)
         self._waiting_delays: dict[str, Job] = {}
         self.arrivals = SeenArrivals()
         self._urgent: set[str] = set()
@@ -118,7 +118,7 @@ class Expected:
 
     # --- before a job runs --------------------------------------------------------------------------------
 
-    def load_of(self, job: Job) -> HostLoad:
+    def load_of(self, job: Job) -> JobLoad:
         """Whether it computes or only holds its hosts."""
         return self.computing if job.computes else self.delaying
 
