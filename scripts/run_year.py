@@ -46,7 +46,7 @@ JOBS_PER_DAY = 100
 PV_KW = 6
 WIND_KW = 4
 DAYS = 366
-QUICK_DAYS = 12
+QUICK_DAYS = 6
 POLICIES = ("bid-price", "beasy", "power-reactive")
 SITE = Path(__file__).with_name("year.toml")
 TABLE, PICTURE, SEASON = "months.txt", "year.png", "season.msgpack"
@@ -61,10 +61,11 @@ def run_year(chosen: argparse.Namespace) -> int:
         make_policy(policy, {})  # raises for one that does not exist
     files, site = make_inputs(chosen)
     windows = windows_in(chosen, site)
-    if site.storage.hydrogen is not None:
-        make_season(chosen, files)
+    season = None
+    if site.storage.hydrogen is not None and windows > 1:
+        season = make_season(chosen, files)
     tell(f"{chosen.days} days on {chosen.servers} servers, a plan for each of {windows} windows")
-    failures, stop = run_policies(chosen, files, site, windows)
+    failures, stop = run_policies(chosen, files, season, windows)
     ended = [name for name in chosen.policies if name not in failures]
     contenders = [
         Contender(name, summary_in(chosen.out / name), failures.get(name)) for name in chosen.policies
@@ -105,13 +106,14 @@ def make_inputs(chosen: argparse.Namespace) -> tuple[Files, Site]:
     return files, site
 
 
-def make_season(chosen: argparse.Namespace, files: Files) -> None:
-    """Plan the hydrogen of the whole time coarsely. Raises RunFailed."""
+def make_season(chosen: argparse.Namespace, files: Files) -> str:
+    """Plan the hydrogen of the whole time coarsely; return the plan's file. Raises RunFailed."""
     inputs = ["-p", files.platform, "-w", files.forecast_workload, "--production", files.forecast_power]
     out = chosen.out / SEASON
     command = ["plan", "--season", *inputs, "--site", files.site, "-o", str(out)]
     if code := run(*command, "--figure", str(out.with_suffix(".png")), "-q"):
         raise RunFailed(f"the plan of the season ended with exit code {code}", code)
+    return str(out)
 
 
 def workload_arguments(chosen: argparse.Namespace) -> list[str]:
@@ -184,11 +186,10 @@ def simulate(year: Year) -> float:
 
 
 def run_policies(
-    chosen: argparse.Namespace, files: Files, site: Site, windows: int
+    chosen: argparse.Namespace, files: Files, season: str | None, windows: int
 ) -> tuple[dict[str, str], Interrupted | None]:
     """Run the chosen policies, ``chosen.jobs`` at a time; return what failed, by policy, and the signal that
     stopped them early, if any."""
-    season = None if site.storage.hydrogen is None else str(chosen.out / SEASON)
     command = ["simulate", "-p", files.platform, "-w", files.workload, "--events", files.power, "--site",
                files.site, "--windows", str(windows), "--replan", "window", "--replan-workload",
                files.forecast_workload, "--replan-production", files.forecast_power]  # fmt: skip

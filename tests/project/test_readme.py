@@ -101,9 +101,10 @@ def test_all_policies_are_listed():
 
 
 def test_all_outputs_are_listed(place: Path):
-    named = set(re.findall(r"`(\w+\.(?:csv|jsonl?))`", README.partition("## What a run writes")[2]))
-    paths = [*(place / "out").glob("easy_*"), *(place / "out").glob("greenslot_*")]
-    played = {path.name.partition("_")[2] for path in paths}
+    table = r"\w+\.(?:csv|jsonl?)"
+    named = set(re.findall(f"`({table})`", README.partition("## What a run writes")[2]))
+    paths = [path for run in ("easy", "greenslot", "year/beasy/run") for path in place.glob(f"out/{run}_*")]
+    played = {name for path in paths if re.fullmatch(table, name := path.name.partition("_")[2])}
     assert played, "the commands have not been run"
     assert named == played
 
