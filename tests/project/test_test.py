@@ -7,7 +7,7 @@ from project.shell import ROOT, run
 
 ALL = "-n auto --dist worksteal"
 STEPS = ["ruff check", "ruff format --check", "mypy", "lint-imports", f"python -m pytest {ALL}"]
-SLOW = f"python -m pytest -m slow {ALL}"
+SLOW = f"python -m pytest -m slow --timeout 900 {ALL}"
 FAKE = """#!/bin/sh
 call="{name}${{*:+ $*}}"
 case "$call" in python\\ -c*|python\\ --version) exit 0 ;; esac
