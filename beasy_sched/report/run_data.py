@@ -90,7 +90,7 @@ class RunData:
         start = self.site.get("start")
         if start is None:
             return None
-        return datetime.fromisoformat(start).replace(tzinfo=timezone.utc).timestamp()
+        return msgspec.convert(start, datetime).replace(tzinfo=timezone.utc).timestamp()
 
     @property
     def end_s(self) -> float:

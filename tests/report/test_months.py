@@ -81,7 +81,7 @@ def test_a_run_without_a_site_has_no_months():
 
 def test_the_table_puts_runs_side_by_side_and_below_each_other():
     jobs = [(0.5, JobState.FINISHED), (0.5, JobState.KILLED), (40.0, JobState.FINISHED)]
-    runs = [hand_run(45, "2019-05-15T00:00:00Z", name, jobs) for name in ("easy", "a-policy-of-my-own")]
+    runs = [hand_run(45, "2019-05-15T00:00:00+00:00", name, jobs) for name in ("easy", "a-policy-of-my-own")]
     wide, narrow = month_lines(runs, 100), month_lines(runs, 60)
     assert len(wide) == 3 + 2
     assert wide[0].split("|")[1].strip() == "easy"
@@ -96,7 +96,7 @@ def test_months_without_jobs_have_no_shares():
 
 
 def test_the_picture_is_a_png():
-    runs = [hand_run(45, "2019-05-15T00:00:00Z", name, [(0.5, JobState.FINISHED)]) for name in "ab"]
+    runs = [hand_run(45, "2019-05-15T00:00:00+00:00", name, [(0.5, JobState.FINISHED)]) for name in "ab"]
     picture = draw_year(runs, "45 days")
     assert picture.startswith(b"\x89PNG")
     assert picture == draw_year(runs, "45 days")
