@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -14,6 +13,7 @@ from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.summary import DONE, LOST
+from beasy_sched.report.drawing import PALETTE, figure_bytes, new_figure
 from beasy_sched.report.run_data import OUTCOMES, RunData
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
@@ -152,8 +152,6 @@ def _block(rows: Sequence[Sequence[str]]) -> list[str]:
 
 # --- the picture --------------------------------------------------------------------------------------------
 
-_COLORS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-"""Okabe and Ito's, which colour-blind readers can tell apart."""
 _PRODUCTION: Final = "#bbbbbb"
 
 
@@ -162,10 +160,6 @@ def draw_year(runs: Sequence[RunData], title: str) -> bytes:
 
     Raises ConfigError for a run without an energy trace, and where matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("drawing needs matplotlib: install it with pip install 'matplotlib>=3.7'") from None
     for run in runs:
         months_of(run)  # refuses what cannot be drawn
     draws = [_draw_energy]
@@ -174,7 +168,7 @@ def draw_year(runs: Sequence[RunData], title: str) -> bytes:
     if any(run.trace["hydrogen_kg"].to_numpy().any() for run in runs):
         draws.append(_draw_hydrogen)
     draws.append(_draw_jobs)
-    figure = Figure(figsize=(12.0, 1.2 + 2.1 * len(draws)), layout="constrained")
+    figure = new_figure(".png", (12.0, 1.2 + 2.1 * len(draws)))
     panels = figure.subplots(len(draws), 1, sharex=True)
     for draw, panel in zip(draws, panels, strict=True):
         draw(panel, runs)
@@ -184,9 +178,7 @@ def draw_year(runs: Sequence[RunData], title: str) -> bytes:
     panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
     panels[0].set_title(title, loc="left", fontsize=11)
     _mark_months(panels[-1], runs[0])
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    return buffer.getvalue()
+    return figure_bytes(figure, ".png")
 
 
 def _daily(run: RunData, column: str, how: str) -> FloatArray:
@@ -237,7 +229,7 @@ def _draw_jobs(panel: Any, runs: Sequence[RunData]) -> None:
 
 
 def _cycled(runs: Sequence[RunData]) -> list[str]:
-    return [_COLORS[at % len(_COLORS)] for at in range(len(runs))]
+    return [PALETTE[at % len(PALETTE)] for at in range(len(runs))]
 
 
 def _mark_months(panel: Any, run: RunData) -> None:

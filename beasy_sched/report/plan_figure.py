@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
 from msgspec import UNSET
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.errors import ConfigError
 from beasy_sched.plan.plan import Plan, PlanStore
+from beasy_sched.report.drawing import figure_bytes, new_figure
 
-_FORMATS: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-"""Formats of figures, each with what keeps the date out of it."""
 PRODUCTION, DEMAND, _ENVELOPE = "#e69f00", "#0072b2", "#111111"
 BATTERY, HYDROGEN, _SERVERS, LIMIT = "#009e73", "#cc79a7", "#56719a", "#888888"
 _GRID = "#8c5a2b"
@@ -44,34 +41,6 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
     axes[0].set_title(_title(plans), fontsize=11, loc="left")
     _mark_hours(axes[-1], plans)
     return figure_bytes(figure, suffix)
-
-
-def new_figure(suffix: str, size: tuple[float, float]) -> Any:
-    """Return an empty figure of ``size`` (inches), to be saved as ``suffix`` says.
-
-    Raises ConfigError for a format that is not png, svg or pdf, and where matplotlib is not installed.
-    """
-    if _kind(suffix) not in _FORMATS:
-        raise ConfigError(f"figures are {', '.join(_FORMATS)} files: found {suffix!r}")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("drawing needs matplotlib: install it with pip install 'matplotlib>=3.7'") from None
-    return Figure(figsize=size, layout="constrained")
-
-
-def figure_bytes(figure: Any, suffix: str) -> bytes:
-    """Return the file of a figure: the same bytes for the same figure and matplotlib."""
-    from matplotlib import rc_context
-
-    buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "plan"}):  # ids that are the same every time
-        figure.savefig(buffer, format=_kind(suffix), dpi=120, metadata=_FORMATS[_kind(suffix)])
-    return buffer.getvalue()
-
-
-def _kind(suffix: str) -> str:
-    return suffix.lstrip(".").lower() or "png"
 
 
 def _title(plans: PlanStore) -> str:

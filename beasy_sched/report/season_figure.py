@@ -9,15 +9,8 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.outputs.season_table import month_starts, season_calendar
 from beasy_sched.plan.season import Season
-from beasy_sched.report.plan_figure import (
-    BATTERY,
-    DEMAND,
-    HYDROGEN,
-    LIMIT,
-    PRODUCTION,
-    figure_bytes,
-    new_figure,
-)
+from beasy_sched.report.drawing import figure_bytes, new_figure
+from beasy_sched.report.plan_figure import BATTERY, DEMAND, HYDROGEN, LIMIT, PRODUCTION
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

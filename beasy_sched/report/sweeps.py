@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +11,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.report.campaign_figures import Figure
+from beasy_sched.report.drawing import PALETTE, figure_bytes, new_figure
 from beasy_sched.report.page import Chart, color, plain
 
 SWEEP_FIGURES: Final = (
@@ -238,10 +238,6 @@ def _lines(curves: dict[str, Curve], figure: Figure, axis: SweptAxis, key: str) 
 # --- the picture --------------------------------------------------------------------------------------------
 
 
-_FORMATS: Final[dict[str, dict[str, Any]]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-"""Formats, each with what keeps the date out of it."""
-_COLORS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000")
-"""The palette of Okabe and Ito."""
 _STYLES: Final = ("-", "--", ":")
 _GOAL: Final = "#d55e00"
 
@@ -261,36 +257,28 @@ def draw_sweep(
     matplotlib. Raises ConfigError for a format that is not png, svg or pdf, where nothing is left to draw,
     and where matplotlib is not installed.
     """
-    kind = suffix.lstrip(".").lower() or "png"
-    if kind not in _FORMATS:
-        raise ConfigError(f"figures are {', '.join(_FORMATS)} files: found {suffix!r}")
-    try:
-        from matplotlib import rc_context
-    except ImportError:
-        raise ConfigError("drawing needs matplotlib: pip install 'beasy-sched[plot]'") from None
     policies = list(dict.fromkeys(runs["policy"]))
-    with rc_context({"svg.hashsalt": "sweep", "font.size": 9}):
-        draw = _draw_maps if len(axes) == 2 else _draw_lines
-        figure = draw(runs, policies, axes, figures, wanted_pct)
-        figure.suptitle(title, fontsize=11)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind, dpi=120, metadata=_FORMATS[kind])
-    return buffer.getvalue()
+    canvas = new_figure(suffix, (1.0, 1.0))  # its size follows from what is drawn
+    draw = _draw_maps if len(axes) == 2 else _draw_lines
+    draw(canvas, runs, policies, axes, figures, wanted_pct)
+    canvas.suptitle(title, fontsize=11)
+    return figure_bytes(canvas, suffix)
 
 
 def _draw_maps(
+    canvas: Any,
     runs: Any,
     policies: Sequence[str],
     axes: Sequence[SweptAxis],
     figures: Sequence[Figure],
     wanted_pct: float,
-) -> Any:
+) -> None:
     rows = {
         figure: {policy: surface(runs, policy, figure, axes[0], axes[1]) for policy in policies}
         for figure in figures
     }
     rows = {figure: each for figure, each in rows.items() if not nothing_to_see(each)}
-    canvas, panels = _new(len(rows), len(policies), 4.2, 3.4)
+    panels = _panels(canvas, len(rows), len(policies), 4.2, 3.4)
     for across, (figure, found) in zip(panels, rows.items(), strict=True):
         span = span_of(found.values())
         image = None
@@ -299,7 +287,6 @@ def _draw_maps(
             if each is not None:
                 image = _draw_map(panel, each, figure, axes, span, wanted_pct)
         canvas.colorbar(image, ax=list(across), shrink=0.9, pad=0.02)
-    return canvas
 
 
 def _draw_map(
@@ -332,21 +319,22 @@ def _draw_map(
 
 
 def _draw_lines(
+    canvas: Any,
     runs: Any,
     policies: Sequence[str],
     axes: Sequence[SweptAxis],
     figures: Sequence[Figure],
     wanted_pct: float,
-) -> Any:
+) -> None:
     rows = {
         figure: {policy: curve(runs, policy, figure, axes[0]) for policy in policies} for figure in figures
     }
     rows = {figure: each for figure, each in rows.items() if not nothing_to_see(each)}
-    canvas, panels = _new(len(rows), 1, 6.5, 2.7)
+    panels = _panels(canvas, len(rows), 1, 6.5, 2.7)
     for (panel,), (figure, found) in zip(panels, rows.items(), strict=True):
         for number, (policy, each) in enumerate(found.items()):
             if each is not None:
-                paint, style = _COLORS[number % len(_COLORS)], _STYLES[number // len(_COLORS) % len(_STYLES)]
+                paint, style = PALETTE[number % len(PALETTE)], _STYLES[number // len(PALETTE) % len(_STYLES)]
                 panel.fill_between(each.x, each.low, each.high, color=paint, alpha=0.18, linewidth=0)
                 panel.plot(each.x, each.mean, color=paint, linestyle=style, marker="o", ms=3.5, label=policy)
         if figure.column in WITH_A_GOAL:
@@ -356,13 +344,10 @@ def _draw_lines(
         panel.spines[["top", "right"]].set_visible(False)
     panels[-1][0].set_xlabel(axes[0].title)
     panels[0][0].legend(fontsize=8, framealpha=0.9)
-    return canvas
 
 
-def _new(rows: int, columns: int, width_in: float, height_in: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure as Canvas
-
+def _panels(canvas: Any, rows: int, columns: int, width_in: float, height_in: float) -> Any:
     if rows == 0:
         raise ConfigError("there is nothing to draw: every figure is 0 in all runs, or not known")
-    canvas = Canvas(figsize=(width_in * columns + 0.8, height_in * rows + 0.5), layout="constrained")
-    return canvas, canvas.subplots(rows, columns, squeeze=False)
+    canvas.set_size_inches(width_in * columns + 0.8, height_in * rows + 0.5)
+    return canvas.subplots(rows, columns, squeeze=False)
