@@ -144,8 +144,7 @@ def _prefixes(place: str) -> list[str]:
             return [place[: -len(ending) - 1]]
     if any(os.path.isfile(f"{place}_{ending}") for ending in files.FILES):
         return [place]
-    if _was_killed(place):
-        raise InputError(place, f"was killed: 'beasy-sched recover {place}' makes a run of what it had done")
+    _refuse_killed(place)
     raise InputError(
         place,
         f"is not a run: there is neither {Path(place).name}_summary.json nor another file of a run; "
@@ -153,11 +152,15 @@ def _prefixes(place: str) -> list[str]:
     )
 
 
-def _was_killed(prefix: str) -> bool:
-    """Whether a process that was killed has left files of a run there."""
-    with contextlib.suppress(InputError):
-        return leftover(files.path_of(prefix, files.SUMMARY)) is not None
-    return False
+def _refuse_killed(prefix: str) -> None:
+    """Raise InputError that says what to do where a process that was killed has left files of a run."""
+    left = None
+    with contextlib.suppress(InputError):  # it still lives
+        left = leftover(files.path_of(prefix, files.SUMMARY))
+    if left is not None:
+        raise InputError(
+            prefix, f"was killed: 'beasy-sched recover {prefix}' makes a run of what it had done"
+        )
 
 
 def _names(paths: list[str]) -> list[str]:
@@ -181,8 +184,7 @@ def find_prefix(run: str | os.PathLike[str]) -> str:
     if log.exists():
         return os.fspath(run)
     if not path.is_dir():
-        if _was_killed(os.fspath(run)):
-            raise InputError(run, f"was killed: 'beasy-sched recover {run}' makes a run of what it had done")
+        _refuse_killed(os.fspath(run))
         raise InputError(
             log, "no such decision log: give the export prefix of a run (-e), or the folder that holds it"
         )

@@ -7,20 +7,21 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options
-from beasy_sched.errors import BeasyError, Interrupted, machine_error
+from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_error
 from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.campaign.campaign import Outcome
     from beasy_sched.campaign.tasks import Keep
     from beasy_sched.campaign.workers import Executor
+    from beasy_sched.report.campaign_figures import Figure
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -154,20 +155,75 @@ def figure(given: _FigureOptions, folder: Path) -> None:
     Cells are means over seeds, and pairs of workload and production. 'beasy-sched report' has the same maps
     in one HTML file.
     """
-    from beasy_sched.cli.campaign_figure import sweep_picture
     from beasy_sched.formats.atomic import write_atomic
 
-    picture = sweep_picture(
-        folder,
-        given.out.suffix,
-        scenario=given.scenario,
-        guard=given.guard,
-        policies=given.policies,
-        measures=given.measures,
-        wanted_pct=given.wanted_pct,
-    )
-    write_atomic(given.out, picture)
+    write_atomic(given.out, _sweep_picture(given, folder))
     click.echo(f"wrote {given.out}", err=True)
+
+
+def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:
+    """Return the picture's file. Raises ConfigError and InputError."""
+    from beasy_sched.campaign.table import read_campaign
+    from beasy_sched.cli.report import swept_axes
+    from beasy_sched.report.sweeps import draw_sweep
+
+    table = read_campaign(folder)
+    swept = {each.name: each for each in table.manifest.parsed() if each.sweep}
+    if not swept:
+        raise ConfigError(f"{folder}: no scenario of this campaign has a section [sweep]")
+    chosen = swept[_one_of("--scenario", given.scenario, [*swept])]
+    axes = swept_axes(chosen)
+    if len(axes) > 2:
+        raise ConfigError(
+            f"the sweep has {len(axes)} axes, a picture two at most: 'beasy-sched report' shows all of them"
+        )
+    guards = {each.label: each for each in chosen.guards}
+    setting = guards[_one_of("--guard", given.guard, [*guards])]
+    labels = [policy.label for policy in chosen.policies]
+    wanted = [_one_of("--policy", policy, labels) for policy in given.policies] or labels
+    runs = table.runs
+    runs = runs[
+        (runs["status"] == "ok")
+        & (runs["scenario"] == chosen.name)
+        & (runs["guard"] == setting.mode.value)
+        & (runs["veto"] == setting.veto)
+        & runs["policy"].isin(wanted)
+    ]
+    if runs.empty:
+        raise ConfigError(f"{folder}: no such run has ended well")
+    return draw_sweep(
+        runs,
+        axes,
+        _figures(given.measures),
+        title=f"{chosen.name}, guard {setting.label}",
+        wanted_pct=given.wanted_pct,
+        suffix=given.out.suffix,
+    )
+
+
+def _one_of(option: str, given: str | None, known: Sequence[str]) -> str:
+    if given is None and len(known) == 1:
+        return known[0]
+    if given is None or given not in known:
+        found = "nothing" if given is None else repr(given)
+        raise ConfigError(f"{option}: found {found}, expected one of {', '.join(known)}")
+    return given
+
+
+def _figures(measures: Sequence[str]) -> Sequence[Figure]:
+    """What is drawn of each column named. Raises ConfigError for one that has no numbers."""
+    from beasy_sched.campaign.table import COLUMNS
+    from beasy_sched.report.campaign_figures import Figure
+    from beasy_sched.report.sweeps import SWEEP_FIGURES
+
+    known = {figure.column: figure for figure in SWEEP_FIGURES}
+    columns = {column.name: column for column in COLUMNS if column.kind in ("number", "integer")}
+    for name in measures:
+        if name not in columns:
+            raise ConfigError(
+                f"--measure: found {name!r}, expected a column of numbers, such as {next(iter(known))}"
+            )
+    return [known.get(name) or Figure(name, name, columns[name].unit) for name in measures] or SWEEP_FIGURES
 
 
 def _go_on(folder: Path, how: WorkerOptions) -> None:

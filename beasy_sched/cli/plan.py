@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import click
 import numpy as np
@@ -39,6 +40,7 @@ from beasy_sched.plan.servers import ServerRules
 from beasy_sched.plan.solver import SolverLimits
 from beasy_sched.units import format_duration, parse_duration, w_to_kw
 
+_Planned = TypeVar("_Planned", PlanStore, Season)
 _PCT: Final = click.FloatRange(0, 100)
 
 
@@ -164,9 +166,16 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
     site_text = read_site_text(name)
     site = parse_site(site_text, name)
     platform = _read_platform(platform_path, given.master_host)
-    if given.season == _WHOLE:
-        _plan_season(given, exports, out, site, platform, _hashes(given, site_text))
-        return
+    do = _plan_season if given.season == _WHOLE else _plan_windows
+    do(given, exports, out, site, platform, _hashes(given, site_text))
+
+
+def _plan_windows(
+    given: _PlanOptions, exports: _Exports, out: Path, site: Site, platform: Platform, hashes: dict[str, str]
+) -> None:
+    """Plan the windows, one after the other, write the plan and show it."""
+    from beasy_sched.formats.plan_file import write_plans
+
     if given.other_year or given.season_end is not None:
         raise ConfigError("--other-year and --season-end are for --season without a file")
     steps = site.steps * (given.windows or 1)
@@ -191,11 +200,9 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
                 rules=ServerRules(minimum_on_s=given.minimum_on, time_s=time_s),
                 tank_targets_kg=targets_kg,
             ),
-            provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(given, site_text)),
+            provenance=Provenance(f"beasy-sched {__version__}", inputs=hashes),
             report=report,
         )
-    from beasy_sched.formats.plan_file import write_plans
-
     write_plans(out, plans)
     _finish(plans, [out], exports)
 
@@ -360,42 +367,45 @@ def show(exports: _Exports, file: Path) -> None:
 
 def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:
     """Export what was asked for, show the plan, and tell what was written."""
-    from beasy_sched.formats.atomic import write_atomic
     from beasy_sched.formats.plan_file import csv_lines, json_text
+    from beasy_sched.report.plan_figure import draw_plan
 
-    if exports.export_json is not None:
-        write_atomic(exports.export_json, json_text(plans))
-    if exports.export_csv is not None:
-        write_atomic(exports.export_csv, csv_lines(plans))
-    if exports.figure is not None:
-        from beasy_sched.report.plan_figure import draw_plan
+    _export(plans, exports, json_text, csv_lines, draw_plan)
+    if not exports.quiet:
+        from beasy_sched.outputs.tables import plan_rows, print_rows
 
-        write_atomic(exports.figure, draw_plan(plans, exports.figure.suffix))
-    if exports.quiet:
-        return
-    from beasy_sched.outputs.tables import plan_rows, print_rows
-
-    print_rows([*plan_rows(plans)])
-    _tell_written(written, exports)
+        print_rows([*plan_rows(plans)])
+        _tell_written(written, exports)
 
 
 def _finish_season(season: Season, written: list[Path], exports: _Exports) -> None:
     """Export what was asked for, show the coarse plan, and tell what was written."""
-    from beasy_sched.formats.atomic import write_atomic
     from beasy_sched.formats.season_file import season_csv_lines, season_json
     from beasy_sched.outputs.season_table import season_lines
+    from beasy_sched.report.season_figure import draw_season
 
-    if exports.export_json is not None:
-        write_atomic(exports.export_json, season_json(season))
-    if exports.export_csv is not None:
-        write_atomic(exports.export_csv, season_csv_lines(season))
-    if exports.figure is not None:
-        from beasy_sched.report.season_figure import draw_season
-
-        write_atomic(exports.figure, draw_season(season, exports.figure.suffix))
+    _export(season, exports, season_json, season_csv_lines, draw_season)
     if not exports.quiet:
         click.echo("\n".join(season_lines(season)))
         _tell_written(written, exports)
+
+
+def _export(
+    what: _Planned,
+    exports: _Exports,
+    json_of: Callable[[_Planned], str | bytes],
+    csv_of: Callable[[_Planned], Iterable[str]],
+    draw: Callable[[_Planned, str], bytes],
+) -> None:
+    """Write a plan in the forms that were asked for."""
+    from beasy_sched.formats.atomic import write_atomic
+
+    if exports.export_json is not None:
+        write_atomic(exports.export_json, json_of(what))
+    if exports.export_csv is not None:
+        write_atomic(exports.export_csv, csv_of(what))
+    if exports.figure is not None:
+        write_atomic(exports.figure, draw(what, exports.figure.suffix))
 
 
 def _tell_written(written: list[Path], exports: _Exports) -> None:

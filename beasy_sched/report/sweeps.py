@@ -338,7 +338,7 @@ def _draw_lines(
                 panel.fill_between(each.x, each.low, each.high, color=paint, alpha=0.18, linewidth=0)
                 panel.plot(each.x, each.mean, color=paint, linestyle=style, marker="o", ms=3.5, label=policy)
         if figure.column in WITH_A_GOAL:
-            panel.axhline(wanted_pct, color=_GOAL, linewidth=1.0, linestyle=":")
+            panel.axhline(wanted_pct, color="#444444", linewidth=1.2, linestyle=":")
         panel.set_ylabel(f"{figure.title.lower()}\n[{figure.unit}]")
         panel.grid(alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)
