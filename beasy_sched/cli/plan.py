@@ -167,11 +167,11 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
     site = parse_site(site_text, name)
     platform = _read_platform(platform_path, given.master_host)
     do = _plan_season if given.season == _WHOLE else _plan_windows
-    do(given, exports, out, site, platform, _hashes(given, site_text))
+    do(given, exports, out, site, platform, site_text)
 
 
 def _plan_windows(
-    given: _PlanOptions, exports: _Exports, out: Path, site: Site, platform: Platform, hashes: dict[str, str]
+    given: _PlanOptions, exports: _Exports, out: Path, site: Site, platform: Platform, site_text: str
 ) -> None:
     """Plan the windows, one after the other, write the plan and show it."""
     from beasy_sched.formats.plan_file import write_plans
@@ -200,7 +200,7 @@ def _plan_windows(
                 rules=ServerRules(minimum_on_s=given.minimum_on, time_s=time_s),
                 tank_targets_kg=targets_kg,
             ),
-            provenance=Provenance(f"beasy-sched {__version__}", inputs=hashes),
+            provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(given, site_text)),
             report=report,
         )
     write_plans(out, plans)
@@ -222,7 +222,7 @@ def _required(given: _PlanOptions) -> tuple[Path, Path]:
 
 
 def _plan_season(
-    given: _PlanOptions, exports: _Exports, out: Path, site: Site, platform: Platform, hashes: dict[str, str]
+    given: _PlanOptions, exports: _Exports, out: Path, site: Site, platform: Platform, site_text: str
 ) -> None:
     """Plan the whole horizon coarsely, write it and show it."""
     from beasy_sched.formats.season_file import write_season
@@ -264,7 +264,9 @@ def _plan_season(
         season = plan_season(
             problem,
             others_w,
-            provenance=Provenance(f"beasy-sched {__version__}", inputs=hashes, settings=settings),
+            provenance=Provenance(
+                f"beasy-sched {__version__}", inputs=_hashes(given, site_text), settings=settings
+            ),
             limits=SolverLimits(time_s=time_s),
             report=report,
         )
