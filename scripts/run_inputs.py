@@ -156,14 +156,17 @@ def power_arguments(chosen: argparse.Namespace, site: Site) -> list[str]:
     window = ["--days", f"{site.window_s / SECONDS_PER_DAY:g}", "--dt", f"{site.step_s:g}"]
     if chosen.start:
         window += ["--start", chosen.start]
+    return [*power_sources(chosen, PV_KW, WIND_KW), *window, "--seed", str(chosen.seed)]
+
+
+def power_sources(chosen: argparse.Namespace, pv_kw: float, wind_kw: float) -> list[str]:
+    """Return the arguments of `generate power` that name the given exports, or synthetic weather."""
     sources = []
     if chosen.ninja_pv is not None:
-        sources += ["--pv", str(chosen.ninja_pv), "--pv-kw", str(PV_KW)]
+        sources += ["--pv", str(chosen.ninja_pv), "--pv-kw", f"{pv_kw:g}"]
     if chosen.ninja_wind is not None:
-        sources += ["--wind", str(chosen.ninja_wind), "--wind-kw", str(WIND_KW)]
-    if not sources:
-        sources = ["--synthetic", "--pv-kw", str(PV_KW), "--wind-kw", str(WIND_KW)]
-    return [*sources, *window, "--seed", str(chosen.seed)]
+        sources += ["--wind", str(chosen.ninja_wind), "--wind-kw", f"{wind_kw:g}"]
+    return sources or ["--synthetic", "--pv-kw", f"{pv_kw:g}", "--wind-kw", f"{wind_kw:g}"]
 
 
 def make_plan(chosen: argparse.Namespace, files: Files) -> None:

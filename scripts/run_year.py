@@ -22,7 +22,7 @@ from main_job import PATIENCE_S, print_text
 from rich.progress import ProgressColumn, TaskID
 from rich.progress import Task as RichTask
 from rich.progress_bar import ProgressBar
-from run_inputs import generate, read_site_file, run
+from run_inputs import generate, power_sources, read_site_file, run
 from run_options import Files, files_in, percent, show
 from two_processes import RunFailed, summary_in
 
@@ -137,14 +137,7 @@ def power_arguments(chosen: argparse.Namespace, site: Site) -> list[str]:
     """Return the arguments of `generate power`: the given exports, or synthetic weather."""
     start = chosen.start or datetime(2024, 1, 1)
     window = ["--days", str(chosen.days), "--dt", f"{site.step_s:g}", "--start", f"{start:%Y-%m-%d}"]
-    sources = []
-    if chosen.ninja_pv is not None:
-        sources += ["--pv", str(chosen.ninja_pv), "--pv-kw", f"{chosen.pv_kw:g}"]
-    if chosen.ninja_wind is not None:
-        sources += ["--wind", str(chosen.ninja_wind), "--wind-kw", f"{chosen.wind_kw:g}"]
-    if not sources:
-        sources = ["--synthetic", "--pv-kw", f"{chosen.pv_kw:g}", "--wind-kw", f"{chosen.wind_kw:g}"]
-    return [*sources, *window, "--seed", str(chosen.seed)]
+    return [*power_sources(chosen, chosen.pv_kw, chosen.wind_kw), *window, "--seed", str(chosen.seed)]
 
 
 def windows_in(chosen: argparse.Namespace, site: Site) -> int:
