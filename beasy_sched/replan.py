@@ -32,7 +32,7 @@ from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import Uncertainty
-from beasy_sched.plan.offline import NoPlan, OfflineOptions
+from beasy_sched.plan.offline import TANK_TARGETS, NoPlan, OfflineOptions
 from beasy_sched.plan.plan import Plan, PlanStore, Rolled
 from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.plan.rolling import (
@@ -298,9 +298,7 @@ class _Sources:
 
 def _season_targets(plans: PlanStore) -> tuple[float, ...]:
     """The windows' hydrogen targets, where the plans have them from a plan of the season; none elsewhere."""
-    if "tank_targets" not in plans[0].provenance.settings:
-        return ()
-    return tuple(plan.storage.hydrogen.level_target_kg for plan in plans if plan.storage.hydrogen is not None)
+    return tuple(map(float, plans[0].provenance.settings.get(TANK_TARGETS, "").split()))
 
 
 def _uncertainty(plan: Plan, shares: FloatArray) -> Uncertainty:
