@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from beasy_sched.engine.policy import Policy
 from beasy_sched.errors import why
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
@@ -26,12 +27,13 @@ def run_in_process(
     *,
     metering: bool = True,
     warn: Callable[[str], None] | None = None,
+    policy: Policy | None = None,
 ) -> dict[str, Any]:
     """Run to the end and return the summary; results so far are written even if the run fails.
 
     ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
     allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
-    the summary. Raises InputError, ConfigError and whatever ends the run early; the summary then names the
+    the summary; ``policy`` decides instead of the one that the settings name. Raises InputError, ConfigError and whatever ends the run early; the summary then names the
     error. A deadlock raises nothing, but is named in the summary.
     """
     settings = files.settings
@@ -41,7 +43,12 @@ def run_in_process(
 
     with files, replanned(settings, platform, limit_s=LIMIT_IN_PROCESS_S) as replanner:
         session = build_session(
-            settings, log=files.log, inputs_checked=True, replan=replanner.rule, plans=replanner.plans
+            settings,
+            log=files.log,
+            inputs_checked=True,
+            replan=replanner.rule,
+            plans=replanner.plans,
+            policy=policy,
         )
         options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
+from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.reading import read_text
@@ -65,14 +66,16 @@ def build_session(
     inputs_checked: bool = False,
     replan: ReplanRule | None = None,
     plans: PlanStore | None = None,
+    policy: Policy | None = None,
 ) -> Session:
     """Make the session described by ``settings``; the other parameters are as in `SessionOptions`.
 
-    ``plans`` are those that the run begins with, instead of the file of them that the settings name.
+    ``plans`` are those that the run begins with, instead of the file of them that the settings name;
+    ``policy`` decides instead of the one that they name.
 
     Raises ConfigError and InputError.
     """
-    policy = make_policy(settings.policy, settings.options)
+    policy = policy or make_policy(settings.policy, settings.options)
     if policy.needs_power and settings.site is None:
         raise ConfigError(f"policy {settings.policy!r} requires a site: pass --site FILE")
     if policy.needs_plan and settings.plan is None and plans is None:

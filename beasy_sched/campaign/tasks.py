@@ -142,8 +142,8 @@ def work_share_pct(path: Path, finished: Collection[str]) -> float | None:
     return 100.0 * done / total if total > 0.0 else None
 
 
-def _run(task: RunTask, folder: Path) -> tuple[dict[str, Any], Collection[str]]:
-    """Return the summary, and the jobs that finished."""
+def settings_in(task: RunTask, folder: Path) -> tuple[RunSettings, Inputs]:
+    """Write what a run reads into a folder; return the settings and inputs that name it."""
     contents = {"platform.xml": task.platform, WORKLOAD: task.workload, "power.txt": task.power}
     if task.plan is not None:
         contents["plan.msgpack"] = task.plan
@@ -162,9 +162,14 @@ def _run(task: RunTask, folder: Path) -> tuple[dict[str, Any], Collection[str]]:
         forecast=None if task.forecast is None else task.forecast.named(folder),
         replan=_replan(task, folder),
     )
+    return settings, Inputs(folder / "platform.xml", [folder / WORKLOAD], [folder / "power.txt"])
+
+
+def _run(task: RunTask, folder: Path) -> tuple[dict[str, Any], Collection[str]]:
+    """Return the summary, and the jobs that finished."""
+    settings, inputs = settings_in(task, folder)
     prefix = None if task.keep == "nothing" else str(folder / "out" / "run")
     files = _WatchedFiles(prefix, settings, decisions=task.keep == "everything")
-    inputs = Inputs(folder / "platform.xml", [folder / WORKLOAD], [folder / "power.txt"])
     summary = run_in_process(inputs, files)
     if task.plan is not None:
         summary["settings"]["plan"] = "plan.msgpack"  # not where it lay for this run

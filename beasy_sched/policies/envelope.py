@@ -10,15 +10,15 @@ from __future__ import annotations
 import heapq
 import operator
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import ServerSteps
-from beasy_sched.engine.actions import Action, Compensate
+from beasy_sched.engine.actions import Action, Compensate, FactDict
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
@@ -282,10 +282,46 @@ class EnvelopeRefit:
             least_j[places] = self._tables.least_j[up][found].min(axis=1, initial=np.inf)
 
 
+def _by_peak(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:
+    """By envelope, the largest first; the earlier of equals."""
+    return steps[np.argsort(-plan.energy_j[steps], kind="stable")]
+
+
+def _by_unmet(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:
+    """By predicted demand minus envelope: the largest first for a surplus, else the smallest."""
+    unmet_w = plan.load_w[steps] - plan.energy_j[steps] / plan.step_s
+    return steps[np.argsort(-unmet_w if surplus else unmet_w, kind="stable")]
+
+
+ORDERS: Final[dict[str, Callable[[WorkingPlan, IntArray, bool], IntArray]]] = {
+    "peak": _by_peak,
+    "next": lambda plan, steps, surplus: steps,
+    "last": lambda plan, steps, surplus: steps[::-1],
+    "workload": _by_unmet,
+}
+"""By policy: the order in which it changes steps, given from first to last, for a surplus or a shortage."""
+
+NOWHERE: Final = "none"
+"""Stands for an order: nothing is changed, and the difference stays in the battery."""
+
+
+class EndOfWindow(NamedTuple):
+    """How a window is going to end, as seen in one of its steps."""
+
+    step: int
+    """The present step of the working plan."""
+    end_step: int
+    """The step after the window's last one."""
+    diff_j: float
+    """Battery level that is projected for the end, less its target, J."""
+    comp_j: float
+    """E_comp: what is to be spent (or saved, where negative) on the servers instead, J."""
+
+
 class EnvelopePolicy(FollowPlan):
     """Follows a plan that it refits at each step, so that the window ends at the target level.
 
-    E_comp goes into the steps in the policy's `order`, each as far as its servers can take it. The
+    E_comp goes into the steps in the policy's order, each as far as its servers can take it. The
     envelope of a step is what its servers are planned to draw. See docs/decisions/envelope-policies.md.
     """
 
@@ -300,9 +336,9 @@ class EnvelopePolicy(FollowPlan):
         """Find anew what every server can do."""
         self._refit.forget()
 
-    def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """Sort the steps (given from first to last) into the order in which they are changed."""
-        raise NotImplementedError
+    def place(self, view: View, ending: EndOfWindow) -> tuple[str, FactDict]:
+        """Where E_comp goes: one of `ORDERS`, or `NOWHERE`; and facts that say why."""
+        return self.name, {}
 
     def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:
         """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and say so."""
@@ -312,15 +348,19 @@ class EnvelopePolicy(FollowPlan):
         self._refit.enter(step)
         levels_j = plan.project_soc(step, end_step, battery_j(view))
         diff_j = float(levels_j[-1]) - plan.battery.target_j
-        comp_j = compensation_j(plan.battery, diff_j)
-        steps = self.order(np.arange(step, end_step), comp_j > 0)
-        left_j, steps_changed = self._refit.spread(steps, comp_j, latest_ends_s(view))
-        why = {
+        comp_j = left_j = compensation_j(plan.battery, diff_j)
+        place, reasons = self.place(view, EndOfWindow(step, end_step, diff_j, comp_j))
+        steps_changed = 0
+        if place != NOWHERE:
+            steps = ORDERS[place](plan, np.arange(step, end_step), comp_j > 0)
+            left_j, steps_changed = self._refit.spread(steps, comp_j, latest_ends_s(view))
+        why: FactDict = {
             "diff_j": diff_j,
             "comp_j": comp_j,
             "window_end_s": plan.start_of(end_step),
             "spent_j" if comp_j > 0 else "saved_j": float(abs(comp_j - left_j)),
             "steps_changed": steps_changed,
+            **reasons,
         }
         return [Compensate("surplus" if comp_j > 0 else "shortage", why)]
 
@@ -331,20 +371,12 @@ class Peak(EnvelopePolicy):
     name = "peak"
     summary = "follows the plan; balances the battery in the steps of highest power"
 
-    def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """By envelope, the largest first; the earlier of equals."""
-        return steps[np.argsort(-self.plan.energy_j[steps], kind="stable")]
-
 
 class Next(EnvelopePolicy):
     """The next step onward."""
 
     name = "next"
     summary = "follows the plan; balances the battery in the next steps"
-
-    def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """In order of time."""
-        return steps
 
 
 class Last(EnvelopePolicy):
@@ -353,18 +385,9 @@ class Last(EnvelopePolicy):
     name = "last"
     summary = "follows the plan; balances the battery in the window's last steps"
 
-    def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """From the last to the first."""
-        return steps[::-1]
-
 
 class WorkloadEnvelope(EnvelopePolicy):
     """The steps where demand exceeds the envelope most; in a shortage, those where it exceeds it least."""
 
     name = "workload"
     summary = "follows the plan; balances the battery where demand and plan differ most"
-
-    def order(self, steps: IntArray, surplus: bool) -> IntArray:
-        """By predicted demand minus envelope: the largest first for a surplus, else the smallest."""
-        unmet_w = self.plan.load_w[steps] - self.plan.energy_j[steps] / self.plan.step_s
-        return steps[np.argsort(-unmet_w if surplus else unmet_w, kind="stable")]

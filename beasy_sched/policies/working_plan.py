@@ -28,6 +28,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.model.cluster import SWITCHING_ON, PowerModel
 from beasy_sched.model.hosts import HostIds, HostSet, distinct
 from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.plan.forecast import Predictions
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -182,6 +183,11 @@ class WorkingPlan:
     def window_end(self, step: int) -> int:
         """The step after the last one of the window that ``step`` belongs to."""
         return int(self._window_ends[self._window_of(step)])
+
+    def window_start(self, step: int) -> int:
+        """The first step of the window that ``step`` belongs to."""
+        window = self._window_of(step)
+        return int(self._window_ends[window - 1]) if window else 0
 
     def horizon(self, step: int) -> int:
         """The step after the last one of the window after that of ``step``: decisions look no further."""
@@ -626,6 +632,33 @@ def battery_j(view: View) -> float:
     if view.storage_state is None:
         raise ConfigError("the policy requires a site: pass --site FILE")
     return view.storage_state.battery_j
+
+
+class CurrentWindow(NamedTuple):
+    """The present window, with its nine curves."""
+
+    number: int
+    start_step: int
+    predictions: Predictions
+
+    def dangerous(self, step: int) -> bool:
+        """Whether ``step`` of the plan is dangerous: more than half of the curves are below SoC_min."""
+        return bool(self.predictions.dangerous[step - self.start_step])
+
+
+def enter_window(
+    view: View, plan: WorkingPlan, step: int, known: CurrentWindow | None
+) -> CurrentWindow | None:
+    """The window of ``step``: ``known`` if it is still that one, else a new one, from the level that is there.
+
+    Outside all windows, ``known``.
+    """
+    plans = offline_plans(view)
+    place = plans.place(plan.start_of(step))
+    if place is None or (known is not None and place.window == known.number):
+        return known
+    predictions = plans[place.window].predictions(battery_j(view))
+    return CurrentWindow(place.window, step - place.step, predictions)
 
 
 class PlanFollower:

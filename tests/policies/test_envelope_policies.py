@@ -184,7 +184,7 @@ def test_where_a_lack_is_taken(name: str, step: int, states: list[int]) -> None:
 def test_workload_looks_at_demand_and_envelope(surplus: bool, order: list[int]) -> None:
     talk = talk_of("workload", [0], [0], [0], soc_pct=50.0)
     talk.policy.plan.load_w[:] = [120.0, 80.0, 150.0]
-    assert talk.policy.order(np.arange(3), surplus).tolist() == order
+    assert ORDERS["workload"](talk.policy.plan, np.arange(3), surplus).tolist() == order
 
 
 def test_on_the_way_to_the_target_nothing_changes() -> None:

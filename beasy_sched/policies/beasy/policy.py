@@ -10,7 +10,7 @@ openings and closings, without looking at single steps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,6 @@ from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.plan.forecast import Predictions
 from beasy_sched.policies.beasy.plan import LivePlan, Placement, WindowEnd
 from beasy_sched.policies.beasy.speeds import Lowering, Spending
 from beasy_sched.policies.easy import (
@@ -39,7 +38,14 @@ from beasy_sched.policies.easy import (
     smallest_size,
     spent_facts,
 )
-from beasy_sched.policies.working_plan import PlanFollower, battery_j, compensation_j, offline_plans, ready_s
+from beasy_sched.policies.working_plan import (
+    CurrentWindow,
+    PlanFollower,
+    compensation_j,
+    enter_window,
+    offline_plans,
+    ready_s,
+)
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _LOOKS_AHEAD = 24
@@ -258,18 +264,6 @@ class BeasyOptions(Options, frozen=True):
     into its walltime at the reference speed (Eq. 3.29), done at full speed (Eq. 3.28)."""
 
 
-class CurrentWindow(NamedTuple):
-    """The present window, with its nine curves."""
-
-    number: int
-    start_step: int
-    predictions: Predictions
-
-    def dangerous(self, step: int) -> bool:
-        """Whether ``step`` of the plan is dangerous, so that small jobs go first."""
-        return bool(self.predictions.dangerous[step - self.start_step])
-
-
 class Beasy(Policy):
     """BEASY (Section IV of the paper)."""
 
@@ -304,7 +298,7 @@ class Beasy(Policy):
         step = None if view.budget is None else self.live.plan.step_at(view.budget.start_s)
         if view.budget is None or step is None:
             return ()
-        window = self._enter_window(view, step)
+        window = self._window = enter_window(view, self.live.plan, step, self._window)
         self.live.plan.set_production(step, view.budget.renew_w)
         self.live.settle_ends(view, step)
         self.live.count_work(view)
@@ -316,15 +310,6 @@ class Beasy(Policy):
             told.append(self._compensate(view, step, window))
         may_change = np.logical_and(view.available, self.live.plan.on[step] | (self.live.until <= step))
         return [*told, *self._follower.follow(view, step, may_change)]  # busy servers never sleep
-
-    def _enter_window(self, view: View, step: int) -> CurrentWindow | None:
-        """Compute the nine curves at the start of each window."""
-        plans = offline_plans(view)
-        place = plans.place(self.live.plan.start_of(step))
-        if place is not None and (self._window is None or place.window != self._window.number):
-            predictions = plans[place.window].predictions(battery_j(view))
-            self._window = CurrentWindow(place.window, step - place.step, predictions)
-        return self._window
 
     def _compensate(self, view: View, step: int, window: CurrentWindow) -> Compensate:
         """Spend a surplus or make up for a shortage, and report it."""

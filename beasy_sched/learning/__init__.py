@@ -1,0 +1,1 @@
+"""Learning which compensation policy acts when: training on executions of scenarios."""

@@ -1,0 +1,108 @@
+"""What agents learn from: executions of scenarios, on days and noises that no reported table uses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from beasy_sched.campaign.inputs import ForecastInputs, make_forecast, make_plan, make_real
+from beasy_sched.campaign.scenario import (
+    PolicyPart,
+    Scenario,
+    SyntheticProduction,
+    SyntheticWorkload,
+    TuplePart,
+)
+from beasy_sched.campaign.tasks import RunTask
+from beasy_sched.errors import ConfigError
+
+FIRST_SEED: Final = 10_000
+SEEDS_END: Final = 500_000
+"""Training uses seeds from the first to below this one; those below are for tuning and for tables."""
+NOISES_PER_DAY: Final = 10
+"""Executions on the same days, which share a plan."""
+_SHAPES: Final = ("begin", "end", "uniform")
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Jobs and sky of some days, and a noise."""
+
+    scenario: Scenario
+    day: int
+    noise: int
+
+    @property
+    def days(self) -> Scenario:
+        """The scenario on these days alone."""
+        return on_days(self.scenario, self.day)
+
+
+def executions(scenarios: Sequence[Scenario], count: int, first_seed: int = FIRST_SEED) -> list[Execution]:
+    """Return ``count`` executions, the scenarios in turn. Raises ConfigError for seeds that are taken."""
+    pairs = math.ceil(count / (NOISES_PER_DAY * len(scenarios)))
+    if not FIRST_SEED <= first_seed <= first_seed + max(pairs, count) <= SEEDS_END:
+        raise ConfigError(
+            f"seeds {first_seed} to {first_seed + max(pairs, count) - 1}: training uses {FIRST_SEED} to"
+            f" {SEEDS_END - 1}; others belong to reported tables, or were used to tune policies"
+        )
+    for scenario in scenarios:
+        if not scenario.plan.make:
+            raise ConfigError(f"scenario {scenario.name!r} has no plan, but agents compensate one: plan.make")
+    return [
+        Execution(
+            scenarios[number % len(scenarios)],
+            first_seed + number // (NOISES_PER_DAY * len(scenarios)),
+            first_seed + number,
+        )
+        for number in range(count)
+    ]
+
+
+def on_days(scenario: Scenario, day: int) -> Scenario:
+    """Return the scenario with jobs and sky drawn for other days. Raises ConfigError where neither is drawn."""
+    part = scenario.tuples[0]
+    workload, production = part.workload, part.production
+    if not isinstance(workload, SyntheticWorkload) or not isinstance(production, SyntheticProduction):
+        raise ConfigError(
+            f"scenario {scenario.name!r} has jobs or weather from files: agents learn from days that are drawn"
+        )
+    shape = _SHAPES[day % len(_SHAPES)] if len(scenario.tuples) > 1 else workload.shape
+    days = TuplePart(
+        workload=msgspec.structs.replace(workload, seed=day, shape=shape),
+        production=msgspec.structs.replace(production, seed=day),
+    )
+    return msgspec.structs.replace(scenario, tuples=(days,), sweep={})
+
+
+@dataclass
+class Days:
+    """What executions on some days have in common."""
+
+    forecast: ForecastInputs
+    plan: bytes
+
+
+def prepare(execution: Execution) -> Days:
+    """Make the forecasts and the plan of an execution's days. Raises ConfigError, InputError and NoPlan."""
+    forecast = make_forecast(execution.days, 0)
+    return Days(forecast, make_plan(forecast.plan))
+
+
+def task_of(execution: Execution, days: Days, policy: str = "random") -> RunTask:
+    """Return the run of an execution, under the scenario's first guard. Raises ConfigError and InputError."""
+    scenario = execution.days
+    real = make_real(scenario, days.forecast, 0, execution.noise)
+    return RunTask(
+        policy=PolicyPart(name=policy, label=policy),
+        site=scenario.site_text(scenario.guards[0]),
+        windows=scenario.windows,
+        platform=days.forecast.plan.platform,
+        workload=real.workload,
+        power=real.power,
+        plan=days.plan,
+    )

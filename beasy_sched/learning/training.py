@@ -1,0 +1,282 @@
+"""Training: episodes side by side, what was learned from them in their order.
+
+Agents explore in batches of `BATCH` episodes with what was learned before the batch. Then they learn from
+the episodes one after the other. So a model depends on the seed, not on how many processes there were; and a
+training that was stopped goes on from its last whole batch to the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched._version import __version__
+from beasy_sched.arrays import FloatArray
+from beasy_sched.campaign.folder import scenario_hash
+from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.tasks import RunTask, settings_in
+from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
+from beasy_sched.errors import BeasyError, ConfigError
+from beasy_sched.learning.executions import FIRST_SEED, Days, Execution, executions, prepare, task_of
+from beasy_sched.outputs.files import RunFiles
+from beasy_sched.policies.learned.agents import (
+    HALF_LIFE_GAMMA,
+    Agent,
+    LearnerName,
+    LinearBandit,
+    QTable,
+    Step,
+)
+from beasy_sched.policies.learned.features import Features
+from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, Model, Training
+from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope, Trail
+from beasy_sched.runner import run_in_process
+
+BATCH: Final = 8
+"""Episodes that explore with the same knowledge."""
+_GREEDY_FROM, _LEAST_EPSILON = 0.8, 0.05
+"""Share of the episodes after which Q-learning explores no more, and how little it explores until then."""
+
+
+class TrainingFailed(BeasyError):
+    """An episode failed: the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """How to learn."""
+
+    learner: LearnerName
+    episodes: int
+    seed: int = 1
+    first_seed: int = FIRST_SEED
+    gamma: float = HALF_LIFE_GAMMA
+    """Discount of five minutes."""
+    double: bool = False
+    """Double Q-learning."""
+    none: bool = False
+    """Whether to change nothing is an action."""
+    shaped: bool = True
+    """Whether the potential is part of the reward."""
+    without: tuple[str, ...] = ()
+    """Features that are not seen."""
+
+    def new_agent(self) -> Agent:
+        """An agent that has learned nothing."""
+        actions = ALL_ACTIONS if self.none else ACTIONS
+        if self.learner == "q-learning":
+            return QTable.new(actions, double=self.double, without=self.without)
+        return LinearBandit.new(actions, without=self.without)
+
+    def epsilon(self, episode: int) -> float:
+        """Share of choices of an episode that are drawn at random."""
+        if self.learner == "bandit":
+            return 0.0
+        until = _GREEDY_FROM * self.episodes
+        return 0.0 if episode >= until else 1.0 + (_LEAST_EPSILON - 1.0) * episode / until
+
+    def described(self) -> dict[str, str]:
+        """All but learner, episodes and seeds, as texts."""
+        return {
+            "planned_episodes": str(self.episodes),
+            "gamma": f"{self.gamma:g}",
+            "double": str(self.double).lower(),
+            "none": str(self.none).lower(),
+            "shaped": str(self.shaped).lower(),
+        }
+
+
+@dataclass(frozen=True)
+class Episode:
+    """An execution to be run by an agent that explores."""
+
+    run: RunTask
+    agent: Agent | str
+    """Or the name of the action that is always taken, or ``random``."""
+    epsilon: float
+    rng: tuple[int, ...]
+    """Seeds of the choices."""
+    gamma: float
+    shaped: bool
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What came of an episode."""
+
+    windows: list[list[Step]]
+    reward: float
+    """Mean of all steps."""
+
+
+class Explorer(ChoosingEnvelope):
+    """Chooses for an episode, and notes what happens."""
+
+    name = "explorer"
+    summary = "an agent that learns"
+
+    def __init__(self, episode: Episode) -> None:
+        """Choose as ``episode`` says."""
+        super().__init__()
+        agent, self.shaped = episode.agent, episode.shaped
+        self.actions = ACTIONS if isinstance(agent, str) else agent.actions
+        self._gamma = episode.gamma
+        self.choose = chooser(agent, episode.epsilon, np.random.default_rng(episode.rng), self.actions)
+
+    def begin(self, view: Any) -> None:
+        """Begin to note."""
+        super().begin(view)
+        self.note_rewards(self._gamma)
+
+
+def chooser(
+    agent: Agent | str, epsilon: float, rng: np.random.Generator, actions: Sequence[str]
+) -> Callable[[Features], Choice]:
+    """Return what chooses: an agent that explores, one action for ever, or chance."""
+
+    def choose(features: Features) -> Choice:
+        if isinstance(agent, str):
+            return (int(rng.integers(len(actions))) if agent == "random" else actions.index(agent)), {}
+        if epsilon and rng.random() < epsilon:
+            return int(rng.integers(len(actions))), {}
+        return int(agent.value_of(features).argmax()), {}
+
+    return choose
+
+
+def run_episode(episode: Episode) -> Experience:
+    """Run an execution. Raises TrainingFailed and whatever ends a run early."""
+    policy = Explorer(episode)
+    with TemporaryDirectory(prefix="beasy-learn-") as place:
+        settings, inputs = settings_in(episode.run, Path(place))
+        summary = run_in_process(inputs, RunFiles(None, settings, decisions=False), policy=policy)
+    trail = policy.trail
+    if not summary["complete"] or trail is None:
+        raise TrainingFailed(f"the run is not complete: {summary['error'] or 'it ended early'}")
+    return Experience(trail.steps(), mean_reward(trail))
+
+
+def mean_reward(trail: Trail) -> float:
+    """Return the mean reward of a step."""
+    rewards = trail.rewards()
+    return float(np.mean(rewards)) if rewards else 0.0
+
+
+def learn(
+    lesson: Lesson,
+    scenarios: Sequence[Scenario],
+    executor: Executor,
+    *,
+    known: Model | None = None,
+    report: Callable[[Model], None] | None = None,
+) -> Model:
+    """Train; return the model. ``known`` is what an earlier training with the same lesson has learned.
+
+    ``report`` gets the model after every batch. Raises ConfigError for seeds that are taken and a model of
+    another lesson, TrainingFailed, and MachineError; the executor is closed in any case.
+    """
+    with contextlib.closing(executor):
+        work = executions(scenarios, lesson.episodes, lesson.first_seed)
+        hashes = {scenario.name: scenario_hash(scenario) for scenario in scenarios}
+        agent, curve = lesson.new_agent(), np.empty(0)
+        if known is not None:
+            check_same_lesson(known, model_of(lesson, agent, curve, work, hashes))
+            agent, curve = copy.deepcopy(known.agent()), known.curve
+            if isinstance(agent, QTable):
+                agent.values, agent.visits = agent.values.copy(), agent.visits.copy()
+            else:
+                agent.inverse, agent.rewarded = agent.inverse.copy(), agent.rewarded.copy()
+        model = model_of(lesson, agent, curve, work, hashes)
+        days: dict[tuple[str, int], Days] = {}
+        for first in range(len(curve), len(work), BATCH):
+            batch = work[first : first + BATCH]
+            found = explore(lesson, agent, batch, first, executor, days)
+            for number, experience in enumerate(found, first):
+                for window in experience.windows:
+                    agent.learn(window, np.random.default_rng((lesson.seed, number, 1)))
+            curve = np.append(curve, [experience.reward for experience in found])
+            model = model_of(lesson, agent, curve, work, hashes)
+            if report is not None:
+                report(model)
+        return model
+
+
+def explore(
+    lesson: Lesson,
+    agent: Agent | str,
+    batch: Sequence[Execution],
+    first: int,
+    executor: Executor,
+    days: dict[tuple[str, int], Days],
+) -> list[Experience]:
+    """Run some executions, from number ``first`` on, with what the agent knows; return them in their order.
+
+    ``days`` keeps what was prepared. Raises TrainingFailed.
+    """
+    for key in [key for key in days if key not in {(one.scenario.name, one.day) for one in batch}]:
+        del days[key]
+    missing = {(one.scenario.name, one.day): one for one in batch if (one.scenario.name, one.day) not in days}
+    days |= _all(executor, ((key, prepare, one) for key, one in missing.items()))
+    explorer = agent
+    if isinstance(agent, LinearBandit):
+        explorer = replace(agent, alpha=1.0)
+
+    def episodes() -> Iterator[Task]:
+        for number, one in enumerate(batch, first):
+            run = task_of(one, days[one.scenario.name, one.day])
+            epsilon, rng = lesson.epsilon(number), (lesson.seed, number, 0)
+            yield number, run_episode, Episode(run, explorer, epsilon, rng, lesson.gamma, lesson.shaped)
+
+    found = _all(executor, episodes())
+    return [found[number] for number in range(first, first + len(batch))]
+
+
+def _all(executor: Executor, tasks: Iterable[Task]) -> dict[Any, Any]:
+    results: dict[Any, Any] = {}
+    work_through(executor, tasks, results.__setitem__)
+    for key, result in results.items():
+        if isinstance(result, Failure):
+            raise TrainingFailed(f"episode {key}: {result.error}")
+    return results
+
+
+def model_of(
+    lesson: Lesson, agent: Agent, curve: FloatArray, work: Sequence[Execution], hashes: dict[str, str]
+) -> Model:
+    """Return what is known so far as a model."""
+    training = Training(
+        program=f"beasy-sched {__version__}",
+        scenarios=hashes,
+        seed=lesson.seed,
+        days=(work[0].day, work[-1].day),
+        noises=(work[0].noise, work[-1].noise),
+        episodes=len(curve),
+        settings=lesson.described(),
+    )
+    return Model.of(agent, training, np.asarray(curve))
+
+
+def check_same_lesson(known: Model, wanted: Model) -> None:
+    """Raise ConfigError, naming the first difference, if ``known`` is of another training."""
+    before, now = known.training, wanted.training
+    pairs = {
+        "learner": (known.learner, wanted.learner),
+        "seed": (before.seed, now.seed),
+        "days": (before.days, now.days),
+        "scenarios": (before.scenarios, now.scenarios),
+        "features left out": (known.without, wanted.without),
+        "program": (before.program, now.program),
+        **{name: (value, now.settings.get(name)) for name, value in before.settings.items()},
+    }
+    for name, (old, new) in pairs.items():
+        if old != new:
+            raise ConfigError(
+                f"was learned with another {name} ({old}, now {new}): choose another --out, or give the same"
+            )

@@ -1,0 +1,162 @@
+"""Agents that choose one of a few actions from what they see, and learn from rewards.
+
+Nothing here knows of servers or batteries but the features: an agent maps `Features` to a value of each
+action. The greatest value is chosen; of equals, the first action, and actions are in the order of their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.errors import ConfigError
+from beasy_sched.policies.learned.features import EDGES, FEATURES, STATES, Features, as_numbers, state_of
+
+LearnerName = Literal["q-learning", "bandit"]
+
+HALF_LIFE_GAMMA: Final = 0.998
+"""Discount of five minutes by default: a reward in 29 hours counts half."""
+GAMMA_STEP_S: Final = 300.0
+"""The length of time that a discount is given for, s."""
+CREDIT_S: Final = 3600.0
+"""A bandit's choice is credited with what happens in this time, s."""
+
+
+class Step(NamedTuple):
+    """A choice, and what came of it until the next one."""
+
+    features: Features
+    action: int
+    reward: float
+    """Discounted sum of the rewards of the steps until the next choice."""
+    discount: float
+    """Of the time until the next choice; 0 where the window ended before."""
+    credit: float
+    """Discounted sum of the rewards in the hour after the choice, or to the window's end."""
+
+
+@dataclass
+class QTable:
+    """Watkins' Q-learning with one table, or two of them (double Q-learning, van Hasselt 2010)."""
+
+    actions: tuple[str, ...]
+    values: FloatArray
+    """Of shape (tables, states, actions)."""
+    visits: IntArray
+    """How often each cell was learned from; of the same shape."""
+    without: frozenset[str] = frozenset()
+    """Features that it does not see."""
+
+    @classmethod
+    def new(cls, actions: tuple[str, ...], *, double: bool = False, without: Iterable[str] = ()) -> QTable:
+        """A table that has learned nothing."""
+        shape = (1 + double, STATES, len(actions))
+        return cls(actions, np.zeros(shape), np.zeros(shape, dtype=np.int64), frozenset(without))
+
+    def value_of(self, features: Features) -> FloatArray:
+        """The value of each action: mean of the tables."""
+        return np.asarray(self.values[:, state_of(features, self.without)].mean(axis=0))
+
+    def knows(self, features: Features) -> int:
+        """How often it has learned in this state."""
+        return int(self.visits[:, state_of(features, self.without)].sum())
+
+    def learn(self, steps: Iterable[Step], coin: np.random.Generator) -> None:
+        """Learn from a window's steps, in order; ``coin`` chooses the table where there are two."""
+        trail = [*steps]
+        states = [state_of(step.features, self.without) for step in trail]
+        for number, step in enumerate(trail):
+            table = int(coin.integers(2)) if len(self.values) == 2 else 0
+            cell = table, states[number], step.action
+            goal = step.reward
+            if step.discount > 0.0 and number + 1 < len(trail):
+                following = states[number + 1]
+                best = int(self.values[table, following].argmax())
+                goal += step.discount * float(self.values[-1 - table, following, best])
+            alpha = float(1 + self.visits[cell]) ** -0.6
+            self.visits[cell] += 1
+            self.values[cell] += alpha * (goal - self.values[cell])
+
+
+@dataclass
+class LinearBandit:
+    """LinUCB with disjoint models (Li et al. 2010): a linear model of the credit of each action."""
+
+    actions: tuple[str, ...]
+    inverse: FloatArray
+    """Inverse of the sum of outer products of what was seen, and 1: of shape (actions, inputs, inputs)."""
+    rewarded: FloatArray
+    """Sum of what was seen, times its credit: of shape (actions, inputs)."""
+    alpha: float = 0.0
+    """How much what is not known attracts: 1 while learning, 0 when used."""
+    without: frozenset[str] = frozenset()
+    """Features that it does not see."""
+    weights: FloatArray = field(init=False)
+    """Of the inputs, by action."""
+
+    def __post_init__(self) -> None:
+        self._solve()
+
+    @classmethod
+    def new(cls, actions: tuple[str, ...], *, without: Iterable[str] = ()) -> LinearBandit:
+        """A bandit that has learned nothing."""
+        count, inputs = len(actions), len(FEATURES) + 1
+        return cls(
+            actions,
+            np.tile(np.eye(inputs), (count, 1, 1)),
+            np.zeros((count, inputs)),
+            without=frozenset(without),
+        )
+
+    def _solve(self) -> None:
+        self.weights = np.einsum("aij,aj->ai", self.inverse, self.rewarded)
+
+    def inputs(self, features: Features) -> FloatArray:
+        """The features as numbers and a constant; those that it does not see are 0."""
+        seen = [name not in self.without for name in FEATURES]
+        return np.append(np.where(seen, as_numbers(features), 0.0), 1.0)
+
+    def value_of(self, features: Features) -> FloatArray:
+        """The expected credit of each action, with ``alpha`` times its standard deviation."""
+        inputs = self.inputs(features)
+        values = self.weights @ inputs
+        if self.alpha:
+            values = values + self.alpha * np.sqrt(np.einsum("i,aij,j->a", inputs, self.inverse, inputs))
+        return np.asarray(values)
+
+    def learn(self, steps: Iterable[Step], coin: np.random.Generator | None = None) -> None:
+        """Learn from a window's steps (Sherman and Morrison's formula for each)."""
+        for step in steps:
+            inputs = self.inputs(step.features)
+            inverse = self.inverse[step.action]
+            ahead = inverse @ inputs
+            inverse -= np.outer(ahead, ahead) / (1.0 + float(inputs @ ahead))
+            self.rewarded[step.action] += step.credit * inputs
+        self._solve()
+
+
+Agent = QTable | LinearBandit
+
+
+def gamma_of(gamma: float, step_s: float) -> float:
+    """Return the discount of a step of ``step_s`` seconds, from that of five minutes."""
+    return float(gamma ** (step_s / GAMMA_STEP_S))
+
+
+def check_definitions(edges: dict[str, tuple[float, ...]]) -> None:
+    """Raise ConfigError if a model was learned with other features than this program's."""
+    if tuple(edges) != FEATURES:
+        found = ", ".join(edges)
+        raise ConfigError(
+            f"was learned with other features ({found}; this program has {', '.join(FEATURES)}): learn it again"
+        )
+    for name, own in EDGES.items():
+        if edges[name] != own:
+            raise ConfigError(
+                f"was learned with other classes of {name!r} ({edges[name]}; this program has {own}):"
+                " learn it again"
+            )

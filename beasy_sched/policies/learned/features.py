@@ -1,0 +1,159 @@
+"""What an agent sees of a step, and what it is rewarded with.
+
+All features are ratios, so that what was learned on one site can be used on another.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.engine.policy import View
+from beasy_sched.model.jobs import Job, JobState
+from beasy_sched.model.platform import Platform
+from beasy_sched.plan.forecast import draw_by_busy_w
+from beasy_sched.policies.envelope import EndOfWindow
+from beasy_sched.policies.working_plan import WorkingPlan, battery_j
+from beasy_sched.units import SECONDS_PER_HOUR
+
+_TREND_H, _NIGHT_H = 2, 6
+"""How far the two features look ahead."""
+
+
+class Features(NamedTuple):
+    """A step as an agent sees it."""
+
+    comp: float
+    """E_comp over the battery's capacity."""
+    soc: float
+    """Place of the state of charge between its least and its greatest, 0 to 1."""
+    left: float
+    """Share of the window that is left, 0 to 1."""
+    pressure: float
+    """Hosts that waiting jobs ask for, over those of the site."""
+    danger: float
+    """1 if more than half of the window's nine curves are below SoC_min in the step, else 0."""
+    trend: float
+    """Energy planned for the servers in the next two hours against the step's: (later - now) / (later + now)."""
+    night: float
+    """Production planned for the next six hours against the demand: (production - demand) / (both together)."""
+
+
+FEATURES: Final = Features._fields
+EDGES: Final[dict[str, tuple[float, ...]]] = {
+    "comp": (-0.10, -0.02, 0.02, 0.10),
+    "soc": (0.25, 0.5, 0.75),
+    "left": (1 / 3, 2 / 3),
+    "pressure": (1e-9, 0.25),
+    "danger": (0.5,),
+    "trend": (0.0,),
+    "night": (-1 / 3,),
+}
+"""Where the classes of each feature meet; a value at an edge belongs to the upper class."""
+CLASSES: Final = tuple(len(EDGES[name]) + 1 for name in FEATURES)
+STATES: Final = int(np.prod(CLASSES))
+"""How many states a table has."""
+
+
+def state_of(features: Features, without: frozenset[str] = frozenset()) -> int:
+    """Return the number of the state that the features are in; those ``without`` count as their first class."""
+    state = 0
+    for name, value, classes in zip(FEATURES, features, CLASSES, strict=True):
+        place = 0 if name in without else int(np.searchsorted(EDGES[name], value, side="right"))
+        state = state * classes + place
+    return state
+
+
+def classes_of(state: int) -> dict[str, int]:
+    """Return the class of each feature in a state."""
+    places = np.unravel_index(state, CLASSES)
+    return {name: int(place) for name, place in zip(FEATURES, places, strict=True)}
+
+
+def as_numbers(features: Features) -> FloatArray:
+    """Return the features as numbers from -1 to 1, in their order."""
+    comp, soc, left, pressure, danger, trend, night = features
+    scaled = (comp, 2 * soc - 1, 2 * left - 1, 2 * pressure - 1, 2 * danger - 1, trend, night)
+    return np.clip(np.array(scaled, dtype=np.float64), -1.0, 1.0)
+
+
+def observe(view: View, plan: WorkingPlan, ending: EndOfWindow, *, dangerous: bool) -> Features:
+    """Look at a step; ``dangerous`` as the nine curves of its window say."""
+    battery, (step, end_step, _, comp_j) = plan.battery, ending
+    ahead = slice(step + 1, min(step + 1 + _steps(plan, _TREND_H), plan.steps))
+    sky = slice(step, min(step + _steps(plan, _NIGHT_H), plan.steps))
+    now_j, later_j = float(plan.energy_j[step]), _mean(plan.energy_j[ahead])
+    room_j = max(battery.max_j - battery.min_j, 1e-9)
+    window_steps = end_step - plan.window_start(step)
+    return Features(
+        comp=comp_j / battery.capacity_j if battery.exists else 0.0,
+        soc=min(max((battery_j(view) - battery.min_j) / room_j, 0.0), 1.0),
+        left=(end_step - step) / window_steps,
+        pressure=float(view.queue.res.sum()) / view.platform.size if len(view.queue) else 0.0,
+        danger=float(dangerous),
+        trend=_contrast(later_j, now_j) if ahead.stop > ahead.start else 0.0,
+        night=_contrast(float(plan.renew_w[sky].sum()), float(plan.load_w[sky].sum())),
+    )
+
+
+def _steps(plan: WorkingPlan, hours: int) -> int:
+    return max(1, round(hours * SECONDS_PER_HOUR / plan.step_s))
+
+
+def _mean(values: FloatArray) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _contrast(one: float, other: float) -> float:
+    """(one - other) / (one + other) of two numbers from 0 on; 0 where both are 0."""
+    return (one - other) / (one + other) if one + other > 0.0 else 0.0
+
+
+# --- reward -------------------------------------------------------------------------------------------------
+
+KILLED: Final = 2.0
+"""How much worse it is to lose work than it is good to finish it."""
+DISTANCE: Final = 2.0
+"""Weight of the distance from the target in the potential."""
+
+
+class RewardMeter:
+    """Rewards steps: work finished - 2 x work killed, over the work that the window expects of a step.
+
+    Work is what jobs did until they ended. The potential -2 |E(T) - target| / capacity is added as
+    gamma x next - present, which changes no optimal policy (Ng, Harada, Russell 1999), but tells at once what
+    the distance from the target will tell at the window's end.
+    """
+
+    def __init__(self, platform: Platform, *, shaped: bool = True) -> None:
+        """Reward what happens on ``platform``; ``shaped``: with the potential."""
+        self._platform, self._shaped = platform, shaped
+        self._draw_w = draw_by_busy_w(platform)
+        speeds = [kind.speeds_flops[kind.fastest] for kind in platform.kinds]
+        self._speed_flops = float(np.asarray(speeds)[platform.kind_of].mean())
+
+    def expected_flops(self, plan: WorkingPlan, step: int) -> float:
+        """Work that the window of ``step`` expects of each of its steps, flops."""
+        window = slice(plan.window_start(step), plan.window_end(step))
+        busy = np.interp(plan.load_w[window], self._draw_w, np.arange(len(self._draw_w)))
+        return max(float(busy.mean()), 1e-3) * self._speed_flops * plan.step_s
+
+    def work(self, view: View, ended: list[Job]) -> float:
+        """Work finished - 2 x work killed of jobs that have ended, flops."""
+        counted = [job for job in ended if job.state is not JobState.REJECTED]
+        if not counted:
+            return 0.0
+        flops = view.progress(counted).work_flops * np.array([job.res for job in counted])
+        done = np.array([job.state in _DONE for job in counted])
+        return float(np.nansum(np.where(done, flops, -KILLED * flops)))
+
+    def potential(self, plan: WorkingPlan, diff_j: float) -> float:
+        """The potential of a step that is projected to end its window ``diff_j`` (J) from the target."""
+        if not self._shaped or not plan.battery.exists:
+            return 0.0
+        return -DISTANCE * abs(diff_j) / plan.battery.capacity_j
+
+
+_DONE: Final = frozenset({JobState.FINISHED, JobState.FAILED})

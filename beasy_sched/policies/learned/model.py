@@ -1,0 +1,126 @@
+"""What an agent has learned, as a file: table or matrices, what the features mean, and where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.errors import ConfigError, InputError, PathLike
+from beasy_sched.formats.packed_file import PackedFormat
+from beasy_sched.policies.envelope import NOWHERE, ORDERS
+from beasy_sched.policies.learned.agents import Agent, LearnerName, LinearBandit, QTable, check_definitions
+from beasy_sched.policies.learned.features import EDGES, FEATURES, STATES
+
+MODEL_FORMAT: Final = PackedFormat("beasy-sched model", 1, "model")
+ACTIONS: Final = tuple(sorted(ORDERS))
+"""What agents choose from, in the order of the names."""
+ALL_ACTIONS: Final = tuple(sorted((*ORDERS, NOWHERE)))
+"""The same, and to change nothing."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Where a model comes from."""
+
+    program: str
+    """Name and version."""
+    scenarios: dict[str, str]
+    """SHA-256 of each scenario, by name."""
+    seed: int
+    days: tuple[int, int]
+    """First and last seed of the days (jobs and sky)."""
+    noises: tuple[int, int]
+    """First and last seed of the noise."""
+    episodes: int
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What was learned. `agent` makes the agent of it; raises ConfigError if it cannot be one."""
+
+    learner: LearnerName
+    actions: tuple[str, ...]
+    edges: dict[str, tuple[float, ...]]
+    """Features by name, and where the classes of each meet."""
+    without: tuple[str, ...]
+    """Features that the agent does not see."""
+    values: FloatArray
+    """Values of a table (tables, states, actions); inverses of a bandit (actions, inputs, inputs)."""
+    visits: IntArray
+    """Visits of a table, of the same shape; empty for a bandit."""
+    rewarded: FloatArray
+    """Of a bandit (actions, inputs); empty for a table."""
+    training: Training
+    curve: FloatArray
+    """Mean reward of a step in each episode."""
+
+    @classmethod
+    def of(cls, agent: Agent, training: Training, curve: FloatArray) -> Model:
+        """Keep what an agent has learned."""
+        table = isinstance(agent, QTable)
+        return cls(
+            learner="q-learning" if table else "bandit",
+            actions=agent.actions,
+            edges=dict(EDGES),
+            without=tuple(sorted(agent.without)),
+            values=agent.values if isinstance(agent, QTable) else agent.inverse,
+            visits=agent.visits if isinstance(agent, QTable) else np.zeros(1, dtype=np.int64),
+            rewarded=np.zeros(1) if isinstance(agent, QTable) else agent.rewarded,
+            training=training,
+            curve=curve,
+        )
+
+    def agent(self) -> Agent:
+        """Return the agent, which explores no more. Raises ConfigError."""
+        self.check()
+        if self.learner == "q-learning":
+            return QTable(self.actions, self.values, self.visits, frozenset(self.without))
+        return LinearBandit(self.actions, self.values, self.rewarded, without=frozenset(self.without))
+
+    def check(self) -> None:
+        """Raise ConfigError, naming the first thing wrong: features, actions, shapes or numbers."""
+        check_definitions(self.edges)
+        if self.actions not in (ACTIONS, ALL_ACTIONS):
+            raise ConfigError(f"has the actions {', '.join(self.actions)}; expected {', '.join(ALL_ACTIONS)}")
+        if unknown := set(self.without) - set(FEATURES):
+            raise ConfigError(f"leaves out {', '.join(sorted(unknown))}, which is no feature")
+        count, inputs = len(self.actions), len(FEATURES) + 1
+        if self.learner == "q-learning":
+            tables = len(self.values)
+            shapes: dict[str, tuple[int, ...]] = {name: (tables, STATES, count) for name in ("values", "visits")}
+            possible = tables in (1, 2)
+        else:
+            shapes = {"values": (count, inputs, inputs), "rewarded": (count, inputs)}
+            possible = True
+        for name, shape in shapes.items():
+            array = getattr(self, name)
+            if array.shape != shape or not possible:
+                raise ConfigError(f"{name} is an array of shape {array.shape}, expected {shape}")
+            if not np.isfinite(array).all():
+                raise ConfigError(f"{name} has numbers that are not finite")
+
+
+def write_model(path: PathLike, model: Model) -> None:
+    """Write a model, whole or not at all. Raises InputError."""
+    MODEL_FORMAT.write(path, model)
+
+
+def read_model(path: PathLike) -> Model:
+    """Read and check a model. Raises InputError: not one, damaged, too new, or for other features."""
+    model = MODEL_FORMAT.read(path, Model)
+    try:
+        model.check()
+    except ConfigError as error:
+        raise InputError(path, str(error)) from None
+    return model
+
+
+def shipped_model(learner: LearnerName) -> Path:
+    """The model that comes with the program."""
+    return Path(str(resources.files("beasy_sched.policies.learned") / "models" / f"{learner}.msgpack"))

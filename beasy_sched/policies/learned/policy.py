@@ -1,0 +1,227 @@
+"""Random, Q-learning and bandit: at each step, one of the four compensation policies acts (thesis, Chapter 5).
+
+Each follows the plan as `peak`, `next`, `last` and `workload` do, and compensates a step exactly as the one
+that it has chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.engine.actions import FactDict
+from beasy_sched.engine.policy import Options, View
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.jobs import Job
+from beasy_sched.policies.envelope import TOLERANCE_J, EndOfWindow, EnvelopePolicy
+from beasy_sched.policies.learned.agents import CREDIT_S, HALF_LIFE_GAMMA, Agent, LearnerName, Step, gamma_of
+from beasy_sched.policies.learned.features import FEATURES, Features, RewardMeter, observe
+from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, read_model, shipped_model
+from beasy_sched.policies.working_plan import CurrentWindow, enter_window
+
+SHIPPED: Final = "the one that comes with the program"
+
+Choice = tuple[int, FactDict]
+"""The number of an action, and facts that say why."""
+
+
+@dataclass
+class Trail:
+    """What happened in each step, and what was chosen: enough to learn from, window by window."""
+
+    gamma: float
+    """Discount of a step."""
+    credit_steps: int
+    """Steps whose rewards a choice is credited with."""
+    work: list[float] = field(default_factory=list)
+    """Reward of each step, without the potential."""
+    potential: list[float] = field(default_factory=list)
+    """At the beginning of each step."""
+    windows: list[int] = field(default_factory=list)
+    """Window of each step."""
+    choices: dict[int, tuple[Features, int]] = field(default_factory=dict)
+    """What was seen and chosen, by step."""
+
+    def rewards(self, final_work: float = 0.0) -> list[float]:
+        """Reward of each step, with the potential; that of a window's end is 0."""
+        work, ends = [*self.work[1:], final_work], [*self.windows[1:], -1]
+        found = []
+        for step, window in enumerate(self.windows):
+            ahead = self.potential[step + 1] if ends[step] == window else 0.0
+            found.append(work[step] + self.gamma * ahead - self.potential[step])
+        return found
+
+    def steps(self, final_work: float = 0.0) -> list[list[Step]]:
+        """The choices of each window, with what came of them."""
+        rewards, chosen = self.rewards(final_work), sorted(self.choices)
+        found: list[list[Step]] = []
+        for place, step in enumerate(chosen):
+            window = self.windows[step]
+            end = self._end_of(step)
+            following = chosen[place + 1] if place + 1 < len(chosen) else end
+            until = min(following, end)
+            features, action = self.choices[step]
+            reward = self._discounted(rewards[step:until])
+            discount = 0.0 if following >= end else self.gamma ** (following - step)
+            credit = self._discounted(rewards[step : min(step + self.credit_steps, end)])
+            if not place or self.windows[chosen[place - 1]] != window:
+                found.append([])
+            found[-1].append(Step(features, action, reward, discount, credit))
+        return found
+
+    def _end_of(self, step: int) -> int:
+        end = step + 1
+        while end < len(self.windows) and self.windows[end] == self.windows[step]:
+            end += 1
+        return end
+
+    def _discounted(self, rewards: list[float]) -> float:
+        return float(np.dot(rewards, self.gamma ** np.arange(len(rewards))))
+
+
+class ChoosingEnvelope(EnvelopePolicy):
+    """Compensates each step as the policy that is chosen for it."""
+
+    actions: tuple[str, ...] = ACTIONS
+    choose: Callable[[Features], Choice]
+    """What chooses; subclasses and trainers set it."""
+    trail: Trail | None = None
+    """Where to note what happens, if anybody wants to learn from it."""
+    shaped: bool = True
+    """Whether noted rewards have the potential."""
+
+    def begin(self, view: View) -> None:
+        """Copy the plan."""
+        super().begin(view)
+        self._window: CurrentWindow | None = None
+        self._meter = RewardMeter(view.platform, shaped=self.shaped)
+        self._chosen = dict.fromkeys(self.actions, 0)
+        self._ended: list[Job] = []
+
+    def note_rewards(self, gamma: float = HALF_LIFE_GAMMA) -> Trail:
+        """Begin to note what happens; ``gamma`` is the discount of five minutes."""
+        step_s = self.plan.step_s
+        self.trail = Trail(gamma_of(gamma, step_s), max(1, round(CREDIT_S / step_s)))
+        return self.trail
+
+    def place(self, view: View, ending: EndOfWindow) -> tuple[str, FactDict]:
+        """Choose, unless there is nothing to compensate."""
+        plan, step = self.plan, ending.step
+        self._window = enter_window(view, plan, step, self._window)
+        if self.trail is not None:
+            scale = self._meter.expected_flops(plan, step)
+            self.trail.work.append(self._meter.work(view, view.ended) / scale)
+            self.trail.potential.append(self._meter.potential(plan, ending.diff_j))
+            self.trail.windows.append(-1 if self._window is None else self._window.number)
+        if abs(ending.comp_j) <= TOLERANCE_J:
+            return self.actions[0], {}
+        dangerous = self._window is not None and self._window.dangerous(step)
+        features = observe(view, plan, ending, dangerous=dangerous)
+        action, why = self.choose(features)
+        if self.trail is not None:
+            self.trail.choices[len(self.trail.work) - 1] = features, action
+        name = self.actions[action]
+        self._chosen[name] += 1
+        return name, {"action": name, **why} if view.wants_facts else {}
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """How often each action was chosen."""
+        return {"compensation": {f"chosen_{name}": count for name, count in self._chosen.items()}}
+
+
+class RandomOptions(Options, frozen=True):
+    """Options of `random`."""
+
+    seed: int = 0
+    """Of the choices."""
+    none: bool = False
+    """Whether to change nothing is one of them."""
+
+
+class RandomChoice(ChoosingEnvelope):
+    """Each of the four with the same probability."""
+
+    name = "random"
+    summary = "follows the plan; balances the battery as a policy drawn at random, step by step"
+    options_type = RandomOptions
+    options: RandomOptions
+
+    def begin(self, view: View) -> None:
+        """Begin to draw."""
+        self.actions = ALL_ACTIONS if self.options.none else ACTIONS
+        super().begin(view)
+        draws = np.random.default_rng(self.options.seed)
+        self.choose = lambda features: (int(draws.integers(len(self.actions))), {})
+
+
+class LearnedOptions(Options, frozen=True):
+    """Options of `q-learning` and `bandit`."""
+
+    model: str = ""
+    """File of `beasy-sched learn`; empty: the model that comes with the program."""
+
+
+class LearnedChoice(ChoosingEnvelope):
+    """The one that promises most, by what was learned."""
+
+    options_type = LearnedOptions
+    options: LearnedOptions
+    learner: LearnerName
+
+    def __init__(self, options: Any = None) -> None:
+        """Read the model. Raises ConfigError and InputError."""
+        super().__init__(options)
+        path = Path(self.options.model) if self.options.model else shipped_model(self.learner)
+        model = read_model(path)
+        if model.learner != self.learner:
+            raise ConfigError(
+                f"{path}: is a model of {model.learner!r}, which {self.learner!r} cannot use: choose"
+                f" --policy {model.learner}"
+            )
+        self.model_name = str(path) if self.options.model else SHIPPED
+        self._agent = model.agent()
+        self.actions = model.actions
+
+    def begin(self, view: View) -> None:
+        """Begin to choose."""
+        super().begin(view)
+        self.choose = greedy(self._agent)
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """How often each action was chosen, and by which model."""
+        ((name, section),) = super().results().items()
+        return {name: {"model": self.model_name, **section}}
+
+
+def greedy(agent: Agent) -> Callable[[Features], Choice]:
+    """Choose the action of greatest value, the first of equals; tell all values."""
+
+    def choose(features: Features) -> Choice:
+        values = agent.value_of(features)
+        why: FactDict = {
+            f"value_{name}": float(value) for name, value in zip(agent.actions, values, strict=True)
+        }
+        seen = {name: float(value) for name, value in zip(FEATURES, features, strict=True)}
+        return int(values.argmax()), {**why, **seen}
+
+    return choose
+
+
+class QLearning(LearnedChoice):
+    """By a table of states and actions."""
+
+    name = "q-learning"
+    summary = "follows the plan; balances the battery as a policy chosen by Q-learning, step by step"
+    learner = "q-learning"
+
+
+class Bandit(LearnedChoice):
+    """By a linear model for each action."""
+
+    name = "bandit"
+    summary = "follows the plan; balances the battery as a policy chosen by a contextual bandit, step by step"
+    learner = "bandit"
