@@ -33,8 +33,9 @@ def run_in_process(
 
     ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
     allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
-    the summary; ``policy`` decides instead of the one that the settings name. Raises InputError, ConfigError and whatever ends the run early; the summary then names the
-    error. A deadlock raises nothing, but is named in the summary.
+    the summary; ``policy`` decides instead of the one that the settings name. Raises InputError, ConfigError
+    and whatever ends the run early; the summary then names the error. A deadlock raises nothing, but is
+    named in the summary.
     """
     settings = files.settings
 

@@ -30,6 +30,7 @@ _COMMANDS = [
     "check",
     "campaign",
     "size",
+    "learn",
     "policies",
     "explain",
     "replay",

@@ -64,12 +64,12 @@ def executions(scenarios: Sequence[Scenario], count: int, first_seed: int = FIRS
 
 
 def on_days(scenario: Scenario, day: int) -> Scenario:
-    """Return the scenario with jobs and sky drawn for other days. Raises ConfigError where neither is drawn."""
+    """Return the scenario with jobs and sky of other days. Raises ConfigError if they come from files."""
     part = scenario.tuples[0]
     workload, production = part.workload, part.production
     if not isinstance(workload, SyntheticWorkload) or not isinstance(production, SyntheticProduction):
         raise ConfigError(
-            f"scenario {scenario.name!r} has jobs or weather from files: agents learn from days that are drawn"
+            f"scenario {scenario.name!r} has jobs or weather from files: agents learn from drawn days"
         )
     shape = _SHAPES[day % len(_SHAPES)] if len(scenario.tuples) > 1 else workload.shape
     days = TuplePart(

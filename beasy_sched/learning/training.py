@@ -238,6 +238,42 @@ def explore(
     return [found[number] for number in range(first, first + len(batch))]
 
 
+def level_lines(
+    model: Model,
+    scenarios: Sequence[Scenario],
+    executor: Executor,
+    *,
+    share: float = 0.1,
+    report: Callable[[float], None] | None = None,
+) -> dict[str, float]:
+    """Return the reward of the fixed policies and of chance in the last ``share`` of a model's episodes.
+
+    Raises TrainingFailed; the executor is closed in any case.
+    """
+    training = model.training
+    first_seed = training.days[0]
+    with contextlib.closing(executor):
+        work = executions(scenarios, training.episodes, first_seed)
+        first = min(int((1.0 - share) * len(work)), len(work) - 1)
+        lesson = Lesson(
+            model.learner,
+            training.episodes,
+            seed=training.seed,
+            gamma=float(training.settings["gamma"]),
+            shaped=training.settings["shaped"] == "true",
+        )
+        found, days = {}, dict[tuple[str, int], Days]()
+        names = (*ACTIONS, "random")
+        for number, name in enumerate(names, 1):
+            experiences: list[Experience] = []
+            for place in range(first, len(work), BATCH):
+                experiences += explore(lesson, name, work[place : place + BATCH], place, executor, days)
+            found[name] = float(np.mean([experience.reward for experience in experiences]))
+            if report is not None:
+                report(number / len(names))
+        return found
+
+
 def _all(executor: Executor, tasks: Iterable[Task]) -> dict[Any, Any]:
     results: dict[Any, Any] = {}
     work_through(executor, tasks, results.__setitem__)

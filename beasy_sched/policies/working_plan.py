@@ -649,7 +649,7 @@ class CurrentWindow(NamedTuple):
 def enter_window(
     view: View, plan: WorkingPlan, step: int, known: CurrentWindow | None
 ) -> CurrentWindow | None:
-    """The window of ``step``: ``known`` if it is still that one, else a new one, from the level that is there.
+    """The window of ``step``: ``known`` if it is still that one, else a new one from the present level.
 
     Outside all windows, ``known``.
     """

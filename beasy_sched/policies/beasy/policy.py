@@ -43,7 +43,6 @@ from beasy_sched.policies.working_plan import (
     PlanFollower,
     compensation_j,
     enter_window,
-    offline_plans,
     ready_s,
 )
 from beasy_sched.units import TIME_TOLERANCE_S

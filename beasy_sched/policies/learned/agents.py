@@ -1,7 +1,7 @@
 """Agents that choose one of a few actions from what they see, and learn from rewards.
 
 Nothing here knows of servers or batteries but the features: an agent maps `Features` to a value of each
-action. The greatest value is chosen; of equals, the first action, and actions are in the order of their names.
+action. The greatest value is chosen, of equals the first action; actions are in the order of their names.
 """
 
 from __future__ import annotations
@@ -152,7 +152,8 @@ def check_definitions(edges: dict[str, tuple[float, ...]]) -> None:
     if tuple(edges) != FEATURES:
         found = ", ".join(edges)
         raise ConfigError(
-            f"was learned with other features ({found}; this program has {', '.join(FEATURES)}): learn it again"
+            f"was learned with other features ({found}; this program has {', '.join(FEATURES)}):"
+            " learn it again"
         )
     for name, own in EDGES.items():
         if edges[name] != own:

@@ -36,9 +36,9 @@ class Features(NamedTuple):
     danger: float
     """1 if more than half of the window's nine curves are below SoC_min in the step, else 0."""
     trend: float
-    """Energy planned for the servers in the next two hours against the step's: (later - now) / (later + now)."""
+    """Energy planned for the servers, the next two hours' mean against now: (later - now) / (later + now)."""
     night: float
-    """Production planned for the next six hours against the demand: (production - demand) / (both together)."""
+    """Production planned for six hours against the demand: (production - demand) / (both together)."""
 
 
 FEATURES: Final = Features._fields
@@ -58,7 +58,7 @@ STATES: Final = int(np.prod(CLASSES))
 
 
 def state_of(features: Features, without: frozenset[str] = frozenset()) -> int:
-    """Return the number of the state that the features are in; those ``without`` count as their first class."""
+    """Return the number of the features' state; features ``without`` count as their first class."""
     state = 0
     for name, value, classes in zip(FEATURES, features, CLASSES, strict=True):
         place = 0 if name in without else int(np.searchsorted(EDGES[name], value, side="right"))

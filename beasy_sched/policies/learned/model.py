@@ -1,4 +1,4 @@
-"""What an agent has learned, as a file: table or matrices, what the features mean, and where it comes from."""
+"""What an agent has learned, as a file: table or matrices, definitions of the features, and its origin."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Model:
         count, inputs = len(self.actions), len(FEATURES) + 1
         if self.learner == "q-learning":
             tables = len(self.values)
-            shapes: dict[str, tuple[int, ...]] = {name: (tables, STATES, count) for name in ("values", "visits")}
+            shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("values", "visits"), (tables, STATES, count))
             possible = tables in (1, 2)
         else:
             shapes = {"values": (count, inputs, inputs), "rewarded": (count, inputs)}

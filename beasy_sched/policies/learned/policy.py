@@ -1,4 +1,4 @@
-"""Random, Q-learning and bandit: at each step, one of the four compensation policies acts (thesis, Chapter 5).
+"""Random, Q-learning, bandit: at each step, one of the four compensation policies acts (thesis, ch. 5).
 
 Each follows the plan as `peak`, `next`, `last` and `workload` do, and compensates a step exactly as the one
 that it has chosen.

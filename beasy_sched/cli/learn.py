@@ -1,0 +1,151 @@
+"""``beasy-sched learn``: train an agent that chooses compensation policies; ``learn show``: look at one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from beasy_sched.cli.campaign import unless_stopped
+from beasy_sched.cli.options import FILE, CommandOptions, option, progress_bar, with_options
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.policies.learned.features import FEATURES
+from beasy_sched.policies.learned.model import Model, read_model, write_model
+
+_LEARNERS = ("q-learning", "bandit")
+
+
+class _LearnOptions(CommandOptions):
+    policy: Literal["q-learning", "bandit"] = option("What learns.", default="q-learning")
+    scenario: tuple[str, ...] = option(
+        "Scenario file, or the name of one that comes with the program; repeat it for several.",
+        metavar="NAME",
+        show_default="average",
+    )
+    episodes: int = option("Number of runs to learn from.", type=click.IntRange(1), default=200)
+    seed: int = option("Of the choices while it explores.", type=click.IntRange(0), default=1)
+    first_seed: int = option("First seed of the days and of the noise.", default=10_000)
+    out: Path | None = option("The model to write. One that was not learned to its end goes on.", "-o")
+    figure: Path | None = option("Draw the learning curve (PNG, SVG or PDF), beside the fixed policies.")
+    gamma: float = option(
+        "Discount of five minutes of later rewards.", type=click.FloatRange(0, 1), default=0.998
+    )
+    double: bool = option("Double Q-learning: two tables.")
+    none: bool = option("Let it choose to change nothing, too.")
+    no_shaping: bool = option("Reward only work, not the distance from the target.")
+    without: tuple[str, ...] = option(
+        "A feature that it does not see; repeat it for several.", type=click.Choice(FEATURES), multiple=True
+    )
+    jobs: int = option(
+        "How many episodes at a time, each in its own process. The model does not depend on it.",
+        "-j",
+        type=click.IntRange(1),
+        default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        show_default="all cores",
+    )
+    quiet: bool = option("No progress bar, no summary.", "-q")
+
+
+@click.group(invoke_without_command=True)
+@with_options(_LearnOptions)
+@click.pass_context
+def learn(context: click.Context, given: _LearnOptions) -> None:
+    """Train an agent that chooses which compensation policy acts: peak, next, last or workload.
+
+    It learns from executions of scenarios on days of their own (seeds from 10000 on). Ctrl-C keeps what was
+    learned; the same command goes on from there, and ends with the same bytes.
+
+    \b
+      beasy-sched learn --policy q-learning --scenario average -o model.msgpack --figure curve.png
+      beasy-sched learn show model.msgpack
+      beasy-sched simulate ... --plan plan.msgpack --policy q-learning --options '{"model": "model.msgpack"}'
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if given.out is None:
+        raise click.UsageError("missing option '-o' / '--out': the model to write")
+    model = _train(given, given.out)
+    if given.figure is not None:
+        _draw(given, model, given.figure)
+    if not given.quiet:
+        _show(model)
+        for path in (given.out, given.figure):
+            if path is not None:
+                click.echo(f"wrote {path}", err=True)
+
+
+def _train(given: _LearnOptions, out: Path) -> Model:
+    """Learn, from where the file stands; keep every batch."""
+    from beasy_sched.campaign.scenario_file import find_scenario
+    from beasy_sched.campaign.workers import Processes
+    from beasy_sched.learning.training import Lesson, learn
+
+    lesson = Lesson(
+        given.policy,
+        given.episodes,
+        seed=given.seed,
+        first_seed=given.first_seed,
+        gamma=given.gamma,
+        double=given.double,
+        none=given.none,
+        shaped=not given.no_shaping,
+        without=tuple(sorted(given.without)),
+    )
+    scenarios = [find_scenario(name) for name in given.scenario or ("average",)]
+    known = read_model(out) if out.exists() else None
+    with (
+        unless_stopped("the same command"),
+        progress_bar("episodes", quiet=given.quiet) as report,
+    ):
+
+        def keep(model: Model) -> None:
+            write_model(out, model)
+            if report is not None:
+                report(len(model.curve) / given.episodes)
+
+        try:
+            return learn(lesson, scenarios, Processes(given.jobs), known=known, report=keep)
+        except ConfigError as error:
+            if known is not None and str(error).startswith("was learned"):
+                raise InputError(out, str(error)) from None
+            raise
+
+
+def _draw(given: _LearnOptions, model: Model, path: Path) -> None:
+    from beasy_sched.campaign.scenario_file import find_scenario
+    from beasy_sched.campaign.workers import Processes
+    from beasy_sched.formats.atomic import write_atomic
+    from beasy_sched.learning.training import level_lines
+    from beasy_sched.report.learning_figure import draw_learning
+
+    scenarios = [find_scenario(name) for name in given.scenario or ("average",)]
+    with progress_bar("fixed policies", quiet=given.quiet) as report:
+        levels = level_lines(model, scenarios, Processes(given.jobs), report=report)
+    title = f"{model.learner}: {', '.join(model.training.scenarios)}"
+    write_atomic(path, draw_learning(model.curve, levels, title, path.suffix))
+
+
+@learn.command()
+@click.argument("file", type=FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(file: Path, as_json: bool) -> None:
+    """Print where a model comes from, and which action it prefers where."""
+    model = read_model(file)
+    if not as_json:
+        _show(model)
+        return
+    from beasy_sched.learning.preferences import model_rows, preference_table
+
+    click.echo(json.dumps({**dict(model_rows(model)), "preferences": preference_table(model)}, indent=2))
+
+
+def _show(model: Model) -> None:
+    from beasy_sched.learning.preferences import model_rows, preference_lines
+    from beasy_sched.outputs.tables import print_rows
+
+    print_rows([*model_rows(model)])
+    sys.stdout.write("\n" + "\n".join(preference_lines(model)) + "\n")
