@@ -46,18 +46,19 @@ class Trail:
     choices: dict[int, tuple[Features, int]] = field(default_factory=dict)
     """What was seen and chosen, by step."""
 
-    def rewards(self, final_work: float = 0.0) -> list[float]:
-        """Reward of each step, with the potential; that of a window's end is 0."""
-        work, ends = [*self.work[1:], final_work], [*self.windows[1:], -1]
-        found = []
-        for step, window in enumerate(self.windows):
-            ahead = self.potential[step + 1] if ends[step] == window else 0.0
-            found.append(work[step] + self.gamma * ahead - self.potential[step])
-        return found
+    def reward_of(self, step: int) -> float:
+        """Reward of a step, with the potential; that of a window's end is 0."""
+        more = step + 1 < len(self.work)
+        ahead = self.potential[step + 1] if more and self.windows[step + 1] == self.windows[step] else 0.0
+        return (self.work[step + 1] if more else 0.0) + self.gamma * ahead - self.potential[step]
 
-    def steps(self, final_work: float = 0.0) -> list[list[Step]]:
+    def rewards(self) -> list[float]:
+        """Reward of each step. What happens in the last one is not seen any more, and counts as nothing."""
+        return [self.reward_of(step) for step in range(len(self.work))]
+
+    def steps(self) -> list[list[Step]]:
         """The choices of each window, with what came of them."""
-        rewards, chosen = self.rewards(final_work), sorted(self.choices)
+        rewards, chosen = self.rewards(), sorted(self.choices)
         found: list[list[Step]] = []
         for place, step in enumerate(chosen):
             window = self.windows[step]
@@ -72,6 +73,10 @@ class Trail:
                 found.append([])
             found[-1].append(Step(features, action, reward, discount, credit))
         return found
+
+    def reward_between(self, first: int, until: int) -> float:
+        """Discounted sum of the rewards of some steps that have ended."""
+        return self._discounted([self.reward_of(step) for step in range(first, until)])
 
     def _end_of(self, step: int) -> int:
         end = step + 1

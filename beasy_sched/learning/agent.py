@@ -1,0 +1,54 @@
+"""A policy that asks an agent of stable-baselines3, trained in the Gymnasium environment."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from beasy_sched.engine.policy import Options, View
+from beasy_sched.errors import ConfigError
+from beasy_sched.policies.learned.features import Features, as_numbers
+from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS
+from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope
+
+
+class AgentOptions(Options, frozen=True):
+    """Options of `Agent`."""
+
+    model: str
+    """File that the agent was saved to."""
+    algorithm: str = "PPO"
+    """Class of stable-baselines3 that made it."""
+
+
+class Agent(ChoosingEnvelope):
+    """Each step is compensated as a trained agent of stable-baselines3 says, without chance."""
+
+    name = "agent"
+    summary = "follows the plan; balances the battery as a policy that an agent of stable-baselines3 chooses"
+    options_type = AgentOptions
+    options: AgentOptions
+
+    def begin(self, view: View) -> None:
+        """Load the agent. Raises ConfigError."""
+        try:
+            algorithms = importlib.import_module("stable_baselines3")
+        except ImportError:
+            raise ConfigError("the policy needs stable-baselines3: pip install stable-baselines3") from None
+        algorithm = getattr(algorithms, self.options.algorithm, None)
+        if algorithm is None:
+            raise ConfigError(f"algorithm: stable-baselines3 has no {self.options.algorithm!r}")
+        if not Path(self.options.model).exists():
+            raise ConfigError(f"model: {self.options.model} does not exist: give the file of a trained agent")
+        try:
+            agent = algorithm.load(self.options.model)
+        except Exception as error:  # theirs: whatever a broken archive raises
+            raise ConfigError(f"model: {self.options.model} cannot be loaded: {error}") from error
+        self.actions = ALL_ACTIONS if int(agent.action_space.n) == len(ALL_ACTIONS) else ACTIONS
+        super().begin(view)
+
+        def choose(features: Features) -> Choice:
+            action, _ = agent.predict(as_numbers(features).astype("float32"), deterministic=True)
+            return int(action), {}
+
+        self.choose = choose
