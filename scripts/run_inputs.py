@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from console import exit_code_of, tell
+from policy_run import PROGRAM, RunFailed
 from run_options import (
     HOSTS,
     JOBS_PER_DAY,
@@ -24,7 +25,6 @@ from run_options import (
     parse_arguments,
     show,
 )
-from two_processes import PROGRAM, RunFailed
 
 from beasy_sched.campaign.workers import how
 from beasy_sched.energy.site import Site

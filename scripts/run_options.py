@@ -82,8 +82,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         prog="scripts/run",
         description=f"Make a platform of {HOSTS} servers, a workload of three days and the power of "
         f"{PV_KW} kW of solar and {WIND_KW} kW of wind plants, as forecast and as they really occur; plan "
-        f"the window from the forecast; then let each of {len(POLICIES)} policies schedule the same days, "
-        "in a process of its own that the simulator asks over ZeroMQ, as Batsim would; print one table.",
+        f"the window from the forecast; then let each of {len(POLICIES)} policies schedule the same days; "
+        "print one table, and write a report with charts (HTML).",
         epilog=ENVIRONMENT,
     )
     _add_what_runs(parser.add_argument_group("what runs"))
@@ -113,6 +113,9 @@ def _add_what_runs(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="number of policies that run concurrently (default: one per core)",
     )
+    add("--wire", action="store_true", help="run scheduler and simulator as two processes that communicate "
+        "over ZeroMQ, as with a real Batsim: slower, with the same results")  # fmt: skip
+    add("--no-report", action="store_true", help="do not write the HTML report")
     add("--markdown", action="store_true", help="print the table in Markdown")
     add("--out", type=Path, default=Path("out/run"), metavar="DIR", help="output folder (default: out/run)")
     add("--quick", action="store_true", help="one day instead of three")

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from console import ENVIRONMENT, cores, count, exit_code_of, tell, width
 from main_job import PATIENCE_S, print_text
+from policy_run import RunFailed, summary_in
 from rich.progress import ProgressColumn, TaskID
 from rich.progress import Task as RichTask
 from rich.progress_bar import ProgressBar
 from run_inputs import generate, power_sources, read_site_file, run
 from run_options import Files, files_in, percent, show
-from two_processes import RunFailed, summary_in
 
 from beasy_sched.campaign.workers import Failure, Processes, Task, work_through
 from beasy_sched.energy.site import Site
