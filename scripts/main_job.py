@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -73,7 +74,7 @@ def show_table(chosen: argparse.Namespace, contenders: Sequence[Contender]) -> N
     for name in chosen.policies:
         policy, options = decider(chosen, name)
         if name != policy:
-            print_text(f"{name}: policy {policy} with {options}")
+            print_text(f"{name}: policy {policy} {shlex.join(options)}".rstrip())
     list_files(chosen, f"the table in {TABLE_NAME}; results in POLICY/run_*")
 
 
@@ -155,13 +156,13 @@ def run_of(chosen: argparse.Namespace, policy: str, *, logged: bool) -> PolicyRu
     folder, files = chosen.out / folder_name(policy), files_in(chosen.out)
     name, options = decider(chosen, policy)
     inputs = ["-p", files.platform, "-w", files.workload, "--events", files.power]
-    deciding = ["--policy", name, *([] if options is None else ["-o", options]), "--site", files.site]
+    deciding = ["--policy", name, *options, "--site", files.site]
     deciding += [*files.plan_options(chosen), *files.forecast_options(chosen)]
-    results = ["-e", str(folder / "run")]
+    results = [str(folder / "run")]
     if not chosen.wire:
-        return PolicyRun(folder, (["simulate", *inputs, *deciding, *results],), logged)
-    serve = ["serve", "-s", "tcp://127.0.0.1:0", *deciding, *results, "--timeout", "60"]
-    batsim = ["batsim", *inputs, "--forward-unknown-events", "-E", *results]
+        return PolicyRun(folder, (["simulate", *inputs, *deciding, "-o", *results],), logged)
+    serve = ["serve", "-s", "tcp://127.0.0.1:0", *deciding, "-o", *results, "--timeout", "60"]
+    batsim = ["batsim", *inputs, "--forward-unknown-events", "-E", "-e", *results]
     return PolicyRun(folder, (serve, batsim), logged)
 
 

@@ -41,7 +41,7 @@ class _ExplainOptions(CommandOptions):
 def explain(given: _ExplainOptions, run: str) -> None:
     """Explain in plain words why jobs waited, started or were killed, and what was done to the servers.
 
-    RUN is the export prefix of a run (-e), or a folder that contains one run. The explanation comes
+    RUN is the prefix of a run (-o), or a folder that contains one run. The explanation comes
     from the run's files: the decision log, and jobs.csv and energy_trace.csv if they exist.
 
     \b

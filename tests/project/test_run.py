@@ -207,7 +207,7 @@ def test_the_week_of_greenslot_s_paper(tmp_path: Path):
     assert options == {"prices": "flat"}
     assert green["green_kwh"] > 1.4 * early["green_kwh"]
     assert green["cost"] < 0.85 * early["cost"]
-    assert 'greenonly: policy greenslot with {"prices": "flat"}' in done.stdout
+    assert "greenonly: policy greenslot --option prices=flat" in done.stdout
     assert "explain week/conventional --job W2.5.1.8" in done.stdout
 
 
@@ -215,13 +215,15 @@ def test_what_the_week_of_greenslot_s_paper_compares_and_how():
     chosen = parse_arguments(["--scenario", "greenslot"])
     assert chosen.policies == ["conventional", "greenonly", "greenslot", "lowest-window"]
     assert chosen.no_plan
-    assert decider(chosen, "greenonly") == ("greenslot", '{"prices": "flat"}')
-    assert decider(chosen, "greenslot") == ("greenslot", None)
-    assert decider(parse_arguments([]), "beasy") == ("beasy", None)
+    assert decider(chosen, "greenonly") == ("greenslot", ["--option", "prices=flat"])
+    assert decider(chosen, "greenslot") == ("greenslot", [])
+    assert decider(parse_arguments([]), "beasy") == ("beasy", [])
     own = parse_arguments(
         ["--scenario", "greenslot", "--policy", "greenslot", "--options", '{"tie": "earliest"}']
     )
-    assert decider(own, "greenslot") == ("greenslot", '{"tie": "earliest"}')
+    assert decider(own, "greenslot") == ("greenslot", ["--options", '{"tie": "earliest"}'])
+    named = ["--policy", "greenslot", "--option", "tie=earliest", "--option", "penalty=2"]
+    assert decider(parse_arguments(["--scenario", "greenslot", *named]), "greenslot")[1] == named[2:]
     files = Files(power="p.txt", forecast="f.csv")
     assert files.forecast_options(chosen) == ["--forecast", "f.csv"]
     exact = parse_arguments(["--scenario", "greenslot", "--production", "exact"])
@@ -279,6 +281,9 @@ def test_own_site(tmp_path: Path):
         (["--policy", "easy", "--options", "@missing.json"], "missing.json"),
         (["--quick", "--no-plan", "--policy", "easy", "--options", "{"], "--options"),
         (["--options", "{}"], "--policy NAME"),
+        (["--option", "priority=arrival"], "--policy NAME"),
+        (["--policy", "easy", "--option", "colour=1"], "unknown field `colour`"),
+        (["--policy", "easy", "--option", "priority"], "expected NAME=VALUE"),
         (["--no-plan"], "--policy easy"),
         (["--jobs", "0"], "expected a whole number of at least 1"),
         (["--sigma", "200"], "expected percent"),
