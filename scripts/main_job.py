@@ -82,7 +82,8 @@ def show_hints(chosen: argparse.Namespace, report: Path | None) -> None:
     """Print what to do next, and at the very end the name of the report."""
     told = chosen.scenario if chosen.scenario in chosen.policies else chosen.policies[0]
     example, job = chosen.out / folder_name(told), EXAMPLE_JOBS[chosen.scenario]
-    print_text(f"To see what happened to a job, and why: beasy-sched explain {example} --job {job}")
+    print_text(f"To see why jobs waited or were killed: beasy-sched explain {example}")
+    print_text(f"To see what happened to one of them, and why: beasy-sched explain {example} --job {job}")
     if report is not None:
         print_text(f"Charts, in any browser: {report}")
 
