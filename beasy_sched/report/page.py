@@ -228,7 +228,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str
         yield from _section(section)
     yield f"</main>\n<footer>beasy-sched {__version__}</footer>\n"
     yield f"<script>{script}</script>\n"
-    for name in ("gantt.js", "report.js"):
+    for name in ("tables.js", "gantt.js", "report.js"):
         yield f"<script>\n{_web(name)}</script>\n"
     yield "</body>\n</html>\n"
 

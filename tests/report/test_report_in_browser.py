@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from chromium import PROGRAM, Page
 from command_line import exit_code
 from hand_campaign import row
-from hand_run import JOBS, write_run
+from hand_run import JOBS, summary, write_run
 from report.test_grid_charts import BATTERY, on_a_grid
 from small_site import small_site
 
@@ -74,6 +75,37 @@ def test_everything_is_drawn(page: Page, report: Path) -> None:
     assert page.complaints() == []
     fetched = [address for address in page.requests() if not address.startswith("data:")]
     assert fetched == [report.resolve().as_uri()]
+
+
+def test_the_first_screen_sorts_and_cuts_nothing_off(page: Page, tmp_path: Path) -> None:
+    names = [f"a-policy-with-a-long-name-{n}" for n in range(9)]
+    for n, name in enumerate(names):
+        told = summary()
+        told["settings"]["policy"] = name
+        told["jobs"] |= {"finished": n % 3, "killed": 2 - n % 3}
+        write_run(tmp_path / "out" / name, summary=json.dumps(told))
+    out = tmp_path / "report.html"
+    assert exit_code("report", str(tmp_path / "out"), "-o", str(out), "-q") == 0
+    page.look(1400, 900)
+    page.open(out)
+    assert page.run("document.documentElement.scrollWidth") == 1400
+    page.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    cut = (
+        "[...document.querySelectorAll('.table')].filter(each => each.scrollWidth > each.clientWidth).length"
+    )
+    assert page.run(cut) == 0
+    shares = "[...document.querySelectorAll('.compared tbody tr')].map(row => row.cells[1].dataset.value)"
+    head = "document.querySelectorAll('.compared thead button')[{}].click()"
+    assert page.run(shares) == ["0.0", "25.0", "50.0"]
+    page.run(head.format(1))
+    assert page.run(shares) == ["50.0", "25.0", "0.0"]
+    assert page.run("document.querySelectorAll('.compared thead th')[1].ariaSort") == "descending"
+    page.run(head.format(1))
+    assert page.run(shares) == ["0.0", "25.0", "50.0"]
+    page.run(head.format(0))
+    assert page.run("document.querySelector('.compared tbody th').firstChild.textContent") == names[0]
+    page.settle()
+    assert page.complaints() == []
 
 
 def test_on_a_site_with_a_grid_a_price_on_the_right_and_dates_below(page: Page, tmp_path: Path) -> None:
