@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.report.comparison import Better, Column
+from beasy_sched.report.comparison import Better, ComparedColumn
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Figure:
         return " ± ".join(known) or "-"
 
     @property
-    def as_column(self) -> Column:
+    def as_column(self) -> ComparedColumn:
         """Its column in a table of policies."""
-        return Column(self.title, self.unit, self.better, self.text)
+        return ComparedColumn(self.title, self.unit, self.better, self.text)
 
     def mean_of(self, runs: Any, policy: str) -> tuple[float, float]:
         """The mean of a policy's runs, and half the width of its 95 % interval."""

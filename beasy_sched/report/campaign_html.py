@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from beasy_sched.report.campaign_figures import FIGURES, Figure, figures_of, mean_and_half_width, values_of
-from beasy_sched.report.comparison import Better, Column, ComparedRow, comparison_html
+from beasy_sched.report.comparison import Better, ComparedColumn, ComparedRow, comparison_html
 from beasy_sched.report.page import Absent, Chart, Section, bars, color, page, plain, warning_html
 from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES
 from beasy_sched.report.sweeps import SweptAxis, sweep_charts
@@ -82,7 +82,7 @@ def load_bars(runs: Any, policies: Sequence[str], key: str) -> Chart | None:
     return bars(key, "Energy of the load", list(policies), parts, "energy, mean [kWh]", "kWh")
 
 
-def compared_policies(runs: Any, policies: Sequence[str]) -> tuple[list[Column], list[ComparedRow]]:
+def compared_policies(runs: Any, policies: Sequence[str]) -> tuple[list[ComparedColumn], list[ComparedRow]]:
     """Return the columns of the table and a row per policy: means with their intervals.
 
     Figures that are 0 in every run, or not known, are left out.
@@ -99,7 +99,7 @@ def compared_policies(runs: Any, policies: Sequence[str]) -> tuple[list[Column],
                 [f"{number:,}", *(figure.text(*mean) for figure, mean in zip(figures, means, strict=True))],
             )
         )
-    runs_column = Column("runs", "", Better.NEITHER, lambda number: f"{number:,.0f}")
+    runs_column = ComparedColumn("runs", "", Better.NEITHER, lambda number: f"{number:,.0f}")
     return [runs_column, *(figure.as_column for figure in figures)], rows
 
 
@@ -149,7 +149,7 @@ def _overview(conditions: list[tuple[str, Any]]) -> Section:
     for figure in FIGURES:
         if figure.column in _MATTERS_MOST:
             means = {p: [figure.mean_of(runs, p)[0] for _, runs in conditions] for p in policies}
-            columns = [Column(heading, "", figure.better, figure.text) for heading in heads]
+            columns = [ComparedColumn(heading, "", figure.better, figure.text) for heading in heads]
             rows = [
                 ComparedRow(policy, [None if np.isnan(value) else value for value in values])
                 for policy, values in means.items()

@@ -26,7 +26,7 @@ class Better(IntEnum):
 
 
 @dataclass(frozen=True)
-class Column:
+class ComparedColumn:
     """What is compared."""
 
     title: str
@@ -49,7 +49,7 @@ class ComparedRow:
     """Stands below the name."""
 
 
-def best_texts(columns: Sequence[Column], rows: Sequence[ComparedRow]) -> list[set[str]]:
+def best_texts(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRow]) -> list[set[str]]:
     """The texts of the best values of each column; none where all are alike, or none is better.
 
     Values that are shown alike are equally good.
@@ -64,7 +64,7 @@ def best_texts(columns: Sequence[Column], rows: Sequence[ComparedRow]) -> list[s
     return found
 
 
-def comparison_html(columns: Sequence[Column], rows: Sequence[ComparedRow], caption: str) -> str:
+def comparison_html(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRow], caption: str) -> str:
     """A table with a row each; a click on a head sorts by it.
 
     Columns that no row knows are left out. Rows that are shown alike are one, which names the others.
@@ -104,14 +104,14 @@ def _name(group: Sequence[ComparedRow]) -> str:
     return f"{text}<details><summary>and {len(others)} alike</summary><ul>{names}</ul></details>"
 
 
-def _text(column: Column, row: ComparedRow, place: int) -> str:
+def _text(column: ComparedColumn, row: ComparedRow, place: int) -> str:
     value = row.values[place]
     if row.texts is not None:
         return row.texts[place]
     return "-" if value is None else column.text(value)
 
 
-def _cell(column: Column, row: ComparedRow, place: int, best: set[str]) -> str:
+def _cell(column: ComparedColumn, row: ComparedRow, place: int, best: set[str]) -> str:
     value, text = row.values[place], escape(_text(column, row, place))
     if value is None:
         return "<td>-</td>"

@@ -9,11 +9,11 @@ from html import escape
 from typing import Final
 
 from beasy_sched.outputs.tables import job_share_pct
-from beasy_sched.report.comparison import Better, Column, ComparedRow
+from beasy_sched.report.comparison import Better, ComparedColumn, ComparedRow
 from beasy_sched.report.run_data import RunData
 
 
-class Verdict(Enum):
+class Grade(Enum):
     """How good a figure is: the style sheet's name of it, and its sign."""
 
     GOOD = ("good", "\u2713")
@@ -28,7 +28,7 @@ class Card:
     title: str
     value: str
     detail: str
-    verdict: Verdict | None = None
+    verdict: Grade | None = None
     """None: whether it is good depends on the site."""
     word: str = ""
     """The verdict in words."""
@@ -50,7 +50,7 @@ class Bounds:
         """A card with the verdict on ``judged``."""
         sign = -1.0 if self.least else 1.0
         place = next((n for n, b in enumerate((self.good, self.fair)) if sign * judged <= sign * b), 2)
-        return Card(title, value, detail, [*Verdict][place], self.words[place])
+        return Card(title, value, detail, [*Grade][place], self.words[place])
 
 
 FINISHED: Final = Bounds(100.0, 95.0, ("all", "nearly all", "many did not"), least=True)
@@ -194,7 +194,7 @@ def cards_html(found: Sequence[Card]) -> str:
 
 @dataclass(frozen=True)
 class _Measure:
-    column: Column
+    column: ComparedColumn
     of: Callable[[RunData], float | None]
 
 
@@ -202,8 +202,10 @@ def _digits(digits: int, *, signed: bool = False) -> Callable[[float], str]:
     return lambda value: f"{round(value, digits) + 0.0:{'+' if signed else ''},.{digits}f}"
 
 
-def _column(title: str, unit: str, better: Better, digits: int = 2, *, signed: bool = False) -> Column:
-    return Column(title, unit, better, _digits(digits, signed=signed))
+def _column(
+    title: str, unit: str, better: Better, digits: int = 2, *, signed: bool = False
+) -> ComparedColumn:
+    return ComparedColumn(title, unit, better, _digits(digits, signed=signed))
 
 
 def _part(section: str, name: str, scale: float = 1.0) -> Callable[[RunData], float | None]:
@@ -247,7 +249,7 @@ _MEASURES: Final = (
 )  # fmt: skip
 
 
-def compared(runs: Sequence[RunData]) -> tuple[list[Column], list[ComparedRow]]:
+def compared(runs: Sequence[RunData]) -> tuple[list[ComparedColumn], list[ComparedRow]]:
     """The figures that runs are compared by, and a row per run."""
     rows = []
     for run in runs:

@@ -6,11 +6,18 @@ import re
 
 import pytest
 
-from beasy_sched.report.comparison import BEST_MARK, Better, Column, ComparedRow, best_texts, comparison_html
+from beasy_sched.report.comparison import (
+    BEST_MARK,
+    Better,
+    ComparedColumn,
+    ComparedRow,
+    best_texts,
+    comparison_html,
+)
 
 
-def column(better: Better, unit: str = "%") -> Column:
-    return Column("share", unit, better, lambda value: f"{value:.1f}")
+def column(better: Better, unit: str = "%") -> ComparedColumn:
+    return ComparedColumn("share", unit, better, lambda value: f"{value:.1f}")
 
 
 def rows(*values: float | None) -> list[ComparedRow]:
@@ -45,7 +52,7 @@ def test_rows_that_are_shown_alike_are_one() -> None:
 
 
 def test_columns_that_nobody_knows_are_left_out() -> None:
-    columns = [column(Better.HIGH), Column("nothing", "", Better.LOW, str)]
+    columns = [column(Better.HIGH), ComparedColumn("nothing", "", Better.LOW, str)]
     text = comparison_html(columns, [ComparedRow("a", [1.0, None]), ComparedRow("b", [None, None])], "run")
     assert "nothing" not in text
     assert "<td>-</td>" in text

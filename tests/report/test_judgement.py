@@ -10,7 +10,7 @@ import pytest
 from hand_run import summary, write_run
 
 from beasy_sched.report import judgement
-from beasy_sched.report.judgement import Bounds, Verdict, cards, cards_html, compared
+from beasy_sched.report.judgement import Bounds, Grade, cards, cards_html, compared
 from beasy_sched.report.run_data import RunData, read_run_data
 
 pytest.importorskip("pandas", reason="reports need pandas")
@@ -28,17 +28,17 @@ def run_of(tmp_path: Path, name: str = "a", **changes: Any) -> RunData:
 @pytest.mark.parametrize(
     ("bounds", "judged", "verdict"),
     [
-        (Bounds(1.0, 10.0, WORDS), 1.0, Verdict.GOOD),
-        (Bounds(1.0, 10.0, WORDS), 1.01, Verdict.FAIR),
-        (Bounds(1.0, 10.0, WORDS), 10.01, Verdict.BAD),
-        (Bounds(1.0, -0.5, WORDS, least=True), 1.0, Verdict.GOOD),
-        (Bounds(1.0, -0.5, WORDS, least=True), -0.5, Verdict.FAIR),
-        (Bounds(1.0, -0.5, WORDS, least=True), -0.51, Verdict.BAD),
+        (Bounds(1.0, 10.0, WORDS), 1.0, Grade.GOOD),
+        (Bounds(1.0, 10.0, WORDS), 1.01, Grade.FAIR),
+        (Bounds(1.0, 10.0, WORDS), 10.01, Grade.BAD),
+        (Bounds(1.0, -0.5, WORDS, least=True), 1.0, Grade.GOOD),
+        (Bounds(1.0, -0.5, WORDS, least=True), -0.5, Grade.FAIR),
+        (Bounds(1.0, -0.5, WORDS, least=True), -0.51, Grade.BAD),
     ],
 )
-def test_bounds(bounds: Bounds, judged: float, verdict: Verdict) -> None:
+def test_bounds(bounds: Bounds, judged: float, verdict: Grade) -> None:
     card = bounds.card("t", "v", "d", judged)
-    assert (card.verdict, card.word) == (verdict, WORDS[[*Verdict].index(verdict)])
+    assert (card.verdict, card.word) == (verdict, WORDS[[*Grade].index(verdict)])
 
 
 def test_every_bound_has_its_good_side_right() -> None:
@@ -50,24 +50,24 @@ def test_every_bound_has_its_good_side_right() -> None:
 def test_cards_of_a_run(tmp_path: Path) -> None:
     found = {card.title: (card.value, card.detail, card.verdict) for card in cards(run_of(tmp_path))}
     assert found == {
-        "Finished": ("25.00 %", "1 of 4 jobs", Verdict.BAD),
-        "Killed": ("1", "25.00 % of the jobs; 1 not completely finished; 1 postponed", Verdict.BAD),
-        "Lowest charge": ("45.00 %", "its minimum is 20 %", Verdict.GOOD),
-        "Final charge": ("60.00 %", "10.00 points above its target of 50 %", Verdict.GOOD),
-        "Self-sufficiency": ("100.00 %", "of the load; 0.00 kWh unserved", Verdict.GOOD),
-        "Curtailed": ("0.10 kWh", "10.00 % of the production", Verdict.FAIR),
-        "Wasted": ("0.40 kWh", "44.44 % of what the servers used", Verdict.BAD),
-        "Slowdown": ("1.50", "median 1.20; mean wait 20 s", Verdict.GOOD),
+        "Finished": ("25.00 %", "1 of 4 jobs", Grade.BAD),
+        "Killed": ("1", "25.00 % of the jobs; 1 not completely finished; 1 postponed", Grade.BAD),
+        "Lowest charge": ("45.00 %", "its minimum is 20 %", Grade.GOOD),
+        "Final charge": ("60.00 %", "10.00 points above its target of 50 %", Grade.GOOD),
+        "Self-sufficiency": ("100.00 %", "of the load; 0.00 kWh unserved", Grade.GOOD),
+        "Curtailed": ("0.10 kWh", "10.00 % of the production", Grade.FAIR),
+        "Wasted": ("0.40 kWh", "44.44 % of what the servers used", Grade.BAD),
+        "Slowdown": ("1.50", "median 1.20; mean wait 20 s", Grade.GOOD),
     }
 
 
 def test_a_target_missed_and_power_missing(tmp_path: Path) -> None:
     site = {"soc_final_pct": 44.9, "soc_distance_points": -5.1, "soc_lowest_pct": 20.5}
     found = {card.title: card for card in cards(run_of(tmp_path, site=site, energy_kwh={"unserved": 0.45}))}
-    assert (found["Final charge"].verdict, found["Final charge"].word) == (Verdict.BAD, "target missed")
+    assert (found["Final charge"].verdict, found["Final charge"].word) == (Grade.BAD, "target missed")
     assert found["Final charge"].detail.startswith("5.10 points below")
     assert found["Lowest charge"].word == "down to its minimum"
-    assert (found["Self-sufficiency"].value, found["Self-sufficiency"].verdict) == ("50.00 %", Verdict.BAD)
+    assert (found["Self-sufficiency"].value, found["Self-sufficiency"].verdict) == ("50.00 %", Grade.BAD)
 
 
 def test_with_a_grid_the_share_is_told_and_not_judged(tmp_path: Path) -> None:
