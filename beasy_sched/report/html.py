@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,11 +25,13 @@ from beasy_sched.report.page import (
     TimeChart,
     bars,
     check_installed,
+    data_html,
     page,
     table_html,
     warning_html,
 )
 from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES, RunData, read_run_data
+from beasy_sched.report.why import explanations
 from beasy_sched.results import find_runs
 
 MOST_DETAILED = 12
@@ -142,8 +145,16 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
         ]
         dated = [_dated(chart, run.start_s, aside=bool(run.grid)) for chart in charts]
         own = [cards_html(cards(run))] if several else []
-        sections.append(Section(prefix, title, [*own, *dated], folded=number > 1))
+        why = _why_html(run, prefix, 1.0 / len(runs))
+        sections.append(Section(prefix, title, [*own, *dated, why], folded=number > 1))
     return sections
+
+
+def _why_html(run: RunData, prefix: str, share: float) -> str:
+    """What explains the run's jobs and steps, for the page's script, and a note on its limits."""
+    packed, note = explanations(run, share)
+    text = f'<p class="note">{escape(note)}</p>\n' if note else ""
+    return text if packed is None else text + data_html(f'data-why="{prefix}"', packed)
 
 
 _MOST_COLUMNS: Final = 8
