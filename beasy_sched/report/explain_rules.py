@@ -70,18 +70,25 @@ _SHED: Final = (
     "[The storage guard found too little energy for the step: {needed_j} needed, {supply_j} to be had,"
     " {missing_j} missing][, at {soc_pct} of charge][missing_j?.]"
 )
+_AS_ANOTHER: Final = (
+    "[ It was compensated as {as_policy} does][, of which most is expected in such a step: last {value_last},"
+    " next {value_next}, peak {value_peak}, workload {value_workload}][value_none?, none {value_none}]"
+    "[as_policy?.]"
+)
 _SURPLUS: Final = (
     "The plan would end the window (at {window_end_s}) with {diff_j:abs} more in the battery than its target:"
     " {comp_j} could be spent[, {spendable_j} of it without draining the battery on the way]."
     "[ {spent_on_jobs_j} went into faster servers for running jobs,"
     " {spent_on_wakes_j} into waking servers for waiting jobs.]"
     "[ {spent_j} went into {steps_changed:step} to come.]"
+    f"{_AS_ANOTHER}"
 )
 _SHORTAGE: Final = (
     "The plan would end the window (at {window_end_s}) with {diff_j:abs} less in the battery than its target:"
     " {comp_j:abs} had to be saved[; {saved_j} was, by servers that sleep or run slower]"
     "[ in {steps_changed:step} to come][, around {violation_at_s} ({curves_below} of the nine predicted"
     " curves are below SoC_min there)]."
+    f"{_AS_ANOTHER}"
 )
 
 _AHEAD: Final = (

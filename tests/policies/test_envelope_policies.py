@@ -15,7 +15,7 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.envelope import TOLERANCE_J, EnvelopeRefit
+from beasy_sched.policies.envelope import ORDERS, TOLERANCE_J, EnvelopeRefit
 from beasy_sched.policies.registry import make_policy, policy_class
 from beasy_sched.policies.working_plan import WorkingPlan
 from beasy_sched.settings import RunSettings, build_session

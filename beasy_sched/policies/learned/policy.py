@@ -131,7 +131,7 @@ class ChoosingEnvelope(EnvelopePolicy):
             self.trail.choices[len(self.trail.work) - 1] = features, action
         name = self.actions[action]
         self._chosen[name] += 1
-        return name, {"action": name, **why} if view.wants_facts else {}
+        return name, {"as_policy": name, **why} if view.wants_facts else {}
 
     def results(self) -> dict[str, dict[str, Any]]:
         """How often each action was chosen."""
@@ -210,7 +210,7 @@ def greedy(agent: Agent) -> Callable[[Features], Choice]:
         why: FactDict = {
             f"value_{name}": float(value) for name, value in zip(agent.actions, values, strict=True)
         }
-        seen = {name: float(value) for name, value in zip(FEATURES, features, strict=True)}
+        seen = {f"seen_{name}": float(value) for name, value in zip(FEATURES, features, strict=True)}
         return int(values.argmax()), {**why, **seen}
 
     return choose

@@ -1,0 +1,144 @@
+"""What agents learn, on problems whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.policies.learned.agents import (
+    LinearBandit,
+    QTable,
+    Step,
+    check_definitions,
+    gamma_of,
+)
+from beasy_sched.policies.learned.features import (
+    CLASSES,
+    EDGES,
+    FEATURES,
+    STATES,
+    Features,
+    as_numbers,
+    classes_of,
+    state_of,
+)
+
+HERE = Features(comp=0.05, soc=0.6, left=0.9, pressure=0.0, danger=0.0, trend=0.2, night=0.0)
+THERE = HERE._replace(soc=0.1)
+NO_COIN = np.random.default_rng(0)
+
+
+def test_there_are_as_many_states_as_the_classes_give():
+    assert CLASSES == (5, 4, 3, 3, 2, 2, 2)
+    assert STATES == 1440
+
+
+@given(st.integers(0, STATES - 1))
+def test_a_state_is_its_classes(state: int):
+    """A value from each class of each feature leads back to the state."""
+    found = {}
+    for name, place in classes_of(state).items():
+        edges = [-1e9, *EDGES[name], 1e9]
+        found[name] = edges[place] if place else edges[1] - 1e-6
+    assert state_of(Features(**found)) == state
+
+
+def test_values_at_an_edge_belong_to_the_upper_class():
+    assert classes_of(state_of(HERE._replace(comp=0.02)))["comp"] == 3
+    assert classes_of(state_of(HERE._replace(comp=-0.10)))["comp"] == 1
+    assert classes_of(state_of(HERE._replace(pressure=0.25)))["pressure"] == 2
+
+
+def test_features_that_are_not_seen_make_no_difference():
+    assert state_of(HERE) != state_of(THERE)
+    blind = frozenset({"soc"})
+    assert state_of(HERE, blind) == state_of(THERE, blind)
+
+
+@given(st.tuples(*[st.floats(-3, 3)] * len(FEATURES)))
+def test_numbers_are_from_minus_one_to_one(values: tuple[float, ...]):
+    numbers = as_numbers(Features(*values))
+    assert numbers.shape == (len(FEATURES),)
+    assert np.all(np.abs(numbers) <= 1.0)
+
+
+def chain(rng: np.random.Generator, length: int = 300) -> list[Step]:
+    """From HERE, action 0 stays and gives 0; action 1 goes THERE, which gives 1 at the price of 0.1."""
+    steps, state = [], HERE
+    for number in range(length):
+        action = int(rng.integers(2))
+        reward = (1.0 if state is THERE else 0.0) - (0.1 if action else 0.0)
+        steps.append(Step(state, action, reward, 0.5 if number + 1 < length else 0.0, reward))
+        state = THERE if action else HERE
+    return steps
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_q_learning_finds_the_values_of_a_chain(double: bool):
+    """V(there) = 1 - 0.1 + V(there) / 2 = 1.8, V(here) = -0.1 + V(there) / 2 = 0.8; waiting: V(here) / 2."""
+    agent, rng = QTable.new(("wait", "go"), double=double), np.random.default_rng(1)
+    for _ in range(100):
+        agent.learn(chain(rng), rng)
+    assert agent.value_of(THERE) == pytest.approx([1.4, 1.8], abs=0.06)
+    assert agent.value_of(HERE) == pytest.approx([0.4, 0.8], abs=0.06)
+
+
+def test_a_greedy_bandit_of_the_chain_does_not_go():
+    """It is credited with what the price brings at once: going costs, whatever comes of it."""
+    agent, rng = LinearBandit.new(("wait", "go")), np.random.default_rng(1)
+    for _ in range(100):
+        agent.learn(chain(rng))
+    for features in (HERE, THERE):
+        values = agent.value_of(features)
+        assert values[0] - values[1] == pytest.approx(0.1, abs=0.05)
+
+
+def test_a_bandit_is_ridge_regression():
+    """The weights are those of the normal equations; the inverse is that of the sums."""
+    agent, rng = LinearBandit.new(("a", "b")), np.random.default_rng(2)
+    rows = [Features(*rng.uniform(-1, 1, len(FEATURES))) for _ in range(50)]
+    credits = rng.normal(size=50)
+    agent.learn(
+        Step(row, n % 2, 0.0, 0.0, credit) for n, (row, credit) in enumerate(zip(rows, credits, strict=True))
+    )
+    for action in (0, 1):
+        inputs = np.array([agent.inputs(row) for row in rows[action::2]])
+        gram = np.eye(len(FEATURES) + 1) + inputs.T @ inputs
+        np.testing.assert_allclose(agent.inverse[action], np.linalg.inv(gram), atol=1e-9)
+        expected = np.linalg.solve(gram, inputs.T @ credits[action::2])
+        np.testing.assert_allclose(agent.weights[action], expected, atol=1e-9)
+
+
+def test_what_is_not_known_attracts_while_a_bandit_learns():
+    agent = LinearBandit.new(("a", "b"))
+    agent.learn([Step(HERE, 0, 0.0, 0.0, 0.2)] * 20)
+    assert agent.value_of(HERE).argmax() == 0
+    agent.alpha = 1.0
+    assert agent.value_of(HERE).argmax() == 1
+
+
+def test_of_equals_the_first_action():
+    assert int(QTable.new(("a", "b")).value_of(HERE).argmax()) == 0
+
+
+def test_the_end_of_a_window_is_no_start_of_the_next():
+    agent = QTable.new(("a", "b"))
+    agent.values[0, state_of(THERE)] = 100.0
+    agent.learn([Step(HERE, 0, 1.0, 0.0, 1.0), Step(THERE, 0, 1.0, 0.0, 1.0)], NO_COIN)
+    assert agent.value_of(HERE)[0] == 1.0
+
+
+def test_a_discount_is_that_of_five_minutes():
+    assert gamma_of(0.998, 300.0) == 0.998
+    assert gamma_of(0.998, 600.0) == pytest.approx(0.998**2)
+
+
+def test_other_definitions_are_refused():
+    check_definitions(dict(EDGES))
+    with pytest.raises(ConfigError, match="other classes of 'soc'"):
+        check_definitions({**EDGES, "soc": (0.5,)})
+    with pytest.raises(ConfigError, match="other features"):
+        check_definitions({"comp": EDGES["comp"]})
