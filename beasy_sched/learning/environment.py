@@ -198,7 +198,7 @@ class CompensationEnv(gymnasium.Env[Observation, np.int64]):
         if self._episode is None:
             raise ConfigError("there is no episode: call reset() first")
         if not 0 <= int(action) < len(self.actions):
-            raise ConfigError(f"action: found {action!r}, expected 0 to {len(self.actions) - 1}")
+            raise ConfigError(f"action: found {int(action)}, expected 0 to {len(self.actions) - 1}")
         self._episode.answer(int(action))
         observation, reward, ended = self._wait(self._episode)
         return observation, reward, ended, False, self._info(self._episode)
