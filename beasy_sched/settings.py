@@ -21,7 +21,7 @@ from beasy_sched.policies.registry import make_policy
 from beasy_sched.preflight import rates_too_short
 
 
-class ReplanSettings(Struct, frozen=True, omit_defaults=True):
+class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Plans that are made during the run: when, and from what."""
 
     every: str

@@ -18,6 +18,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -163,10 +164,11 @@ class Folder:
         """Write what is kept of a run, then its row. Raises InputError."""
         if keep == "everything":
             folder = self.path / "runs" / run
-            folder.mkdir(parents=True, exist_ok=True)
-            for left in folder.iterdir():  # of the same run, when it failed
-                left.unlink()
+            if folder.is_dir():
+                shutil.rmtree(folder)  # of the same run, when it failed
+            folder.mkdir(parents=True)
             for name, content in result.files.items():
+                (folder / name).parent.mkdir(exist_ok=True)
                 write_atomic(folder / name, content)
         elif keep == "trace" and TRACE in result.files:
             (self.path / "traces").mkdir(exist_ok=True)
@@ -215,7 +217,7 @@ def plain_values(scenario: Scenario) -> dict[str, Any]:
     values = msgspec.json.decode(msgspec.json.encode(scenario), type=dict[str, Any])
     parts: tuple[tuple[dict[str, Any], Any, tuple[str, ...]], ...]
     parts = ((values, None, ("forecast", "deadlines")), (values["noise"], 1.0, ("production_band",)),
-             (values["plan"], 1.0, ("demand_factor",)), (values["plan"], "", ("replan",)),
+             (values["plan"], 1.0, ("demand_factor",)), (values["plan"], "", ("replan", "season")),
              (values, {}, ("sweep",)),
              *((part, None, ("real_workload",)) for part in values["tuples"]))  # fmt: skip
     for part, usual, names in parts:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
@@ -258,11 +258,22 @@ def settings_of(given: RunOptions) -> RunSettings:
         windows=given.windows,
         energy=given.energy,
         power_actions=not given.no_power_actions,
-        replan=_replan_of(given),
+        replan=replan_of(given),
     )
 
 
-def _replan_of(given: RunOptions) -> ReplanSettings | None:
+class GivesReplan(Protocol):
+    """Options of plans made during a run, as `RunOptions` has them."""
+
+    replan: str | None
+    replan_workload: tuple[Path, ...]
+    replan_demand: Path | None
+    replan_production: Path | None
+    replan_season: Path | None
+    replan_limit: float | None
+
+
+def replan_of(given: GivesReplan) -> ReplanSettings | None:
     """What the options say of plans made during the run. Raises ConfigError for options without --replan."""
     if given.replan is None:
         values = ("workload", "demand", "production", "season", "limit")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import click
-import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
@@ -32,14 +31,14 @@ from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.forecast import Uncertainty, draw_by_busy_w, full_draw_w
+from beasy_sched.plan.forecast import Uncertainty, full_draw_w
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import PlanStore, Provenance
 from beasy_sched.plan.power_problem import PowerProblem, Surplus, check_sizes
-from beasy_sched.plan.season import Season, SeasonProblem, plan_season
+from beasy_sched.plan.season import Season, SeasonProblem, plan_season, season_steps
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.plan.solver import SolverLimits
-from beasy_sched.units import format_duration, parse_duration, w_to_kw
+from beasy_sched.units import parse_duration, w_to_kw
 
 _Planned = TypeVar("_Planned", PlanStore, Season)
 _PCT: Final = click.FloatRange(0, 100)
@@ -230,13 +229,8 @@ def _plan_season(
     from beasy_sched.formats.season_file import write_season
 
     step_s, settings = given.season_step, {"season_step_s": f"{given.season_step:g}"}
-    ratio = site.window_s / step_s if step_s > 0 else 0.0
-    if ratio < 1 or abs(ratio - round(ratio)) > 1e-9 * ratio:
-        raise ConfigError(
-            f"--season-step {format_duration(step_s)}: the site's windows of "
-            f"{format_duration(site.window_s)} must be a whole number of such steps"
-        )
-    steps = None if given.windows is None else round(ratio) * given.windows
+    per_window = season_steps(step_s, site.window_s, "--season-step")
+    steps = None if given.windows is None else per_window * given.windows
     if steps is None and given.production is None:
         raise ConfigError("--season with --production-forecast requires the length: give --windows")
     renew_w = _production_w(given, site, steps, step_s)
@@ -250,17 +244,7 @@ def _plan_season(
         settings["start"] = site.calendar.start.isoformat()
         if site.calendar.zone is not None:
             settings["zone"] = str(site.calendar.zone)
-    problem = SeasonProblem(
-        site.storage,
-        np.minimum(load_w, full_draw_w(platform)),
-        renew_w,
-        step_s,
-        site.window_s,
-        floor_w=float(draw_by_busy_w(platform)[0]),
-        base_w=site.base_w,
-        import_limit_w=0.0 if site.grid is None else site.grid.import_limit_w,
-        end_kg=given.season_end,
-    )
+    problem = SeasonProblem.of_site(site, platform, load_w, renew_w, step_s, given.season_end)
     time_s = math.inf if given.time_limit is None else given.time_limit
     with progress_bar("years planned", quiet=exports.quiet) as report:
         season = plan_season(

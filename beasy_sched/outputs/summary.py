@@ -76,6 +76,7 @@ def _head(session: Session, settings: RunSettings, error: str | None) -> dict[st
         "settings": {
             "policy": settings.policy,
             "options": settings.options,
+            "site": None if settings.site is None else settings.site_name,
             "plan": settings.plan,
             **({} if settings.forecast is None else {"forecast": settings.forecast}),
             **({} if settings.replan is None else {"replan": msgspec.to_builtins(settings.replan)}),
@@ -217,6 +218,7 @@ def _site_part(power: PowerSide) -> dict[str, Any]:
 def _battery_part(power: PowerSide, battery: BatterySpec) -> dict[str, float]:
     soc_pct = battery.soc_pct(power.storage.battery_j)
     return {
+        "battery_kwh": j_to_kwh(battery.capacity_j),
         "soc_start_pct": battery.soc_start_pct,
         "soc_final_pct": soc_pct,
         "soc_target_pct": battery.soc_target_pct,

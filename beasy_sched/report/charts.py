@@ -361,7 +361,7 @@ def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
 def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     """Every job on its servers, and what the servers did besides."""
     bars = job_bars(jobs, f"{run.prefix}_jobs.csv")
-    note = "Drag to zoom in, double-click to zoom out; hover to see the job."
+    note = "Drag to zoom in, double-click to zoom out; hover to see the job, click to see why."
     states: dict[str, object] = {}
     highest = int(bars.high.max(initial=-1))
     if run.pstates is None:
@@ -385,18 +385,29 @@ def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
         "states": states,
         "jobs": {"id": jobs.ids, "submit": jobs.submit_s.astype(np.float32),
                  "start": jobs.start_s.astype(np.float32), "end": jobs.end_s.astype(np.float32),
-                 **_kill_rules(run, jobs),
+                 **_known(jobs), **_rules(run, jobs),
                  "outcome": jobs.outcome, "servers": jobs.servers.astype(np.int32)},
     }  # fmt: skip
     return Chart(f"{prefix}-gantt", "Servers and jobs", spec, note)
 
 
-def _kill_rules(run: RunData, jobs: RunJobs) -> dict[str, Any]:
-    """Why jobs were killed, as the decision log has it: the rules, and the one of each job (-1: none)."""
-    rule_of = {line.job: line.rule for line in run.endings or [] if line.action == "kill"}
-    rules = list(dict.fromkeys(rule_of.values()))
-    killed = [rules.index(rule_of[job]) if job in rule_of else -1 for job in jobs.ids]
-    return {"rules": rules, "rule": np.array(killed, dtype=np.int16)}
+def _known(jobs: RunJobs) -> dict[str, Any]:
+    """Walltimes (s) and energies (J) of the jobs, where the table has them."""
+    columns = {"walltime": jobs.walltime_s, "energy": jobs.energy_j}
+    return {name: values.astype(np.float32) for name, values in columns.items() if values is not None}
+
+
+def _rules(run: RunData, jobs: RunJobs) -> dict[str, Any]:
+    """Why jobs were started and killed, as the log has it: rules, and those of each job (-1: none)."""
+    kills = {line.job: line.rule for line in run.endings or [] if line.action == "kill"}
+    rules = list(dict.fromkeys([*run.start_rules.values(), *kills.values()]))
+    number = {rule: place for place, rule in enumerate(rules)}
+
+    def places(rule_of: dict[str, str]) -> IntArray:
+        found = [number[rule_of[job]] if job in rule_of else -1 for job in jobs.ids]
+        return np.array(found, dtype=np.int64)
+
+    return {"rules": rules, "start_rule": places(run.start_rules), "rule": places(kills)}
 
 
 def waiting(run: RunData, jobs: RunJobs) -> StepCurve:

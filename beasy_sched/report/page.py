@@ -228,7 +228,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str
         yield from _section(section)
     yield f"</main>\n<footer>beasy-sched {__version__}</footer>\n"
     yield f"<script>{script}</script>\n"
-    for name in ("gantt.js", "report.js"):
+    for name in ("tables.js", "why.js", "gantt.js", "report.js"):
         yield f"<script>\n{_web(name)}</script>\n"
     yield "</body>\n</html>\n"
 
@@ -268,9 +268,14 @@ def _section(section: Section) -> Iterator[str]:
         yield f' aria-label="{title}"></div>\n'
         if part.note:
             yield f'<p class="note">{escape(part.note)}</p>\n'
-        yield f'<script type="application/json" data-for="{part.key}">{embedded_json(part.spec)}</script>'
+        yield data_html(f'data-for="{part.key}"', part.spec)
         yield "</figure>\n"
     yield "</details>\n" if section.folded else "</section>\n"
+
+
+def data_html(attribute: str, value: Any) -> str:
+    """Data for the page's scripts, which find it by the ``attribute``."""
+    return f'<script type="application/json" {attribute}>{embedded_json(value)}</script>'
 
 
 def embedded_json(value: Any) -> str:

@@ -290,7 +290,8 @@ class TestSeason:
         plans = read_plans(site / "plan.msgpack")
         specs = [plan.storage.hydrogen for plan in plans]
         assert [spec.level_target_kg for spec in specs if spec] == list(season.targets_kg)
-        assert plans[0].provenance.settings["tank_targets"] == "season"
+        told = plans[0].provenance.settings["tank_targets_kg"]
+        assert tuple(map(float, told.split())) == season.targets_kg
         assert "season" in plans[0].provenance.inputs
         shown = run("show", season_file).output
         assert shown.splitlines()[2].startswith("2019-07")

@@ -158,6 +158,7 @@ const report = (() => {
     const drawn = Plotly.react(element, tracesOf(chart), layoutOf(spec, width), configOf(spec));
     if (!chart.drawn) {
       chart.drawn = true;
+      if (spec.kind === "time" && why.has(spec.group)) why.onClick(element, (event) => explain(chart, event));
       if (spec.kind !== "plot") element.on("plotly_relayout", (change) => moved(chart, change));
     }
     if (spec.kind !== "gantt") legend(chart);
@@ -182,9 +183,32 @@ const report = (() => {
     Promise.all(work).finally(() => { busy = false; });
   }
 
+  /** The step that holds the moment of a click. */
+  function explain({ element, spec }, event) {
+    const { xaxis: x, yaxis: y } = element._fullLayout, box = element.getBoundingClientRect();
+    const px = event.clientX - box.left - x._offset, py = event.clientY - box.top - y._offset;
+    const time = x.p2l(px);
+    if (px >= 0 && px <= x._length && py >= 0 && py <= y._length && time >= 0 && time <= spec.end) why.moment(spec.group, time);
+  }
+
+  const specs = new Map();
+
+  /** What a chart is drawn from; undefined where there is no such chart. */
+  function specOf(id) {
+    const source = document.querySelector(`script[data-for="${id}"]`);
+    if (!specs.has(id)) specs.set(id, source ? decode(JSON.parse(source.textContent)) : undefined);
+    return specs.get(id);
+  }
+
+  /** Outline a job in its run's Gantt chart, and no other one anywhere. */
+  function mark(group, job) {
+    for (const chart of charts.values()) {
+      if (chart.gantt) gantt.mark(chart, chart.spec.group === group ? job : undefined);
+    }
+  }
+
   function load(element) {
-    const source = document.querySelector(`script[data-for="${element.id}"]`);
-    const chart = { element, spec: decode(JSON.parse(source.textContent)), drawn: false };
+    const chart = { element, spec: specOf(element.id), drawn: false };
     for (const other of charts.values()) {
       if (other.spec.group && other.spec.group === chart.spec.group) chart.spec.range = other.spec.range;
     }
@@ -210,6 +234,7 @@ const report = (() => {
     if (target && target.tagName === "DETAILS") target.open = true;
   }
 
+  why.use({ decode, specOf, momentText, mark });
   start();
   return { charts, timeText, clockText, timeTicks };
 })();
