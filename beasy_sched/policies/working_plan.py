@@ -214,7 +214,7 @@ class WorkingPlan:
         rows = slice(first_step, min(end_step + 1, self.steps))
         old_j = self.server_energy_j(hosts, rows.start, rows.stop)
         self.states[first_step:end_step, hosts] = pstate
-        self.on[first_step:end_step, hosts] = self.states[first_step:end_step, hosts] != self.sleep[hosts]
+        self.on[first_step:end_step, hosts] = pstate != self.sleep[hosts]
         self._counted[hosts] = False
         self._run_known[hosts] = False
         self.version += 1
@@ -611,8 +611,7 @@ class Rest:
         return float(self.levels_j()[-1]) - self.battery.target_j
 
 
-@dataclass(frozen=True)
-class RunningJob:
+class RunningJob(NamedTuple):
     """A running job as compensation sees it."""
 
     hosts: HostIds

@@ -10,6 +10,7 @@ without a scan. A test that fails copies nothing, and `EnergyTest.apply` writes 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,7 +26,6 @@ from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.working_plan import (
     CellPowers,
-    JobTable,
     Ladder,
     Rest,
     RunningJob,
@@ -192,8 +192,10 @@ class EnergyTest:
     def _pay(self, placement: Placement) -> Placement | None:
         """Put idle servers to sleep, from the present step on, until that pays for the job."""
         limit, rows, least_j = self.outlook.rows_to_limit, 0, placement.needed_j - ENERGY_TOLERANCE_J
-        if self._most_j(limit) >= least_j and self._most_by_state_j(placement, limit) >= least_j:
+        if self._most_j(limit) >= least_j:
             while rows < limit:
+                if rows == _FIRST_ROWS and self._most_by_state_j(placement, limit) < least_j:
+                    break  # before the long scans
                 rows = min(max(4 * rows, _FIRST_ROWS), limit)
                 savings = self._savings_for(placement, rows, limit)
                 rows = len(savings.idle)
@@ -229,7 +231,7 @@ class EnergyTest:
 
     def _savings_for(self, placement: Placement, rows: int, limit: int) -> _Savings:
         """E_poss in the first rows for a job: of all other servers, and of its own after its end."""
-        outlook, hosts, end = self.outlook, placement.hosts, placement.end
+        hosts, end = placement.hosts, placement.end
         if self._savings is None or len(self._savings.idle) < rows:
             self._savings = self._savings_of(self._hosts, rows, limit)
         rows, own = len(self._savings.idle), None
@@ -498,8 +500,9 @@ class LivePlan:
         """Add up the work that running jobs have done; call this before speeds change."""
         if not self._held:
             return
-        table = JobTable(self.running_jobs(view))
-        speeds = table.least(self.ladder.speed_flops(table.hosts, view.pstate[table.hosts]))
+        hosts = np.concatenate([held.hosts for held in self._held.values()])
+        first = [0, *itertools.accumulate(len(held.hosts) for held in self._held.values())][:-1]
+        speeds = np.minimum.reduceat(self.ladder.speed_flops(hosts, view.pstate[hosts]), first)
         for held, speed in zip(self._held.values(), speeds.tolist(), strict=True):
             held.done_flops += speed * (view.now - held.since_s)
             held.since_s = view.now
