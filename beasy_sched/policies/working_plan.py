@@ -528,23 +528,23 @@ class Ladder:
 
     def faster(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next faster P-state of each of ``hosts``; the same one at the top."""
-        return self._faster[self._row_of[hosts] + pstates]
+        return np.asarray(self._faster[self._row_of[hosts] + pstates])
 
     def can_rise(self, hosts: HostIds, pstates: StateArray) -> BoolArray:
         """Whether there is a faster P-state."""
-        return self._can_rise[self._row_of[hosts] + pstates]
+        return np.asarray(self._can_rise[self._row_of[hosts] + pstates])
 
     def thriftier(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next slower P-state where it needs less energy per flop; else the same one."""
-        return self._thriftier[self._row_of[hosts] + pstates]
+        return np.asarray(self._thriftier[self._row_of[hosts] + pstates])
 
     def speed_flops(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Speed of one core in these P-states, flops/s; 0 where they do not compute."""
-        return self._speed_flops[self._row_of[hosts] + pstates]
+        return np.asarray(self._speed_flops[self._row_of[hosts] + pstates])
 
     def full_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Full power in these P-states, W."""
-        return self._full_w[self._row_of[hosts] + pstates]
+        return np.asarray(self._full_w[self._row_of[hosts] + pstates])
 
     def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
         """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""
