@@ -78,10 +78,11 @@ def energy_flow(run: RunData, prefix: str) -> Chart | Absent:
     trace = {
         "type": "sankey", "arrangement": "snap", "valueformat": ",.2f", "valuesuffix": " kWh",
         "node": {
-            "label": [plain(f"{known[node][0]}, {through[node]:,.4g} kWh") for node in nodes],
+            "label": [plain(known[node][0]) for node in nodes],
+            "customdata": [f"{through[node]:,.4g} kWh" for node in nodes],
             "color": [color(known[node][1]) for node in nodes],
             "pad": 16, "thickness": 14, "line": {"width": 0},
-            "hovertemplate": "%{label}<extra></extra>",
+            "hovertemplate": "%{label}: %{customdata}<extra></extra>",
         },
         "link": {
             "source": [nodes.index(flow.start) for flow in flows],

@@ -132,7 +132,7 @@ def server_heat(run: RunData, prefix: str) -> Chart | Absent:
     spec = {"kind": "heat", "group": prefix, "end": run.end_s, "height": 70 + 19 * len(names),
             "traces": [trace], "layout": layout}  # fmt: skip
     note = (
-        f"P: computing in that P-state. The strongest colour stands for {most:,.0f} servers."
+        f"P: computing in that P-state. No colour stands for none, the strongest for {most:,.0f} servers."
         f" Means over {run.end_s / SPANS:,.0f} s each."
     )
     return Chart(f"{prefix}-heat", _TITLE, spec, note)

@@ -114,7 +114,7 @@ const exporting = (() => {
   }
 
   function flow({ node, link }) {
-    const name = (place) => plainText(node.label[place]).replace(/, [^,]*(?:,\d+)* kWh$/, "");
+    const name = (place) => plainText(node.label[place]);
     return lines([["from", "to", "kWh"], ...link.value.map((kwh, n) => [name(link.source[n]), name(link.target[n]), kwh])]);
   }
 

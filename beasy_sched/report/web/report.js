@@ -108,8 +108,11 @@ const report = (() => {
     return layout;
   }
 
-  function tracesOf({ spec, hidden }) {
+  function tracesOf({ spec, hidden, element }) {
     const traces = painted(spec.traces || []);
+    for (const { type, node } of traces) { // with their energies where there is room
+      if (type === "sankey" && element.clientWidth >= 600) node.label = node.label.map((name, n) => `${name}, ${node.customdata[n]}`);
+    }
     if (spec.kind === "heat") traces.forEach((trace) => { Object.assign(trace, { hovertext: cells(trace, spec.start), hoverinfo: "text" }); });
     if (spec.kind !== "time" || !traces.length) return traces;
     for (const [number, trace] of traces.entries()) {
