@@ -31,6 +31,7 @@ from beasy_sched.formats.time_series import POWER, TimeSeries
 from beasy_sched.model.platform import POWERS_PROPERTY, Platform
 from beasy_sched.plan.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.plan.plan import PlanStore
+from beasy_sched.plan.rolling import ReplanRule
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
 
 SHORT_RUN_SHARE = 0.02
@@ -119,6 +120,7 @@ class RunInputs:
     plans: PlanStore | None = None
     windows: int = 1
     forecast: ForecastSource | None = None
+    replan: ReplanRule | None = None
 
     @cached_property
     def powers(self) -> AnnouncedPower:
@@ -409,7 +411,7 @@ def _plan(inputs: RunInputs) -> Iterator[Finding]:
             yield fails("plan-other", f"the plan does not fit this run: {error}")
             return
     finding = plan_length(plans, site, inputs.windows)
-    if finding is not None:
+    if finding is not None and inputs.replan is None:
         yield finding
 
 
@@ -517,6 +519,8 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
     if inputs.plans is not None:
         plans = inputs.plans
         yield "plan", f"{_count(len(plans), 'window')}, {_hours(plans.end_s - plans.start_s)}"
+    if inputs.replan is not None and inputs.site is not None:
+        yield "plans made", _replan(inputs.replan, inputs.site, inputs.windows)
     if inputs.forecast is not None:
         yield "forecast", _forecast_text(inputs)
     forwards = any(event.hosts is None for event in inputs.events or ())
@@ -531,6 +535,13 @@ def _site(site: Site) -> str:
     if grid is not None:
         parts.append("grid without limit" if grid.unlimited else f"grid up to {_kw(grid.import_limit_w)}")
     return ", ".join(parts)
+
+
+def _replan(rule: ReplanRule, site: Site, windows: int) -> str:
+    every, steps = rule.every_steps, site.steps * windows
+    made = -(-steps // every) - 1
+    seasonal = ", with the hydrogen targets of a season" if rule.options.tank_targets_kg else ""
+    return f"every {_hours(every * site.step_s)}, {made:,} during the run{seasonal}"
 
 
 def _forecast_text(inputs: RunInputs) -> str:

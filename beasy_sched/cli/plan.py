@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import click
-import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
+from beasy_sched.cli import HelpfulGroup
 from beasy_sched.cli.options import (
     FILE,
     CommandOptions,
@@ -31,14 +31,14 @@ from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.forecast import Uncertainty, draw_by_busy_w, full_draw_w
+from beasy_sched.plan.forecast import Uncertainty, full_draw_w
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import PlanStore, Provenance
 from beasy_sched.plan.power_problem import PowerProblem, Surplus, check_sizes
-from beasy_sched.plan.season import Season, SeasonProblem, plan_season
+from beasy_sched.plan.season import Season, SeasonProblem, plan_season, season_steps
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.plan.solver import SolverLimits
-from beasy_sched.units import format_duration, parse_duration, w_to_kw
+from beasy_sched.units import parse_duration, w_to_kw
 
 _Planned = TypeVar("_Planned", PlanStore, Season)
 _PCT: Final = click.FloatRange(0, 100)
@@ -70,15 +70,16 @@ class _PlanOptions(CommandOptions):
         "a forecast file, 'predictor:FILE', 'perfect:EVENTS' or 'none'.",
         metavar="SOURCE",
     )
-    out: Path | None = option("The plan file to write.", "-o")
+    out: Path | None = option("The plan file to write.", "-o", "--output")
     windows: int | None = option(
         "How many of the site's windows (72 h each by default) to plan, one after the other. [default: 1; "
         "with --season alone, as much as the production covers]",
         type=click.IntRange(1),
     )
     season: str | None = option(
-        "Without a file: write a coarse plan of the whole horizon to --out, which keeps hydrogen for later, "
-        "such as summer's for winter. With the file of one: take the windows' hydrogen targets from it.",
+        "Without a file: write a coarse plan of the whole horizon to --output, which keeps hydrogen for "
+        "later, such as summer's for winter. With the file of one: take the windows' hydrogen targets from"
+        " it.",
         is_flag=False,
         flag_value=_WHOLE,
         type=str,
@@ -131,7 +132,7 @@ class _Exports(CommandOptions):
     quiet: bool = option("No progress bar, no summary.", "-q")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=HelpfulGroup, invoke_without_command=True)
 @with_options(_PlanOptions)
 @with_options(_Exports)
 @click.pass_context
@@ -211,7 +212,7 @@ def _required(given: _PlanOptions) -> tuple[Path, Path]:
     """Return the platform's and the plan's file. Raises ConfigError for options missing or too many."""
     production = given.production or given.production_forecast
     if given.platform is None or production is None or given.out is None:
-        needed = {"--platform": given.platform, "--production": production, "--out": given.out}
+        needed = {"--platform": given.platform, "--production": production, "--output": given.out}
         missing = " and ".join(name for name, value in needed.items() if value is None)
         raise ConfigError(f"plan requires {missing}; see beasy-sched plan --help")
     if given.production is not None and given.production_forecast is not None:
@@ -228,13 +229,8 @@ def _plan_season(
     from beasy_sched.formats.season_file import write_season
 
     step_s, settings = given.season_step, {"season_step_s": f"{given.season_step:g}"}
-    ratio = site.window_s / step_s if step_s > 0 else 0.0
-    if ratio < 1 or abs(ratio - round(ratio)) > 1e-9 * ratio:
-        raise ConfigError(
-            f"--season-step {format_duration(step_s)}: the site's windows of "
-            f"{format_duration(site.window_s)} must be a whole number of such steps"
-        )
-    steps = None if given.windows is None else round(ratio) * given.windows
+    per_window = season_steps(step_s, site.window_s, "--season-step")
+    steps = None if given.windows is None else per_window * given.windows
     if steps is None and given.production is None:
         raise ConfigError("--season with --production-forecast requires the length: give --windows")
     renew_w = _production_w(given, site, steps, step_s)
@@ -248,17 +244,7 @@ def _plan_season(
         settings["start"] = site.calendar.start.isoformat()
         if site.calendar.zone is not None:
             settings["zone"] = str(site.calendar.zone)
-    problem = SeasonProblem(
-        site.storage,
-        np.minimum(load_w, full_draw_w(platform)),
-        renew_w,
-        step_s,
-        site.window_s,
-        floor_w=float(draw_by_busy_w(platform)[0]),
-        base_w=site.base_w,
-        import_limit_w=0.0 if site.grid is None else site.grid.import_limit_w,
-        end_kg=given.season_end,
-    )
+    problem = SeasonProblem.of_site(site, platform, load_w, renew_w, step_s, given.season_end)
     time_s = math.inf if given.time_limit is None else given.time_limit
     with progress_bar("years planned", quiet=exports.quiet) as report:
         season = plan_season(
@@ -283,7 +269,7 @@ def _season_targets(given: _PlanOptions, site: Site) -> tuple[float, ...]:
     if not Path(given.season).exists():
         raise ConfigError(
             f"--season {given.season}: there is no such file; to make it, give --season without a file and "
-            f"--out {given.season}"
+            f"--output {given.season}"
         )
     season = read_season(given.season)
     with in_file(given.season):
@@ -353,18 +339,31 @@ def _check_demand(peak_w: float, platform: Platform) -> None:
         )
 
 
+class _ShowOptions(CommandOptions):
+    as_json: bool = option("Print the whole plan as JSON, as --export-json writes it.", "--json")
+
+
 @plan.command()
 @click.argument("file", type=FILE)
+@with_options(_ShowOptions)
 @with_options(_Exports)
-def show(exports: _Exports, file: Path) -> None:
+def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
     """Print the contents of a plan file, and export it; a plan of the season by month."""
-    from beasy_sched.formats.plan_file import read_plans
-    from beasy_sched.formats.season_file import SEASON_FORMAT, read_season
+    from beasy_sched.formats.plan_file import json_text, read_plans
+    from beasy_sched.formats.season_file import SEASON_FORMAT, read_season, season_json
 
     if SEASON_FORMAT.describes(file):
-        _finish_season(read_season(file), [], exports)
+        season = read_season(file)
+        if given.as_json:
+            click.echo(season_json(season), nl=False)
+            exports.quiet = True
+        _finish_season(season, [], exports)
         return
-    _finish(read_plans(file), [], exports)
+    plans = read_plans(file)
+    if given.as_json:
+        click.echo(json_text(plans), nl=False)
+        exports.quiet = True
+    _finish(plans, [], exports)
 
 
 def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:

@@ -35,7 +35,7 @@ _ACCOUNTS_APART = 0.01
 
 OWN_PARTS: Final = frozenset(
     {"version", "complete", "error", "settings", "end_s", "hosts", "jobs", "killed_as_in_paper", "windows"}
-    | {"quality", "deadlines", "site", "energy_kwh", "grid", "planned", "replanning", "warnings"}
+    | {"reasons", "quality", "deadlines", "site", "energy_kwh", "grid", "planned", "replanning", "warnings"}
 )
 """Names of the summary's own parts; all others are sections of the policy."""
 
@@ -91,6 +91,9 @@ def _head(session: Session, settings: RunSettings, error: str | None) -> dict[st
             **{name.replace(" ", "_"): count for name, count in counts.items()},
             "still_waiting": len(session.cluster.queue) + len(session.workflows.held),
             "still_running": len(session.cluster.running),
+        },
+        "reasons": {
+            state.value: dict(rules.most_common()) for state, rules in session.reasons.items() if rules
         },
         "killed_as_in_paper": sum(counts[state.value] for state in LOST),
         "windows": [*session.windows],
