@@ -291,7 +291,7 @@ def _table(run: RunTables, name: str, columns: tuple[str, ...]) -> _Table | None
     return _Table(path, frame)
 
 
-_MAY_BE_EMPTY: Final = ("planned_", "predicted_", "clear_sky_w", "carbon_g", "import_")
+_MAY_BE_EMPTY: Final = ("planned_", "predicted_", "sun_w", "clear_sky_w", "carbon_g", "import_")
 """How columns of the energy trace begin that may have nothing in some rows."""
 
 
