@@ -130,7 +130,7 @@ def _prefixes(place: str) -> list[str]:
             if found:
                 return sorted(found)
         raise InputError(
-            place, "holds no run: expected files such as NAME_summary.json, made with '-e FOLDER/NAME'"
+            place, "holds no run: expected files such as NAME_summary.json, made with '-o FOLDER/NAME'"
         )
     for ending in files.FILES:
         if place.endswith(f"_{ending}") and os.path.isfile(place):
@@ -141,7 +141,7 @@ def _prefixes(place: str) -> list[str]:
     raise InputError(
         place,
         f"is not a run: there is neither {Path(place).name}_summary.json nor another file of a run; "
-        "give the prefix that '-e' was given, or a folder",
+        "give the prefix that '-o' was given, or a folder",
     )
 
 
@@ -179,7 +179,7 @@ def find_prefix(run: str | os.PathLike[str]) -> str:
     if not path.is_dir():
         _refuse_killed(os.fspath(run))
         raise InputError(
-            log, "no such decision log: give the export prefix of a run (-e), or the folder that holds it"
+            log, "no such decision log: give the prefix of a run (-o), or the folder that holds it"
         )
     found = sorted(each.name.removesuffix(ending) for each in path.glob(f"*{ending}"))
     if len(found) == 1:

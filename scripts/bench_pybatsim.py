@@ -55,7 +55,18 @@ def make_inputs(trace: Path, folder: Path) -> Inputs:
     platform, workload = folder / f"{trace.stem}.xml", folder / f"{trace.stem}.json"
     for arguments in (
         ["platform", "-n", f"{server}:{hosts}", "--one-pstate", "-q", "-o", platform],
-        ["workload", trace, "--hosts", str(hosts), "--platform-preset", server, "-q", "-o", workload],
+        [
+            "workload",
+            "--swf",
+            trace,
+            "--hosts",
+            str(hosts),
+            "--platform-preset",
+            server,
+            "-q",
+            "-o",
+            workload,
+        ],
     ):
         subprocess.run([sys.executable, "-m", "beasy_sched", "generate", *arguments], check=True)
     return Inputs(platform, [workload])

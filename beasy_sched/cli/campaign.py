@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import signal
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from beasy_sched.cli import HelpfulGroup
 from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_error
 from beasy_sched.units import parse_duration
@@ -38,7 +40,7 @@ def _time_limit(text: str) -> float:
 
 
 class _CampaignOptions(CommandOptions):
-    out: Path = option("The campaign's folder.", "-o", type=_FOLDER, required=True, metavar="DIR")
+    out: Path = option("The campaign's folder.", "-o", "--output", type=_FOLDER, required=True, metavar="DIR")
     quick: bool = option("Try it out: 24 h, fewer jobs, two tuples, one seed.")
     keep_traces: bool = option("Keep the energy trace of each run, in DIR/traces.")
     keep_runs: bool = option("Keep all files of each run, in DIR/runs.")
@@ -80,7 +82,7 @@ class WorkerOptions(CommandOptions):
     quiet: bool = option("No progress bar, no summary.", "-q")
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def campaign() -> None:
     """Run scenarios in parallel: every policy, guard setting and seed of each.
 
@@ -117,13 +119,22 @@ def resume(how: WorkerOptions, folder: Path) -> None:
     _go_on(folder, how)
 
 
+class _StatusOptions(CommandOptions):
+    as_json: bool = option("Print JSON.", "--json")
+
+
 @campaign.command()
 @click.argument("folder", type=_FOLDER, metavar="DIR")
-def status(folder: Path) -> None:
-    """Show the progress of a campaign, and what failed."""
-    from beasy_sched.campaign.table import status_lines
+@with_options(_StatusOptions)
+def status(given: _StatusOptions, folder: Path) -> None:
+    """Show the progress of a campaign, how long it will still take, and what failed."""
+    from beasy_sched.campaign.status import status_json, status_lines, status_of
 
-    for line in status_lines(folder):
+    found = status_of(folder)
+    if given.as_json:
+        click.echo(json.dumps(status_json(found), indent=2, allow_nan=False))
+        return
+    for line in status_lines(found):
         click.echo(line)
 
 
@@ -143,6 +154,7 @@ class _FigureOptions(CommandOptions):
     wanted_pct: float = option(
         "Share of finished work or jobs that a line marks, %.", "--wanted", default=99.0
     )
+    quiet: bool = option("Do not report what was written.", "-q")
 
 
 @campaign.command()
@@ -161,7 +173,8 @@ def figure(given: _FigureOptions, folder: Path) -> None:
     from beasy_sched.formats.atomic import write_atomic
 
     write_atomic(given.out, _sweep_picture(given, folder))
-    click.echo(f"wrote {given.out}", err=True)
+    if not given.quiet:
+        click.echo(f"wrote {given.out}", err=True)
 
 
 def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 import click
 
 from beasy_sched._version import __version__
+from beasy_sched.cli import HelpfulGroup
 from beasy_sched.cli.options import (
     FILE,
     CommandOptions,
@@ -62,15 +63,16 @@ class _PlanOptions(CommandOptions):
         "a forecast file, 'predictor:FILE', 'perfect:EVENTS' or 'none'.",
         metavar="SOURCE",
     )
-    out: Path | None = option("The plan file to write.", "-o")
+    out: Path | None = option("The plan file to write.", "-o", "--output")
     windows: int | None = option(
         "How many of the site's windows (72 h each by default) to plan, one after the other. [default: 1; "
         "with --season alone, as much as the production covers]",
         type=click.IntRange(1),
     )
     season: str | None = option(
-        "Without a file: write a coarse plan of the whole horizon to --out, which keeps hydrogen for later, "
-        "such as summer's for winter. With the file of one: take the windows' hydrogen targets from it.",
+        "Without a file: write a coarse plan of the whole horizon to --output, which keeps hydrogen for "
+        "later, such as summer's for winter. With the file of one: take the windows' hydrogen targets from"
+        " it.",
         is_flag=False,
         flag_value=_WHOLE,
         type=str,
@@ -123,7 +125,7 @@ class _Exports(CommandOptions):
     quiet: bool = option("No progress bar, no summary.", "-q")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=HelpfulGroup, invoke_without_command=True)
 @with_options(_PlanOptions)
 @with_options(_Exports)
 @click.pass_context
@@ -185,7 +187,7 @@ def _required(given: _PlanOptions) -> tuple[Path, Path]:
     """Return the platform's and the plan's file. Raises ConfigError for options missing or too many."""
     production = given.production or given.production_forecast
     if given.platform is None or production is None or given.out is None:
-        needed = {"--platform": given.platform, "--production": production, "--out": given.out}
+        needed = {"--platform": given.platform, "--production": production, "--output": given.out}
         missing = " and ".join(name for name, value in needed.items() if value is None)
         raise ConfigError(f"plan requires {missing}; see beasy-sched plan --help")
     if given.production is not None and given.production_forecast is not None:
@@ -234,7 +236,7 @@ def _sources(given: _PlanOptions) -> PlanSources:
     if given.season and not Path(given.season).exists():
         raise ConfigError(
             f"--season {given.season}: there is no such file; to make it, give --season without a file and "
-            f"--out {given.season}"
+            f"--output {given.season}"
         )
     platform, _ = _required(given)
     return PlanSources(
@@ -258,18 +260,31 @@ def _tell(kind: str, text: str) -> None:
     click.echo(f"{kind}: {text}", err=True)
 
 
+class _ShowOptions(CommandOptions):
+    as_json: bool = option("Print the whole plan as JSON, as --export-json writes it.", "--json")
+
+
 @plan.command()
 @click.argument("file", type=FILE)
+@with_options(_ShowOptions)
 @with_options(_Exports)
-def show(exports: _Exports, file: Path) -> None:
+def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
     """Print the contents of a plan file, and export it; a plan of the season by month."""
-    from beasy_sched.formats.plan_file import read_plans
-    from beasy_sched.formats.season_file import SEASON_FORMAT, read_season
+    from beasy_sched.formats.plan_file import json_text, read_plans
+    from beasy_sched.formats.season_file import SEASON_FORMAT, read_season, season_json
 
     if SEASON_FORMAT.describes(file):
-        _finish_season(read_season(file), [], exports)
+        season = read_season(file)
+        if given.as_json:
+            click.echo(season_json(season), nl=False)
+            exports.quiet = True
+        _finish_season(season, [], exports)
         return
-    _finish(read_plans(file), [], exports)
+    plans = read_plans(file)
+    if given.as_json:
+        click.echo(json_text(plans), nl=False)
+        exports.quiet = True
+    _finish(plans, [], exports)
 
 
 def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:

@@ -24,14 +24,14 @@ class _ReportOptions(CommandOptions):
 def report(given: _ReportOptions, runs: tuple[str, ...]) -> None:
     """Show runs, or a campaign, in one HTML file that opens in any browser, without a network.
 
-    RUN is the prefix given to -e, a folder of runs, or a campaign's folder. For one run the report shows
+    RUN is the prefix given to -o, a folder of runs, or a campaign's folder. For one run the report shows
     the outcomes, the power balance, the storages planned and real, servers and jobs, the queue; of several
     also how they compare; of a campaign the policies, scenario by scenario, with intervals over its runs.
     What the files do not tell is left out, with a line that says why.
 
     \b
       beasy-sched simulate -p platform.xml -w workload.json --events power.txt --site default \\
-          --policy easy -e out/easy
+          --policy easy -o out/easy
       beasy-sched report out/easy -o easy.html
       beasy-sched report out/easy out/beasy --plan plan.msgpack -o both.html
       beasy-sched report out/campaign -o campaign.html

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import UNSET
 
+from beasy_sched.outputs.reasons import reason_rows
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_HOUR, j_to_kwh
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def summary_rows(summary: Summary) -> list[Row]:
     rows = [("policy", settings["policy"])]
     if summary["error"]:
         rows.append(("ended early", summary["error"]))
-    rows += _job_rows(jobs)
+    rows += _job_rows(jobs, summary.get("reasons", {}), summary["hosts"])
     if quality["waiting_s_mean"] is not None:
         rows.append(("mean waiting time", f"{quality['waiting_s_mean']:,.1f} s"))
         mean, median = quality["bounded_slowdown_mean"], quality["bounded_slowdown_p50"]
@@ -116,7 +117,7 @@ def _planned_rows(planned: dict[str, Any], site: dict[str, Any], energy_kwh: dic
     return rows
 
 
-def _job_rows(jobs: dict[str, int]) -> list[Row]:
+def _job_rows(jobs: dict[str, int], reasons: dict[str, dict[str, int]], hosts: int | None) -> list[Row]:
     rows = [("jobs submitted", f"{jobs['submitted']:,}")]
     for name, count in jobs.items():
         if name != "submitted" and (count or name in ("finished", "postponed", "killed")):
@@ -124,6 +125,7 @@ def _job_rows(jobs: dict[str, int]) -> list[Row]:
             pct = job_share_pct(jobs, name)
             label = "  of these, with an error code" if name == "failed" else name.replace("_", " ")
             rows.append((f"  {label}", f"{shown:,}" + ("" if pct is None else f" ({pct:.2f} %)")))
+            rows += reason_rows(name, reasons.get(name, {}), hosts)
     return rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -47,6 +47,10 @@ class RunJobs:
     """Index into `OUTCOMES`."""
     hosts: list[str]
     """The servers of each as Batsim writes them; empty for a job that never started."""
+    walltime_s: FloatArray | None = None
+    """How long each may run; NaN for a job without a limit. None where the table does not say."""
+    energy_j: FloatArray | None = None
+    """What the servers of each used; NaN where that is not known. None where the table does not say."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class RunData:
     """Kills and rejections of the decision log; None where there is none."""
     deadlines: Any = None
     """The jobs with a deadline, a data frame, or None."""
+    start_rules: dict[str, str] = field(default_factory=dict)
+    """The rule by which each job was started, by its id; empty where there is no decision log."""
 
     @property
     def site(self) -> dict[str, Any]:
@@ -134,6 +140,7 @@ def read_run_data(name: str, prefix: str) -> RunData:
         _read_pstates(run),
         endings,
         _read_deadlines(run),
+        {line.job: line.rule for line in lines or [] if line.action == "start"},
     )
     if jobs is not None and lines is not None:
         check_starts(prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
@@ -198,9 +205,9 @@ def _summary(run: RunTables) -> dict[str, Any]:
     path = path_of(run.prefix, SUMMARY)
     if not path.is_file():
         return {}
-    for field in ("settings", "jobs", "quality", "warnings"):
-        if field not in run.summary:
-            raise InputError(path, f"is not the summary of a run: it has no {field!r}")
+    for part in ("settings", "jobs", "quality", "warnings"):
+        if part not in run.summary:
+            raise InputError(path, f"is not the summary of a run: it has no {part!r}")
     try:
         site = msgspec.convert(run.summary, _Summary).site
     except msgspec.ValidationError as error:
@@ -210,9 +217,9 @@ def _summary(run: RunTables) -> dict[str, Any]:
     except msgspec.ValidationError:
         expected = "a time such as 2019-06-01T00:00:00+02:00"
         raise InputError(path, f"site.start: found {site['start']!r}, expected {expected}") from None
-    for field, value in site.items():
-        if field not in SITE_CHOICES and isinstance(value, bool | str):
-            raise InputError(path, f"site.{field}: found {value!r}, expected a number")
+    for name, value in site.items():
+        if name not in SITE_CHOICES and isinstance(value, bool | str):
+            raise InputError(path, f"site.{name}: found {value!r}, expected a number")
     return run.summary
 
 
@@ -284,7 +291,7 @@ def _table(run: RunTables, name: str, columns: tuple[str, ...]) -> _Table | None
     return _Table(path, frame)
 
 
-_MAY_BE_EMPTY: Final = ("planned_", "predicted_", "clear_sky_w", "carbon_g", "import_")
+_MAY_BE_EMPTY: Final = ("planned_", "predicted_", "sun_w", "clear_sky_w", "carbon_g", "import_")
 """How columns of the energy trace begin that may have nothing in some rows."""
 
 
@@ -357,4 +364,14 @@ def _read_jobs(run: RunTables, endings: list[LogLine] | None) -> RunJobs | None:
         servers=servers.astype(np.int64),
         outcome=np.array([OUTCOMES.index(end) for end in ends], dtype=np.int8),
         hosts=[text if isinstance(text, str) else "" for text in frame["allocated_resources"]],
+        walltime_s=_told(table, "requested_time"),
+        energy_j=_told(table, "consumed_energy"),
     )
+
+
+def _told(table: _Table, name: str) -> FloatArray | None:
+    """A column that may be missing, or have gaps; Batsim writes -1 for what there is not."""
+    if name not in table.frame.columns:
+        return None
+    values = table.numbers(name, gaps=True)
+    return np.where(values < 0, np.nan, values)

@@ -33,6 +33,8 @@ class Chapter:
 
     title: str
     entries: list[Entry]
+    whole: bool = False
+    """Whether all of its entries are told, however many there are."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ class Story:
         for chapter in self.chapters:
             yield False, ""
             yield True, chapter.title
-            left_out = len(chapter.entries) - _MOST if len(chapter.entries) > _MOST + 1 else 0
+            left_out = (
+                len(chapter.entries) - _MOST if len(chapter.entries) > _MOST + 1 and not chapter.whole else 0
+            )
             for entry in chapter.entries[: _MOST if left_out else None]:
                 label = "  " if entry.time_s is None else f"  {clock(entry.time_s)}  "
                 room, rest = max(width, len(label) + 30), " " * len(label)

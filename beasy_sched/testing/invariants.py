@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -30,6 +31,7 @@ WAYS_OUT: Final = (
 
 FINISHED: Final = "the run goes on to its end: no job waits for ever where nothing else will happen"
 EACH_ONCE: Final = "each job is started at most once, and ends in exactly one way"
+REASONS: Final = "each job rejected, postponed or killed is counted for the rule that the log names"
 BALANCE: Final = "the power of every step balances"
 LEVELS: Final = "battery and tank stay within their limits"
 FLOOR: Final = (
@@ -52,6 +54,7 @@ GUARD_AT_STEPS: Final = "the guard acts at the beginnings of steps only"
 def check_run(world: SmallWorld, done: WorldRun) -> None:
     """Check all invariants of a run with a site. Raises BrokenInvariant for the first that does not hold."""
     check_jobs(world, done)
+    check_reasons(done)
     check_storage(world, done)
     check_hydrogen(world, done)
     check_metering(world, done)
@@ -71,6 +74,22 @@ def check_jobs(world: SmallWorld, done: WorldRun) -> None:
     require(sorted(session.outcomes.ids) == names, EACH_ONCE, session.outcomes.ids)
     started = [x.job_id for x in done.decisions if isinstance(x, ExecuteJob)]
     require(len(started) == len(set(started)), EACH_ONCE, started)
+
+
+def check_reasons(done: WorldRun) -> None:
+    """Each job that was rejected, postponed or killed is counted for the rule that the log names."""
+    states = outcome_of(done)
+    last = {(each.what, each.job): each.rule for each in done.witness.actions}
+    for state, found in done.session.reasons.items():
+        jobs = [job for job, end in states.items() if end == state.value]
+        what = "kill" if state is JobState.KILLED else "reject"
+        rules = Counter(last.get((what, job), "") for job in jobs)
+        if state is JobState.POSTPONED:
+            over = [job for job in jobs if last.get(("reject", job), WAYS_OUT[0]) == WAYS_OUT[0]]
+            rules.pop(WAYS_OUT[0], None)
+            rules.pop("", None)
+            rules += Counter(last.get(("postpone", job), "") for job in over)
+        require(found == rules, REASONS, f"{state.value}: {found}, where the log has {rules}")
 
 
 def power_of(done: WorldRun) -> PowerSide:
