@@ -20,25 +20,31 @@ _KEPT: Final = 4000
 
 
 class RunTimes:
-    """The share of its walltime that a job needs at the reference speed (eps_u, Eq. 3.29), learned."""
+    """The share of its walltime that a job needs at the reference speed (eps_u, Eq. 3.29), learned.
 
-    def __init__(self, *, learns: bool = True, certainty: float = 1.0) -> None:
-        """Know nothing but that no job needs more than its walltime.
+    It may be above 1: a job that runs faster than at the reference speed may do more before it is ended at its
+    walltime. Such a job counts with what it has done by then.
+    """
 
-        ``certainty``: which share of the jobs does not exceed `surest`.
+    def __init__(self, *, learns: bool = True, certainty: float = 1.0, most: float = 1.0) -> None:
+        """Know nothing but that jobs are not expected to need more than their walltimes.
+
+        ``certainty``: which share of the jobs does not exceed `surest`; ``most``: the largest share that can
+        be done within a walltime, at full speed.
         """
-        self._learns, self._certainty = learns, certainty
+        self._learns, self._certainty, self._most = learns, certainty, most
+        self._bins = math.ceil(most * _BINS)
         self._shares: list[float] = []
         self._sum = 0.0
-        self._longer: IntArray = np.zeros(_BINS + 1, dtype=np.int64)
+        self._longer: IntArray = np.zeros(self._bins + 1, dtype=np.int64)
         """How many of the jobs need more than each multiple of 1 / _BINS."""
         self._table: _Survival | None = None
 
     def add(self, share: float) -> None:
-        """Learn from a job that has finished after ``share`` of its walltime."""
+        """Learn from a job that has finished, or reached its walltime, after ``share`` of it."""
         if not self._learns:
             return
-        share = min(max(share, 1.0 / _BINS), 1.0)
+        share = min(max(share, 1.0 / _BINS), self._most)
         insort(self._shares, share)
         self._sum += share
         self._longer[: math.ceil(share * _BINS)] += 1
@@ -50,7 +56,7 @@ class RunTimes:
         """Drop every other job."""
         del self._shares[::2]
         self._sum = math.fsum(self._shares)
-        edges = np.arange(_BINS + 1) / _BINS
+        edges = np.arange(self._bins + 1) / _BINS
         self._longer = len(self._shares) - np.searchsorted(np.array(self._shares), edges, side="right")
 
     @property
@@ -69,31 +75,35 @@ class RunTimes:
         if self._table is None:
             longer, known = self._longer, len(self._shares)
             if known < _ENOUGH:  # one more job, which needs all of its walltime
-                longer, known = longer + (np.arange(_BINS + 1) < _BINS), known + 1
+                longer, known = longer + (np.arange(self._bins + 1) < _BINS), known + 1
             above = longer / known
-            below = np.concatenate(([0.0], np.cumsum(above[:_BINS]))) / _BINS
+            below = np.concatenate(([0.0], np.cumsum(above[:-1]))) / _BINS
             self._table = _Survival(above, below)
         return self._table
 
-    def survival(self, done: FloatArray, edges: FloatArray, widths: FloatArray) -> FloatArray:
+    def survival(
+        self, done: FloatArray, edges: FloatArray, widths: FloatArray, limit: FloatArray
+    ) -> FloatArray:
         """Part of each interval in which a job is expected to run that has done share ``done``.
 
         ``edges``: shares of the walltime done at the bounds of the intervals, [..., n + 1]; ``widths``: those
-        done in a whole interval, [..., n] (the first may have begun before the job). A job that has outlived
-        all others is expected to need its whole walltime.
+        done in a whole interval, [..., n] (the first may have begun before the job); ``limit``: share done
+        when the walltime is over, [..., 1]. A job that has outlived all others is expected to need its whole
+        walltime, at the reference speed if that is more than it has done.
         """
         table = self._tabled()
-        still = table.above[np.minimum(done * _BINS, float(_BINS)).astype(np.intp)]
+        still = table.above[np.minimum(done * _BINS, float(self._bins)).astype(np.intp)]
         outlived = still <= 0.0
-        area = table.area(edges)
+        area = table.area(np.minimum(edges, limit))
         part: FloatArray = (area[..., 1:] - area[..., :-1]) / np.where(outlived, 1.0, still)
         if outlived.any():
-            part = np.where(outlived, np.diff(np.minimum(edges, 1.0)), part)
+            last = np.where(done < 1.0, 1.0, limit)
+            part = np.where(outlived, np.diff(np.minimum(edges, last)), part)
         return np.minimum(np.maximum(part / widths, 0.0), 1.0)
 
-    def presence(self, edges: FloatArray, widths: FloatArray) -> FloatArray:
+    def presence(self, edges: FloatArray, widths: FloatArray, limit: float) -> FloatArray:
         """Return the same for one job that has yet to start: no job ends at once."""
-        area = self._tabled().area(edges)
+        area = self._tabled().area(np.minimum(edges, limit))
         return np.minimum(np.maximum((area[1:] - area[:-1]) / widths, 0.0), 1.0)
 
 
@@ -101,13 +111,13 @@ class _Survival(NamedTuple):
     """What is known of run times, at the multiples of 1 / _BINS of the walltime."""
 
     above: FloatArray
-    """Share of jobs that need more; none needs more than its walltime."""
+    """Share of jobs that need more."""
     below: FloatArray
     """Its integral from 0."""
 
     def area(self, share: FloatArray) -> FloatArray:
         """Integral of `above` up to ``share``, between the bins as well."""
-        place = np.minimum(share * _BINS, float(_BINS))
+        place = np.minimum(share * _BINS, float(len(self.above) - 1))
         whole = place.astype(np.intp)
         area: FloatArray = self.below[whole] + (place - whole) / _BINS * self.above[whole]
         return area

@@ -10,6 +10,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.engine.policy import View
+from beasy_sched.model.cluster import Progress
 from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.policies.bid_price.estimators import RunTimes, SeenArrivals
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
@@ -18,6 +19,8 @@ from beasy_sched.units import SECONDS_PER_HOUR
 
 _ENOUGH: Final = 20
 """Jobs without a walltime that must have ended for the longest of them to stand for the next ones."""
+_TELLING: Final = frozenset({JobState.FINISHED, JobState.WALLTIME_REACHED})
+"""Ends that tell how long jobs run, or would have run at least."""
 _BEYOND: Final = 1.25
 """A job without a walltime that has outrun all others is expected to need so many times what it has done."""
 
@@ -42,8 +45,8 @@ class JobLoad:
         return self.run_times.mean * self._slowness[speed]
 
     def surest_share(self, speed: Speed) -> float:
-        """Run times that will hardly be exceeded, in walltimes."""
-        return self.run_times.surest * self._slowness[speed]
+        """Run times that will hardly be exceeded, in walltimes: all of it at most, at which jobs are ended."""
+        return min(self.run_times.surest * self._slowness[speed], 1.0)
 
     @property
     def host_second_j(self) -> float:
@@ -55,8 +58,9 @@ class JobLoad:
 
         ``edges_s``: bounds of the cells from now, not below 0; ``width_s``: their lengths.
         """
-        per_second = 1.0 / (walltime_s * self._slowness[speed])
-        return self.run_times.presence(edges_s * per_second, width_s * per_second)
+        slowness = self._slowness[speed]
+        per_second = 1.0 / (walltime_s * slowness)
+        return self.run_times.presence(edges_s * per_second, width_s * per_second, 1.0 / slowness)
 
 
 class Expected:
@@ -79,20 +83,22 @@ class Expected:
     # --- learning -----------------------------------------------------------------------------------------
 
     def learn(self, view: View) -> None:
-        """Learn from jobs that have finished; call it in `schedule` only, which sees each of them once."""
-        finished = [job for job in view.ended if job.state is JobState.FINISHED]
+        """Learn from jobs that have finished or reached their walltimes.
+
+        Call it in `schedule` only, which sees each of them once.
+        """
+        ended = [job for job in view.ended if job.state in _TELLING]
         self._urgent.difference_update(job.id for job in view.ended)
-        if not finished:
+        if not ended:
             return
-        for job, flops in zip(finished, self._done_flops(view, finished).tolist(), strict=True):
+        for job, flops in zip(ended, self._done_flops(view.progress(ended), ended).tolist(), strict=True):
             if job.walltime_s < math.inf:
                 self.load_of(job).run_times.add(flops / (job.walltime_s * self.fleet.reference_flops))
             else:
                 self._endless_flops.append(flops)
 
-    def _done_flops(self, view: View, jobs: list[Job]) -> FloatArray:
+    def _done_flops(self, progress: Progress, jobs: list[Job]) -> FloatArray:
         """Work that jobs have done on each host; of delay jobs, what would take as long at F_ref."""
-        progress = view.progress(jobs)
         held = progress.run_s * self.fleet.reference_flops
         return np.where([job.computes for job in jobs], progress.work_flops, held)
 
@@ -177,7 +183,8 @@ class Expected:
         fleet, jobs = self.fleet, list(view.running.values())
         if not jobs:
             return np.zeros(len(cells)), np.zeros(len(cells))
-        done = self._done_flops(view, jobs)
+        progress = view.progress(jobs)
+        done = self._done_flops(progress, jobs)
         walltime_s = self.walltime_s(np.array([job.walltime_s for job in jobs]), left_s)
         whole_flops = walltime_s * fleet.reference_flops
         endless = np.array([job.walltime_s == math.inf for job in jobs])
@@ -185,9 +192,12 @@ class Expected:
         host_w, flops = map(np.array, zip(*(self._draw(job, speed) for job in jobs), strict=True))
         rate, done = (flops / whole_flops)[:, None], (done / whole_flops)[:, None]
         edges, widths = done + rate * cells.edge_s, rate * cells.width_s
-        chance = self.computing.run_times.survival(done, edges, widths)
+        limit = done + rate * np.maximum(walltime_s - progress.run_s, 0.0)[:, None]
+        limit[endless] = 1.0
+        chance = self.computing.run_times.survival(done, edges, widths, limit)
         if len(held := np.flatnonzero([not job.computes for job in jobs])):
-            chance[held] = self.delaying.run_times.survival(done[held], edges[held], widths[held])
+            parts = (each[held] for each in (done, edges, widths, limit))
+            chance[held] = self.delaying.run_times.survival(*parts)
         return host_w @ chance, (host_w * host_w) @ (chance * (1.0 - chance))
 
     def _draw(self, job: Job, speed: Speed) -> tuple[float, float]:

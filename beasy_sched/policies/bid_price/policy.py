@@ -60,8 +60,8 @@ class BidPrice(Policy):
             raise ConfigError("the policy requires a site: pass --site FILE")
         self._fleet = TwoSpeedFleet(view.platform, view.power_model)
         learns, certainty = self.options.learn_run_times, self.options.certainty
-        run_times, delays = (RunTimes(learns=learns, certainty=certainty) for _ in range(2))
-        self._expected = Expected(self._fleet, run_times, delays)
+        run_times = RunTimes(learns=learns, certainty=certainty, most=self._fleet.most_share)
+        self._expected = Expected(self._fleet, run_times, RunTimes(learns=learns, certainty=certainty))
         self._maker = StepMaker(view, view.site, self._fleet, self._expected, self.options)
         self._step: Step | None = None
         self._told = True
