@@ -68,7 +68,7 @@ class RunTimes:
     def surest(self) -> float:
         """eps_ub: what the next job will hardly exceed: the largest seen, 1 until 20 have been."""
         count = len(self._shares)
-        return self._shares[math.ceil(count * self._certainty) - 1] if count >= _ENOUGH else 1.0
+        return min(self._shares[math.ceil(count * self._certainty) - 1], 1.0) if count >= _ENOUGH else 1.0
 
     def _tabled(self) -> _Survival:
         """Which share of the jobs needs more than some share of its walltime."""
