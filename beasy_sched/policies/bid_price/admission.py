@@ -38,6 +38,8 @@ _CHEAP_SHARE: Final = 0.5
 """A job above the price may start if it costs no more than this share of the price where it counts."""
 _LEAST_COST_SHARE: Final = 3e-6
 """Share of the battery's capacity that is nothing: 1 kJ of 100 kWh."""
+_ROUNDING: Final = 1e-9
+"""Relative error of energies that are the same."""
 _MISSES: Final = 4
 """After so many refusals for energy the rest of the queue, which is dearer still, is not tried."""
 _TRIED_ABOVE: Final = 4 * _MISSES
@@ -79,10 +81,7 @@ class BidPass(EasyPass):
         self.step, self._expected, self._options, self._lacking = step, expected, options, lacking
         self._left_s = step.left_s(view.now)
         loads = expected.delaying, expected.computing
-        self._host_second_j = [load.host_second_j for load in loads]
-        """Expected energy for each host and second of walltime, by whether the job computes, J."""
         self._surest = [load.surest_share(Speed.FAST) for load in loads]
-        self._mean_share = [load.mean_share(step.price.speed) for load in loads]
         self.hosts_wanted = 0
         """Hosts for which waiting jobs should have servers woken."""
         self.hosts_held = 0
@@ -210,9 +209,12 @@ class BidPass(EasyPass):
         step, price = self.step, self.step.price
         if not price.rationed:
             return True
-        energy_j = job.res * walltime_s * self._host_second_j[job.computes]
+        energy_j = self._expected.energy_of_j(job, walltime_s)
         energy_j = aged(energy_j, self.view.now - job.subtime_s, self._options.ageing_h)
-        if energy_j <= price.price_j or (self._may_be_cheap(job) and self._is_cheap(job, walltime_s)):
+        at_margin = energy_j <= price.margin_j * (1.0 + _ROUNDING)
+        if energy_j <= price.price_j or (
+            self._may_be_cheap(job, at_margin) and self._is_cheap(job, walltime_s, at_margin)
+        ):
             return True
         self._count_refusal(dear=True)
         if self.view.wants_reason(job, TOO_DEAR):
@@ -221,17 +223,22 @@ class BidPass(EasyPass):
             self._say(job, TOO_DEAR, facts)
         return False
 
-    def _may_be_cheap(self, job: Job) -> bool:
-        return self._options.opportunity and self._dear < _MISSES and job.id not in self.step.dear
+    def _may_be_cheap(self, job: Job, at_margin: bool) -> bool:
+        tries = self._options.opportunity or at_margin
+        return tries and self._dear < _MISSES and job.id not in self.step.dear
 
-    def _is_cheap(self, job: Job, walltime_s: float) -> bool:
-        """Whether ``job`` takes little of what is binding; it is added to the demand then."""
+    def _is_cheap(self, job: Job, walltime_s: float, at_margin: bool) -> bool:
+        """Whether ``job`` takes little of what is binding, or leaves some of it and is ``at_margin``.
+
+        It is added to the demand then.
+        """
         step, price = self.step, self.step.price
         power_w, chance = self._profile(job, walltime_s, price.speed)
         base_w = step.base_w + power_w * chance
         slack_j = step.ahead.slack(step.hopeful_w - base_w).slack_j
         least_j = _LEAST_COST_SHARE * step.ahead.battery.capacity_j
-        if step.slack_j - slack_j > max(_CHEAP_SHARE * price.price_j, least_j):
+        cheap = step.slack_j - slack_j <= max(_CHEAP_SHARE * price.price_j, least_j)
+        if not cheap and not (at_margin and slack_j >= 0.0):
             step.dear.add(job.id)
             return False
         step.base_w, step.slack_j = base_w, slack_j
@@ -276,7 +283,8 @@ class BidPass(EasyPass):
         cells = self.step.cells
         edges_s = np.maximum(cells.edge_s - (self.view.now - self.step.start_s), 0.0)
         load = self._expected.load_of(job)
-        return job.res * load.host_w[speed], load.chance(walltime_s, speed, edges_s, cells.width_s)
+        chance = load.chance(job.res, walltime_s, speed, edges_s, cells.width_s)
+        return job.res * load.host_w[speed], chance
 
     # --- hosts --------------------------------------------------------------------------------------------
 
@@ -337,7 +345,7 @@ class BidPass(EasyPass):
         """How long a job waits for hosts of others before servers are woken for it, s."""
         if self._options.quick:
             return 0.0
-        run_s = walltime_s * self._mean_share[job.computes]
+        run_s = self._expected.run_of_s(job, walltime_s, self.step.price.speed)
         if not self.step.price.rationed:
             return _IMPATIENT * self._options.patience * run_s
         return self._options.patience * (run_s + self._wake_s)
@@ -361,7 +369,7 @@ class BidPass(EasyPass):
         """Add what the job is expected to need, and the price."""
         facts = super().facts(job, free)
         walltime_s = self._expected.walltime_of_s(job, self._left_s)
-        facts["job_j"] = job.res * walltime_s * self._host_second_j[job.computes]
+        facts["job_j"] = self._expected.energy_of_j(job, walltime_s)
         if self.step.price.rationed:
             facts["price_j"] = max(self.step.price.price_j, 0.0)
         return facts

@@ -44,8 +44,12 @@ class JobLoad:
         """Expected run times, in walltimes."""
         return self.run_times.mean * self._slowness[speed]
 
+    def mean_shares(self, speed: Speed, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
+        """The same of jobs that ask for so much; one number if that tells nothing."""
+        return self.run_times.means(hosts, walltime_s) * self._slowness[speed]
+
     def surest_share(self, speed: Speed) -> float:
-        """Run times that will hardly be exceeded, in walltimes: all of it at most, at which jobs are ended."""
+        """Run times that will hardly be exceeded, in walltimes, at which jobs are ended at the latest."""
         return min(self.run_times.surest * self._slowness[speed], 1.0)
 
     @property
@@ -53,14 +57,31 @@ class JobLoad:
         """Expected energy above sleep at the thriftiest speed for each host and second of walltime, J."""
         return self.mean_share(Speed.THRIFTY) * self.host_w[Speed.THRIFTY]
 
-    def chance(self, walltime_s: float, speed: Speed, edges_s: FloatArray, width_s: FloatArray) -> FloatArray:
+    def mean_share_of(self, speed: Speed, hosts: int, walltime_s: float) -> float:
+        """Expected run time of one job that asks for so much, in walltimes."""
+        row = self.run_times.kinds.row(hosts, walltime_s)
+        mean = self.run_times.mean if row < 0 else float(self.run_times.means_of(np.array([row]))[0])
+        return mean * self._slowness[speed]
+
+    def host_second_of_j(self, hosts: int, walltime_s: float) -> float:
+        """Expected energy of one job that asks for so much, for each host and second of walltime, J."""
+        return self.mean_share_of(Speed.THRIFTY, hosts, walltime_s) * self.host_w[Speed.THRIFTY]
+
+    def host_seconds_j(self, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
+        """The same of jobs that ask for so much; one number if that tells nothing, J."""
+        return self.mean_shares(Speed.THRIFTY, hosts, walltime_s) * self.host_w[Speed.THRIFTY]
+
+    def chance(
+        self, hosts: int, walltime_s: float, speed: Speed, edges_s: FloatArray, width_s: FloatArray
+    ) -> FloatArray:
         """Part of each cell in which a job is expected to run that starts now.
 
         ``edges_s``: bounds of the cells from now, not below 0; ``width_s``: their lengths.
         """
         slowness = self._slowness[speed]
         per_second = 1.0 / (walltime_s * slowness)
-        return self.run_times.presence(edges_s * per_second, width_s * per_second, 1.0 / slowness)
+        row = self.run_times.kinds.row(hosts, walltime_s)
+        return self.run_times.presence(edges_s * per_second, width_s * per_second, 1.0 / slowness, row)
 
 
 class Expected:
@@ -93,7 +114,8 @@ class Expected:
             return
         for job, flops in zip(ended, self._done_flops(view.progress(ended), ended).tolist(), strict=True):
             if job.walltime_s < math.inf:
-                self.load_of(job).run_times.add(flops / (job.walltime_s * self.fleet.reference_flops))
+                share = flops / (job.walltime_s * self.fleet.reference_flops)
+                self.load_of(job).run_times.add(share, job.res, job.walltime_s)
             else:
                 self._endless_flops.append(flops)
 
@@ -141,9 +163,20 @@ class Expected:
     def host_second_j(self, queue: JobQueue, places: IndexArray) -> FloatArray | float:
         """Expected energy of the jobs at ``places`` for each host and second of walltime, J."""
         computes = self.computes(queue, places)
+        hosts, walltime_s = queue.res[places].astype(np.float64), queue.walltime_s[places]
+        computing_j = self.computing.host_seconds_j(hosts, walltime_s)
         if computes is None:
-            return self.computing.host_second_j
-        return np.where(computes, self.computing.host_second_j, self.delaying.host_second_j)
+            return computing_j
+        return np.where(computes, computing_j, self.delaying.host_seconds_j(hosts, walltime_s))
+
+    def energy_of_j(self, job: Job, walltime_s: float) -> float:
+        """Expected energy of a job above sleep, J; ``walltime_s``: as `walltime_of_s` has it."""
+        load = self.load_of(job)
+        return job.res * walltime_s * load.host_second_of_j(job.res, walltime_s)
+
+    def run_of_s(self, job: Job, walltime_s: float, speed: Speed) -> float:
+        """Expected run time of a job at ``speed``, s."""
+        return walltime_s * self.load_of(job).mean_share_of(speed, job.res, walltime_s)
 
     def walltime_s(self, walltime_s: FloatArray, left_s: float) -> FloatArray:
         """Walltimes, s, with expected ones for jobs that have none; ``left_s`` of the horizon is left."""
@@ -194,11 +227,18 @@ class Expected:
         edges, widths = done + rate * cells.edge_s, rate * cells.width_s
         limit = done + rate * np.maximum(walltime_s - progress.run_s, 0.0)[:, None]
         limit[endless] = 1.0
-        chance = self.computing.run_times.survival(done, edges, widths, limit)
+        rows = self._kinds_of(jobs)
+        chance = self.computing.run_times.survival(done, edges, widths, limit, rows)
         if len(held := np.flatnonzero([not job.computes for job in jobs])):
-            parts = (each[held] for each in (done, edges, widths, limit))
-            chance[held] = self.delaying.run_times.survival(*parts)
+            chance[held] = self.delaying.run_times.survival(
+                done[held], edges[held], widths[held], limit[held], rows[held]
+            )
         return host_w @ chance, (host_w * host_w) @ (chance * (1.0 - chance))
+
+    def _kinds_of(self, jobs: Sequence[Job]) -> IndexArray:
+        """Rows of the jobs' kinds among those of their load."""
+        rows = [self.load_of(job).run_times.kinds.row(job.res, job.walltime_s) for job in jobs]
+        return np.array(rows, dtype=np.intp)
 
     def _draw(self, job: Job, speed: Speed) -> tuple[float, float]:
         """Power of a running job's hosts above their sleep (W), and how fast it proceeds (flops/s)."""
