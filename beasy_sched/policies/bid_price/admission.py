@@ -224,6 +224,8 @@ class BidPass(EasyPass):
         return False
 
     def _may_be_cheap(self, job: Job, at_margin: bool) -> bool:
+        if job.id in self.step.counted:
+            return True
         tries = self._options.opportunity or at_margin
         return tries and self._dear < _MISSES and job.id not in self.step.dear
 
@@ -233,6 +235,8 @@ class BidPass(EasyPass):
         It is added to the demand then.
         """
         step, price = self.step, self.step.price
+        if job.id in step.counted:
+            return True
         power_w, chance = self._profile(job, walltime_s, price.speed)
         base_w = step.base_w + power_w * chance
         slack_j = step.ahead.slack(step.hopeful_w - base_w).slack_j
@@ -242,6 +246,7 @@ class BidPass(EasyPass):
             step.dear.add(job.id)
             return False
         step.base_w, step.slack_j = base_w, slack_j
+        step.counted.add(job.id)
         step.dear.clear()
         return True
 

@@ -16,6 +16,8 @@ _BINS: Final = 2048
 """Resolution of the table of survival, as a share of the walltime."""
 _ENOUGH: Final = 20
 """Run times after which the longest is trusted: the next is longer with a probability of 1 in 21."""
+_LIKE_ALL: Final = 2.0
+"""Jobs that are like all others, which count with the last ones of a kind."""
 _KEPT: Final = 4000
 """Run times that are kept; with more, every other one is forgotten."""
 
@@ -25,7 +27,7 @@ class RunTimes:
 
     It may be above 1: a job that runs faster than at the reference speed may do more before it is ended at
     its walltime. Such a job counts with what it has done by then. Of jobs of which others asked for the same,
-    those are known, with one more that is like all.
+    those tell, together with two more that are like all jobs.
     """
 
     def __init__(self, *, learns: bool = True, certainty: float = 1.0, most: float = 1.0) -> None:
@@ -80,7 +82,7 @@ class RunTimes:
         known = rows >= 0
         count = np.where(known, self.kinds.counts[rows], 0.0)
         total = np.where(known, self.kinds.shares[rows].sum(axis=1), 0.0)
-        mixed: FloatArray = np.where(known, (total + self.mean) / (count + 1.0), self.mean)
+        mixed: FloatArray = np.where(known, (total + _LIKE_ALL * self.mean) / (count + _LIKE_ALL), self.mean)
         return mixed
 
     @property
@@ -116,11 +118,13 @@ class RunTimes:
         area = table.area(ends)
         if len(of_kind := np.flatnonzero(rows >= 0)):
             kinds = rows[of_kind]
+            still[of_kind] *= _LIKE_ALL
+            area[of_kind] *= _LIKE_ALL
             for share in self.kinds.each(kinds):
                 still[of_kind] += share > done[of_kind]
                 area[of_kind] += np.minimum(share, ends[of_kind])
-            still[of_kind] /= self.kinds.counts[kinds, None] + 1.0
-            area[of_kind] /= self.kinds.counts[kinds, None] + 1.0
+            still[of_kind] /= self.kinds.counts[kinds, None] + _LIKE_ALL
+            area[of_kind] /= self.kinds.counts[kinds, None] + _LIKE_ALL
         outlived = still <= 0.0
         part: FloatArray = (area[..., 1:] - area[..., :-1]) / np.where(outlived, 1.0, still)
         if outlived.any():
@@ -133,9 +137,10 @@ class RunTimes:
         ends = np.minimum(edges, limit)
         area = self._tabled().area(ends)
         if row >= 0:
+            area *= _LIKE_ALL
             for share in self.kinds.each(np.array([row])):
                 area += np.minimum(share[0], ends)
-            area /= self.kinds.counts[row] + 1.0
+            area /= self.kinds.counts[row] + _LIKE_ALL
         return np.minimum(np.maximum((area[1:] - area[:-1]) / widths, 0.0), 1.0)
 
 

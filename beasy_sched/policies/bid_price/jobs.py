@@ -233,7 +233,7 @@ class Expected:
             chance[held] = self.delaying.run_times.survival(
                 done[held], edges[held], widths[held], limit[held], rows[held]
             )
-        return host_w @ chance, (host_w * host_w) @ (chance * (1.0 - chance))
+        return host_w @ chance, _variance_w2(host_w, chance, rows)
 
     def _kinds_of(self, jobs: Sequence[Job]) -> IndexArray:
         """Rows of the jobs' kinds among those of their load."""
@@ -247,6 +247,18 @@ class Expected:
             return fleet.hosts_idle_w(hosts, speed), fleet.reference_flops
         pace = Speed.FAST if job.id in self._urgent else speed
         return fleet.hosts_w(hosts, pace), fleet.hosts_flops(hosts, pace)
+
+
+def _variance_w2(host_w: FloatArray, chance: FloatArray, rows: IndexArray) -> FloatArray:
+    """Variance of the power of running jobs by cell, W2: those of a known kind end soon or late together."""
+    spread = chance * (1.0 - chance)
+    if not (alike := rows >= 0).any():
+        return np.asarray((host_w * host_w) @ spread)
+    alone = np.where(alike, 0.0, host_w)
+    _, group = np.unique(rows[alike], return_inverse=True)
+    together_w = np.zeros((int(group.max()) + 1, chance.shape[1]))
+    np.add.at(together_w, group, host_w[alike, None] * np.sqrt(spread[alike]))
+    return np.asarray((alone * alone) @ spread + (together_w * together_w).sum(axis=0))
 
 
 _Time = TypeVar("_Time", float, FloatArray)

@@ -56,6 +56,8 @@ class Step:
     """Power of running jobs and those that have started, with a margin."""
     goals_j: FloatArray
     """Levels at the ends of windows that commitments must leave."""
+    counted: set[str] = field(default_factory=set)
+    """Jobs above the price that may start, and that the demand has, by id."""
     dear: set[str] = field(default_factory=set)
     """Jobs above the price whose energy would be missed, by id."""
     short: set[str] = field(default_factory=set)
