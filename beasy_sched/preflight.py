@@ -22,15 +22,18 @@ from beasy_sched.formats.batsim_events import (
     CARBON_FIELD,
     POWER_FIELD,
     PRICE_FIELD,
+    SUN_FIELD,
     ExternalEvent,
     is_power,
     is_rate,
+    is_sun,
 )
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.time_series import POWER, TimeSeries
 from beasy_sched.model.platform import POWERS_PROPERTY, Platform
 from beasy_sched.plan.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.plan.plan import PlanStore
+from beasy_sched.plan.rolling import ReplanRule
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
 
 SHORT_RUN_SHARE = 0.02
@@ -119,6 +122,7 @@ class RunInputs:
     plans: PlanStore | None = None
     windows: int = 1
     forecast: ForecastSource | None = None
+    replan: ReplanRule | None = None
 
     @cached_property
     def powers(self) -> AnnouncedPower:
@@ -373,12 +377,16 @@ def _grid(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def bad_rate(events: Iterable[ExternalEvent]) -> Finding | None:
-    """Return a finding if an event announces a price or a carbon intensity that is no number."""
+    """Return a finding if an event announces a price, a carbon intensity or a sun that cannot be."""
     for event in events:
         for field in (PRICE_FIELD, CARBON_FIELD):
             value = event.data.get(field)
             if value is not None and not is_rate(value):
                 return fails("rates-bad", f"{event.where}: {field}: found {value!r}, expected a number")
+        if not is_sun(event.data):
+            found = event.data[SUN_FIELD]
+            expected = f"expected watts, at least 0 and at most {POWER_FIELD}"
+            return fails("sun-bad", f"{event.where}: {SUN_FIELD}: found {found!r}, {expected}")
     return None
 
 
@@ -409,7 +417,7 @@ def _plan(inputs: RunInputs) -> Iterator[Finding]:
             yield fails("plan-other", f"the plan does not fit this run: {error}")
             return
     finding = plan_length(plans, site, inputs.windows)
-    if finding is not None:
+    if finding is not None and inputs.replan is None:
         yield finding
 
 
@@ -517,6 +525,8 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
     if inputs.plans is not None:
         plans = inputs.plans
         yield "plan", f"{_count(len(plans), 'window')}, {_hours(plans.end_s - plans.start_s)}"
+    if inputs.replan is not None and inputs.site is not None:
+        yield "plans made", _replan(inputs.replan, inputs.site, inputs.windows)
     if inputs.forecast is not None:
         yield "forecast", _forecast_text(inputs)
     forwards = any(event.hosts is None for event in inputs.events or ())
@@ -531,6 +541,13 @@ def _site(site: Site) -> str:
     if grid is not None:
         parts.append("grid without limit" if grid.unlimited else f"grid up to {_kw(grid.import_limit_w)}")
     return ", ".join(parts)
+
+
+def _replan(rule: ReplanRule, site: Site, windows: int) -> str:
+    every, steps = rule.every_steps, site.steps * windows
+    made = -(-steps // every) - 1
+    seasonal = ", with the hydrogen targets of a season" if rule.options.tank_targets_kg else ""
+    return f"every {_hours(every * site.step_s)}, {made:,} during the run{seasonal}"
 
 
 def _forecast_text(inputs: RunInputs) -> str:

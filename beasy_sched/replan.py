@@ -32,7 +32,7 @@ from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import Uncertainty
-from beasy_sched.plan.offline import NoPlan, OfflineOptions
+from beasy_sched.plan.offline import TANK_TARGETS, NoPlan, OfflineOptions
 from beasy_sched.plan.plan import Plan, PlanStore, Rolled
 from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.plan.rolling import (
@@ -170,9 +170,7 @@ def replanned(
     if replan is None:
         yield Replanner(None, None, _no_planner, limit_s)
         return
-    if settings.site is None:
-        raise ConfigError("--replan requires a site: pass --site FILE")
-    site = parse_site(settings.site, settings.site_name)
+    site = _site_of(settings)
     sources = _Sources(settings, replan, site)
     known = platform()
     rule = sources.rule(known)
@@ -193,6 +191,23 @@ def replanned(
         yield replanner
     finally:
         replanner.close()
+
+
+def replan_rule(settings: RunSettings, platform: Platform | None) -> ReplanRule | None:
+    """Read what the settings say of plans made during the run; None where they say nothing.
+
+    Raises ConfigError and InputError where a run with these settings would.
+    """
+    if settings.replan is None:
+        return None
+    return _Sources(settings, settings.replan, _site_of(settings)).rule(platform)
+
+
+def _site_of(settings: RunSettings) -> Site:
+    """The site that plans are made for. Raises ConfigError and InputError."""
+    if settings.site is None:
+        raise ConfigError("--replan requires a site: pass --site FILE")
+    return parse_site(settings.site, settings.site_name)
 
 
 def _no_planner(_: Platform) -> PlannerProcess:
@@ -298,9 +313,7 @@ class _Sources:
 
 def _season_targets(plans: PlanStore) -> tuple[float, ...]:
     """The windows' hydrogen targets, where the plans have them from a plan of the season; none elsewhere."""
-    if "tank_targets" not in plans[0].provenance.settings:
-        return ()
-    return tuple(plan.storage.hydrogen.level_target_kg for plan in plans if plan.storage.hydrogen is not None)
+    return tuple(map(float, plans[0].provenance.settings.get(TANK_TARGETS, "").split()))
 
 
 def _uncertainty(plan: Plan, shares: FloatArray) -> Uncertainty:

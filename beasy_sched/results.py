@@ -1,7 +1,7 @@
 """The files of a run: how runs are found, and how each file is read.
 
-Two ways to read: as pandas data frames (`Run`), and line by line, without pandas (`read_log`, `read_jobs`,
-`read_trace`).
+Two ways to read: as pandas data frames (`RunTables`), and line by line, without pandas (`read_log`,
+`read_jobs`, `read_trace`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _SAME_START_S = 10.0
 
 
 def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_property[pd.DataFrame]:
-    """A field of `Run`: a file as a data frame, read when it is asked for."""
+    """A field of `RunTables`: a file as a data frame, read when it is asked for."""
 
-    def frame(run: Run) -> pd.DataFrame:
+    def frame(run: RunTables) -> pd.DataFrame:
         try:
             import pandas
         except ImportError:
@@ -60,7 +60,7 @@ def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_
 
 
 @dataclass(frozen=True)
-class Run:
+class RunTables:
     """The files of one run, read when they are asked for."""
 
     prefix: str
@@ -105,13 +105,6 @@ def _no_number(text: str) -> None:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def read_run(prefix: str | os.PathLike[str]) -> Run:
-    """Open the results of a run by the prefix of its files. Raises InputError where there are none."""
-    run = Run(os.fspath(prefix))
-    _ = run.summary
-    return run
-
-
 def find_runs(places: Sequence[str | os.PathLike[str]]) -> dict[str, str]:
     """Return the runs by name, each with the prefix of its files, in the order asked for, no run twice.
 
@@ -137,7 +130,7 @@ def _prefixes(place: str) -> list[str]:
             if found:
                 return sorted(found)
         raise InputError(
-            place, "holds no run: expected files such as NAME_summary.json, made with '-e FOLDER/NAME'"
+            place, "holds no run: expected files such as NAME_summary.json, made with '-o FOLDER/NAME'"
         )
     for ending in files.FILES:
         if place.endswith(f"_{ending}") and os.path.isfile(place):
@@ -148,7 +141,7 @@ def _prefixes(place: str) -> list[str]:
     raise InputError(
         place,
         f"is not a run: there is neither {Path(place).name}_summary.json nor another file of a run; "
-        "give the prefix that '-e' was given, or a folder",
+        "give the prefix that '-o' was given, or a folder",
     )
 
 
@@ -186,7 +179,7 @@ def find_prefix(run: str | os.PathLike[str]) -> str:
     if not path.is_dir():
         _refuse_killed(os.fspath(run))
         raise InputError(
-            log, "no such decision log: give the export prefix of a run (-e), or the folder that holds it"
+            log, "no such decision log: give the prefix of a run (-o), or the folder that holds it"
         )
     found = sorted(each.name.removesuffix(ending) for each in path.glob(f"*{ending}"))
     if len(found) == 1:

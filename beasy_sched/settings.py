@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from beasy_sched.policies.registry import make_policy
 from beasy_sched.preflight import rates_too_short
 
 
-class ReplanSettings(Struct, frozen=True, omit_defaults=True):
+class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Plans that are made during the run: when, and from what."""
 
     every: str
@@ -109,15 +110,35 @@ def build_session(
     return Session(policy, options, log)
 
 
-def read_options(text: str) -> dict[str, Any]:
-    """Read ``--options``: a JSON object, or ``@`` and its file. Raises ConfigError and InputError."""
+def read_options(text: str = "{}", single: Sequence[str] = ()) -> dict[str, Any]:
+    """Read a policy's options: of ``--options`` (JSON, or ``@`` and its file), and of each ``--option``.
+
+    Raises ConfigError and InputError.
+    """
     source = "--options"
     if text.startswith("@"):
         source = text[1:]
         text = read_text(source)
     try:
-        return msgspec.json.decode(text.encode(), type=dict[str, Any])
+        options = msgspec.json.decode(text.encode(), type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise ConfigError(
             f'{source}: expected a JSON object such as \'{{"priority": "arrival"}}\': {error}'
         ) from None
+    for each in single:
+        name, value = _read_option(each)
+        if name in options:
+            raise ConfigError(f"--option {each}: {name!r} is given twice ({options[name]!r} before)")
+        options[name] = value
+    return options
+
+
+def _read_option(text: str) -> tuple[str, Any]:
+    """Read ``NAME=VALUE``; a value that is not JSON is a text. Raises ConfigError."""
+    name, equals, value = text.partition("=")
+    if not (equals and name):
+        raise ConfigError(f"--option: found {text!r}, expected NAME=VALUE, such as priority=arrival")
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.MsgspecError:
+        return name, value

@@ -15,6 +15,7 @@ from typing import Final
 
 JOULES_PER_KWH: Final = 3.6e6
 WATTS_PER_KW: Final = 1e3
+SECONDS_PER_MINUTE: Final = 60.0
 SECONDS_PER_HOUR: Final = 3600.0
 SECONDS_PER_DAY: Final = 86_400.0
 TIME_TOLERANCE_S: Final = 1e-6

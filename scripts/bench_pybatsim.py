@@ -18,7 +18,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from pybatsim_examples import NoExamples, examples_folder  # noqa: E402
 from pybatsim_inside import load_example  # noqa: E402
 from pybatsim_timing import compare, own_run  # noqa: E402
 
@@ -56,7 +55,18 @@ def make_inputs(trace: Path, folder: Path) -> Inputs:
     platform, workload = folder / f"{trace.stem}.xml", folder / f"{trace.stem}.json"
     for arguments in (
         ["platform", "-n", f"{server}:{hosts}", "--one-pstate", "-q", "-o", platform],
-        ["workload", trace, "--hosts", str(hosts), "--platform-preset", server, "-q", "-o", workload],
+        [
+            "workload",
+            "--swf",
+            trace,
+            "--hosts",
+            str(hosts),
+            "--platform-preset",
+            server,
+            "-q",
+            "-o",
+            workload,
+        ],
     ):
         subprocess.run([sys.executable, "-m", "beasy_sched", "generate", *arguments], check=True)
     return Inputs(platform, [workload])
@@ -64,16 +74,12 @@ def make_inputs(trace: Path, folder: Path) -> Inputs:
 
 def main() -> None:
     chosen = parse_arguments()
-    try:
-        examples = examples_folder(ROOT / ".pytest_cache" / "d" / "pybatsim-examples")
-    except NoExamples as error:
-        raise SystemExit(str(error)) from None
     for name in chosen.traces:
         with tempfile.TemporaryDirectory() as folder:
-            measure(make_inputs(chosen.folder / name, Path(folder)), examples, chosen.limit)
+            measure(make_inputs(chosen.folder / name, Path(folder)), chosen.limit)
 
 
-def measure(inputs: Inputs, examples: Path, limit: int | None) -> None:
+def measure(inputs: Inputs, limit: int | None) -> None:
     """Print how both fare on one trace."""
 
     def make() -> Simulation:
@@ -81,7 +87,7 @@ def measure(inputs: Inputs, examples: Path, limit: int | None) -> None:
 
     print(Path(inputs.workloads[0]).stem)
     print(" ", own_run(make, limit).row("easy, a run of its own"), flush=True)
-    theirs, ours = compare(make, load_example(examples, "easyBackfill"), limit)
+    theirs, ours = compare(make, load_example("easyBackfill"), limit)
     print(" ", theirs.row("pybatsim easyBackfill"))
     print(" ", ours.row("easy on the same messages"))
     print(f"  easyBackfill / easy: {theirs.mean_us / ours.mean_us:.1f}", flush=True)

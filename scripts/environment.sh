@@ -2,8 +2,12 @@
 # The Python environment of the scripts; sourced by them, not run. Needs ROOT, the project's folder.
 #
 #   use_environment EXTRA [PYTHON]   makes or reuses the environment, installs the project with its
-#                                    EXTRA ("" or "dev") where pyproject.toml has changed, and
+#                                    EXTRA ("", "dev" or others) where pyproject.toml has changed, and
 #                                    leaves the folder of its programs in BIN
+
+# What the commands of the README need; shared, so that none of them has to install anything again.
+# shellcheck disable=SC2034
+ALL_EXTRAS=data,plan,plot,report
 
 fail() {
   echo "$(basename "$0"): $*" >&2

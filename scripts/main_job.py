@@ -1,7 +1,7 @@
 """The main job of beasy-sched: inputs and a plan, then all policies on the same days, and one table.
 
 Started by scripts/run, which creates the environment. `run_inputs` prepares inputs and plan in a separate
-process; each policy runs in two processes (see `two_processes`).
+process; each policy runs in a process of its own, or in two (see `policy_run`).
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from console import exit_code_of, tell, width
+from policy_run import LOG_NAME, PROGRAM, Ended, PolicyRun, RunFailed, run_policy, summary_in
 from run_options import EXAMPLE_JOBS, days_in_words, decider, files_in, parse_arguments, show
-from two_processes import LOG_NAME, Ended, Pair, RunFailed, run_pair, summary_in
 
 from beasy_sched.campaign.workers import Failure, Processes, Task, work_through
 from beasy_sched.errors import Interrupted
@@ -31,8 +32,11 @@ from beasy_sched.outputs.tables import (
 )
 
 TABLE_NAME = "comparison.md"
+REPORT_NAME = "report.html"
 PATIENCE_S = 60.0
-"""How long a policy's two processes may take to end."""
+"""How long the processes of a policy may take to end."""
+PRELOADED = ("beasy_sched.cli.simulate", "beasy_sched.outputs.tables", "beasy_sched.runner")
+"""What the processes of the policies are forked with."""
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -43,68 +47,95 @@ def run(chosen: argparse.Namespace) -> int:
         return done.returncode
     single = len(chosen.policies) == 1 and not chosen.markdown
     contenders, stop = run_policies(chosen, single)
-    if single:  # its processes have printed their summary
+    report = None if stop or chosen.no_report else write_report(chosen, contenders)
+    if single:  # its run has printed its summary
         print_text(f"The days: {days_in_words(chosen)}")
         list_files(chosen, f"results in {folder_name(chosen.policies[0])}/run_*")
-        return 0
+    else:
+        show_table(chosen, contenders)
+    if not chosen.markdown:
+        show_hints(chosen, report)
+    if stop is not None:
+        raise stop
+    return int(any(contender.problem for contender in contenders))
+
+
+def show_table(chosen: argparse.Namespace, contenders: Sequence[Contender]) -> None:
+    """Print the table of all policies, and what their runs have in common; write it in Markdown."""
     days, site = days_in_words(chosen), "; ".join(conditions(contenders)) or "no run is complete"
     text = f"The days: {days}. The site: {site}.\n\n{comparison_markdown(contenders)}"
     write_atomic(chosen.out / TABLE_NAME, text)
     if chosen.markdown:
         print(text, end="", flush=True)
-    else:
-        print("", *comparison_lines(contenders, width(100)), "", sep="\n")
-        print_text(f"The days: {days}")
-        print_text(f"The site: {site}")
-        for name in chosen.policies:
-            policy, options = decider(chosen, name)
-            if name != policy:
-                print_text(f"{name}: policy {policy} with {options}")
-        list_files(chosen, f"the table in {TABLE_NAME}; results in POLICY/run_*")
-        told = chosen.scenario if chosen.scenario in chosen.policies else chosen.policies[0]
-        example, job = chosen.out / folder_name(told), EXAMPLE_JOBS[chosen.scenario]
-        print_text(f"To see what happened to a job, and why: beasy-sched explain {example} --job {job}")
-        charts = f"beasy-sched report {chosen.out} -o {chosen.out / 'report.html'}"
-        print_text(f"To see charts (pip install '.[report]'): {charts}")
-    if stop is not None:
-        raise stop
-    return int(any(contender.problem for contender in contenders))
+        return
+    print("", *comparison_lines(contenders, width(100)), "", sep="\n")
+    print_text(f"The days: {days}")
+    print_text(f"The site: {site}")
+    for name in chosen.policies:
+        policy, options = decider(chosen, name)
+        if name != policy:
+            print_text(f"{name}: policy {policy} {shlex.join(options)}".rstrip())
+    list_files(chosen, f"the table in {TABLE_NAME}; results in POLICY/run_*")
+
+
+def show_hints(chosen: argparse.Namespace, report: Path | None) -> None:
+    """Print what to do next, and at the very end the name of the report."""
+    told = chosen.scenario if chosen.scenario in chosen.policies else chosen.policies[0]
+    example, job = chosen.out / folder_name(told), EXAMPLE_JOBS[chosen.scenario]
+    print_text(f"To see why jobs waited or were killed: beasy-sched explain {example}")
+    print_text(f"To see what happened to one of them, and why: beasy-sched explain {example} --job {job}")
+    if report is not None:
+        print_text(f"Charts, in any browser: {report}")
+
+
+def write_report(chosen: argparse.Namespace, contenders: Sequence[Contender]) -> Path | None:
+    """Write the HTML report of the runs that are complete; return its file, or None where there is none."""
+    report = chosen.out / REPORT_NAME
+    report.unlink(missing_ok=True)  # of an earlier run
+    folders = [chosen.out / folder_name(each.policy) for each in contenders if each.problem is None]
+    if not folders:
+        return None
+    command = ["report", *map(str, folders), "-o", str(report)]
+    command += files_in(chosen.out).plan_options(chosen)
+    show(command)
+    if subprocess.run([*PROGRAM, *command, "-q"], stdin=subprocess.DEVNULL, check=False).returncode:
+        tell("run: no report (see above)")
+        return None
+    return report
 
 
 def run_policies(chosen: argparse.Namespace, single: bool) -> tuple[list[Contender], Interrupted | None]:
     """Run the chosen policies, ``chosen.jobs`` at a time; return their results in order, and the signal
     that stopped them early, if any.
 
-    The processes of a ``single`` policy print to our output, and its failure raises RunFailed or
-    Interrupted. The processes of several policies print to files in their folders; a failed or stopped
-    policy has a result that says why.
+    The run of a ``single`` policy prints to our output, and its failure raises RunFailed or Interrupted.
+    The runs of several policies print to files in their folders; a failed or stopped policy has a result
+    that says why.
     """
-    pairs = {policy: pair(chosen, policy, logged=not single) for policy in chosen.policies}
-    example = pair(chosen, chosen.policies[0] if single else "POLICY", logged=False)
-    show(example.scheduler)
-    show([*example.simulator, "-s", "ENDPOINT"])
+    runs = {policy: run_of(chosen, policy, logged=not single) for policy in chosen.policies}
+    for command in run_of(chosen, chosen.policies[0] if single else "POLICY", logged=False).commands:
+        show([*command, "-s", "ENDPOINT"] if command[0] == "batsim" else command)
     ended: dict[str, Contender] = {}
     stop = None
     with contextlib.ExitStack() as stack:
-        progress = None if single else stack.enter_context(Progress(len(pairs), chosen.jobs))
-        executor = Processes(chosen.jobs, patience_s=PATIENCE_S, preload=())
+        progress = None if single else stack.enter_context(Progress(len(runs), chosen.jobs))
+        executor = Processes(chosen.jobs, patience_s=PATIENCE_S, preload=PRELOADED)
         stack.enter_context(contextlib.closing(executor))
 
         def tasks() -> Iterator[Task]:
-            for policy, commands in pairs.items():
+            for policy, each in runs.items():
                 if progress is not None:
                     progress.began(policy)
-                yield policy, run_pair, commands
+                yield policy, run_policy, each
 
         def done(policy: str, result: Ended | Failure) -> None:
             if isinstance(result, Failure):
                 result = Ended(0.0, result.error, 1)
-            if progress is None:
-                if result.failure is not None:
-                    raise RunFailed(result.failure, result.exit_code)
-                return
-            ended[policy] = Contender(policy, summary_in(pairs[policy].folder), result.failure)
-            progress.ended(policy, story(ended[policy], result.duration_s))
+            if progress is None and result.failure is not None:
+                raise RunFailed(result.failure, result.exit_code)
+            ended[policy] = Contender(policy, summary_in(runs[policy].folder), result.failure)
+            if progress is not None:
+                progress.ended(policy, story(ended[policy], result.duration_s))
 
         try:
             work_through(executor, tasks(), done)
@@ -112,7 +143,7 @@ def run_policies(chosen: argparse.Namespace, single: bool) -> tuple[list[Contend
             if single:
                 raise
             stop = error
-    stopped = {policy: Contender(policy, None, f"stopped by {stop}") for policy in pairs}
+    stopped = {policy: Contender(policy, None, f"stopped by {stop}") for policy in runs}
     return list((stopped | ended).values()), stop
 
 
@@ -121,18 +152,19 @@ def folder_name(policy: str) -> str:
     return re.sub(r"[^\w.-]", "_", policy)
 
 
-def pair(chosen: argparse.Namespace, policy: str, *, logged: bool) -> Pair:
-    """Return the commands of a policy; results go to the policy's folder."""
+def run_of(chosen: argparse.Namespace, policy: str, *, logged: bool) -> PolicyRun:
+    """Return the commands of a policy's run; results go to the policy's folder."""
     folder, files = chosen.out / folder_name(policy), files_in(chosen.out)
-    prefix = str(folder / "run")
     name, options = decider(chosen, policy)
-    serve = ["serve", "-s", "tcp://127.0.0.1:0", "--policy", name]
-    serve += ["-o", options] if options is not None else []
-    known = [*files.plan_options(chosen), *files.forecast_options(chosen)]
-    serve += ["--site", files.site, *known, "-e", prefix, "--timeout", "60"]
-    batsim = ["batsim", "-p", files.platform, "-w", files.workload, "--events", files.power]
-    batsim += ["--forward-unknown-events", "-E", "-e", prefix]
-    return Pair(folder, serve, batsim, logged)
+    inputs = ["-p", files.platform, "-w", files.workload, "--events", files.power]
+    deciding = ["--policy", name, *options, "--site", files.site]
+    deciding += [*files.plan_options(chosen), *files.forecast_options(chosen)]
+    results = [str(folder / "run")]
+    if not chosen.wire:
+        return PolicyRun(folder, (["simulate", *inputs, *deciding, "-o", *results],), logged)
+    serve = ["serve", "-s", "tcp://127.0.0.1:0", *deciding, "-o", *results, "--timeout", "60"]
+    batsim = ["batsim", *inputs, "--forward-unknown-events", "-E", "-e", *results]
+    return PolicyRun(folder, (serve, batsim), logged)
 
 
 def story(contender: Contender, duration_s: float) -> str:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from console import exit_code_of, tell
+from policy_run import PROGRAM, RunFailed
 from run_options import (
     HOSTS,
     JOBS_PER_DAY,
@@ -24,7 +25,6 @@ from run_options import (
     parse_arguments,
     show,
 )
-from two_processes import PROGRAM, RunFailed
 
 from beasy_sched.campaign.workers import how
 from beasy_sched.energy.site import Site
@@ -56,8 +56,10 @@ def prepare(chosen: argparse.Namespace) -> int:
 def check_policies(chosen: argparse.Namespace) -> None:
     """Check that each policy can be created with its options. Raises BeasyError."""
     for name in chosen.policies:
-        policy, text = decider(chosen, name)
-        options = {} if text is None else read_options(text)
+        policy, arguments = decider(chosen, name)
+        given = [*zip(arguments[::2], arguments[1::2], strict=True)]
+        text = dict(given).get("--options", "{}")
+        options = read_options(text, [each for option, each in given if option == "--option"])
         try:
             make_policy(policy, options)
         except BeasyError:
@@ -139,7 +141,7 @@ def workload_arguments(chosen: argparse.Namespace, days: float) -> list[str]:
     shared = ["--hosts", str(HOSTS), "--seed", str(chosen.seed)]
     if chosen.swf is not None:
         cut = ["--duration", f"{days:g}d", "--cores-per-host", chosen.cores_per_host or "1"]
-        return [str(chosen.swf), *cut, *(["--from", chosen.begin] if chosen.begin else []), *shared]
+        return ["--swf", str(chosen.swf), *cut, *(["--from", chosen.begin] if chosen.begin else []), *shared]
     if days == SHAPED_DAYS:
         shape = ["--arrivals", chosen.arrivals or "begin"]
     elif chosen.arrivals:

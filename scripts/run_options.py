@@ -23,10 +23,10 @@ POLICIES = (
 
 
 GREENSLOT_RUNS = {
-    "conventional": ("conventional", None),
-    "greenonly": ("greenslot", '{"prices": "flat"}'),
-    "greenslot": ("greenslot", None),
-    "lowest-window": ("lowest-window", None),
+    "conventional": ("conventional", []),
+    "greenonly": ("greenslot", ["--option", "prices=flat"]),
+    "greenslot": ("greenslot", []),
+    "lowest-window": ("lowest-window", []),
 }
 """What --scenario greenslot compares: the policy behind each name, and its options. GreenOnly is the paper's
 name for GreenSlot where all brown energy costs the same."""
@@ -65,10 +65,12 @@ def files_in(folder: Path) -> Files:
     return Files(*(str(folder / name) for name in Files()))
 
 
-def decider(chosen: argparse.Namespace, name: str) -> tuple[str, str | None]:
-    """Return the policy and the options (JSON) behind a name in the table."""
-    policy, options = (GREENSLOT_RUNS if chosen.scenario else {}).get(name, (name, None))
-    return policy, options if chosen.options is None else chosen.options
+def decider(chosen: argparse.Namespace, name: str) -> tuple[str, list[str]]:
+    """Return the policy behind a name in the table, and the arguments that give its options."""
+    policy, own = (GREENSLOT_RUNS if chosen.scenario else {}).get(name, (name, []))
+    given = [] if chosen.options is None else ["--options", chosen.options]
+    given += [word for each in chosen.option for word in ("--option", each)]
+    return policy, given or own
 
 
 def show(arguments: Sequence[str]) -> None:
@@ -82,8 +84,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         prog="scripts/run",
         description=f"Make a platform of {HOSTS} servers, a workload of three days and the power of "
         f"{PV_KW} kW of solar and {WIND_KW} kW of wind plants, as forecast and as they really occur; plan "
-        f"the window from the forecast; then let each of {len(POLICIES)} policies schedule the same days, "
-        "in a process of its own that the simulator asks over ZeroMQ, as Batsim would; print one table.",
+        f"the window from the forecast; then let each of {len(POLICIES)} policies schedule the same days; "
+        "print one table, and write a report with charts (HTML).",
         epilog=ENVIRONMENT,
     )
     _add_what_runs(parser.add_argument_group("what runs"))
@@ -101,7 +103,9 @@ def _add_what_runs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--policy", action="append", metavar="NAME", help="run only this policy (may be repeated; default: "
         "all nine); a single policy prints its full summary")  # fmt: skip
-    add("--options", metavar="JSON|@FILE", help="options of the policy; requires a single --policy")
+    add("--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the policy (may be "
+        "repeated); requires a single --policy")  # fmt: skip
+    add("--options", metavar="JSON|@FILE", help="all options of the policy; requires a single --policy")
     add(
         "--no-plan",
         action="store_true",
@@ -113,8 +117,12 @@ def _add_what_runs(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="number of policies that run concurrently (default: one per core)",
     )
+    add("--wire", action="store_true", help="run scheduler and simulator as two processes that communicate "
+        "over ZeroMQ, as with a real Batsim: slower, with the same results")  # fmt: skip
+    add("--no-report", action="store_true", help="do not write the HTML report")
     add("--markdown", action="store_true", help="print the table in Markdown")
-    add("--out", type=Path, default=Path("out/run"), metavar="DIR", help="output folder (default: out/run)")
+    add("-o", "--out", type=Path, default=Path("out/run"), metavar="DIR",
+        help="output folder (default: out/run)")  # fmt: skip
     add("--quick", action="store_true", help="one day instead of three")
 
 
@@ -156,8 +164,8 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
     twice = next((name for name in chosen.policy or () if chosen.policy.count(name) > 1), None)
     if twice is not None:
         parser.error(f"--policy {twice}: given twice; each policy runs once, on the same days")
-    if chosen.options is not None and len(chosen.policy or ()) != 1:
-        parser.error("--options requires exactly one policy: pass --policy NAME")
+    if (chosen.option or chosen.options is not None) and len(chosen.policy or ()) != 1:
+        parser.error("--option and --options require exactly one policy: pass --policy NAME")
     if chosen.no_plan and not chosen.policy and not chosen.scenario:
         parser.error("--no-plan: most of the nine policies need a plan; choose others, such as --policy easy")
 

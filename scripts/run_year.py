@@ -19,12 +19,12 @@ from pathlib import Path
 
 from console import ENVIRONMENT, cores, count, exit_code_of, tell, width
 from main_job import PATIENCE_S, print_text
+from policy_run import RunFailed, summary_in
 from rich.progress import ProgressColumn, TaskID
 from rich.progress import Task as RichTask
 from rich.progress_bar import ProgressBar
 from run_inputs import generate, power_sources, read_site_file, run
 from run_options import Files, files_in, percent, show
-from two_processes import RunFailed, summary_in
 
 from beasy_sched.campaign.workers import Failure, Processes, Task, work_through
 from beasy_sched.energy.site import Site
@@ -121,7 +121,7 @@ def workload_arguments(chosen: argparse.Namespace) -> list[str]:
     shared = ["--hosts", str(chosen.servers), "--seed", str(chosen.seed)]
     if chosen.swf is not None:
         cut = ["--duration", f"{chosen.days}d", "--cores-per-host", str(chosen.cores_per_host)]
-        return [str(chosen.swf), *cut, *shared]
+        return ["--swf", str(chosen.swf), *cut, *shared]
     days = ",".join(["1"] * chosen.days)
     jobs = [
         "--synthetic",
@@ -333,7 +333,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--start", type=date, metavar="DATE", help="first day within the exports (default: 2024-01-01)")
     add("--jobs", type=count(1), metavar="N", help="number of policies that run concurrently (default: one "
         "per core)")  # fmt: skip
-    add("--out", type=Path, default=Path("out/year"), metavar="DIR", help="output folder (default: out/year)")
+    add("-o", "--out", type=Path, default=Path("out/year"), metavar="DIR",
+        help="output folder (default: out/year)")  # fmt: skip
     chosen = parser.parse_args(arguments)
     if chosen.days and chosen.quick:
         parser.error("--quick has its own number of days: omit --days")

@@ -1,26 +1,21 @@
-"""A policy's run: scheduler and simulator as two processes that communicate over ZeroMQ and end together."""
+"""Two processes that communicate over ZeroMQ and end together: a scheduler and its simulator."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import queue
-import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
+
+from policy_run import RunFailed
 
 from beasy_sched.campaign.workers import how, uninterrupted
-from beasy_sched.errors import BeasyError
 
-PROGRAM = [sys.executable, "-m", "beasy_sched"]
-LOG_NAME = "run_log.txt"
 LISTENING = "listening on "
 START_LIMIT_S = 60.0
 """Limit for the scheduler to print its endpoint."""
@@ -31,69 +26,6 @@ ORPHAN_S = 2.0
 TICK_S = 0.05
 
 Process = subprocess.Popen[str]
-
-
-class RunFailed(BeasyError):
-    """A step of scripts/run failed; the text says which, and how."""
-
-    def __init__(self, text: str, exit_code: int = 1) -> None:
-        super().__init__(text)
-        self.exit_code = exit_code if exit_code > 0 else 1
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A policy's two commands, without the program's name, and their output folder."""
-
-    folder: Path
-    scheduler: list[str]
-    simulator: list[str]
-    logged: bool
-    """Whether their output goes to a file in the folder."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a pair ended; ``failure`` and ``exit_code`` describe what went wrong, if anything."""
-
-    duration_s: float
-    failure: str | None = None
-    exit_code: int = 0
-
-
-def run_pair(pair: Pair) -> Ended:
-    """Run a pair and report how it ended. Results of an earlier run are removed first."""
-    begin = time.monotonic()
-    try:
-        pair.folder.mkdir(parents=True, exist_ok=True)
-        for path in pair.folder.glob("run_*"):
-            path.unlink()
-        log = (pair.folder / LOG_NAME).open("a", encoding="utf-8") if pair.logged else None
-        with log or contextlib.nullcontext():
-            run_both([*PROGRAM, *pair.scheduler], [*PROGRAM, *pair.simulator], log)
-    except RunFailed as error:
-        cause = _cause(pair.folder) if pair.logged else None
-        return Ended(time.monotonic() - begin, cause or str(error), error.exit_code)
-    except OSError as error:
-        return Ended(time.monotonic() - begin, f"{error.filename}: {error.strerror}", 1)
-    return Ended(time.monotonic() - begin)
-
-
-def summary_in(folder: Path) -> dict[str, Any] | None:
-    """Return the summary of a run; None if it has left none."""
-    try:
-        found = json.loads((folder / "run_summary.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _cause(folder: Path) -> str | None:
-    """Return the first error that either process printed, or the summary's; a lost partner does not count."""
-    log = (folder / LOG_NAME).read_text("utf-8", errors="replace")
-    complaints = re.findall(r"^(?:beasy-sched|Error): (.*)", log, re.MULTILINE)
-    told = (summary_in(folder) or {}).get("error")
-    return next((found for found in complaints if "has gone away" not in found), told)
 
 
 def run_both(

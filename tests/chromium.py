@@ -73,6 +73,13 @@ class Page:
                 "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=button, clickCount=1
             )
 
+    def click(self, x: float, y: float) -> None:
+        """Press and release the button at a place."""
+        for kind, buttons in (("mouseMoved", 0), ("mousePressed", 1), ("mouseReleased", 0)):
+            button, count = ("none", 0) if kind == "mouseMoved" else ("left", 1)
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons,
+                      clickCount=count)  # fmt: skip
+
     def complaints(self) -> list[str]:
         """What the page wrote to the console as errors or warnings, and what it threw."""
         found = []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import io
 import json
 import sys
 import time
 from contextlib import redirect_stdout
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -74,16 +72,7 @@ class PybatsimInside:
         return batsim
 
 
-def load_example(folder: Path, name: str) -> Any:
-    """Make a scheduler of pybatsim's ``schedulers`` folder, as its launcher does."""
-    module = _load_module(folder / f"{name}.py")
+def load_example(name: str) -> Any:
+    """Make one of the schedulers that pybatsim brings in its package ``schedulers``, as its launcher does."""
+    module = importlib.import_module(f"schedulers.{name}")
     return getattr(module, name[0].upper() + name[1:])({})
-
-
-def _load_module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"pybatsim_example_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

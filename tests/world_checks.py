@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ SLEEPS_BETWEEN = "the plan has it asleep"
 
 def check(world: World, done: Run) -> None:
     check_jobs(world, done)
+    check_reasons(done)
     check_storage(world, done)
     check_hydrogen(world, done)
     check_metering(world, done)
@@ -56,6 +58,23 @@ def check_jobs(world: World, done: Run) -> None:
     assert sum(session.outcomes.counts().values()) == len(world.jobs)
     started = [x.job_id for x in done.decisions if isinstance(x, ExecuteJob)]
     assert len(started) == len(set(started))
+
+
+def check_reasons(done: Run) -> None:
+    """Each job that was rejected, postponed or killed is counted for the rule that the log names."""
+    outcomes = done.session.outcomes
+    states = dict(zip(outcomes.ids, outcomes.columns()["state"].tolist(), strict=True))
+    last = {(each.what, each.job): each.rule for each in done.witness.actions}
+    for state, found in done.session.reasons.items():
+        jobs = [job for job, end in states.items() if end == state.value]
+        what = "kill" if state is JobState.KILLED else "reject"
+        rules = Counter(last.get((what, job), "") for job in jobs)
+        if state is JobState.POSTPONED:
+            over = [job for job in jobs if last.get(("reject", job), WAYS_OUT[0]) == WAYS_OUT[0]]
+            rules.pop(WAYS_OUT[0], None)
+            rules.pop("", None)
+            rules += Counter(last.get(("postpone", job), "") for job in over)
+        assert found == rules, (state, found, rules)
 
 
 def check_storage(world: World, done: Run) -> None:

@@ -18,7 +18,9 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +39,10 @@ from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.reading import read_bytes
 
 _ENDINGS = {"platform": "xml", "workload": "json", "power": "txt", "plan": "msgpack", "site": "toml"}
-
+_GLANCE_S = 0.1
+"""`Folder.running_since_s` holds the lock for less than this."""
+_LOCK = ".lock"
+"""Locked as long as a campaign runs in the folder; its time is when that began."""
 
 Row = TypeVar("Row")
 
@@ -85,19 +90,41 @@ class Folder:
     def locked(self) -> Iterator[None]:
         """Keep other campaigns out; the lock ends with the process. Raises ConfigError."""
         no_link = getattr(os, "O_NOFOLLOW", 0)
-        with os.fdopen(os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | no_link, 0o666), "w") as file:
+        with os.fdopen(os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | no_link, 0o666), "w") as file:
             if sys.platform != "win32":
                 import fcntl
 
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    raise ConfigError(f"another campaign is running in {self.path}") from None
+                for last_try in (False, True):
+                    try:
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    except OSError:
+                        if last_try:
+                            raise ConfigError(f"another campaign is running in {self.path}") from None
+                        time.sleep(_GLANCE_S)
+            os.utime(file.fileno())
             for left in self.path.rglob(".*.part"):  # by one that was killed
                 remove_if_dead(left)
             for name in ("inputs", "rows"):
                 (self.path / name).mkdir(exist_ok=True)
             yield
+
+    def running_since_s(self) -> float | None:
+        """When the campaign that runs here was started or resumed, s since 1970; None where none runs."""
+        if sys.platform == "win32":
+            return None
+        import fcntl
+
+        with contextlib.suppress(FileNotFoundError), (self.path / _LOCK).open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return os.fstat(file.fileno()).st_mtime
+        return None
+
+    def ended_at_s(self) -> list[float]:
+        """When each run ended, s since 1970, in that order."""
+        return sorted(path.stat().st_mtime for path in (self.path / "rows").glob("*.json"))
 
     def add_input(self, kind: str, content: bytes) -> str:
         """Keep what runs read; return its SHA-256."""
@@ -137,10 +164,11 @@ class Folder:
         """Write what is kept of a run, then its row. Raises InputError."""
         if keep == "everything":
             folder = self.path / "runs" / run
-            folder.mkdir(parents=True, exist_ok=True)
-            for left in folder.iterdir():  # of the same run, when it failed
-                left.unlink()
+            if folder.is_dir():
+                shutil.rmtree(folder)  # of the same run, when it failed
+            folder.mkdir(parents=True)
             for name, content in result.files.items():
+                (folder / name).parent.mkdir(exist_ok=True)
                 write_atomic(folder / name, content)
         elif keep == "trace" and TRACE in result.files:
             (self.path / "traces").mkdir(exist_ok=True)
@@ -189,7 +217,7 @@ def plain_values(scenario: Scenario) -> dict[str, Any]:
     values = msgspec.json.decode(msgspec.json.encode(scenario), type=dict[str, Any])
     parts: tuple[tuple[dict[str, Any], Any, tuple[str, ...]], ...]
     parts = ((values, None, ("forecast", "deadlines")), (values["noise"], 1.0, ("production_band",)),
-             (values["plan"], 1.0, ("demand_factor",)), (values["plan"], "", ("replan",)),
+             (values["plan"], 1.0, ("demand_factor",)), (values["plan"], "", ("replan", "season")),
              (values, {}, ("sweep",)),
              *((part, None, ("real_workload",)) for part in values["tuples"]))  # fmt: skip
     for part, usual, names in parts:

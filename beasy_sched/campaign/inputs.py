@@ -60,6 +60,7 @@ from beasy_sched.plan.forecast import demand_power_w
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
 from beasy_sched.plan.rolling import PLANNED_AHEAD
+from beasy_sched.plan.season import SeasonProblem, plan_season
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 
@@ -135,9 +136,11 @@ def forecast_inputs(
 ) -> ForecastInputs:
     """Return the forecasts of a tuple, whose workload and production (W per step) have been made."""
     servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
+    wet = scenario.parsed_site().storage.hydrogen is not None  # a sweep may leave it out
     plan = PlanTask(
         site=scenario.site_text(),
         windows=min(scenario.windows, PLANNED_AHEAD) if scenario.plan.replan else scenario.windows,
+        season_windows=scenario.windows if scenario.plan.season and wet else 0,
         platform="".join(platform_xml(servers)).encode(),
         workload=workload_json,
         production=power_text(production_w, scenario),
@@ -326,13 +329,15 @@ class PlanTask:
     workload: bytes
     production: bytes
     options: PlanPart
+    season_windows: int = 0
+    """Windows of the coarse plan that gives the hydrogen targets; 0: there is none."""
 
     @property
     def recipe(self) -> str:
         """SHA-256 of all of it, and of the program's version."""
         options = {name: str(getattr(self.options, name)) for name in self.options.__struct_fields__}
         del options["replan"]  # which changes the runs, not the plans that they begin with
-        head = json.dumps([__version__, self.windows, options, self.site]).encode()
+        head = json.dumps([__version__, self.windows, self.season_windows, options, self.site]).encode()
         digests = [hashlib.sha256(part).digest() for part in (self.platform, self.workload, self.production)]
         return hashlib.sha256(b"".join([hashlib.sha256(head).digest(), *digests])).hexdigest()
 
@@ -360,11 +365,23 @@ def make_plan(task: PlanTask) -> bytes:
                 load_uncertainty=task.options.uncertainty("load"),
                 renew_uncertainty=task.options.uncertainty("renew"),
                 rules=ServerRules(minimum_on_s=task.options.minimum_on_s),
+                tank_targets_kg=_tank_targets_kg(task, site, Path(place)),
             ),
             provenance=Provenance(f"beasy-sched {__version__}", inputs=hashes),
         )
         write_plans(Path(place, "plan.msgpack"), plans)
         return Path(place, "plan.msgpack").read_bytes()
+
+
+def _tank_targets_kg(task: PlanTask, site: Site, folder: Path) -> tuple[float, ...]:
+    """Hydrogen wanted at the end of each window, from a coarse plan of all of them; none without one."""
+    if not task.season_windows:
+        return ()
+    step_s, files = parse_duration(task.options.season), (task.platform, task.workload, task.production)
+    servers, demand_w, renew_w = read_back(folder, site, task.season_windows, *files, step_s=step_s)
+    demand_w = times_demand_w(servers, demand_w, task.options.demand_factor)
+    problem = SeasonProblem.of_site(site, servers, demand_w, renew_w, step_s)
+    return plan_season(problem, provenance=Provenance(f"beasy-sched {__version__}")).targets_kg
 
 
 def times_demand_w(servers: Platform, demand_w: FloatArray, factor: float) -> FloatArray:
@@ -377,13 +394,23 @@ def times_demand_w(servers: Platform, demand_w: FloatArray, factor: float) -> Fl
 
 
 def read_back(
-    folder: Path, site: Site, windows: int, platform: bytes, workload: bytes, power: bytes
+    folder: Path,
+    site: Site,
+    windows: int,
+    platform: bytes,
+    workload: bytes,
+    power: bytes,
+    step_s: float | None = None,
 ) -> tuple[Platform, FloatArray, FloatArray]:
-    """Write files into ``folder``; return what is in them: platform, demand and production (W a step)."""
+    """Write files into ``folder``; return what is in them: platform, demand and production (W a step).
+
+    Steps are the site's, or ``step_s`` seconds long.
+    """
     paths = folder / "platform.xml", folder / "workload.json", folder / "power.txt"
     for path, content in zip(paths, (platform, workload, power), strict=True):
         path.write_bytes(content)
-    steps, step_s = site.steps * windows, site.step_s
+    step_s = site.step_s if step_s is None else step_s
+    steps = round(site.window_s * windows / step_s)
     servers = read_simgrid_platform(paths[0]).platform
     demand_w = workload_demand_w([paths[1]], servers, steps=steps, step_s=step_s)
     return servers, demand_w, read_power_series(paths[2], steps=steps, step_s=step_s)

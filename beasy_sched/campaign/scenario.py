@@ -171,6 +171,9 @@ class PlanPart(Part, frozen=True, kw_only=True):
     """The demand that is planned for over that of the workload, both above that of a sleeping site."""
     replan: str = ""
     """When plans are made during the runs, as ``--replan`` says it; empty: all are made before."""
+    season: str = ""
+    """Length of the steps, such as ``1h``, of a coarse plan of all windows that gives them their hydrogen
+    targets; empty: there is none, and each window has the site's target."""
 
     def uncertainty(self, name: Literal["load", "renew"]) -> Uncertainty:
         """Return u of the demand or of the production. Raises ConfigError."""

@@ -41,9 +41,11 @@ from beasy_sched.generate.deadlines import parse_deadlines
 from beasy_sched.generate.noise import gaussian_factors
 from beasy_sched.generate.platform import load_server
 from beasy_sched.limits import shortened
+from beasy_sched.plan.season import season_steps
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
 from beasy_sched.preflight import rates_too_short
 from beasy_sched.replan import every_steps
+from beasy_sched.units import parse_duration
 
 _OF_TUPLES: Final = ("workload", "production", "real_workload")
 """Sections of a file that stand for those of its tuples."""
@@ -302,6 +304,7 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     least_s = scenario.plan.minimum_on_s
     require(0 <= least_s < np.inf, "plan.minimum_on_s", least_s, "0 s or more")
     _check_replan(scenario)
+    _check_season(scenario)
     _check_foresight(scenario)
     _check_policies(scenario)
     check_sweep(scenario)
@@ -319,6 +322,20 @@ def _check_replan(scenario: Scenario) -> None:
     require(scenario.plan.make, "plan.replan", scenario.plan.replan, "nothing where plan.make is false")
     factor = scenario.plan.demand_factor
     require(factor == 1.0, "plan.demand_factor", factor, "1 with plan.replan")
+
+
+def _check_season(scenario: Scenario) -> None:
+    season, site = scenario.plan.season, scenario.parsed_site()
+    if not season:
+        return
+    try:
+        step_s = parse_duration(season)
+    except ValueError as error:
+        raise ConfigError(f"plan.season: {error}; expected the length of its steps, such as 1h") from None
+    season_steps(step_s, site.window_s, "plan.season:")
+    require(scenario.plan.make, "plan.season", season, "nothing where plan.make is false")
+    require(site.storage.hydrogen is not None, "plan.season", season, "nothing without hydrogen")
+    require(scenario.windows > 1, "plan.season", season, "nothing with a single window")
 
 
 def _check_platform(scenario: Scenario) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -409,28 +408,6 @@ def read_campaign(folder: str | Path) -> Campaign:
     """Open a campaign, complete or not. Raises InputError where there is none."""
     place = Folder(Path(folder))
     return Campaign(place, read_manifest(place.manifest))
-
-
-_MOST_FAILURES = 10
-
-
-def status_lines(folder: Path) -> Iterator[str]:
-    """How far the campaign is, by scenario, and what failed. Raises InputError."""
-    found = read_campaign(folder)
-    runs = found.runs.set_index("run")
-    yield f"{len(runs)} of {len(found.specs)} runs have ended"
-    failures = runs[runs["status"] == "failed"]
-    ended, failed = Counter(runs["scenario"]), Counter(failures["scenario"])
-    for name, count in Counter(spec.scenario.name for spec in found.specs).items():
-        yield f"  {name}: {ended[name]} of {count}" + (f", {failed[name]} failed" if failed[name] else "")
-    for name, error in failures["error"].head(_MOST_FAILURES).items():
-        yield f"failed: {name}: {error}"
-    if len(failures) > _MOST_FAILURES:
-        yield f"... and {len(failures) - _MOST_FAILURES} more: status is 'failed' in the table of runs"
-    if len(runs) < len(found.specs):
-        yield f"to continue: beasy-sched campaign resume {folder}"
-    else:
-        yield f"the table is {found.folder.table}" if found.complete else "the table has not been written yet"
 
 
 _SHOWN = {

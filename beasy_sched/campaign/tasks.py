@@ -79,7 +79,7 @@ class RunResult(Attempt):
     work_finished_pct: float | None = None
     """Flops of the jobs that finished, percent of all jobs' of the workload; None where those have none."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """What was to be kept, by name."""
+    """What was to be kept, by its path in the run's folder."""
 
 
 @contextlib.contextmanager
@@ -187,8 +187,9 @@ def _replan(task: RunTask, folder: Path) -> ReplanSettings | None:
 def _kept(task: RunTask, folder: Path, summary: dict[str, Any] | None) -> dict[str, bytes]:
     if task.keep == "nothing":
         return {}
-    found = sorted((folder / "out").glob(TRACE if task.keep == "trace" else "run_*"))
-    files = {path.name: path.read_bytes() for path in found}
+    out = folder / "out"
+    found = sorted(out.glob(TRACE) if task.keep == "trace" else out.rglob("*"))
+    files = {path.relative_to(out).as_posix(): path.read_bytes() for path in found if path.is_file()}
     if summary is not None and "run_summary.json" in files:
         files["run_summary.json"] = (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode()
     return files

@@ -39,7 +39,31 @@ _COMMANDS = [
 _ONCE_MORE_S = 0.01
 
 
-class LazyGroup(click.Group):
+class HelpfulGroup(click.Group):
+    """A group whose help has its commands in their order, each with its whole first sentence."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name every command, in the order in which a newcomer meets them."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands and what they do, wrapped where click would cut them."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, command.get_short_help_str(_WHOLE_SENTENCE))
+                    for name, command in commands
+                    if command is not None and not command.hidden
+                ]
+            )
+
+
+_WHOLE_SENTENCE = 1000
+"""No first sentence of a help text is longer."""
+
+
+class LazyGroup(HelpfulGroup):
     """A group whose commands live in modules of their own, imported on use."""
 
     def __init__(self, *args: Any, lazy: dict[str, str], **kwargs: Any) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from beasy_sched.cli import HelpfulGroup
 from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_error
 from beasy_sched.units import parse_duration
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from beasy_sched.report.campaign_figures import Figure
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-
-_TIME_LIMIT_S = 6 * 3600.0
 
 
 def _time_limit(text: str) -> float:
@@ -41,10 +40,16 @@ def _time_limit(text: str) -> float:
 
 
 class _CampaignOptions(CommandOptions):
-    out: Path = option("The campaign's folder.", "-o", type=_FOLDER, required=True, metavar="DIR")
+    out: Path = option("The campaign's folder.", "-o", "--output", type=_FOLDER, required=True, metavar="DIR")
     quick: bool = option("Try it out: 24 h, fewer jobs, two tuples, one seed.")
     keep_traces: bool = option("Keep the energy trace of each run, in DIR/traces.")
     keep_runs: bool = option("Keep all files of each run, in DIR/runs.")
+
+
+def _processors() -> int:
+    from beasy_sched.campaign.workers import processors
+
+    return processors()
 
 
 class WorkerOptions(CommandOptions):
@@ -54,7 +59,7 @@ class WorkerOptions(CommandOptions):
         "How many runs at a time, each in its own process.",
         "-j",
         type=click.IntRange(1),
-        default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        default=_processors,
         show_default="all cores",
     )
     executor: Literal["processes", "dask"] = option(
@@ -77,7 +82,7 @@ class WorkerOptions(CommandOptions):
     quiet: bool = option("No progress bar, no summary.", "-q")
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def campaign() -> None:
     """Run scenarios in parallel: every policy, guard setting and seed of each.
 
@@ -114,13 +119,22 @@ def resume(how: WorkerOptions, folder: Path) -> None:
     _go_on(folder, how)
 
 
+class _StatusOptions(CommandOptions):
+    as_json: bool = option("Print JSON.", "--json")
+
+
 @campaign.command()
 @click.argument("folder", type=_FOLDER, metavar="DIR")
-def status(folder: Path) -> None:
-    """Show the progress of a campaign, and what failed."""
-    from beasy_sched.campaign.table import status_lines
+@with_options(_StatusOptions)
+def status(given: _StatusOptions, folder: Path) -> None:
+    """Show the progress of a campaign, how long it will still take, and what failed."""
+    from beasy_sched.campaign.status import status_json, status_lines, status_of
 
-    for line in status_lines(folder):
+    found = status_of(folder)
+    if given.as_json:
+        click.echo(json.dumps(status_json(found), indent=2, allow_nan=False))
+        return
+    for line in status_lines(found):
         click.echo(line)
 
 
@@ -140,6 +154,7 @@ class _FigureOptions(CommandOptions):
     wanted_pct: float = option(
         "Share of finished work or jobs that a line marks, %.", "--wanted", default=99.0
     )
+    quiet: bool = option("Do not report what was written.", "-q")
 
 
 @campaign.command()
@@ -158,13 +173,14 @@ def figure(given: _FigureOptions, folder: Path) -> None:
     from beasy_sched.formats.atomic import write_atomic
 
     write_atomic(given.out, _sweep_picture(given, folder))
-    click.echo(f"wrote {given.out}", err=True)
+    if not given.quiet:
+        click.echo(f"wrote {given.out}", err=True)
 
 
 def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:
     """Return the picture's file. Raises ConfigError and InputError."""
+    from beasy_sched.api.pages import swept_axes
     from beasy_sched.campaign.table import read_campaign
-    from beasy_sched.cli.report import swept_axes
     from beasy_sched.report.sweeps import draw_sweep
 
     table = read_campaign(folder)
@@ -267,7 +283,7 @@ def unless_stopped(again: str) -> Iterator[None]:
 
 def executor_of(how: WorkerOptions) -> Executor:
     """Return what executes the runs. Raises ConfigError and a usage error."""
-    from beasy_sched.campaign.workers import DaskCluster, Processes
+    from beasy_sched.campaign.workers import TIME_LIMIT_S, DaskCluster, Processes
 
     if how.executor == "dask":
         if how.scheduler is None:
@@ -277,7 +293,7 @@ def executor_of(how: WorkerOptions) -> Executor:
         return DaskCluster(how.scheduler)
     if how.scheduler is not None:
         raise click.UsageError("--scheduler goes with --executor dask.")
-    return Processes(how.jobs, _TIME_LIMIT_S if how.limit_s is None else how.limit_s)
+    return Processes(how.jobs, TIME_LIMIT_S if how.limit_s is None else how.limit_s)
 
 
 def _tell(outcome: Outcome, quiet: bool) -> None:

@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from beasy_sched.cli.options import InputOptions, RunOptions, option, with_options
+from beasy_sched.cli.options import InputOptions, RunOptions, option, replan_of, with_options
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.forecast.outlook import ForecastSource
@@ -22,8 +22,12 @@ from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.forecast_source import read_forecast, with_own_events
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.formats.site_file import read_site
+from beasy_sched.formats.site_file import read_site, read_site_text
+from beasy_sched.model.platform import Platform
+from beasy_sched.plan.rolling import ReplanRule
 from beasy_sched.preflight import Finding, Level, RunInputs, facts, fails, figures, look_at, odd
+from beasy_sched.replan import replan_rule, with_own_inputs
+from beasy_sched.settings import RunSettings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,6 +42,12 @@ class _CheckOptions(InputOptions):
     plan: str | None = RunOptions.plan
     forecast: str | None = RunOptions.forecast
     windows: int = RunOptions.windows
+    replan: str | None = RunOptions.replan
+    replan_workload: tuple[Path, ...] = RunOptions.replan_workload
+    replan_demand: Path | None = RunOptions.replan_demand
+    replan_production: Path | None = RunOptions.replan_production
+    replan_season: Path | None = RunOptions.replan_season
+    replan_limit: float | None = RunOptions.replan_limit
     as_json: bool = option("Print the findings as one JSON object.", "--json")
     quiet: bool = option("No table: only the findings, on standard error.", "-q")
 
@@ -100,6 +110,7 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
     site = attempt("site-bad", read_site, given.site) if given.site else None
     if given.forecast is not None and given.site is None:
         problems.append(fails("forecast-bad", "a forecast requires a site: give --site FILE"))
+    planned = attempt("replan-bad", _read_replan, given, described.platform if described else None)
     read_lists = [one for one in lists if one is not None]
     inputs = RunInputs(
         platform=described.platform if described else None,
@@ -110,6 +121,7 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
         forecast=attempt("forecast-bad", _read_forecast, given, site) if given.forecast and site else None,
         plans=attempt("plan-bad", read_plans, given.plan) if given.plan else None,
         windows=given.windows,
+        replan=planned,
     )
     return inputs, problems
 
@@ -117,6 +129,22 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
 def _read_forecast(given: _CheckOptions, site: Site) -> ForecastSource:
     text = with_own_events(given.forecast, given.events)
     return read_forecast(text or "none", site, given.windows)
+
+
+def _read_replan(given: _CheckOptions, platform: Platform | None) -> ReplanRule | None:
+    """What plans made during the run are made from; None without --replan."""
+    replan = replan_of(given)
+    if replan is None:
+        return None
+    settings = RunSettings(
+        site=None if given.site is None else read_site_text(given.site),
+        site_name=str(given.site),
+        plan=given.plan,
+        forecast=with_own_events(given.forecast, given.events),
+        windows=given.windows,
+        replan=replan,
+    )
+    return replan_rule(with_own_inputs(settings, given.workloads, given.events), platform)
 
 
 def _print_table(given: RunInputs, found: list[Finding], code: int) -> None:

@@ -32,6 +32,14 @@ class _ExplainOptions(CommandOptions):
         metavar="TIME",
         type=parsed(_moment),
     )
+    killed: bool = option("Explain every kill.")
+    longest_waits: int | None = option(
+        "Explain the longest waits; N says how many, 20 without it.",
+        is_flag=False,
+        flag_value=20,
+        type=click.IntRange(1),
+        metavar="[N]",
+    )
     as_json: bool = option("Print everything as JSON.", "--json")
 
 
@@ -39,31 +47,48 @@ class _ExplainOptions(CommandOptions):
 @click.argument("run", metavar="RUN", type=click.Path())
 @with_options(_ExplainOptions)
 def explain(given: _ExplainOptions, run: str) -> None:
-    """Explain in plain words why jobs waited, started or were killed, and what was done to the servers.
+    """Explain a run in plain words: why jobs waited, started or were killed, and what servers did.
 
-    RUN is the export prefix of a run (-e), or a folder that contains one run. The explanation comes
+    Without an option it gives the overview: why jobs waited and for how long, who waited longest, who was
+    killed and why, and when energy was tight.
+
+    RUN is the prefix of a run (-o), or a folder that contains one run. The explanation comes
     from the run's files: the decision log, and jobs.csv and energy_trace.csv if they exist.
 
     \b
+    beasy-sched explain out/run
     beasy-sched explain out/run --job 17
     beasy-sched explain out/run --at 1d6h
+    beasy-sched explain out/run --killed
+    beasy-sched explain out/run --longest-waits 50
     """  # fmt: skip
-    from beasy_sched.report.explain_job import explain_job
-    from beasy_sched.report.explain_time import explain_time
     from beasy_sched.results import check_same_run, find_prefix
 
+    asked = (given.job is not None, given.at is not None, given.killed, given.longest_waits is not None)
+    if sum(asked) > 1:
+        raise click.UsageError("give one of --job ID, --at TIME, --killed and --longest-waits")
     prefix = find_prefix(run)
     check_same_run(prefix)
-    if given.job is not None and given.at is None:
-        story = explain_job(prefix, given.job)
-    elif given.at is not None and given.job is None:
-        story = explain_time(prefix, given.at)
-    else:
-        raise click.UsageError("give either a job (--job ID) or a moment (--at TIME)")
+    story = _told(given, prefix)
     if given.as_json:
         click.echo(json.dumps(story.data, indent=2))
     else:
         _print(story)
+
+
+def _told(given: _ExplainOptions, prefix: str) -> Story:
+    """Return the story that was asked for. Raises ConfigError and InputError."""
+    from beasy_sched.report.explain_job import explain_job
+    from beasy_sched.report.explain_run import explain_killed, explain_run, explain_waits
+    from beasy_sched.report.explain_time import explain_time
+
+    if given.job is not None:
+        return explain_job(prefix, given.job)
+    if given.at is not None:
+        return explain_time(prefix, given.at)
+    if given.longest_waits is not None:
+        return explain_waits(prefix, given.longest_waits)
+    return explain_killed(prefix) if given.killed else explain_run(prefix)
 
 
 def _print(story: Story) -> None:

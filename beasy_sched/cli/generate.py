@@ -20,19 +20,22 @@ _COMMANDS = {
     "platform": __name__,
     "workload": "beasy_sched.cli.generate_workload",
     "power": "beasy_sched.cli.generate_power",
+    "site": "beasy_sched.cli.generate_site",
     "scenario": __name__,
 }
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
 def generate() -> None:
-    """Generate Batsim's inputs: a platform, a workload, the power produced; or whole scenarios.
+    """Generate Batsim's inputs: a platform, a workload, the power produced; a site; or whole scenarios.
 
     \b
     A first experiment:
       beasy-sched generate platform --servers gros:50 -o platform.xml
       beasy-sched generate workload --synthetic --seed 1 -o workload.json
-      beasy-sched generate power --help
+      beasy-sched generate power --synthetic --seed 1 --pv-kw 10 --wind-kw 7 -o power.txt
+      beasy-sched generate site --battery-kwh 60 -o site.toml
+      beasy-sched simulate -p platform.xml -w workload.json --events power.txt --site site.toml
     """
 
 
@@ -168,7 +171,7 @@ def scenario(given: _ScenarioOptions, name: str) -> None:
     One execution by hand, with Batsim or its stand-in:
       beasy-sched generate scenario mine.toml --inputs in --seed 3
       beasy-sched simulate -p in/platform.xml -w in/workload.json --events in/power.txt \\
-          --site in/site.toml --plan in/plan.msgpack --policy beasy -e out/beasy
+          --site in/site.toml --plan in/plan.msgpack --policy beasy -o out/beasy
     """
     from beasy_sched.campaign.scenario import NAMES, scenario_text
 

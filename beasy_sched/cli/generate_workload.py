@@ -99,6 +99,9 @@ def _clock_s(text: str) -> float:
 
 class _Common(CommandOptions):
     output: str = option("The JSON file to write; - prints it.", "-o", required=True, metavar="FILE")
+    swf: str | None = option(
+        "Take the jobs of this trace in the Standard Workload Format, plain or gzip.", metavar="FILE"
+    )
     synthetic: bool = option("Generate a random workload instead of reading a trace.")
     workflows: bool = option(
         "Generate the three workloads of GreenSlot's paper: 28 workflows with deadlines, on 16 hosts."
@@ -260,12 +263,15 @@ _DEFAULT_PRESET = "gros"
 
 
 class _SectionedCommand(click.Command):
-    """A command whose help lists its options in sections."""
+    """A command whose help lists its options in sections, and no arguments."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [self.options_metavar or ""]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = {
             "Options": [*get_type_hints(_Common), "help"],
-            "Options for a trace": get_type_hints(_ForTrace),
+            "Options for --swf": get_type_hints(_ForTrace),
             "Options for --synthetic": get_type_hints(_ForSynthetic),
             "Options for --workflows": get_type_hints(_ForWorkflows),
         }
@@ -276,7 +282,7 @@ class _SectionedCommand(click.Command):
 
 
 @click.command(cls=_SectionedCommand)
-@click.argument("trace", required=False, metavar="[SWF]")
+@click.argument("argument", required=False)
 @with_options(_Common)
 @with_options(_ForTrace)
 @with_options(_ForSynthetic)
@@ -288,24 +294,24 @@ def workload(
     cut: _ForTrace,
     drawn: _ForSynthetic,
     flows: _ForWorkflows,
-    trace: str | None,
+    argument: str | None,
 ) -> None:
-    """Write a Batsim workload from an SWF trace, a synthetic one, or workflows with deadlines.
+    """Write a Batsim workload: of a trace (SWF), a synthetic one, or workflows with deadlines.
 
-    SWF is a trace in the Standard Workload Format (Parallel Workloads Archive), plain or gzip. A job asks
-    for ceil(processors / cores-per-host) hosts and computes run time x reference speed flops on each.
+    A trace in the Standard Workload Format (Parallel Workloads Archive) may be plain or gzip. A job asks for
+    ceil(processors / cores-per-host) hosts and computes run time x reference speed flops on each.
     Rows that cannot be read or used are counted, by reason, in a summary on the standard error.
 
     \b
     Examples:
-      beasy-sched generate workload KTH-SP2-1996-2.swf -o kth.json
-      beasy-sched generate workload RICC-2010-2.swf.gz --from 30d --duration 3d \\
+      beasy-sched generate workload --swf KTH-SP2-1996-2.swf -o kth.json
+      beasy-sched generate workload --swf RICC-2010-2.swf.gz --from 30d --duration 3d \\
           --cores-per-host 8 --max-run-time 6h --walltimes groups --seed 1 -o week.json
-      beasy-sched generate workload mira.swf --requested-time-field 6 -o mira.json
+      beasy-sched generate workload --swf mira.swf --requested-time-field 6 -o mira.json
       beasy-sched generate workload --synthetic --arrivals end --seed 7 -o end.json
       beasy-sched generate workload --synthetic --jobs 300 --day-shares 1,1 --hosts 16 \\
           --host-shares 1:3,8:1 --run-median 10m -o small.json
-      beasy-sched generate workload KTH-SP2-1996-2.swf --duration 7d --deadlines clock:09:00,14:00 \\
+      beasy-sched generate workload --swf KTH-SP2-1996-2.swf --duration 7d --deadlines clock:09:00,14:00 \\
           --chains keep -o due.json
       beasy-sched generate workload --workflows --copies 4 -o workflows.json
 
@@ -318,17 +324,20 @@ def workload(
     waited at 0.1: they are kept as they are; --from 1 leaves them out. To cut weeks in this way
     yourself, use --carry-over.
     """
-    _check_section(context, trace, given)
+    if argument is not None and given.swf is not None:
+        raise click.UsageError(f"Got unexpected extra argument ({argument}).")
+    given.swf = given.swf or argument  # a trace without --swf, as it was given before, still works
+    _check_section(context, given)
     speed, speed_source = _reference_speed(given)
     if given.workflows:
         made = workflow_workload(_workflow_options(given, flows, speed))
-    elif trace is None:
+    elif given.swf is None:
         made = synthetic_workload(_synthetic_options(given, drawn, speed))
     else:
         options = _swf_options(given, cut, speed)
-        with progress_bar(f"Reading {os.path.basename(trace)}", quiet=given.quiet) as show:
+        with progress_bar(f"Reading {os.path.basename(given.swf)}", quiet=given.quiet) as show:
             progress = None if show is None else lambda done, total: show(done / total if total else 0.0)
-            made = workload_from_swf(trace, options, progress)
+            made = workload_from_swf(given.swf, options, progress)
     made = _with_noise(made, given, cut.clip_run_time)
     if given.deadlines is not None:
         if given.clock_at_0 is not None:
@@ -340,21 +349,21 @@ def workload(
         click.echo(line, err=True)
 
 
-_SECTIONS: Final = {"a trace": _ForTrace, "--synthetic": _ForSynthetic, "--workflows": _ForWorkflows}
+_SECTIONS: Final = {"--swf": _ForTrace, "--synthetic": _ForSynthetic, "--workflows": _ForWorkflows}
 _NOT_FOR_WORKFLOWS: Final = ("hosts", "walltimes", "noise", "deadlines", "profile_type")
 
 
-def _check_section(context: click.Context, trace: str | None, given: _Common) -> None:
+def _check_section(context: click.Context, given: _Common) -> None:
     """Refuse options that would have no effect."""
     chosen = [
         name
         for name, is_given in zip(
-            _SECTIONS, (trace is not None, given.synthetic, given.workflows), strict=True
+            _SECTIONS, (given.swf is not None, given.synthetic, given.workflows), strict=True
         )
         if is_given
     ]
     if len(chosen) != 1:
-        raise click.UsageError("Give one of an SWF trace, --synthetic and --workflows.")
+        raise click.UsageError("Give one of --swf FILE, --synthetic and --workflows.")
     owners = {name: where for where, kind in _SECTIONS.items() for name in get_type_hints(kind)}
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -395,7 +404,7 @@ def _swf_options(given: _Common, cut: _ForTrace, speed: float) -> SwfOptions:
 
 def _synthetic_options(given: _Common, drawn: _ForSynthetic, speed: float) -> SyntheticOptions:
     if given.walltimes == "trace":
-        raise click.UsageError("--walltimes trace is only for a trace.")
+        raise click.UsageError("--walltimes trace is only for --swf.")
     night = drawn.night_ratio
     if night is None:
         night = 0.3 if drawn.arrivals == "uniform" and drawn.day_shares is None else 1.0

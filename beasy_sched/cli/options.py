@@ -8,17 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import read_site_text
+from beasy_sched.limits import shortened
 from beasy_sched.settings import ReplanSettings, RunSettings, read_options
 
 if TYPE_CHECKING:
     from beasy_sched.model.platform import Platform
+    from beasy_sched.report.watch import Watch
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 T = TypeVar("T", bound="CommandOptions")
@@ -107,6 +109,28 @@ def known_platform(path: Path | None) -> Platform | None:
     return read_simgrid_platform(path).platform
 
 
+def prefix_option(help: str) -> Any:
+    """Declare where the files of a run go: ``-o``, or ``-e`` as Batsim calls it."""
+    return option(help, "-o", "--output", "-e", "--export", metavar="PREFIX", type=parsed(_prefix))
+
+
+def _prefix(text: str) -> str:
+    """Return the prefix; refuse what was meant for another option."""
+    if text[:1] in ("{", "[", "@"):
+        raise ValueError(
+            f"found {shortened(text, 40)!r}, expected the prefix of the files to write; options of the policy"
+            " are given with --option NAME=VALUE, or as JSON with --options"
+        )
+    return text
+
+
+def known_policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a policy in a shell."""
+    from beasy_sched.policies.registry import policy_names
+
+    return [name for name in policy_names() if name.startswith(incomplete)]
+
+
 class InputOptions(CommandOptions):
     """What a simulation reads."""
 
@@ -136,10 +160,16 @@ class RunOptions(CommandOptions):
         "Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
         default="easy",
         metavar="NAME",
+        shell_complete=known_policies,
+    )
+    single_options: tuple[str, ...] = option(
+        "An option of the policy, such as prices=flat; repeat it for several ('beasy-sched policies NAME'"
+        " lists them).",
+        "--option",
+        metavar="NAME=VALUE",
     )
     policy_options: str = option(
-        "The policy's options as a JSON object, or @ and the name of a file that contains one.",
-        "-o",
+        "All options of the policy as a JSON object, or @ and the name of a file that contains one.",
         "--options",
         metavar="JSON|@FILE",
         default="{}",
@@ -195,6 +225,10 @@ class RunOptions(CommandOptions):
     )
     no_power_actions: bool = option("Never change P-states: for a Batsim without -E, which aborts on them.")
     decisions: bool = option("Whether to write the decision log.", "--decisions/--no-decisions", default=True)
+    watch: bool = option(
+        "Show the run in the terminal while it goes: levels, powers, the plan ahead, servers, queue and"
+        " decisions."
+    )
     record: Path | None = option("Record every message, for 'beasy-sched replay'.")
     budget: str | None = option(
         "Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers would use"
@@ -216,7 +250,7 @@ def settings_of(given: RunOptions) -> RunSettings:
     """Read what the options name. Raises ConfigError and InputError."""
     return RunSettings(
         policy=given.policy,
-        options=_with_budget(given, read_options(given.policy_options)),
+        options=_with_budget(given, read_options(given.policy_options, given.single_options)),
         site=None if given.site is None else read_site_text(given.site),
         site_name=str(given.site),
         plan=given.plan,
@@ -224,11 +258,22 @@ def settings_of(given: RunOptions) -> RunSettings:
         windows=given.windows,
         energy=given.energy,
         power_actions=not given.no_power_actions,
-        replan=_replan_of(given),
+        replan=replan_of(given),
     )
 
 
-def _replan_of(given: RunOptions) -> ReplanSettings | None:
+class GivesReplan(Protocol):
+    """Options of plans made during a run, as `RunOptions` has them."""
+
+    replan: str | None
+    replan_workload: tuple[Path, ...]
+    replan_demand: Path | None
+    replan_production: Path | None
+    replan_season: Path | None
+    replan_limit: float | None
+
+
+def replan_of(given: GivesReplan) -> ReplanSettings | None:
     """What the options say of plans made during the run. Raises ConfigError for options without --replan."""
     if given.replan is None:
         values = ("workload", "demand", "production", "season", "limit")
@@ -255,10 +300,29 @@ def _with_budget(given: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
     for name, (flag, _) in found.items():
         if name in options:
             raise ConfigError(
-                f"--{flag} {getattr(given, flag)} and {name!r} of --options"
-                f" ({options[name]!r}) are the same option: leave one of them out"
+                f"--{flag} {getattr(given, flag)} and the policy's option {name}={options[name]} are the same"
+                " option: leave one of them out"
             )
     return options | {name: text for name, (_, text) in found.items()}
+
+
+@contextmanager
+def watching(asked: bool, policy: str) -> Iterator[Watch | None]:
+    """Show a run on the standard error while the block runs, where that is asked for; None where it is not.
+
+    Where the standard error is no terminal, a note says so, and nothing is shown.
+    """
+    if asked and not sys.stderr.isatty():
+        click.echo("note: --watch shows nothing here: the standard error is not a terminal", err=True)
+    elif asked:
+        from rich.console import Console
+
+        from beasy_sched.report.watch import Watch
+
+        with Watch(Console(stderr=True, highlight=False), policy).shown() as watch:
+            yield watch
+        return
+    yield None
 
 
 @contextmanager

@@ -2,18 +2,94 @@
 
 from __future__ import annotations
 
-import click
+import json
+from typing import Any
 
+import click
+import msgspec
+
+from beasy_sched.cli.options import CommandOptions, known_policies, option, with_options
+from beasy_sched.engine.policy import Options
 from beasy_sched.policies.registry import policy_class, policy_names
 
 
+class _PoliciesOptions(CommandOptions):
+    as_json: bool = option("Print JSON: names, what they need, options with their defaults.", "--json")
+
+
 @click.command()
-def policies() -> None:
-    """List the policies, one line each."""
-    names = policy_names()
-    width = max(map(len, names))
-    for name in names:
-        kind = policy_class(name)
-        needs = [*["--site"] * kind.needs_power, *["--plan"] * kind.needs_plan]
+@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=known_policies)
+@with_options(_PoliciesOptions)
+def policies(given: _PoliciesOptions, names: tuple[str, ...]) -> None:
+    """List the policies, one line each; or the options of those that are named.
+
+    NAME is a policy of the list, or your own as package.module:Class.
+
+    \b
+      beasy-sched policies
+      beasy-sched policies greenslot
+      beasy-sched simulate --policy greenslot --option prices=flat ...
+    """
+    found = [described(name) for name in names or policy_names()]
+    if given.as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    width = max(len(each["name"]) for each in found)
+    for each in found:
+        needs = [*["--site"] * each["needs_site"], *["--plan"] * each["needs_plan"]]
         note = f" (needs {' and '.join(needs)})" if needs else ""
-        click.echo(f"{name:<{width}}  {kind.summary}{note}")
+        click.echo(f"{each['name']:<{width}}  {each['summary']}{note}")
+        if names:
+            click.echo("".join(f"  {line}\n" for line in _option_lines(each["options"])), nl=False)
+
+
+def described(name: str) -> dict[str, Any]:
+    """Return what there is to know about a policy, in JSON's types. Raises ConfigError."""
+    kind = policy_class(name)
+    return {
+        "name": name,
+        "summary": kind.summary,
+        "needs_site": kind.needs_power,
+        "needs_plan": kind.needs_plan,
+        "options": _options_schema(kind.options_type),
+    }
+
+
+def _options_schema(options: type[Options]) -> dict[str, dict[str, Any]]:
+    """Return the JSON schema of each option; an empty one where its type has none."""
+    try:
+        (own,), components = msgspec.json.schema_components([options])
+    except TypeError:  # of a policy of the user's own
+        return {name: {} for name in options.__struct_encode_fields__}
+    schemas: dict[str, dict[str, Any]] = components[own["$ref"].rpartition("/")[2]]["properties"]
+    return schemas
+
+
+def _option_lines(options: dict[str, dict[str, Any]]) -> list[str]:
+    """Return a line for each option: its name, what it may be, its default."""
+    if not options:
+        return ["no options"]
+    width = max(map(len, options))
+    lines = []
+    for name, schema in options.items():
+        default = "" if "default" not in schema else f" (default: {_plain(schema['default'])})"
+        lines.append(f"{name:<{width}}  {' or '.join(_values(schema)) or 'any value'}{default}")
+    return lines
+
+
+def _values(schema: dict[str, Any]) -> list[str]:
+    """Return what a JSON schema allows, in words."""
+    if "anyOf" in schema:
+        return [word for part in schema["anyOf"] for word in _values(part)]
+    if "enum" in schema:
+        return [_plain(value) for value in schema["enum"]]
+    kind = schema.get("type", "object")
+    return {"boolean": ["true", "false"], "string": ["a text"], "null": []}.get(kind, [_A.get(kind, kind)])
+
+
+_A = {"number": "a number", "integer": "a whole number", "object": "a JSON object", "array": "a JSON array"}
+
+
+def _plain(value: Any) -> str:
+    """Write a value as --option takes it."""
+    return value if isinstance(value, str) else json.dumps(value)

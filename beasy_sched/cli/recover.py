@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import click
 
+from beasy_sched.cli.options import CommandOptions, option, with_options
+
+
+class _RecoverOptions(CommandOptions):
+    quiet: bool = option("Do not report what was written.", "-q")
+
 
 @click.command()
 @click.argument("prefix")
-def recover(prefix: str) -> None:
+@with_options(_RecoverOptions)
+def recover(given: _RecoverOptions, prefix: str) -> None:
     """Make a run of what a killed one had done when its last window ended.
 
-    PREFIX is that of the run's files (-e). A run of several windows hands its files to the system at the end
+    PREFIX is that of the run's files (-o). A run of several windows hands its files to the system at the end
     of each; if it is killed later, or the machine stops, they are there as .NAME.part, up to that moment.
     This gives them their names, for 'explain' and 'report'. The summary then says that the run is not
     complete, and has no energies. The next run with the same prefix would remove them.
@@ -22,4 +29,5 @@ def recover(prefix: str) -> None:
     from beasy_sched.outputs.files import recover as recover_files
 
     for path in recover_files(prefix):
-        click.echo(f"wrote {path}", err=True)
+        if not given.quiet:
+            click.echo(f"wrote {path}", err=True)

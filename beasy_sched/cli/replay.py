@@ -21,6 +21,7 @@ class _ReplayOptions(CommandOptions):
         metavar="NAME",
     )
     platform: Path | None = option("The platform file given to the recorded daemon, if any.", "-p")
+    quiet: bool = option("Print only a difference.", "-q")
 
 
 @click.command()
@@ -42,4 +43,5 @@ def replay(given: _ReplayOptions, recording: Path) -> None:
     count, difference = play(opened, policy=given.policy, platform=known_platform(given.platform))
     if difference is not None:
         raise Parted(f"{recording}: {difference}")
-    click.echo(f"{recording}: {count} messages, the same decisions")
+    if not given.quiet:
+        click.echo(f"{recording}: {count} messages, the same decisions")

@@ -14,7 +14,9 @@ from beasy_sched.cli.options import (
     RunOptions,
     known_platform,
     option,
+    prefix_option,
     settings_of,
+    watching,
     with_options,
 )
 from beasy_sched.errors import why
@@ -37,11 +39,8 @@ class _ServeOptions(CommandOptions):
         " 'beasy-sched generate platform'.",
         "-p",
     )
-    prefix: str | None = option(
-        "Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv.",
-        "-e",
-        "--export",
-        metavar="PREFIX",
+    prefix: str | None = prefix_option(
+        "Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv."
     )
     timeout: float | None = option(
         "Give up if no simulator has connected by then (default: wait forever).",
@@ -50,8 +49,15 @@ class _ServeOptions(CommandOptions):
     )
     keep_serving: bool = option("Serve one simulation after another.")
     verbosity: Literal["debug", "info", "quiet", "silent"] = option(
-        "quiet: no summary; silent: errors only.", "-v", default="info"
+        "How much is said; -v alone means debug: also how many messages came, and how long they took."
+        " silent: errors only.",
+        "-v",
+        is_flag=False,
+        flag_value="debug",
+        default="info",
+        metavar="[LEVEL]",
     )
+    quiet: bool = option("No summary (the same as --verbosity quiet).", "-q")
 
 
 @click.command()
@@ -71,13 +77,15 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
     Start it, then start Batsim (or 'beasy-sched batsim') with its -s option set to the endpoint printed.
 
     \b
-    beasy-sched serve --policy easy --site site.toml -e out/run
+    beasy-sched serve --policy easy --site site.toml -o out/run
     batsim -p platform.xml -w workload.json --events power.txt --forward-unknown-events -E
     """
     from beasy_sched.daemon import Daemon
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.replan import replanned
 
+    if given.quiet:
+        given.verbosity = "quiet"
     settings = settings_of(how)
     known = known_platform(given.platform)
     with replanned(settings, lambda: known) as replanner:  # bad settings are reported before listening starts
@@ -94,13 +102,14 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
                     files.begin()
                 if run == 1 and given.verbosity != "silent":
                     click.echo(f"listening on {reachable(daemon.endpoint)}", err=True)
-                with replanned(
-                    settings, lambda: known, first=first, stopped=lambda: daemon.stopping
-                ) as planner:
+                planning = replanned(settings, lambda: known, first=first, stopped=lambda: daemon.stopping)
+                with planning as planner, watching(how.watch, how.policy) as watch:
+                    log = files.log if watch is None else watch.log(files.log)
                     session = build_session(
-                        settings, platform=known, log=files.log, replan=planner.rule, plans=planner.plans
+                        settings, platform=known, log=log, replan=planner.rule, plans=planner.plans
                     )
                     step = files.keeping_windows(session, planner.step_of(session))
+                    step = step if watch is None else watch.following(session, step)
                     _serve_one(daemon, session, files, given.verbosity, step, idle_is_fine=run > 1)
             if not given.keep_serving:
                 return

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import json
+import time
 from pathlib import Path
 
 import click
@@ -11,25 +13,27 @@ from beasy_sched.cli.options import (
     InputOptions,
     RunOptions,
     option,
+    prefix_option,
     progress_bar,
     required,
     settings_of,
+    watching,
     with_options,
 )
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import RunIncomplete
+from beasy_sched.units import format_duration
 
 
 class _SimulateOptions(InputOptions):
     platform: Path = required(InputOptions.platform)
     workloads: tuple[Path, ...] = required(InputOptions.workloads)
-    prefix: str | None = option(
-        "Write Batsim's CSV files and those of beasy-sched as PREFIX_... (default: no files).",
-        "-e",
-        "--export",
-        metavar="PREFIX",
+    prefix: str | None = prefix_option(
+        "Write Batsim's CSV files and those of beasy-sched as PREFIX_... (default: no files)."
     )
-    quiet: bool = option("No progress bar, no summary.", "-q")
+    as_json: bool = option("Print the summary as JSON.", "--json")
+    verbose: bool = option("Also tell how long the simulation took.", "-v")
+    quiet: bool = option("No progress bar, no summary, no warnings.", "-q")
 
 
 @click.command()
@@ -43,7 +47,7 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
     \b
     beasy-sched generate platform --servers gros:50 -o platform.xml
     beasy-sched generate workload --synthetic -o workload.json
-    beasy-sched simulate -p platform.xml -w workload.json --policy easy -e out/run
+    beasy-sched simulate -p platform.xml -w workload.json --policy easy -o out/run
     """  # fmt: skip
     from beasy_sched.formats.forecast_source import with_own_events
     from beasy_sched.outputs.files import RunFiles
@@ -69,13 +73,25 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
             click.echo(f"warning: {text}", err=True)
             told.append(text)
 
-    with progress_bar("jobs submitted", quiet=given.quiet) as report:
-        summary = run_in_process(inputs, files, report, metering=given.metering, warn=warn)
+    began_s = time.perf_counter()
+    with (
+        watching(how.watch, how.policy) as watch,
+        progress_bar("jobs submitted", quiet=given.quiet or watch is not None) as report,
+    ):
+        if watch is not None:
+            report = watch.progress
+        summary = run_in_process(inputs, files, report, metering=given.metering, warn=warn, watch=watch)
     for text in summary["warnings"]:
         warn(text)
-    if not given.quiet:
+    took_s = time.perf_counter() - began_s
+    if given.as_json:
+        click.echo(json.dumps(summary, indent=2, allow_nan=False))
+    elif not given.quiet:
         print_summary(summary)
+    if not given.quiet:
         for path in files.written:
             click.echo(f"wrote {path}", err=True)
+    if given.verbose:
+        click.echo(f"{format_duration(summary['end_s'] or 0.0)} simulated in {took_s:.2f} s", err=True)
     if not summary["complete"]:
         raise RunIncomplete(f"the run is not complete: {summary['error'] or 'it ended early'}")

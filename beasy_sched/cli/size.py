@@ -88,6 +88,7 @@ class _SizeOptions(CommandOptions):
     out: Path | None = option(
         "Folder of the runs; later questions use what is there. Required but for --balance.",
         "-o",
+        "--output",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
     )

@@ -7,7 +7,7 @@ out, in decisions that Batsim accepts.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -36,7 +36,14 @@ from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide, SessionOptions
 from beasy_sched.engine.replanning import PLAN_RULES, PlanAnswer, PlanOutcome, Replanning
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
-from beasy_sched.formats.batsim_events import CARBON_FIELD, POWER_FIELD, PRICE_FIELD, is_rate
+from beasy_sched.formats.batsim_events import (
+    CARBON_FIELD,
+    POWER_FIELD,
+    PRICE_FIELD,
+    SUN_FIELD,
+    SUN_ROUNDING,
+    is_rate,
+)
 from beasy_sched.limits import (
     LARGEST_ENERGY_J,
     LARGEST_POWER_W,
@@ -55,6 +62,9 @@ from beasy_sched.model.workflow import NO_TERMS, TermsError, Workflows, read_ter
 from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
 from beasy_sched.units import TIME_TOLERANCE_S
 
+_OVER = "the run is over"
+"""The rule by which the run's end kills and rejects jobs."""
+_REASONED = (JobState.REJECTED, JobState.POSTPONED, JobState.KILLED)
 _NO_NEWS = frozenset((e.RequestedCall, e.EnergyAnswer))
 """Events that only answer a request of the scheduler."""
 
@@ -82,6 +92,9 @@ class Session:
         self.outcomes = Outcomes()
         self.workflows = Workflows(self.outcomes)
         """Jobs that wait for others, and those with a deadline."""
+        self.reasons: dict[JobState, Counter[str]] = {state: Counter() for state in _REASONED}
+        """How many jobs were rejected, postponed and killed for each rule. For postponed ones it is the last
+        rule why they waited: empty where others were before them, and known only with a decision log."""
         self.windows: list[dict[str, int]] = []
         """Outcomes so far at the end of each window but the last."""
         self.warnings: list[str] = []
@@ -102,6 +115,8 @@ class Session:
         """Whether all jobs have been submitted."""
         self._calls = Calls()
         self._kills = Kills()
+        self._kill_rules: dict[str, str] = {}
+        """Why jobs are being killed, by id."""
         self._queries: deque[bool] = deque()
         """Unanswered energy queries; True if the power side sent the query."""
         self._profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
@@ -255,7 +270,7 @@ class Session:
         for job in [*self.cluster.running.values()]:
             self.outcomes.add(self.cluster.end(job.id, JobState.UNFINISHED, self.now))
         for job in self._waiting():
-            self._drop(job, JobState.POSTPONED)
+            self._drop(job, JobState.POSTPONED, _OVER)
 
     def _look_back(self) -> None:
         """Warn of inputs that could not be checked before the run."""
@@ -304,6 +319,9 @@ class Session:
         if self.power is not None:
             self._ended_in_step.append(job)
         self.outcomes.add(job)
+        rule = self._kill_rules.pop(job.id, "")
+        if state is JobState.KILLED:
+            self.reasons[state][rule] += 1
         if job.terms is not NO_TERMS or self.workflows.watches_all:
             self.workflows.end(job, event.timestamp, finished=state is JobState.FINISHED)
 
@@ -314,7 +332,8 @@ class Session:
             hosts = _hosts_of(event.data, self.cluster.size)
             self.cluster.set_available(hosts.ids, event.kind == "event_machine_available")
         elif POWER_FIELD in event.data and self.power is not None:
-            self.power.set_production(_power_of(event.data), event.timestamp)
+            power_w = _power_of(event.data)
+            self.power.set_production(power_w, event.timestamp, _sun_of(event.data, power_w))
             if PRICE_FIELD in event.data or CARBON_FIELD in event.data:
                 self.power.set_rates(_rates_of(event.data), event.timestamp)
 
@@ -473,24 +492,26 @@ class Session:
             return
         self._kills.add(job, self.now)
         self.cluster.doom(job)
+        self._kill_rules[job.id] = rule
         self._note("kill", rule, facts, job, job.hosts)
 
     def _finish(self) -> None:
         """End the run: kill running jobs (counted as not completely finished) and reject waiting ones."""
         self._show()
         for job in [*self.cluster.running.values()]:
-            self._doom(job, "the run is over")
+            self._doom(job, _OVER)
         for job in self._waiting():
             waited = {"waited_s": self.now - job.subtime_s}
-            self._refuse(job, JobState.POSTPONED, "the run is over", waited)
+            self._refuse(job, JobState.POSTPONED, _OVER, waited)
 
     def _refuse(self, job: Job, state: JobState, rule: str, facts: Facts = NO_FACTS) -> None:
-        self._drop(job, state)
+        self._drop(job, state, rule)
         self._decisions.append(d.RejectJob(self.now, job.id))
         self._note("reject", rule, facts, job)
 
-    def _drop(self, job: Job, state: JobState) -> None:
+    def _drop(self, job: Job, state: JobState, rule: str) -> None:
         self.cluster.drop(job, state)
+        self.reasons[state][job.postponed_for if rule == _OVER else rule] += 1
         self.outcomes.add(job)
         if job.terms is not NO_TERMS or self.workflows.watches_all:
             self.workflows.end(job, self.now, finished=False)
@@ -548,6 +569,20 @@ def _power_of(data: Mapping[str, Any]) -> float:
             f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
         )
     return float(value)
+
+
+def _sun_of(data: Mapping[str, Any], power_w: float) -> float | None:
+    """Read the part of the production that comes from the sun, W, where given. Raises PeerError."""
+    value = data.get(SUN_FIELD)
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and 0 <= value <= power_w + SUN_ROUNDING * max(power_w, 1.0)):
+        raise PeerError(
+            f"NOTIFY {data.get('type')}: found {SUN_FIELD} {value!r}, expected watts, at least 0 and at most"
+            f" {POWER_FIELD}"
+        )
+    return min(float(value), power_w)
 
 
 def _rates_of(data: Mapping[str, Any]) -> Announced:

@@ -35,7 +35,7 @@ _ACCOUNTS_APART = 0.01
 
 OWN_PARTS: Final = frozenset(
     {"version", "complete", "error", "settings", "end_s", "hosts", "jobs", "killed_as_in_paper", "windows"}
-    | {"quality", "deadlines", "site", "energy_kwh", "grid", "planned", "replanning", "warnings"}
+    | {"reasons", "quality", "deadlines", "site", "energy_kwh", "grid", "planned", "replanning", "warnings"}
 )
 """Names of the summary's own parts; all others are sections of the policy."""
 
@@ -76,6 +76,7 @@ def _head(session: Session, settings: RunSettings, error: str | None) -> dict[st
         "settings": {
             "policy": settings.policy,
             "options": settings.options,
+            "site": None if settings.site is None else settings.site_name,
             "plan": settings.plan,
             **({} if settings.forecast is None else {"forecast": settings.forecast}),
             **({} if settings.replan is None else {"replan": msgspec.to_builtins(settings.replan)}),
@@ -90,6 +91,9 @@ def _head(session: Session, settings: RunSettings, error: str | None) -> dict[st
             **{name.replace(" ", "_"): count for name, count in counts.items()},
             "still_waiting": len(session.cluster.queue) + len(session.workflows.held),
             "still_running": len(session.cluster.running),
+        },
+        "reasons": {
+            state.value: dict(rules.most_common()) for state, rules in session.reasons.items() if rules
         },
         "killed_as_in_paper": sum(counts[state.value] for state in LOST),
         "windows": [*session.windows],
@@ -214,6 +218,7 @@ def _site_part(power: PowerSide) -> dict[str, Any]:
 def _battery_part(power: PowerSide, battery: BatterySpec) -> dict[str, float]:
     soc_pct = battery.soc_pct(power.storage.battery_j)
     return {
+        "battery_kwh": j_to_kwh(battery.capacity_j),
         "soc_start_pct": battery.soc_start_pct,
         "soc_final_pct": soc_pct,
         "soc_target_pct": battery.soc_target_pct,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from beasy_sched.plan.power import plan_power
 from beasy_sched.plan.power_problem import PowerProblem, Surplus
 from beasy_sched.plan.servers import ServerRules, ServerStart, least_power_w, plan_servers
 from beasy_sched.plan.solver import SolverLimits, solver_name
+
+TANK_TARGETS: Final = "tank_targets_kg"
+"""Setting of a plan's provenance that has `OfflineOptions.tank_targets_kg`, separated by spaces."""
 
 
 class NoPlan(BeasyError):
@@ -49,7 +53,7 @@ class OfflineOptions:
             "switch_cost_s": f"{self.rules.switch_cost_s:g}",
             "server_gap": f"{self.rules.gap:g}",
             "power_gap": f"{self.limits.relative_gap:g}",
-            **({"tank_targets": "season"} if self.tank_targets_kg else {}),
+            **({TANK_TARGETS: " ".join(map(repr, self.tank_targets_kg))} if self.tank_targets_kg else {}),
         }
 
     def storage_of(self, site: Site, window: int) -> Storage:

@@ -18,9 +18,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import HydrogenSpec, Storage, energy_after_step, level_after_step
 from beasy_sched.errors import BeasyError, ConfigError
-from beasy_sched.plan.forecast import checked_powers
+from beasy_sched.model.platform import Platform
+from beasy_sched.plan.forecast import checked_powers, draw_by_busy_w, full_draw_w
 from beasy_sched.plan.plan import Provenance, Solved
 from beasy_sched.plan.solver import (
     LinearModel,
@@ -31,7 +33,7 @@ from beasy_sched.plan.solver import (
     Term,
     solver_name,
 )
-from beasy_sched.units import SECONDS_PER_HOUR
+from beasy_sched.units import SECONDS_PER_HOUR, format_duration
 
 # Prices of a unit of energy. Each kind is far dearer than all that follows it together.
 _DARK: Final = 2e4
@@ -54,6 +56,17 @@ _TENTHS: Final = 10
 
 class NoSeason(BeasyError):
     """There is no coarse plan: the message says why."""
+
+
+def season_steps(step_s: float, window_s: float, field: str) -> int:
+    """Return how many steps of a coarse plan a window has. Raises ConfigError, naming the field or option."""
+    ratio = window_s / step_s if step_s > 0 else 0.0
+    if ratio < 1 or abs(ratio - round(ratio)) > 1e-9 * ratio:
+        raise ConfigError(
+            f"{field} {format_duration(step_s)}: the site's windows of "
+            f"{format_duration(window_s)} must be a whole number of such steps"
+        )
+    return round(ratio)
 
 
 @dataclass(frozen=True)
@@ -106,6 +119,32 @@ class SeasonProblem:
         tank_kg = self.storage.hydrogen.tank_kg
         if self.end_kg is not None and not 0.0 <= self.end_kg <= tank_kg:
             raise ConfigError(f"--season-end: found {self.end_kg:g} kg, expected 0 to tank_kg ({tank_kg:g})")
+
+    @classmethod
+    def of_site(
+        cls,
+        site: Site,
+        platform: Platform,
+        load_w: FloatArray,
+        renew_w: FloatArray,
+        step_s: float,
+        end_kg: float | None = None,
+    ) -> SeasonProblem:
+        """The problem of a site whose servers are ``platform``; the other parameters are the fields'.
+
+        Raises ConfigError.
+        """
+        return cls(
+            site.storage,
+            np.minimum(load_w, full_draw_w(platform)),
+            renew_w,
+            step_s,
+            site.window_s,
+            floor_w=float(draw_by_busy_w(platform)[0]),
+            base_w=site.base_w,
+            import_limit_w=0.0 if site.grid is None else site.grid.import_limit_w,
+            end_kg=end_kg,
+        )
 
     @property
     def steps(self) -> int:

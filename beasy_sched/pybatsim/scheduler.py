@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -31,7 +32,8 @@ from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.protocol import batsim4
-from beasy_sched.settings import RunSettings, build_session
+from beasy_sched.replan import replanned
+from beasy_sched.settings import ReplanSettings, RunSettings, build_session
 
 
 class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,6 +45,10 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
     """The policy's own options."""
     site: str | None = None
     """Site file or ``"default"``; None for a run without power limits."""
+    plan: str | None = None
+    """Plan file of the site, which some policies require."""
+    replan: str | ReplanSettings | None = None
+    """Plans made during the run: ``"window"``, a time such as ``"12h"``, or an object of what they expect."""
     windows: int = 1
     """Number of the site's windows in the run."""
     forecast: str | None = None
@@ -52,7 +58,7 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
     power_actions: bool = True
     """False if Batsim runs without ``-E``, when it aborts on P-state changes."""
     platform: str | None = None
-    """Batsim's platform file, if the properties of its hosts do not contain their speeds."""
+    """Batsim's platform file, if the properties of its hosts do not contain their speeds, or to plan for."""
     export: str | None = None
     """Prefix of the files to write: summary, decision log, energy trace."""
 
@@ -63,10 +69,12 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
             options=self.options,
             site=None if self.site is None else read_site_text(self.site),
             site_name=self.site or "",
+            plan=self.plan,
             windows=self.windows,
             forecast=self.forecast,
             energy=self.energy,
             power_actions=self.power_actions,
+            replan=ReplanSettings(self.replan) if isinstance(self.replan, str) else self.replan,
         )
 
 
@@ -110,14 +118,18 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
         super().__init__(options)
         self._bs: Any = None
         self._files: RunFiles | None = None
+        self._planner = ExitStack()
         with self._errors_told():
             known = read_options(options)
             settings = known.settings()
-            build_session(settings)  # report bad settings before any file is opened
             file = known.platform
             platform = None if file is None else read_simgrid_platform(file).platform
+            planner = self._planner.enter_context(replanned(settings, lambda: platform))
+            build = partial(build_session, settings, replan=planner.rule, plans=planner.plans)
+            build()  # report bad settings before any file is opened
             files = RunFiles(known.export, settings)
-            self.session = build_session(settings, platform=platform, log=files.log)
+            self.session = build(platform=platform, log=files.log)
+            self._step = planner.step_of(self.session)
             files.begin()
             self._files = files
 
@@ -141,7 +153,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
     def onNoMoreEvents(self) -> None:
         """Decide on the whole message."""
         with self._errors_told():
-            reply = self.session.step(batsim4.decode_message(self._tap.text.encode()))
+            reply = self._step(batsim4.decode_message(self._tap.text.encode()))
             for decision in reply.decisions:
                 _SENDERS[type(decision)](self._bs, decision)
             if self.session.ended:
@@ -165,7 +177,8 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
     # --- ends ------------------------------------------------------------------------------------------
 
     def _finish(self, error: str | None) -> None:
-        """Write the outputs, once; they are partial if the run failed."""
+        """End the planner and write the outputs, once; they are partial if the run failed."""
+        self._planner.close()
         files, self._files = self._files, None
         if files is None:
             return

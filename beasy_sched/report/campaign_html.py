@@ -6,12 +6,14 @@ By policy it shows what became of the jobs, and figures of the runs with their s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from beasy_sched.report.campaign_figures import FIGURES, Figure, mean_and_half_width, values_of
-from beasy_sched.report.page import Absent, Chart, Section, bars, color, page, plain, table_html, warning_html
+from beasy_sched.report.campaign_figures import FIGURES, Figure, figures_of, mean_and_half_width, values_of
+from beasy_sched.report.comparison import Better, ComparedColumn, ComparedRow, comparison_html
+from beasy_sched.report.page import Absent, Chart, Section, bars, color, page, plain, warning_html
 from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES
 from beasy_sched.report.sweeps import SweptAxis, sweep_charts
 
@@ -49,8 +51,8 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
     marks = {
         "type": "scatter", "mode": "markers", "name": "mean, 95 % interval",
         "x": middles, "y": [plain(policy) for policy in by_policy],
-        "marker": {"symbol": "diamond", "size": 9, "color": color("run-5")},
-        "error_x": {"type": "data", "array": np.nan_to_num(half_widths), "color": color("run-5"),
+        "marker": {"symbol": "diamond", "size": 9, "color": color("run-1")},
+        "error_x": {"type": "data", "array": np.nan_to_num(half_widths), "color": color("run-1"),
                     "thickness": 2},
         "customdata": [
             f"{figure.text(mean)} {figure.unit}, one run" if np.isnan(half_width)
@@ -68,18 +70,37 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
     return Chart(key, figure.title, spec)
 
 
-def table_rows(runs: Any, policies: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Return heads and rows of the table: means with intervals, one row per policy.
+def load_bars(runs: Any, policies: Sequence[str], key: str) -> Chart | None:
+    """The mean energy of the load, green and from the grid, one bar per policy; None without a grid."""
+    if "grid.green_kwh" not in runs.columns or not runs["grid.green_kwh"].notna().any():
+        return None
+    parts = {}
+    for name, column, paint in (("green", "grid.green_kwh", "production"),
+                                ("from the grid", "grid.import_kwh", "import")):  # fmt: skip
+        rows = [values_of(runs, policy, column) for policy in policies]
+        parts[name] = (np.array([row.mean() if len(row) else 0.0 for row in rows]), paint)
+    return bars(key, "Energy of the load", list(policies), parts, "energy, mean [kWh]", "kWh")
+
+
+def compared_policies(runs: Any, policies: Sequence[str]) -> tuple[list[ComparedColumn], list[ComparedRow]]:
+    """Return the columns of the table and a row per policy: means with their intervals.
 
     Figures that are 0 in every run, or not known, are left out.
     """
-    figures = [f for f in FIGURES if any(values_of(runs, policy, f.column).any() for policy in policies)]
-    heads = ["runs", *(f"{f.title}{f' [{f.unit}]' if f.unit else ''}" for f in figures)]
+    figures = [f for f in figures_of(runs) if any(values_of(runs, p, f.column).any() for p in policies)]
     rows = []
     for policy in policies:
-        number = str(int((runs["policy"] == policy).sum()))
-        rows.append((policy, [number, *(f.text(*f.mean_of(runs, policy)) for f in figures)]))
-    return heads, rows
+        means = [figure.mean_of(runs, policy) for figure in figures]
+        number = int((runs["policy"] == policy).sum())
+        rows.append(
+            ComparedRow(
+                policy,
+                [float(number), *(None if np.isnan(mean) else mean for mean, _ in means)],
+                [f"{number:,}", *(figure.text(*mean) for figure, mean in zip(figures, means, strict=True))],
+            )
+        )
+    runs_column = ComparedColumn("runs", "", Better.NEITHER, lambda number: f"{number:,.0f}")
+    return [runs_column, *(figure.as_column for figure in figures)], rows
 
 
 _MATTERS_MOST = ("finished_pct", "killed_as_in_paper_pct", "soc_distance_points", "wasted_kwh")
@@ -128,17 +149,23 @@ def _overview(conditions: list[tuple[str, Any]]) -> Section:
     for figure in FIGURES:
         if figure.column in _MATTERS_MOST:
             means = {p: [figure.mean_of(runs, p)[0] for _, runs in conditions] for p in policies}
-            rows = [(policy, [*map(figure.text, values)]) for policy, values in means.items()]
-            tables.append(table_html(heads, rows, f"{figure.title}, mean [{figure.unit}]"))
+            columns = [ComparedColumn(heading, "", figure.better, figure.text) for heading in heads]
+            rows = [
+                ComparedRow(policy, [None if np.isnan(value) else value for value in values])
+                for policy, values in means.items()
+            ]
+            tables.append(f"<h3>{escape(figure.title)}, mean [{escape(figure.unit)}]</h3>\n")
+            tables.append(comparison_html(columns, rows, "policy"))
     return Section("overview", "All conditions", tables)
 
 
 def _section(number: int, title: str, runs: Any) -> Section:
     key = f"part-{number + 1}"
     policies = list(dict.fromkeys(runs["policy"]))
-    heads, rows = table_rows(runs, policies)
-    charts = [spread(runs, policies, figure, f"{key}-{figure.column}") for figure in FIGURES]
-    nothing = [figure.title.lower() for figure, chart in zip(FIGURES, charts, strict=True) if chart is None]
+    figures = figures_of(runs)
+    charts = [spread(runs, policies, each, f"{key}-{each.column.replace('.', '-')}") for each in figures]
+    nothing = [figure.title.lower() for figure, chart in zip(figures, charts, strict=True) if chart is None]
+    load = load_bars(runs, policies, f"{key}-load")
     several = int(runs.groupby("policy").size().max())
     text = "One run per policy: no intervals."
     if several > 1:
@@ -149,9 +176,10 @@ def _section(number: int, title: str, runs: Any) -> Section:
     if nothing:
         text += f" Zero in every run, or not known: {', '.join(nothing)}."
     parts: list[Chart | Absent | str] = [
-        table_html(heads, rows, "policy"),
+        comparison_html(*compared_policies(runs, policies), "policy"),
         '<div class="grid">',
         outcome_bars(runs, policies, f"{key}-outcomes"),
+        *([] if load is None else [load]),
         *(chart for chart in charts if chart is not None),
         "</div>\n",
         f'<p class="note">{text}</p>\n',
@@ -164,14 +192,14 @@ def _swept_section(number: int, title: str, runs: Any, axes: Sequence[SweptAxis]
     key = f"part-{number + 1}"
     charts, absent = sweep_charts(runs, axes, key)
     points = runs.assign(policy=_point_names(runs, axes))
-    heads, rows = table_rows(points, list(dict.fromkeys(points["policy"])))
+    compared = compared_policies(points, list(dict.fromkeys(points["policy"])))
     left_out = f"Zero in every run, or not known: {', '.join(absent)}." if absent else ""
     parts: list[Chart | Absent | str] = [
         '<div class="grid">',
         *charts,
         "</div>\n",
         f'<p class="note">{left_out}</p>\n',
-        table_html(heads, rows, "policy and sizes"),
+        comparison_html(*compared, "policy and sizes"),
     ]
     return Section(key, title, parts, folded=number > 0)
 

@@ -6,26 +6,15 @@ befell it, and how it ended.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
-import numpy as np
 
-from beasy_sched.errors import ConfigError
-from beasy_sched.policies.easy import SET_ASIDE
 from beasy_sched.policies.working_plan import PLANNED
-from beasy_sched.report.explain_rules import clock, count, energy, in_short, span
-from beasy_sched.report.story import AT_ONCE_S, Chapter, Entry, Story, because, currency_of, entries_of, told
-from beasy_sched.results import (
-    DeadlineRow,
-    JobRow,
-    LogLine,
-    read_deadlines,
-    read_jobs,
-    read_log,
-)
+from beasy_sched.report.explain_rules import clock, count, energy, span
+from beasy_sched.report.lives import Life, find_life, lives_of
+from beasy_sched.report.story import AT_ONCE_S, Chapter, Entry, Story, because, entries_of, told
+from beasy_sched.results import DeadlineRow, LogLine
 
 
 def explain_job(prefix: str, name: str) -> Story:
@@ -34,24 +23,13 @@ def explain_job(prefix: str, name: str) -> Story:
     ``name`` is its id, with or without the workload's (``w0!``). Raises ConfigError where there is no
     such job, and InputError for files that cannot be read.
     """
-    life = _find_life(prefix, name)
-    _look_around(prefix, life)
+    life = find_life(prefix, name)
     row, start = life.row, life.start
-    started_s, ended_s = None if start is None else start.time, None if row is None else row.end_s
-    until_s = ended_s if started_s is None else started_s
-    chapters = [
-        Chapter("Arrival", [Entry(_arrival(life), life.came_s)]),
-        Chapter("Workflow and deadline", [*_terms(life)]),
-        Chapter("Waiting" if until_s is None else f"Waiting: {span(until_s - life.came_s)}", _waiting(life)),
-        Chapter("Start", _start(life)),
-        Chapter("Servers while it ran", _running(life)),
-        Chapter("End", _end(life)),
-    ]
     data = {
         "job": life.id,
         "submitted_s": life.came_s,
-        "started_s": started_s,
-        "ended_s": ended_s,
+        "started_s": None if start is None else start.time,
+        "ended_s": None if row is None else row.end_s,
         "hosts_asked": row and row.res,
         "walltime_s": row and row.walltime_s,
         "final_state": row and row.final_state,
@@ -62,7 +40,31 @@ def explain_job(prefix: str, name: str) -> Story:
         "decisions": [told(each, life.currency) for each in life.own],
         "p_states_while_it_ran": [told(each) for each, _, _ in life.changes],
     }
-    return Story(f"Job {life.id}", [chapter for chapter in chapters if chapter.entries], data)
+    return Story(f"Job {life.id}", _chapters(life), data)
+
+
+def explain_jobs(prefix: str, chosen: Collection[str] | None = None) -> Iterator[tuple[str, list[Chapter]]]:
+    """Yield each job's id with the chapters that `explain_job` tells of it.
+
+    ``chosen`` are the ids of the jobs that are asked for, all where it is None. Raises InputError for files
+    that cannot be read.
+    """
+    for life in lives_of(prefix, chosen):
+        yield life.id, _chapters(life)
+
+
+def _chapters(life: Life) -> list[Chapter]:
+    start, ended_s = life.start, None if life.row is None else life.row.end_s
+    until_s = ended_s if start is None else start.time
+    chapters = [
+        Chapter("Arrival", [Entry(_arrival(life), life.came_s)]),
+        Chapter("Workflow and deadline", [*_terms(life)]),
+        Chapter("Waiting" if until_s is None else f"Waiting: {span(until_s - life.came_s)}", _waiting(life)),
+        Chapter("Start", _start(life)),
+        Chapter("Servers while it ran", _running(life)),
+        Chapter("End", _end(life)),
+    ]
+    return [chapter for chapter in chapters if chapter.entries]
 
 
 def _arrival(life: Life) -> str:
@@ -206,111 +208,3 @@ def _hosts(start: LogLine) -> str:
     text = str(hosts)
     shown = text if len(text) <= 40 else text[:36].rpartition(" ")[0] + " ..."
     return f"{count(len(hosts), 'host')} ({shown})"
-
-
-@dataclass
-class Life:
-    """A job's own records, and what happened around it while it waited and while it ran."""
-
-    id: str
-    row: JobRow | None
-    own: list[LogLine]
-    others: int = 0
-    """Jobs that started while it waited."""
-    came_later: int = 0
-    """Of those: how many had come after it."""
-    holders: dict[str, None] = field(default_factory=dict)
-    """Jobs that had a reservation before it was its turn, in the order in which they got them."""
-    deadline: DeadlineRow | None = None
-    """Its deadline, where it has one."""
-    workflow: list[DeadlineRow] = field(default_factory=list)
-    """The jobs of its workflow, itself included."""
-    currency: str = ""
-    changes: list[tuple[LogLine, int, str]] = field(default_factory=list)
-    """P-states of its servers while it ran, of how many, and in short the compensation behind it."""
-
-    @property
-    def predecessors(self) -> list[DeadlineRow]:
-        """The jobs of earlier phases of its workflow."""
-        phase = None if self.deadline is None else self.deadline.phase
-        if phase is None:
-            return []
-        return [row for row in self.workflow if row.phase is not None and row.phase < phase]
-
-    @property
-    def start(self) -> LogLine | None:
-        """The line that starts it."""
-        return next((each for each in self.own if each.kind == "start"), None)
-
-    @property
-    def came_s(self) -> float:
-        """When it was submitted, s."""
-        if self.row is not None:
-            return self.row.subtime_s
-        first = self.start or self.own[0]
-        return first.time - float(first.facts.get("waited_s") or 0.0)
-
-
-def _find_life(prefix: str, name: str) -> Life:
-    """Find a job by its id, with or without the workload's. Raises ConfigError and InputError."""
-    rows = {row.id: row for row in read_jobs(prefix) if name in (row.id, row.id.partition("!")[2])}
-    own: dict[str, list[LogLine]] = {job_id: [] for job_id in rows}
-    known: dict[str, None] = {}
-    for decision in read_log(prefix):
-        if decision.job:
-            known[decision.job] = None
-            if name in (decision.job, decision.job.partition("!")[2]):
-                own.setdefault(decision.job, []).append(decision)
-    if len(own) > 1:
-        raise ConfigError(f"--job {name}: there are {' and '.join(own)}; name one of them")
-    if not own:
-        hint, ids = "its decision log names no jobs", [*known]
-        if ids:
-            near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5) if len(ids) < 50_000 else []
-            these = f"; did you mean {', '.join(near)}" if near else ""
-            hint = f"it has {count(len(ids), 'job')}, {ids[0]} to {ids[-1]}{these}"
-        raise ConfigError(f"--job {name}: this run has no such job; {hint}")
-    ((job_id, decisions),) = own.items()
-    terms = [*read_deadlines(prefix)]
-    deadline = next((row for row in terms if row.job == job_id), None)
-    workflow = [row for row in terms if deadline and row.workflow and row.workflow == deadline.workflow]
-    currency = currency_of(prefix, of_plans=True)
-    return Life(job_id, rows.get(job_id), decisions, deadline=deadline, workflow=workflow, currency=currency)
-
-
-def _look_around(prefix: str, life: Life) -> None:
-    """Read the log once more, for what the job's own lines do not say. Raises InputError."""
-    came_s = life.came_s
-    first_s = min((line.time for line in life.own), default=np.inf)
-    end_s = np.inf if life.row is None or life.row.end_s is None else life.row.end_s
-    killed_s = next((line.time for line in life.own if line.kind == "kill"), np.inf)
-    ids = np.empty(0, dtype=np.intp) if life.start is None else life.start.host_set().ids
-
-    def shared(line: LogLine) -> int:
-        return int(np.isin(line.host_set().ids, ids).sum())
-
-    started = running = False
-    compensation: LogLine | None = None
-    for line in read_log(prefix):
-        if line.time > end_s:
-            break
-        if line.job == life.id and line.kind in ("start", "kill"):
-            started, running = True, line.kind == "start"
-        elif line.kind == "compensate":
-            compensation = line
-        elif running and line.kind == "start" and shared(line):
-            break  # a host of the job is given to another one: it has ended
-        if line.kind == "postpone" and line.rule != SET_ASIDE and line.time <= first_s:
-            life.holders[line.job] = None
-        if line.time < came_s:
-            if line.kind in ("start", "reject"):
-                life.holders.pop(line.job, None)
-        elif line.kind == "start" and line.job != life.id and not started:
-            life.others += 1
-            waited_s = line.facts.get("waited_s")
-            life.came_later += waited_s is not None and line.time - float(waited_s) > came_s
-        elif running and line.time < killed_s and line.kind == "P-state" and (hosts := shared(line)):
-            short = ""
-            if compensation is not None and line.rule == PLANNED and compensation.time == line.time:
-                short = in_short(compensation.rule, compensation.facts)
-            life.changes.append((line, hosts, short))

@@ -35,21 +35,13 @@ def explain_time(prefix: str, time_s: float) -> Story:
         if line.time >= end_s - TIME_TOLERANCE_S:
             break
         if line.kind == "plan":
-            plans = [*([] if line.rule == MADE else plans), line]
-            continue
-        if line.time >= start_s - TIME_TOLERANCE_S:
+            plans = _in_effect(plans, line)
+        elif line.time >= start_s - TIME_TOLERANCE_S:
             lines.append(line)
     if row is None and time_s > last_s + NO_SITE_STEP_S:
         raise ConfigError(f"--at {clock(time_s)}: the last decision of this run was taken at {clock(last_s)}")
-    money = currency_of(prefix, of_plans=False)
-    chapters = [] if row is None else [Chapter("Energy", [*_energy(row, before, money)])]
-    currency = currency_of(prefix, of_plans=True)
-    if plans:
-        chapters.append(Chapter("Plan", [Entry(because(line, currency), line.time) for line in plans]))
-    chapters += [chapter for chapter in _decisions(lines, currency) if chapter.entries]
-    if not lines:
-        chapters.append(Chapter("Decisions", [Entry("None: nothing changed.")]))
-    number = "" if row is None else f"Step {row['step']:.0f}, "
+    money, currency = (currency_of(prefix, of_plans=of_plans) for of_plans in (False, True))
+    chapters = _chapters(row, before, plans, lines, money, currency)
     data = {
         "start_s": start_s,
         "end_s": end_s,
@@ -57,7 +49,77 @@ def explain_time(prefix: str, time_s: float) -> Story:
         **({"plan": [told(line, currency) for line in plans]} if plans else {}),
         "decisions": [told(line, currency) for line in lines],
     }
-    return Story(f"{number}{clock(start_s)} to {clock(end_s)}", chapters, data)
+    return Story(_title(row, start_s, end_s), chapters, data)
+
+
+def explain_steps(prefix: str) -> Iterator[tuple[float, float, str, list[Chapter]]]:
+    """Yield start and end (s) of each step, with the title and the chapters that `explain_time` tells of it.
+
+    Without a site: of each five minutes in which something was decided. Raises InputError for files that
+    cannot be read.
+    """
+    money, currency = (currency_of(prefix, of_plans=of_plans) for of_plans in (False, True))
+    log = _Ahead(read_log(prefix))
+    plans: list[LogLine] = []
+    before: Row | None = None
+    for start_s, end_s, row in _steps(prefix, log):
+        lines: list[LogLine] = []
+        for line in log.before(end_s - TIME_TOLERANCE_S):
+            if line.kind == "plan":
+                plans = _in_effect(plans, line)
+            elif line.time >= start_s - TIME_TOLERANCE_S:
+                lines.append(line)
+        chapters = _chapters(row, before, plans, lines, money, currency)
+        yield start_s, end_s, _title(row, start_s, end_s), chapters
+        before = row
+
+
+class _Ahead:
+    """The log, from which the lines up to a time can be taken."""
+
+    def __init__(self, lines: Iterator[LogLine]) -> None:
+        self._lines = lines
+        self.next = next(lines, None)
+
+    def before(self, time_s: float) -> Iterator[LogLine]:
+        """Take the lines before a time."""
+        while self.next is not None and self.next.time < time_s:
+            line, self.next = self.next, next(self._lines, None)
+            yield line
+
+
+def _steps(prefix: str, log: _Ahead) -> Iterator[tuple[float, float, Row | None]]:
+    """Start and end of each step, with its row; without a site those in which the log goes on."""
+    some = False
+    for row in read_trace(prefix):
+        some = True
+        yield row["start_s"], row["start_s"] + row["duration_s"], row
+    while not some and log.next is not None:
+        start_s = (log.next.time + TIME_TOLERANCE_S) // NO_SITE_STEP_S * NO_SITE_STEP_S
+        yield start_s, start_s + NO_SITE_STEP_S, None
+
+
+def _in_effect(plans: list[LogLine], line: LogLine) -> list[LogLine]:
+    """The plan that was made last, and those that were to follow it."""
+    return [*([] if line.rule == MADE else plans), line]
+
+
+def _title(row: Row | None, start_s: float, end_s: float) -> str:
+    number = "" if row is None else f"Step {row['step']:.0f}, "
+    return f"{number}{clock(start_s)} to {clock(end_s)}"
+
+
+def _chapters(
+    row: Row | None, before: Row | None, plans: list[LogLine], lines: list[LogLine], money: str, currency: str
+) -> list[Chapter]:
+    """What is told of a step; ``money`` is the currency of the grid, ``currency`` that of planned costs."""
+    chapters = [] if row is None else [Chapter("Energy", [*_energy(row, before, money)])]
+    if plans:
+        chapters.append(Chapter("Plan", [Entry(because(line, currency), line.time) for line in plans]))
+    chapters += [chapter for chapter in _decisions(lines, currency) if chapter.entries]
+    if not lines:
+        chapters.append(Chapter("Decisions", [Entry("None: nothing changed.")]))
+    return chapters
 
 
 def _find_step(prefix: str, time_s: float) -> tuple[float, float, Row | None, Row | None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from html import escape
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +15,11 @@ from beasy_sched.errors import InputError
 from beasy_sched.outputs.tables import summary_rows
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.report.charts import BATTERY_LIMITS, energy_charts, job_charts, levels, waiting
+from beasy_sched.report.comparison import comparison_html
+from beasy_sched.report.drawing import PALETTE
+from beasy_sched.report.energy_flow import SERVER_USES, energy_flow
 from beasy_sched.report.grid_charts import cost_so_far, grid_bars, grid_charts
+from beasy_sched.report.judgement import cards, cards_html, compared
 from beasy_sched.report.page import (
     Absent,
     Chart,
@@ -21,11 +27,15 @@ from beasy_sched.report.page import (
     TimeChart,
     bars,
     check_installed,
+    data_html,
     page,
     table_html,
     warning_html,
 )
 from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES, RunData, read_run_data
+from beasy_sched.report.server_heat import server_heat
+from beasy_sched.report.wait_charts import wait_distribution, waits_over_time, waits_s
+from beasy_sched.report.why import explanations
 from beasy_sched.results import find_runs
 
 MOST_DETAILED = 12
@@ -52,12 +62,58 @@ def report_html(
         runs.append(read_run_data(name, prefix))
         if report is not None:
             report(len(runs) / len(found))
-    names = ", ".join(run.name for run in runs[:6]) + (", ..." if len(runs) > 6 else "")
+    return page(title or _title(runs), _subtitle(runs), _sections(runs, plans))
+
+
+def _title(runs: Sequence[RunData]) -> str:
+    """What policy ran on what site; of several runs, how many there are."""
+    if len(runs) > 1:
+        sites = {_site_name(run) for run in runs}
+        return f"{len(runs)} runs compared" + (
+            f" on {sites.pop()}" if len(sites) == 1 and "" not in sites else ""
+        )
+    run = runs[0]
+    if not run.summary:
+        return run.name
+    site = _site_name(run)
+    return f"Policy {run.summary['settings']['policy']}" + (f" on {site}" if site else "")
+
+
+def _site_name(run: RunData) -> str:
+    """The site's file without folder and ending; "" for a run without a site, or where it is not known."""
+    name = Path(str(run.summary.get("settings", {}).get("site") or "")).stem
+    return f"site {name}" if name else ""
+
+
+def _subtitle(runs: Sequence[RunData]) -> str:
+    """What the runs have in common, and their policies."""
     policies = dict.fromkeys(run.summary["settings"]["policy"] for run in runs if run.summary)
-    subtitle = f"policy {', '.join(policies)}" if policies else "settings not known: no summary.json"
-    return page(
-        title or (names if len(runs) == 1 else f"{len(runs)} runs: {names}"), subtitle, _sections(runs, plans)
-    )
+    if not policies:
+        return "settings not known: no summary.json"
+    facts = {"; ".join(_facts(run)) for run in runs}
+    names = [runs[0].name] if len(runs) == 1 else [f"policies {', '.join(policies)}"]
+    return "; ".join([*names, *facts]) if len(facts) == 1 else names[0]
+
+
+def _facts(run: RunData) -> Iterator[str]:
+    """The sizes of a run, in a few words each."""
+    if run.summary.get("hosts"):
+        yield f"{run.summary['hosts']:,} servers"
+    if submitted := run.summary.get("jobs", {}).get("submitted"):
+        yield f"{submitted:,} jobs"
+    if run.summary.get("end_s"):
+        yield f"{run.summary['end_s'] / 3600:,.4g} hours" + (
+            "" if run.start_s is None else f" from {run.site['start'][:16].replace('T', ' ')}"
+        )
+    if "soc_min_pct" in run.site:
+        size = run.site.get("battery_kwh")
+        kwh = "a battery" if size is None else f"a battery of {size:,.4g} kWh"
+        target = f", target {run.site['soc_target_pct']:g}\u00a0%" if "soc_target_pct" in run.site else ""
+        yield f"{kwh} ({run.site['soc_min_pct']:g} to {run.site.get('soc_max_pct', 100):g}\u00a0%{target})"
+    if "hydrogen_final_kg" in run.site:
+        yield "hydrogen"
+    if run.grid:
+        yield "a grid"
 
 
 def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]:
@@ -68,16 +124,16 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
         for text in (_ended_early(run), *run.summary.get("warnings", ()))
         if text
     ]
-    left, right = ('<div class="pair">', "<div>") if len(runs) < 3 else ("<div>", '<div class="pair">')
+    first = comparison_html(*compared(runs), "run") if several else cards_html(cards(runs[0]))
     overview: list[Chart | Absent | str] = [
         warning_html(warnings),
-        left,
-        table_html([run.name for run in runs], table(runs)),
-        right,
-        *grid_bars(runs),
+        first,
+        '<div class="pair">',
         *overall_bars(runs),
-        "</div></div>\n",
+        *grid_bars(runs),
+        "</div>\n",
         *curves_together(runs),
+        _all_figures(runs),
     ]
     sections = [Section("overview", "All runs" if several else "Outcomes", overview)]
     if len(runs) > MOST_DETAILED:
@@ -86,14 +142,73 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
         return sections
     for number, run in enumerate(runs, 1):
         prefix, title = f"run-{number}", run.name if several else "Over time"
-        charts = [
-            *grid_charts(run, prefix),
-            *energy_charts(run, plans, prefix),
-            *job_charts(run, prefix),
-        ]
+        charts = _charts(run, plans, prefix)
         dated = [_dated(chart, run.start_s, aside=bool(run.grid)) for chart in charts]
-        sections.append(Section(prefix, title, dated, folded=number > 1))
+        own = [cards_html(cards(run))] if several else []
+        why = _why_html(run, prefix, 1.0 / len(runs))
+        sections.append(Section(prefix, title, [*own, *dated, why], folded=number > 1))
     return sections
+
+
+def _charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
+    """All charts of a run: energy, then servers and jobs, then the waits."""
+    charts: list[Chart | Absent] = []
+    if run.trace is not None and len(run.trace):
+        charts.append(energy_flow(run, prefix))
+    charts += [*grid_charts(run, prefix), *energy_charts(run, plans, prefix)]
+    charts += job_charts(run, prefix)
+    charts.append(server_heat(run, prefix))
+    if run.jobs is not None and run.jobs.ids:
+        charts.append(waits_over_time(run, run.jobs, prefix))
+        own = {"jobs": (waits_s(run, run.jobs), "waiting", "solid")}
+        charts.append(wait_distribution(own, f"{prefix}-wait-shares", "Waiting times"))
+    return charts
+
+
+def _why_html(run: RunData, prefix: str, share: float) -> str:
+    """What explains the run's jobs and steps, for the page's script, and a note on its limits."""
+    packed, note = explanations(run, share)
+    text = f'<p class="note">{escape(note)}</p>\n' if note else ""
+    return text if packed is None else text + data_html(f'data-why="{prefix}"', packed)
+
+
+_MOST_COLUMNS: Final = 8
+"""Runs beside each other in one table of all figures."""
+
+
+def _all_figures(runs: Sequence[RunData]) -> str:
+    """All figures and settings, folded; those that all runs share in a table of their own, of one column."""
+    rows = table(runs)
+    if len(runs) == 1:
+        inner = table_html([runs[0].name], rows)
+        return f"<details><summary><h3>Settings and all figures</h3></summary>{inner}</details>\n"
+    alike, apart = _alike_and_apart(rows)
+    parts = [
+        table_html([run.name for run in runs[at : at + _MOST_COLUMNS]],
+                   [(label, texts[at : at + _MOST_COLUMNS]) for label, texts in apart])
+        for at in range(0, len(runs), _MOST_COLUMNS)
+    ]  # fmt: skip
+    if alike:
+        parts.append(table_html(["every run"], alike, "the same in all runs"))
+    return f"<details><summary><h3>Settings and all figures</h3></summary>{''.join(parts)}</details>\n"
+
+
+def _alike_and_apart(
+    rows: Sequence[tuple[str, list[str]]],
+) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
+    """Rows whose texts are all the same, once, and the others; headings go where the rows below them go."""
+    alike: list[tuple[str, list[str]]] = []
+    apart: list[tuple[str, list[str]]] = []
+    heading: tuple[str, list[str]] | None = None
+    for label, texts in rows:
+        below = label.startswith("  ")
+        heading = heading if below else (label, texts)
+        same = len(set(texts)) == 1
+        into = alike if same else apart
+        if below and heading is not None and not any(name == heading[0] for name, _ in into):
+            into.append((heading[0], heading[1][:1] if same else heading[1]))
+        into.append((label, texts[:1] if same else texts))
+    return alike, apart
 
 
 def _dated(chart: Chart | Absent, start_s: float | None, *, aside: bool = False) -> Chart | Absent:
@@ -101,7 +216,7 @@ def _dated(chart: Chart | Absent, start_s: float | None, *, aside: bool = False)
 
     ``aside`` leaves room for an axis on the right, so that times stand below each other.
     """
-    if isinstance(chart, Absent):
+    if isinstance(chart, Absent) or chart.spec["kind"] == "plot":
         return chart
     known = {} if start_s is None else {"start": start_s}
     return replace(chart, spec={**chart.spec, **known, **({"aside": True} if aside else {})})
@@ -113,15 +228,8 @@ def _ended_early(run: RunData) -> str:
     return "" if run.summary.get("complete", True) else "is not complete"
 
 
-_ENERGIES: Final = {
-    "finished_jobs": ("jobs that finished", "finished"),
-    "other_jobs": ("other jobs", "killed"),
-    "idle": ("idle servers", "idle"),
-    "transitions": ("switching on and off", "switching-on"),
-    "sleeping": ("sleeping servers", "sleeping"),
-}
-RUN_COLORS: Final = 7
-"""How many colours the style sheet has for runs."""
+RUN_COLORS: Final = len(PALETTE)
+"""How many colours the page has for runs."""
 
 
 def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
@@ -141,7 +249,7 @@ def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
     if known:
         parts = {
             name: (np.array([float(kwh.get(field, 0.0)) for kwh in known.values()]), paint)
-            for field, (name, paint) in _ENERGIES.items()
+            for field, (name, paint) in SERVER_USES.items()
         }
         note = "Everything but the energy of finished jobs is wasted."
         title = "Energy of the servers"
@@ -159,6 +267,7 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
     queues = TimeChart("all-queue", "Waiting jobs of all runs", "all", end_s, "", "waiting jobs")
     money = "/".join(dict.fromkeys(run.grid["currency"] for run in runs if run.grid))
     costs = TimeChart("all-cost", "Cost of all runs so far", "all", end_s, money, f"cost [{money}]")
+    waits = {}
     for number, run in enumerate(runs):
         paint = f"run-{number % RUN_COLORS}"
         dash = ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
@@ -169,6 +278,7 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
         if run.jobs is not None and run.jobs.ids:
             curve = waiting(run, run.jobs).thinned(run.end_s)
             queues.steps(run.name, curve.times_s, curve.values[:, 0], paint, dash=dash)
+            waits[run.name] = (waits_s(run, run.jobs), paint, dash)
     for name, field in BATTERY_LIMITS.items():
         found = {run.site[field] for run in runs if field in run.site}
         if len(found) == 1:
@@ -177,7 +287,10 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
     axes = ((soc, {"range": [0, 102]}), (costs, from_0), (queues, from_0))
     starts = {run.start_s for run in runs}
     start_s = starts.pop() if len(starts) == 1 else None
-    return [_dated(chart.chart(**y_axis), start_s) for chart, y_axis in axes if chart.traces]
+    charts = [_dated(chart.chart(**y_axis), start_s) for chart, y_axis in axes if chart.traces]
+    if waits:
+        charts.append(wait_distribution(waits, "all-waits", "Waiting times of all runs"))
+    return charts
 
 
 def table(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
@@ -224,7 +337,7 @@ def _setting_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     settings = summary["settings"]
     yield "version", str(summary.get("version", ""))
     yield "complete", "yes" if summary.get("complete") else "no"
-    for field in ("options", "plan", "forecast", "windows", "energy"):
+    for field in ("options", "site", "plan", "forecast", "windows", "energy"):
         if value := settings.get(field):
             if isinstance(value, dict):
                 value = ", ".join(f"{name} = {each}" for name, each in value.items())

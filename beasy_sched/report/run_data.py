@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -18,7 +18,7 @@ from beasy_sched.model.events import JobEnd
 from beasy_sched.model.jobs import ENDS, JobState
 from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
 from beasy_sched.outputs.summary import SITE_CHOICES
-from beasy_sched.results import LARGEST, LogLine, Number, Run, check_starts, read_log
+from beasy_sched.results import LARGEST, LogLine, Number, RunTables, check_starts, read_log
 
 OUTCOMES = tuple(state for state in JobState if state not in (JobState.WAITING, JobState.RUNNING))
 """Every end of a job, in the order of tables; a job's outcome is an index into it."""
@@ -47,6 +47,10 @@ class RunJobs:
     """Index into `OUTCOMES`."""
     hosts: list[str]
     """The servers of each as Batsim writes them; empty for a job that never started."""
+    walltime_s: FloatArray | None = None
+    """How long each may run; NaN for a job without a limit. None where the table does not say."""
+    energy_j: FloatArray | None = None
+    """What the servers of each used; NaN where that is not known. None where the table does not say."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class RunData:
     """Kills and rejections of the decision log; None where there is none."""
     deadlines: Any = None
     """The jobs with a deadline, a data frame, or None."""
+    start_rules: dict[str, str] = field(default_factory=dict)
+    """The rule by which each job was started, by its id; empty where there is no decision log."""
 
     @property
     def site(self) -> dict[str, Any]:
@@ -118,7 +124,7 @@ def read_run_data(name: str, prefix: str) -> RunData:
 
     Raises InputError for a file that is there and cannot be read, and for files of different runs.
     """
-    run = Run(prefix)
+    run = RunTables(prefix)
     lines = None
     if path_of(prefix, DECISIONS).is_file():
         lines = [*read_log(prefix, "start", "kill", "reject")]
@@ -134,6 +140,7 @@ def read_run_data(name: str, prefix: str) -> RunData:
         _read_pstates(run),
         endings,
         _read_deadlines(run),
+        {line.job: line.rule for line in lines or [] if line.action == "start"},
     )
     if jobs is not None and lines is not None:
         check_starts(prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
@@ -194,13 +201,13 @@ class _Summary(msgspec.Struct):
     deadlines: _Deadlines | None = None
 
 
-def _summary(run: Run) -> dict[str, Any]:
+def _summary(run: RunTables) -> dict[str, Any]:
     path = path_of(run.prefix, SUMMARY)
     if not path.is_file():
         return {}
-    for field in ("settings", "jobs", "quality", "warnings"):
-        if field not in run.summary:
-            raise InputError(path, f"is not the summary of a run: it has no {field!r}")
+    for part in ("settings", "jobs", "quality", "warnings"):
+        if part not in run.summary:
+            raise InputError(path, f"is not the summary of a run: it has no {part!r}")
     try:
         site = msgspec.convert(run.summary, _Summary).site
     except msgspec.ValidationError as error:
@@ -210,9 +217,9 @@ def _summary(run: Run) -> dict[str, Any]:
     except msgspec.ValidationError:
         expected = "a time such as 2019-06-01T00:00:00+02:00"
         raise InputError(path, f"site.start: found {site['start']!r}, expected {expected}") from None
-    for field, value in site.items():
-        if field not in SITE_CHOICES and isinstance(value, bool | str):
-            raise InputError(path, f"site.{field}: found {value!r}, expected a number")
+    for name, value in site.items():
+        if name not in SITE_CHOICES and isinstance(value, bool | str):
+            raise InputError(path, f"site.{name}: found {value!r}, expected a number")
     return run.summary
 
 
@@ -269,7 +276,7 @@ class _Table:
             raise InputError(self.path, f"{name}: found {values[at]:g} after {values[at - 1]:g}", line=at + 2)
 
 
-def _table(run: Run, name: str, columns: tuple[str, ...]) -> _Table | None:
+def _table(run: RunTables, name: str, columns: tuple[str, ...]) -> _Table | None:
     """Read one table and see that it has what is needed; None where there is none.
 
     A Batsim that is stopped leaves files of no length.
@@ -284,11 +291,11 @@ def _table(run: Run, name: str, columns: tuple[str, ...]) -> _Table | None:
     return _Table(path, frame)
 
 
-_MAY_BE_EMPTY: Final = ("planned_", "predicted_", "clear_sky_w", "carbon_g", "import_")
+_MAY_BE_EMPTY: Final = ("planned_", "predicted_", "sun_w", "clear_sky_w", "carbon_g", "import_")
 """How columns of the energy trace begin that may have nothing in some rows."""
 
 
-def _read_trace(run: Run) -> Any:
+def _read_trace(run: RunTables) -> Any:
     """Read the energy trace: a number in every field, except what is not known for every step."""
     if table := _table(run, TRACE, ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct")):
         for name in table.frame.columns:
@@ -300,7 +307,7 @@ def _read_trace(run: Run) -> Any:
     return table and table.frame
 
 
-def _read_deadlines(run: Run) -> Any:
+def _read_deadlines(run: RunTables) -> Any:
     """Read the table of jobs with a deadline."""
     if table := _table(run, DEADLINES, ("job", "workflow", "deadline_s", "outcome")):
         table.numbers("deadline_s")
@@ -311,7 +318,7 @@ def _read_deadlines(run: Run) -> Any:
     return table and table.frame
 
 
-def _read_states(run: Run) -> Any:
+def _read_states(run: RunTables) -> Any:
     """Read the table of how many servers are in each state."""
     if table := _table(run, STATES, ("time", "nb_sleeping", "nb_idle", "nb_computing")):
         table.rising_times("time")
@@ -320,7 +327,7 @@ def _read_states(run: Run) -> Any:
     return table and table.frame
 
 
-def _read_pstates(run: Run) -> Any:
+def _read_pstates(run: RunTables) -> Any:
     """Read the table of changes of P-states; -1 and -2 are servers under way."""
     if table := _table(run, PSTATES, ("time", "machine_id", "new_pstate")):
         table.rising_times("time")
@@ -328,7 +335,7 @@ def _read_pstates(run: Run) -> Any:
     return table and table.frame
 
 
-def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
+def _read_jobs(run: RunTables, endings: list[LogLine] | None) -> RunJobs | None:
     columns = ("job_id", "workload_name", "submission_time", "requested_number_of_resources",
                "final_state", "starting_time", "finish_time", "allocated_resources")  # fmt: skip
     table = _table(run, JOBS, columns)
@@ -357,4 +364,14 @@ def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
         servers=servers.astype(np.int64),
         outcome=np.array([OUTCOMES.index(end) for end in ends], dtype=np.int8),
         hosts=[text if isinstance(text, str) else "" for text in frame["allocated_resources"]],
+        walltime_s=_told(table, "requested_time"),
+        energy_j=_told(table, "consumed_energy"),
     )
+
+
+def _told(table: _Table, name: str) -> FloatArray | None:
+    """A column that may be missing, or have gaps; Batsim writes -1 for what there is not."""
+    if name not in table.frame.columns:
+        return None
+    values = table.numbers(name, gaps=True)
+    return np.where(values < 0, np.nan, values)

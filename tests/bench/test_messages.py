@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from bench_traces import ROWS, Inputs
@@ -23,18 +22,13 @@ def test_time_a_message(
     inputs: Callable[[str], Inputs],
     benchmark: BenchmarkFixture,
     request: pytest.FixtureRequest,
-    tmp_path: Path,
 ) -> None:
-    from pybatsim_examples import NoExamples, examples_folder
     from pybatsim_inside import load_example
     from pybatsim_timing import compare
 
     made = inputs(name)
     quick = request.config.getoption("--quick")
-    try:
-        scheduler = load_example(examples_folder(tmp_path), "easyBackfill")
-    except NoExamples as error:
-        pytest.skip(str(error))
+    scheduler = load_example("easyBackfill")
 
     def make() -> Simulation:
         return simulation_from_files(Files(made.platform, [made.workload]), SimulationOptions())

@@ -17,6 +17,7 @@ from beasy_sched.campaign.inputs import (
     forecast_production_w,
     forecast_workload,
     make_forecast,
+    make_plan,
     make_real,
     materialize,
     read_back,
@@ -26,9 +27,11 @@ from beasy_sched.campaign.inputs import (
 )
 from beasy_sched.campaign.scenario import quick
 from beasy_sched.campaign.scenario_file import parse_scenario
+from beasy_sched.campaign.sweep import at_point
 from beasy_sched.campaign.table import read_campaign
 from beasy_sched.errors import InputError
 from beasy_sched.formats.plan_file import read_plans
+from beasy_sched.formats.season_file import read_season
 
 FOR_BATSIM = {"platform.xml", "workload.json", "power.txt", "site.toml", "plan.msgpack"}
 
@@ -219,3 +222,77 @@ def test_a_demand_that_is_overestimated():
 def test_mistakes_in_what_really_comes(section, told):
     with pytest.raises(InputError, match=re.escape(told)):
         scenario(("[production]", f"{section}\n\n[production]"))
+
+
+WET = """
+[site.hydrogen]
+tank_kg = 0.2
+level_start_kg = 0.02
+level_target_kg = 0.02
+electrolyzer_min_kw = 0.05
+electrolyzer_max_kw = 1.0
+fuel_cell_max_kw = 0.3
+"""
+
+
+def seasonal(plan: str):
+    text = SMALL.replace('name = "small"', 'name = "small"\nwindows = 3').replace("pv_kw = 1", "pv_kw = 2")
+    return parse_scenario(f"{text}{WET}\n[plan]\n{plan}\n")
+
+
+def test_a_coarse_plan_gives_the_hydrogen_targets(tmp_path):
+    found = seasonal('season = "30m"')
+    materialize(found, tmp_path, seed=1)
+    arguments = ["-p", "platform.xml", "-w", "forecast_workload.json", "--production", "forecast_power.txt"]
+    arguments += ["--site", "site.toml", "-o", "season.msgpack"]
+    paths = [argument if argument[0] == "-" else str(tmp_path / argument) for argument in arguments]
+    assert exit_code("plan", *paths, "-q", "--season", "--season-step", "30m") == 0
+    targets_kg = read_season(tmp_path / "season.msgpack").targets_kg
+    assert len(targets_kg) == 3
+    assert max(targets_kg) > 0.03
+    storages = [plan.storage.hydrogen for plan in read_plans(tmp_path / "plan.msgpack")]
+    assert [spec.level_target_kg for spec in storages if spec] == pytest.approx(targets_kg)
+
+
+def test_plans_made_during_the_runs_keep_its_targets(tmp_path):
+    """Beyond the two windows that are planned before the run, too."""
+    found = seasonal('season = "30m"\nreplan = "window"')
+    run_campaign(tmp_path, found, keep="everything")
+    runs = read_campaign(tmp_path).runs
+    assert set(runs["status"]) == {"ok"}, list(runs["error"])
+    ahead = make_plan(make_forecast(seasonal('season = "30m"'), 0).plan)
+    (tmp_path / "ahead.msgpack").write_bytes(ahead)
+    expected = [plan.storage.hydrogen for plan in read_plans(tmp_path / "ahead.msgpack")]
+    for file in tmp_path.rglob("run_plan.msgpack"):
+        kept = [plan.storage.hydrogen for plan in read_plans(file)]
+        assert kept == expected, file
+    assert len([*tmp_path.rglob("run_plans/0001.msgpack")]) == len(runs)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ('season = "soon"', "plan.season: "),
+        ('season = "50m"', "plan.season: 50 min: the site's windows of 3 h must be a whole number"),
+        ('season = "1h"\nmake = false', "plan.season: found '1h', expected nothing where plan.make is false"),
+    ],
+)
+def test_a_season_that_cannot_be(plan, message):
+    with pytest.raises(InputError) as caught:
+        seasonal(plan)
+    assert message in str(caught.value)
+
+
+def test_a_season_needs_hydrogen_and_windows():
+    for text, message in (
+        (SMALL, "expected nothing without hydrogen"),
+        (SMALL + WET, "expected nothing with a single window"),
+    ):
+        with pytest.raises(InputError, match=message):
+            parse_scenario(f'{text}\n[plan]\nseason = "1h"\n')
+
+
+def test_other_points_of_a_sweep_may_have_no_hydrogen():
+    base = seasonal('season = "30m"')
+    assert make_forecast(base, 0).plan.season_windows == 3
+    assert make_forecast(at_point(base, (("tank_kg", 0),)), 0).plan.season_windows == 0

@@ -13,8 +13,9 @@ from beasy_sched.campaign.campaign import begin
 from beasy_sched.campaign.folder import plain_values, scenario_hash
 from beasy_sched.campaign.runs import expand
 from beasy_sched.campaign.scenario_file import parse_scenario, scenario_of
+from beasy_sched.campaign.status import status_lines, status_of
 from beasy_sched.campaign.sweep import AXES, at_point, points_of
-from beasy_sched.campaign.table import read_campaign, result_lines, status_lines
+from beasy_sched.campaign.table import read_campaign, result_lines
 from beasy_sched.errors import ConfigError, InputError
 
 SWEPT = (
@@ -178,7 +179,7 @@ def test_it_is_told_by_point(done):
     lines = [*result_lines(done[0])]
     assert "small, pv_kw 2.5, battery_kwh 1, guard shed with veto:" in lines
     assert max(map(len, lines)) <= 80
-    assert "  small: 12 of 12" in [*status_lines(done[0])]
+    assert "  small: 12 of 12" in [*status_lines(status_of(done[0]))]
 
 
 def test_beside_a_scenario_that_sweeps_nothing(tmp_path):

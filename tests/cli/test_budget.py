@@ -59,8 +59,12 @@ def test_the_flags_become_options(place: Path) -> None:
         ("--budget 60% --period 2d", "expected START:END"),
         ("--budget 60% --period 2d:1d", "must end"),
         ("--budget 60% --period 2d:5y", "'5y' is not a duration"),
-        ('--budget 60% -o {"budget":"50%"}', "--budget 60% and 'budget' of --options ('50%') are the same"),
-        ('--period 0:1d -o {"period_end":"2d"}', "--period 0:1d and 'period_end' of --options ('2d')"),
+        (
+            '--budget 60% --options {"budget":"50%"}',
+            "--budget 60% and the policy's option budget=50%",
+        ),
+        ("--period 0:1d --option period_end=2d", "--period 0:1d and the policy's option period_end=2d are"),
+        ("--option budget=50% --option budget=60%", "--option budget=60%: 'budget' is given twice ('50%'"),
         ("--budget 60%", "the end of its period"),
         ("--budget 60 --period 0:1d", "expected a share"),
         ("--budget much --period 0:1d", "expected a share"),
@@ -68,9 +72,9 @@ def test_the_flags_become_options(place: Path) -> None:
         ("--period 0:1d", "requires a budget"),
         ("--shutdown opportunistic", "requires a budget"),
         ("--budget 60% --period 0:1d --no-power-actions", "remove --no-power-actions"),
-        ('--budget 60% --period 0:1d -o {"idle_w":{"gros":1}}', "unknown kind of server 'gros'"),
-        ('--budget 60% --period 0:1d -o {"idle_w":-1}', "expected watts"),
-        ('--budget 60% --period 0:1d -o {"monitoring":0}', "expected more than 0 s"),
+        ('--budget 60% --period 0:1d --options {"idle_w":{"gros":1}}', "unknown kind of server 'gros'"),
+        ('--budget 60% --period 0:1d --options {"idle_w":-1}', "expected watts"),
+        ('--budget 60% --period 0:1d --options {"monitoring":0}', "expected more than 0 s"),
     ],
 )
 def test_what_is_wrong_is_told(
@@ -99,9 +103,10 @@ def test_unlimited_is_easy_byte_for_byte(place: Path, policy: str) -> None:
 
 def test_stated_powers_by_kind(place: Path) -> None:
     powers = '{"idle_w": {"taurus": 100}, "computing_w": 203.12}'
-    assert simulate(place, "--policy", "powercap", "--budget", "0.5", "--period", ":1d", "-o", powers) == 0
-    budget = json.loads((place / "run_summary.json").read_text())["budget"]
-    assert budget["budget_j"] == pytest.approx(0.5 * 8 * 203.12 * 86400)
+    budget = ("--budget", "0.5", "--period", ":1d")
+    assert simulate(place, "--policy", "powercap", *budget, "--options", powers) == 0
+    found = json.loads((place / "run_summary.json").read_text())["budget"]
+    assert found["budget_j"] == pytest.approx(0.5 * 8 * 203.12 * 86400)
 
 
 @pytest.mark.parametrize(

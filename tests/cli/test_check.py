@@ -270,6 +270,13 @@ def test_simulate_knows_its_own_events_as_perfect(place: Path, capsys: pytest.Ca
     assert "name the file with the production, as perfect:EVENTS" in capsys.readouterr().err
 
 
+def test_more_sun_than_power(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (place / "power.txt").read_text().splitlines()
+    lines[3] = lines[3].partition(', "sun_available"')[0].rstrip("}") + ', "sun_available": 1e7}'
+    (place / "power.txt").write_text("\n".join(lines) + "\n")
+    assert codes(place, capsys) == ["sun-bad"]
+
+
 def test_a_price_that_is_a_text(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = (place / "power.txt").read_text().splitlines()
     lines[3] = lines[3].replace("}", ', "import_price_per_kwh": "0.1"}')
@@ -279,3 +286,42 @@ def test_a_price_that_is_a_text(place: Path, capsys: pytest.CaptureFixture[str])
     assert exit_code("simulate", *map(str, files)) == 2
     expected = f"{place / 'power.txt'}:4: import_price_per_kwh: found '0.1', expected a number"
     assert expected in capsys.readouterr().err
+
+
+# --- plans made during the run --------------------------------------------------------------------------
+
+
+def test_plans_made_during_the_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `simulate` would make them: expected is what the run itself has."""
+    assert codes(place, capsys, "--windows", "3", "--replan", "window") == []
+    assert check(place, "--windows", "3", "--replan", "8h") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "plans made every 8 h, 8 during the run" in out
+
+
+def test_a_plan_to_begin_with_may_be_shorter(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert codes(place, capsys, "--windows", "3", plan="plan.msgpack") == ["plan-short"]
+    assert codes(place, capsys, "--windows", "3", "--replan", "window", plan="plan.msgpack") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files", "told"),
+    [
+        (["--replan", "soon"], {}, "replan: "),
+        (["--replan", "window"], {"site": ""}, "--replan requires a site"),
+        (["--replan", "window"], {"events": ""}, "--replan requires the expected production"),
+        (["--replan", "window"], {"p": ""}, "--replan-workload requires the platform"),
+        (["--replan-limit", "5"], {}, "--replan-limit requires --replan"),
+        (["--replan", "window"], {"replan-production": "no.txt"}, "no.txt: "),
+        (["--replan", "window"], {"replan-season": "plan.msgpack"}, "plan.msgpack: "),
+    ],
+)
+def test_plans_that_could_not_be_made(
+    place: Path,
+    arguments: list[str],
+    files: dict[str, str],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert check(place, "-q", *arguments, **files) == 2
+    assert told in capsys.readouterr().err

@@ -39,8 +39,9 @@ def test_json(tmp_path: Path, capsys: Out) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "give either a job (--job ID) or a moment (--at TIME)"),
-        (("--job", "a", "--at", "1"), "give either a job"),
+        (("--job", "a", "--at", "1"), "give one of --job ID, --at TIME, --killed and --longest-waits"),
+        (("--killed", "--longest-waits"), "give one of --job ID"),
+        (("--longest-waits", "0"), "0 is not in the range x>=1"),
         (("--at", "noon"), "'noon' is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'"),
         (
             ("--job", "w0!e"),

@@ -68,7 +68,7 @@ def files(folder: Path, **changes: str) -> list[str]:
         "production": "power.txt",
     }
     values = {name: f"{folder}/{file}" for name, file in names.items()}
-    chosen = {**values, "out": f"{folder}/plan.msgpack", **changes}
+    chosen = {**values, "output": f"{folder}/plan.msgpack", **changes}
     return [part for name, value in chosen.items() for part in (f"--{name}", value)]
 
 
@@ -149,7 +149,7 @@ def test_refusals(inputs: Path, changes: dict[str, str], more: list[str], messag
 
 
 def test_nothing_given() -> None:
-    assert "plan requires --platform and --production and --out" in str(run().exception)
+    assert "plan requires --platform and --production and --output" in str(run().exception)
 
 
 def test_show_something_else(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ class TestSeason:
         return inputs
 
     def made(self, site: Path, *more: str) -> Path:
-        result = run(*files(site, out=f"{site}/season.msgpack"), "--season", *more)
+        result = run(*files(site, output=f"{site}/season.msgpack"), "--season", *more)
         assert result.exit_code == 0, result.output + str(result.exception)
         return site / "season.msgpack"
 
@@ -290,7 +290,8 @@ class TestSeason:
         plans = read_plans(site / "plan.msgpack")
         specs = [plan.storage.hydrogen for plan in plans]
         assert [spec.level_target_kg for spec in specs if spec] == list(season.targets_kg)
-        assert plans[0].provenance.settings["tank_targets"] == "season"
+        told = plans[0].provenance.settings["tank_targets_kg"]
+        assert tuple(map(float, told.split())) == season.targets_kg
         assert "season" in plans[0].provenance.inputs
         shown = run("show", season_file).output
         assert shown.splitlines()[2].startswith("2019-07")

@@ -94,7 +94,7 @@ def simulate(place: Path, *arguments: str) -> list[str]:
 
 
 def policy(name: str, number: signal.Signals, **more: int) -> list[str]:
-    return ["--policy", f"stopping_policies:{name}", "-o", json.dumps({"number": number, **more})]
+    return ["--policy", f"stopping_policies:{name}", "--options", json.dumps({"number": number, **more})]
 
 
 def names(folder: Path) -> list[str]:

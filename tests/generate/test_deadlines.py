@@ -213,11 +213,11 @@ def test_the_papers_workflows():
     ("arguments", "expected"),
     [
         (("--workflows", "--jobs", "3"), "--jobs is only for --synthetic"),
-        (("--workflows", "--synthetic"), "Give one of an SWF trace, --synthetic and --workflows"),
+        (("--workflows", "--synthetic"), "Give one of --swf FILE, --synthetic and --workflows"),
         (("--workflows", "--deadlines", "hours:3"), "--deadlines is not for --workflows"),
         (("--workflows", "--profile-type", "delay"), "--profile-type is not for --workflows"),
         (("--workflows", "--estimate-error", "3"), "--estimate-error: give two numbers"),
-        (("--synthetic", "--chains", "keep"), "--chains is only for a trace"),
+        (("--synthetic", "--chains", "keep"), "--chains is only for --swf"),
         (("--synthetic", "--copies", "2"), "--copies is only for --workflows"),
         (("--synthetic", "--deadlines", "soon"), "found 'soon', expected factor:3"),
         (("--synthetic", "--clock-at-0", "9:00"), "--clock-at-0 is only for --deadlines clock"),

@@ -351,11 +351,11 @@ def test_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Give one of an SWF trace, --synthetic and --workflows"),
-        (["t.swf", "--synthetic"], "Give one of an SWF trace, --synthetic and --workflows"),
+        ([], "Give one of --swf FILE, --synthetic and --workflows"),
+        (["t.swf", "--synthetic"], "Give one of --swf FILE, --synthetic and --workflows"),
         (["t.swf", "--jobs", "3"], "--jobs is only for --synthetic"),
-        (["--synthetic", "--from", "3d"], "--from is only for a trace"),
-        (["--synthetic", "--walltimes", "trace"], "only for a trace"),
+        (["--synthetic", "--from", "3d"], "--from is only for --swf"),
+        (["--synthetic", "--walltimes", "trace"], "only for --swf"),
         (["t.swf", "--to", "3d", "--duration", "1d"], "either --to or --duration"),
         (["t.swf", "--duration", "1d", "--absolute"], "needs --from"),
         (["t.swf", "--carry-over"], "needs --from"),

@@ -50,7 +50,7 @@ def test_one_policy_from_any_folder_twice_with_the_same_result(tmp_path: Path):
     for _ in range(2):
         done = run(RUN, "--quick", "--policy", "easy", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert names(tmp_path / "out/run") == INPUTS | {"easy"}
+        assert names(tmp_path / "out/run") == INPUTS | {"easy", "report.html"}
         assert names(tmp_path / "out/run/easy") == RESULTS
         traces.append((tmp_path / "out/run/easy/run_energy_trace.csv").read_text())
     assert traces[0] == traces[1]
@@ -59,12 +59,17 @@ def test_one_policy_from_any_folder_twice_with_the_same_result(tmp_path: Path):
     assert all(name in done.stdout for name in INPUTS)
     assert summary(tmp_path / "out/run/easy")["jobs"]["submitted"] == 300
     assert "planned / real: production" in done.stdout
-    assert "20 % noise on arrivals and run times; seed 1" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert "20 % noise on arrivals and run times; seed 1" in said
+    assert "beasy-sched explain out/run/easy --job 17" in said
+    assert said.endswith("Charts, in any browser: out/run/report.html")
+    assert "</html>" in (tmp_path / "out/run/report.html").read_text("utf-8")
 
 
 def test_two_policies_a_row_each_that_equals_the_summaries(tmp_path: Path):
     done = run(RUN, "--quick", *TWO, "--out", "two", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("Charts, in any browser: two/report.html\n")
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 100
     rows = rows_of(TWO[1::2], done.stdout)
@@ -85,9 +90,34 @@ def test_two_policies_a_row_each_that_equals_the_summaries(tmp_path: Path):
     assert (tmp_path / "two/comparison.md").read_text().count("\n| ") == 4
 
 
+def test_over_the_wire_the_same_results(tmp_path: Path):
+    for out, how in (("one", ()), ("wire", ("--wire",))):
+        done = run(RUN, "--quick", *TWO, "--no-plan", "--no-report", *how, "--out", out, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert ("beasy-sched batsim" in done.stderr) == ("beasy-sched serve" in done.stderr) == bool(how)
+        assert not (tmp_path / out / "report.html").exists()
+    for name in RESULTS - {"run_schedule.csv"}:  # which has the real time that the scheduler took
+        for policy in TWO[1::2]:
+            one, wire = (tmp_path / out / policy / name for out in ("one", "wire"))
+            assert one.read_bytes() == wire.read_bytes(), name
+
+
+def test_a_report_that_cannot_be_written_costs_nothing_else(tmp_path: Path):
+    (tmp_path / "plotly.py").write_text("raise ImportError('there is no plotly')\n")
+    quick = ("--quick", "--no-plan", "--policy", "fcfs", "--out", "out")
+    python = (sys.executable, ROOT / "scripts/main_job.py")
+    done = run(*python, *quick, cwd=tmp_path, variables={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert "pip install" in done.stderr
+    assert "run: no report (see above)" in done.stderr
+    assert "Charts" not in done.stdout
+    assert summary(tmp_path / "out/fcfs")["complete"]
+
+
 def test_markdown_is_all_that_is_printed_and_the_real_days_can_be_the_forecast(tmp_path: Path):
     exact = ("--production", "exact", "--sigma", "0")
-    done = run(RUN, "--quick", "--policy", "fcfs", "--markdown", *exact, "--out", "m", cwd=tmp_path)
+    only = ("--policy", "fcfs", "--markdown", "--no-report")
+    done = run(RUN, "--quick", *only, *exact, "--out", "m", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     caption, empty, header, rule, row = done.stdout.splitlines()
     assert caption.startswith(
@@ -103,7 +133,7 @@ def test_markdown_is_all_that_is_printed_and_the_real_days_can_be_the_forecast(t
 def test_on_a_terminal_of_80_columns_a_bar_and_a_table_that_fits(tmp_path: Path):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [RUN, "--quick", "--no-plan", *TWO, "--out", "t"],
+        [RUN, "--quick", "--no-plan", "--no-report", *TWO, "--out", "t"],
         cwd=tmp_path, env={**os.environ, "BEASY_VENV": sys.prefix, "COLUMNS": "80", "TERM": "xterm"},
         stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, start_new_session=True,
     )  # fmt: skip
@@ -127,8 +157,9 @@ def test_a_policy_that_fails_is_a_row_and_the_exit_code(tmp_path: Path):
     old.parent.mkdir(parents=True)
     old.write_text('{"complete": true}')
     done = run(
-        RUN, "--quick", "--no-plan", "--policy", "easy", "--policy", "beasy", "--out", "bad", cwd=tmp_path
-    )
+        RUN, "--quick", "--no-plan", "--no-report", "--policy", "easy", "--policy", "beasy", "--out", "bad",
+        cwd=tmp_path,
+    )  # fmt: skip
     assert done.returncode == 1
     rows = rows_of(("easy", "beasy"), done.stdout)
     assert "failed: policy 'beasy' requires an offline plan" in " ".join(rows["beasy"])
@@ -158,7 +189,7 @@ def test_arrivals_go_to_the_workload_and_all_is_said():
 def test_the_week_of_greenslot_s_paper(tmp_path: Path):
     """As in the paper's Figures 6 and 10: more green energy, lower cost, and no deadline missed."""
     two = ("--policy", "conventional", "--policy", "greenonly")
-    done = run(RUN, "--scenario", "greenslot", *two, "--out", "week", cwd=tmp_path)
+    done = run(RUN, "--scenario", "greenslot", *two, "--no-report", "--out", "week", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     inputs = {"platform.xml", "workload.json", "power.txt", "site.toml", "forecast.csv"}
     assert names(tmp_path / "week") == inputs | {"comparison.md", "conventional", "greenonly"}
@@ -176,7 +207,7 @@ def test_the_week_of_greenslot_s_paper(tmp_path: Path):
     assert options == {"prices": "flat"}
     assert green["green_kwh"] > 1.4 * early["green_kwh"]
     assert green["cost"] < 0.85 * early["cost"]
-    assert 'greenonly: policy greenslot with {"prices": "flat"}' in done.stdout
+    assert "greenonly: policy greenslot --option prices=flat" in done.stdout
     assert "explain week/conventional --job W2.5.1.8" in done.stdout
 
 
@@ -184,13 +215,15 @@ def test_what_the_week_of_greenslot_s_paper_compares_and_how():
     chosen = parse_arguments(["--scenario", "greenslot"])
     assert chosen.policies == ["conventional", "greenonly", "greenslot", "lowest-window"]
     assert chosen.no_plan
-    assert decider(chosen, "greenonly") == ("greenslot", '{"prices": "flat"}')
-    assert decider(chosen, "greenslot") == ("greenslot", None)
-    assert decider(parse_arguments([]), "beasy") == ("beasy", None)
+    assert decider(chosen, "greenonly") == ("greenslot", ["--option", "prices=flat"])
+    assert decider(chosen, "greenslot") == ("greenslot", [])
+    assert decider(parse_arguments([]), "beasy") == ("beasy", [])
     own = parse_arguments(
         ["--scenario", "greenslot", "--policy", "greenslot", "--options", '{"tie": "earliest"}']
     )
-    assert decider(own, "greenslot") == ("greenslot", '{"tie": "earliest"}')
+    assert decider(own, "greenslot") == ("greenslot", ["--options", '{"tie": "earliest"}'])
+    named = ["--policy", "greenslot", "--option", "tie=earliest", "--option", "penalty=2"]
+    assert decider(parse_arguments(["--scenario", "greenslot", *named]), "greenslot")[1] == named[2:]
     files = Files(power="p.txt", forecast="f.csv")
     assert files.forecast_options(chosen) == ["--forecast", "f.csv"]
     exact = parse_arguments(["--scenario", "greenslot", "--production", "exact"])
@@ -215,7 +248,8 @@ def test_own_trace_and_weather(tmp_path: Path):
               "--wind-kw", "7", "--write-ninja", "own", "-o", "power.txt", cwd=tmp_path)  # fmt: skip
     assert sky.returncode == 0, sky.stderr
     done = run(RUN, "--quick", "--swf", "own.swf", "--cores-per-host", "2", "--ninja-pv", "own_pv.csv",
-               "--ninja-wind", "own_wind.csv", "--policy", "easy", "--out", "own", cwd=tmp_path)  # fmt: skip
+               "--ninja-wind", "own_wind.csv", "--policy", "easy", "--no-report", "--out", "own",
+               cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     jobs = json.loads((tmp_path / "own/workload.json").read_text())["jobs"]
     assert {job["res"] for job in jobs} == {2}
@@ -232,7 +266,7 @@ def test_own_site(tmp_path: Path):
         "[battery]\ncapacity_kwh = 50\ncharge_limit_kw = 20\ndischarge_limit_kw = 20\n"
         "[time]\nwindow_h = 12\nstep_s = 600\n"
     )
-    done = run(RUN, "--site", "site.toml", "--policy", "fcfs", cwd=tmp_path)
+    done = run(RUN, "--site", "site.toml", "--policy", "fcfs", "--no-report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert summary(tmp_path / "out/run/fcfs")["settings"]["policy"] == "fcfs"
     assert len((tmp_path / "out/run/fcfs/run_energy_trace.csv").read_text().splitlines()) == 1 + 72
@@ -247,6 +281,9 @@ def test_own_site(tmp_path: Path):
         (["--policy", "easy", "--options", "@missing.json"], "missing.json"),
         (["--quick", "--no-plan", "--policy", "easy", "--options", "{"], "--options"),
         (["--options", "{}"], "--policy NAME"),
+        (["--option", "priority=arrival"], "--policy NAME"),
+        (["--policy", "easy", "--option", "colour=1"], "unknown field `colour`"),
+        (["--policy", "easy", "--option", "priority"], "expected NAME=VALUE"),
         (["--no-plan"], "--policy easy"),
         (["--jobs", "0"], "expected a whole number of at least 1"),
         (["--sigma", "200"], "expected percent"),
@@ -306,13 +343,19 @@ def test_help_names_every_option():
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="there is no ps to look for processes with")
 @pytest.mark.parametrize(
-    ("policies", "sign"), [(("easy",), "listening on"), (("easy", "power-reactive", "fcfs"), "  easy: ")]
+    ("arguments", "policies", "sign"),
+    [
+        ([], ("easy",), "$ beasy-sched simulate"),
+        (["--wire"], ("easy",), "listening on"),
+        ([], ("easy", "bid-price", "fcfs"), "  easy: "),
+        (["--wire"], ("easy", "power-reactive", "fcfs"), "  easy: "),
+    ],
 )
-def test_ctrl_c_in_the_middle(policies: tuple[str, ...], sign: str, tmp_path: Path):
+def test_ctrl_c_in_the_middle(arguments: list[str], policies: tuple[str, ...], sign: str, tmp_path: Path):
     """Ctrl-C reaches the whole foreground group, as on a terminal; no process stays, what is done does."""
     named = [argument for policy in policies for argument in ("--policy", policy)]
     process = subprocess.Popen(
-        [RUN, "--no-plan", "--jobs", "1", *named, "--out", tmp_path / "stopped"],
+        [RUN, "--no-plan", "--jobs", "1", *arguments, *named, "--out", tmp_path / "stopped"],
         env={**os.environ, "BEASY_VENV": sys.prefix},
         stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
@@ -329,7 +372,7 @@ def test_ctrl_c_in_the_middle(policies: tuple[str, ...], sign: str, tmp_path: Pa
     if len(policies) > 1:
         rows = rows_of(policies, out)
         assert float(rows["easy"][0]) > 50
-        assert rows["power-reactive"] == rows["fcfs"] == ["failed:", "stopped", "by", "SIGINT"]
+        assert rows[policies[1]] == rows["fcfs"] == ["failed:", "stopped", "by", "SIGINT"]
         assert summary(tmp_path / "stopped/easy")["complete"]
 
 

@@ -24,10 +24,19 @@ HOSTS = 16
 Row = dict[str, str]
 
 
-def run_both(scheduler: Path, folder: Path, inputs: Inputs, *more: str) -> list[Row]:
+def run_both(scheduler: str, folder: Path, inputs: Inputs, *more: str) -> list[Row]:
     """Run a pybatsim scheduler and the simulator; both must end well. Return the rows of the jobs file."""
     endpoint = free_endpoint()
-    theirs = [program("pybatsim"), str(scheduler), "-s", endpoint, "-v", "warning", "-t", "60000"]
+    theirs = [
+        program("pybatsim"),
+        f"schedulers/{scheduler}.py",
+        "-s",
+        endpoint,
+        "-v",
+        "warning",
+        "-t",
+        "60000",
+    ]
     ours = [program("beasy-sched"), "batsim", "-s", endpoint, "-p", str(inputs.platform), "-e", "out", *more]
     ours += ["-w", str(inputs.workloads[0])]
     with started(theirs, folder) as pybatsim, started(ours, folder) as simulator:
@@ -73,10 +82,10 @@ def starts(rows: list[Row]) -> dict[str, float]:
     return {row["job_id"]: float(row["starting_time"]) for row in rows}
 
 
-def test_easy_backfill_agrees_with_easy(examples: Path, tmp_path: Path) -> None:
+def test_easy_backfill_agrees_with_easy(tmp_path: Path) -> None:
     """Halves of the platform and whole ones: no job ever lacks neighbouring hosts, so the schedules agree."""
     inputs = equal_servers(tmp_path, {HOSTS // 2: 80.0, HOSTS: 20.0})
-    rows = run_both(examples / "easyBackfill.py", tmp_path, inputs)
+    rows = run_both("easyBackfill", tmp_path, inputs)
     (tmp_path / "easy").mkdir()
     assert starts(rows) == easy_starts(inputs, tmp_path / "easy")
     in_order = sorted(starts(rows).items(), key=lambda item: int(item[0]))
@@ -84,10 +93,10 @@ def test_easy_backfill_agrees_with_easy(examples: Path, tmp_path: Path) -> None:
     assert times != sorted(times), "no job was backfilled: the comparison says nothing"
 
 
-def test_easy_backfill_gives_neighbouring_hosts(examples: Path, tmp_path: Path) -> None:
+def test_easy_backfill_gives_neighbouring_hosts(tmp_path: Path) -> None:
     """Jobs of any size: what makes its schedule another one than that of easy."""
     inputs = equal_servers(tmp_path, {1: 30.0, 2: 20.0, 3: 20.0, 5: 20.0, 9: 10.0})
-    rows = run_both(examples / "easyBackfill.py", tmp_path, inputs, "-E")
+    rows = run_both("easyBackfill", tmp_path, inputs, "-E")
     assert all(" " not in row["allocated_resources"] for row in rows)
     (tmp_path / "easy").mkdir()
     easy = easy_starts(inputs, tmp_path / "easy")
@@ -97,15 +106,15 @@ def test_easy_backfill_gives_neighbouring_hosts(examples: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("options", [[], ["-E"], ["--forward-profiles-on-submission"]])
-def test_filler_sched(examples: Path, tmp_path: Path, options: list[str]) -> None:
+def test_filler_sched(tmp_path: Path, options: list[str]) -> None:
     """It answers later than it was asked: its replies have a ``now`` of their own."""
     made = small_site(tmp_path, jobs=JOBS)
-    rows = run_both(examples / "fillerSched.py", tmp_path, Inputs(made.platform, [made.workload]), *options)
+    rows = run_both("fillerSched", tmp_path, Inputs(made.platform, [made.workload]), *options)
     late = [float(row["waiting_time"]) for row in rows]
     assert min(late) == pytest.approx(0.005)
 
 
-def test_filler_sched_with_events(examples: Path, tmp_path: Path) -> None:
+def test_filler_sched_with_events(tmp_path: Path) -> None:
     """Machines leave and come back: nothing runs on them meanwhile, except what ran there already."""
     made = small_site(tmp_path, jobs=JOBS)
     away = [(3600.5, 30_000.5, "0-3 12"), (40_000.5, 60_000.5, "5-9")]
@@ -116,7 +125,7 @@ def test_filler_sched_with_events(examples: Path, tmp_path: Path) -> None:
     ]
     (tmp_path / "machines.txt").write_text("\n".join(lines) + "\n")
     rows = run_both(
-        examples / "fillerSchedWithEvents.py",
+        "fillerSchedWithEvents",
         tmp_path,
         Inputs(made.platform, [made.workload]),
         "--events",

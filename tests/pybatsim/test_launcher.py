@@ -77,6 +77,10 @@ def test_the_documented_commands(site: SmallSite, tmp_path: Path) -> None:
         ({"site": "nowhere.toml"}, "nowhere.toml: cannot be read"),
         ({"platform": "nowhere.xml"}, "nowhere.xml"),
         ({"policy": "power-reactive"}, "requires a site"),
+        ({"policy": "beasy", "site": "default"}, "requires an offline plan"),
+        ({"policy": "beasy", "site": "default", "plan": "nowhere.msgpack"}, "nowhere.msgpack"),
+        ({"site": "default", "replan": {"evry": "window"}}, "unknown field `evry`"),
+        ({"site": "default", "replan": "window"}, "requires the expected demand"),
     ],
 )
 def test_wrong_options_end_with_one_message(tmp_path: Path, options: dict[str, object], told: str) -> None:

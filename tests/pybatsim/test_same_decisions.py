@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import exit_code
 from pybatsim_inside import PybatsimInside
 from small_site import SmallSite, small_site
 
+from beasy_sched.engine.replanning import PlanOutcome
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.protocol import batsim4
+from beasy_sched.replan import replanned
 from beasy_sched.settings import build_session
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")
@@ -21,23 +25,32 @@ Exchange = tuple[bytes, bytes]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> SmallSite:
-    return small_site(tmp_path_factory.mktemp("site"))
+    """With a plan, made from what really comes."""
+    made = small_site(tmp_path_factory.mktemp("site"))
+    inputs = ("-p", str(made.platform), "-w", str(made.workload), "--production", str(made.events))
+    plan = str(made.site.with_name("plan.msgpack"))
+    assert exit_code("plan", *inputs, "--site", str(made.site), "-o", plan, "-q") == 0
+    return made
 
 
 def daemon_run(site: SmallSite, options: dict[str, object]) -> list[Exchange]:
     """Run as the daemon does, over bytes; return every message and reply."""
     from beasy_sched.pybatsim.scheduler import read_options
 
-    session = build_session(read_options(options).settings())
+    settings = read_options(options).settings()
+    platform = read_simgrid_platform(site.platform).platform if "platform" in options else None
     exchanges: list[Exchange] = []
+    with replanned(settings, lambda: platform) as planner:
+        session = build_session(settings, platform=platform, replan=planner.rule, plans=planner.plans)
+        step = planner.step_of(session)
 
-    def decide(message: Message) -> Reply:
-        raw = batsim4.encode_message(message)
-        reply = session.step(batsim4.decode_message(raw))
-        exchanges.append((raw, batsim4.encode_reply(reply)))
-        return batsim4.decode_reply(exchanges[-1][1])
+        def decide(message: Message) -> Reply:
+            raw = batsim4.encode_message(message)
+            reply = step(batsim4.decode_message(raw))
+            exchanges.append((raw, batsim4.encode_reply(reply)))
+            return batsim4.decode_reply(exchanges[-1][1])
 
-    site.simulation(events="site" in options).run(decide)
+        site.simulation(events="site" in options).run(decide)
     return exchanges
 
 
@@ -50,21 +63,44 @@ CASES = {
     "its own account": {"policy": "easy", "site": "site.toml", "energy": "model"},
     "power follows the sun": {"policy": "power-reactive", "site": "site.toml"},
     "no power actions": {"policy": "power-reactive", "site": "site.toml", "power_actions": False},
+    "a plan": {"policy": "beasy", "site": "site.toml", "plan": "plan.msgpack"},
+    "plans made during the run": {
+        "policy": "beasy",
+        "site": "site.toml",
+        "platform": "platform.xml",
+        "replan": {"every": "8h", "workloads": ["workload.json"], "production": "power.txt"},
+    },
+    "a plan to go on from": {
+        "policy": "follow-plan",
+        "site": "site.toml",
+        "plan": "plan.msgpack",
+        "replan": "12h",
+    },
 }
+
+
+def in_folder(value: object, folder: Path) -> object:
+    """The options with the names of the site's files as paths."""
+    if isinstance(value, dict):
+        return {key: in_folder(one, folder) for key, one in value.items()}
+    if isinstance(value, list):
+        return [in_folder(one, folder) for one in value]
+    return str(folder / value) if isinstance(value, str) and (folder / value).is_file() else value
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_same_decisions_as_the_daemon(site: SmallSite, case: str) -> None:
     from beasy_sched.pybatsim import BeasyScheduler
 
-    options = dict(CASES[case])
-    if "site" in options:
-        options["site"] = str(site.site)
+    options = {key: in_folder(value, site.site.parent) for key, value in CASES[case].items()}
     inside = PybatsimInside(BeasyScheduler(options))
     exchanges = daemon_run(site, options)
     for message, reply in exchanges:
         assert json.loads(inside(message)) == json.loads(reply)
-    assert inside.scheduler.session.ended
+    session = inside.scheduler.session
+    assert session.ended
+    if "replan" in options:
+        assert session.replanning.count(PlanOutcome.MADE) == len(session.replanning.done) > 0
     assert inside.scheduler.session.outcomes.counts()["finished"] > 0
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pybatsim_inside import load_example
 from pybatsim_timing import FollowingEasy, compare, own_run, time_on_the_same, time_pybatsim
@@ -20,23 +18,21 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     return Inputs(made.platform, [made.workload])
 
 
-def test_both_get_every_message(inputs: Inputs, examples: Path) -> None:
+def test_both_get_every_message(inputs: Inputs) -> None:
     def make() -> Simulation:
         return simulation_from_files(inputs, SimulationOptions())
 
-    theirs, ours = compare(make, load_example(examples, "easyBackfill"))
+    theirs, ours = compare(make, load_example("easyBackfill"))
     assert len(theirs.seconds) == len(ours.seconds) == len(theirs.waiting) > 300
     assert theirs.waiting.max() > 3
     assert theirs.waiting[-1] == 0
     assert min(theirs.seconds.min(), ours.seconds.min()) > 0
-    limited, _ = compare(make, load_example(examples, "easyBackfill"), 100)
+    limited, _ = compare(make, load_example("easyBackfill"), 100)
     assert len(limited.seconds) == 100
     assert len(own_run(make).seconds) > 300
 
 
-def test_every_message_makes_easy_decide(
-    inputs: Inputs, examples: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_message_makes_easy_decide(inputs: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
     decided: list[int] = []
     schedule = FollowingEasy.__mro__[1].schedule  # type: ignore[attr-defined]
 
@@ -47,7 +43,7 @@ def test_every_message_makes_easy_decide(
 
     monkeypatch.setattr(FollowingEasy.__mro__[1], "schedule", counted)
     theirs, exchanges = time_pybatsim(
-        lambda: simulation_from_files(inputs, SimulationOptions()), load_example(examples, "easyBackfill")
+        lambda: simulation_from_files(inputs, SimulationOptions()), load_example("easyBackfill")
     )
     time_on_the_same(exchanges, theirs.waiting)
     assert len(decided) == len(exchanges) - 1  # but for SIMULATION_ENDS

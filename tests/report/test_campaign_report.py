@@ -10,7 +10,13 @@ import pytest
 from hand_campaign import row
 
 from beasy_sched.report.campaign_figures import FIGURES, mean_and_half_width
-from beasy_sched.report.campaign_html import campaign_html, outcome_bars, spread, table_rows
+from beasy_sched.report.campaign_html import (
+    campaign_html,
+    compared_policies,
+    load_bars,
+    outcome_bars,
+    spread,
+)
 
 pandas = pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")
@@ -51,15 +57,43 @@ def test_spread() -> None:
 
 
 def test_table() -> None:
-    heads, rows = table_rows(pandas.DataFrame(RUNS), ["easy", "beasy"])
-    assert heads == ["runs", "Finished jobs [%]"]
-    assert rows == [("easy", ["2", "60.00 ± 127.06"]), ("beasy", ["2", "95.00 ± 63.53"])]
+    columns, rows = compared_policies(pandas.DataFrame(RUNS), ["easy", "beasy"])
+    assert [(column.title, column.unit) for column in columns] == [("runs", ""), ("Finished jobs", "%")]
+    assert [(row.name, row.values, row.texts) for row in rows] == [
+        ("easy", [2.0, 60.0], ["2", "60.00 ± 127.06"]),
+        ("beasy", [2.0, 95.0], ["2", "95.00 ± 63.53"]),
+    ]
 
 
 def test_values_that_are_not_known() -> None:
     rows = [row("easy", 1, 5, soc_lowest_pct=None), row("beasy", 1, 5, soc_lowest_pct=20.0)]
-    _, table = table_rows(pandas.DataFrame(rows), ["easy", "beasy"])
-    assert [texts[-1] for _, texts in table] == ["-", "20.00"]
+    _, table = compared_policies(pandas.DataFrame(rows), ["easy", "beasy"])
+    assert [(each.values[-1], each.texts[-1]) for each in table if each.texts] == [
+        (None, "-"),
+        (20.0, "20.00"),
+    ]
+
+
+GRID = {"grid.green_kwh": 30.0, "grid.green_share": 0.75, "grid.import_kwh": 10.0, "grid.cost": 2.0,
+        "grid.carbon_kg": None}  # fmt: skip
+
+
+def test_green_charts_where_there_is_a_grid() -> None:
+    rows = [row("easy", 1, 5, **GRID), row("easy", 2, 5, **(GRID | {"grid.import_kwh": 20.0}))]
+    text = page(rows)
+    assert re.findall(r'id="part-1-(load|grid[a-z_-]+)"', text) == [
+        "load", "grid-green_share", "grid-import_kwh", "grid-cost",
+    ]  # fmt: skip
+    chart = load_bars(pandas.DataFrame(rows), ["easy"], "k")
+    assert chart is not None
+    assert {trace["name"]: list(trace["x"]) for trace in chart.spec["traces"]} == {
+        "green": [30.0],
+        "from the grid": [15.0],
+    }
+    assert load_bars(pandas.DataFrame(RUNS), ["easy"], "k") is None
+    assert "grid" not in page(RUNS).partition("<script>")[0].partition("<main>")[2].replace(
+        'class="grid"', ""
+    )
 
 
 def test_conditions_and_what_is_missing() -> None:
@@ -72,7 +106,10 @@ def test_conditions_and_what_is_missing() -> None:
     assert re.findall(r"<h2>(.*?)</h2>", text) == [
         "What is missing", "All conditions", "s: guard shed, with veto", "s: guard kill-all, without veto",
     ]  # fmt: skip
-    assert '<th scope="row">easy</th><td>2</td><td>60.00 ± 127.06</td>' in text  # without the failed run
+    assert (
+        '<th scope="row">easy</th><td data-value="2.0">2</td><td data-value="60.0">60.00 ± 127.06</td>'
+        in text
+    )  # without the failed run
     assert text == page([*RUNS, failed, row("easy", 1, 4, veto=False, guard="kill-all")], expected=9)
 
 

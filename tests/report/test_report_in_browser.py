@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +12,13 @@ import pytest
 from chromium import PROGRAM, Page
 from command_line import exit_code
 from hand_campaign import row
-from hand_run import JOBS, write_run
+from hand_run import JOBS, summary, write_run
 from report.test_grid_charts import BATTERY, on_a_grid
 from small_site import small_site
 
 from beasy_sched.report.campaign_html import campaign_html
+from beasy_sched.report.explain_job import explain_job
+from beasy_sched.report.explain_time import explain_time
 
 pandas = pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")
@@ -65,7 +69,7 @@ def test_everything_is_drawn(page: Page, report: Path) -> None:
     page.open(report)
     page.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     keys = page.run("[...document.querySelectorAll('.drawing')].map(each => each.id)")
-    assert len(keys) == 4 + 2 * 5
+    assert len(keys) == 5 + 2 * 10
     for key in keys:
         show(page, key)
     assert page.run("document.querySelectorAll('.drawing svg.main-svg').length") >= len(keys)
@@ -74,6 +78,37 @@ def test_everything_is_drawn(page: Page, report: Path) -> None:
     assert page.complaints() == []
     fetched = [address for address in page.requests() if not address.startswith("data:")]
     assert fetched == [report.resolve().as_uri()]
+
+
+def test_the_first_screen_sorts_and_cuts_nothing_off(page: Page, tmp_path: Path) -> None:
+    names = [f"a-policy-with-a-long-name-{n}" for n in range(9)]
+    for n, name in enumerate(names):
+        told = summary()
+        told["settings"]["policy"] = name
+        told["jobs"] |= {"finished": n % 3, "killed": 2 - n % 3}
+        write_run(tmp_path / "out" / name, summary=json.dumps(told))
+    out = tmp_path / "report.html"
+    assert exit_code("report", str(tmp_path / "out"), "-o", str(out), "-q") == 0
+    page.look(1400, 900)
+    page.open(out)
+    assert page.run("document.documentElement.scrollWidth") == 1400
+    page.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    cut = (
+        "[...document.querySelectorAll('.table')].filter(each => each.scrollWidth > each.clientWidth).length"
+    )
+    assert page.run(cut) == 0
+    shares = "[...document.querySelectorAll('.compared tbody tr')].map(row => row.cells[1].dataset.value)"
+    head = "document.querySelectorAll('.compared thead button')[{}].click()"
+    assert page.run(shares) == ["0.0", "25.0", "50.0"]
+    page.run(head.format(1))
+    assert page.run(shares) == ["50.0", "25.0", "0.0"]
+    assert page.run("document.querySelectorAll('.compared thead th')[1].ariaSort") == "descending"
+    page.run(head.format(1))
+    assert page.run(shares) == ["0.0", "25.0", "50.0"]
+    page.run(head.format(0))
+    assert page.run("document.querySelector('.compared tbody th').firstChild.textContent") == names[0]
+    page.settle()
+    assert page.complaints() == []
 
 
 def test_on_a_site_with_a_grid_a_price_on_the_right_and_dates_below(page: Page, tmp_path: Path) -> None:
@@ -133,8 +168,102 @@ def test_the_gantt_chart_has_colours_and_tells_the_job(page: Page, report: Path)
         "new Promise(done => setTimeout(() => done(document.querySelector('.tip')?.textContent), 200))"
     )
     assert tip.splitlines()[0] == f"job {place[2]}"
+    assert {line.partition(" ")[0].rstrip(":") for line in tip.splitlines()} >= {
+        "walltime",
+        "used",
+        "started",
+    }
     page.mouse(left + width / 2, top - 5)
     assert page.run("document.querySelector('.tip')") is None
+
+
+PANEL = "document.querySelector('.why:not([hidden])')"
+
+
+def panel(page: Page, title: str) -> list[str]:
+    """Wait for the panel with this title; return its lines."""
+    return page.run(
+        "new Promise((done, fail) => { const end = Date.now() + 5000; const look = () => {"
+        f" const found = {PANEL}, title = {json.dumps(title)};"
+        " if (found?.querySelector('h2').textContent.startsWith(title)) done([...found.querySelectorAll("
+        "'h2, h3, p, code')].map(each => each.textContent)); else if (Date.now() > end)"
+        " fail(new Error(`${title}: found ${found?.textContent}`)); else setTimeout(look, 20); }; look(); })"
+    )
+
+
+def first_job(page: Page) -> tuple[float, float, str]:
+    """Where the first rectangle of the Gantt chart is, and the job's id."""
+    x, y, job = page.run(
+        "(({ spec, element }) => { const { xaxis: x, yaxis: y } = element._fullLayout, j = spec.bars.job[0];"
+        " return [x._offset + x.l2p((spec.jobs.start[j] + spec.jobs.end[j]) / 2),"
+        " y._offset + y.l2p(spec.bars.low[0]), spec.jobs.id[j]]; })(report.charts.get('run-1-gantt'))"
+    )
+    return x, y, job
+
+
+def test_a_click_on_a_job_tells_why(page: Page, report: Path) -> None:
+    page.look(1280, 900)
+    page.open(report)
+    left, top, _, _ = show(page, "run-1-gantt")
+    x, y, job = first_job(page)
+    page.click(left + x, top + y)
+    told = panel(page, f"Job {job}")
+    story = explain_job(str(report.parent / "out" / "easy"), job)
+    assert told[1] == story.chapters[0].title
+    for chapter in story.chapters:
+        for entry in chapter.entries:
+            assert any(line.endswith(entry.text) for line in told), entry.text
+    assert told[-1].startswith("beasy-sched explain ")
+    assert told[-1].endswith(f"--job '{job}'")
+    assert page.run("report.charts.get('run-1-gantt').gantt.marked") == 0
+    page.run(f"{PANEL}.querySelector('.moment').click()")
+    assert panel(page, "Step ")[1] == "Energy"
+    page.run("dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))")
+    assert page.run(PANEL) is None
+    page.settle()
+    assert page.complaints() == []
+
+
+def test_a_click_on_a_moment_tells_its_step(page: Page, report: Path) -> None:
+    page.look(1280, 900)
+    page.open(report)
+    left, top, _, height = show(page, "run-1-soc")
+    x, time_s = page.run(
+        "(({ element }) => { const x = element._fullLayout.xaxis; return [x._offset + x._length / 3,"
+        " x.p2l(x._length / 3)]; })(report.charts.get('run-1-soc'))"
+    )
+    story = explain_time(str(report.parent / "out" / "easy"), time_s)
+    page.click(left + x, top + height / 2)
+    told = panel(page, story.title)
+    assert [title for title in told if title == "Energy"] == ["Energy"]
+    assert story.chapters[0].entries[0].text in told
+    page.drag(left + x, left + x + 90, top + height / 2)  # a drag zooms, and asks nothing
+    page.run("new Promise(done => setTimeout(done, 600))")
+    assert page.run("report.charts.get('run-1-soc').element._fullLayout.xaxis.range[0]") > 0
+    panel(page, story.title)
+
+
+def test_a_job_is_found_by_its_id(page: Page, report: Path) -> None:
+    page.look(1280, 900)
+    page.open(report)
+    show(page, "run-1-gantt")
+    search = (
+        "(form => { form.querySelector('input').value = '%s'; form.requestSubmit();"
+        " return form.querySelector('output').textContent; })(document.querySelector('#run-1 .find'))"
+    )
+    ids = page.run("report.charts.get('run-1-gantt').spec.jobs.id")
+    wanted = ids[len(ids) // 2]
+    assert page.run(search % wanted.partition("!")[2]) == ""
+    assert panel(page, f"Job {wanted}")[1] == "Arrival"
+    page.run("new Promise(done => setTimeout(done, 500))")
+    job = page.run(f"report.charts.get('run-1-gantt').spec.jobs.id.indexOf('{wanted}')")
+    assert page.run("report.charts.get('run-1-gantt').gantt.marked") == job
+    seen = "(({ spec, element }, j) => { const [from, to] = element._fullLayout.xaxis.range;"
+    seen += " return from <= spec.jobs.start[j] && spec.jobs.end[j] <= to; })"
+    assert page.run(f"{seen}(report.charts.get('run-1-gantt'), {job})")
+    assert page.run(search % "nonsense").startswith(f"no such job; there are {len(ids)}, {ids[0]} to")
+    page.settle()
+    assert page.complaints() == []
 
 
 def test_hover_and_linked_zoom(page: Page, report: Path) -> None:
@@ -211,6 +340,56 @@ def test_a_thousand_servers_and_twenty_thousand_jobs(page: Page, tmp_path: Path)
     assert "server " in page.run("document.querySelector('.tip').textContent")
     page.settle()
     assert page.complaints() == []
+
+
+def test_charts_are_saved_as_pictures_and_numbers(page: Page, report: Path) -> None:
+    page.look(1280, 900)
+    page.open(report)
+    for key in ("outcomes", "run-1-flow", "run-1-soc", "run-1-gantt", "run-1-heat", "run-1-wait-shares"):
+        show(page, key)
+        chart = f"report.charts.get('{key}')"
+        rows = page.run(f"exporting.csv({chart})").splitlines()
+        assert len(rows) > 1, key
+        svg = page.run(f"exporting.svg({chart})")
+        title = page.run(f"{chart}.element.ariaLabel")
+        assert svg.startswith("<svg")
+        assert f">{title}</text>" in svg
+        size = page.run(
+            f"exporting.png({chart}).then(createImageBitmap).then(each => [each.width, each.height])"
+        )
+        assert size[0] == 2 * page.run(f"{chart}.element.clientWidth")
+    jobs = page.run("exporting.csv(report.charts.get('run-1-gantt'))").splitlines()
+    assert jobs[0].startswith("job,submitted_s,started_s,ended_s,servers,hosts,outcome,walltime_s,energy_j")
+    assert len(jobs) == 1 + page.run("report.charts.get('run-1-gantt').spec.jobs.id.length")
+    flows = page.run("exporting.csv(report.charts.get('run-1-flow'))").splitlines()
+    assert flows[0] == "from,to,kWh"
+    site = [line.rpartition(",") for line in flows[1:]]
+    came = sum(float(kwh) for ends, _, kwh in site if ends.endswith(",site"))
+    went = sum(float(kwh) for ends, _, kwh in site if ends.startswith("site,"))
+    assert came == pytest.approx(went)
+    assert page.run("document.querySelectorAll('#run-1-gantt, #run-1-soc').length") == 2
+    page.settle()
+    assert page.complaints() == []
+
+
+def test_a_button_saves_a_file(page: Page, report: Path, tmp_path: Path) -> None:
+    page.open(report)
+    show(page, "run-1-queue")
+    page.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    page.run(
+        "document.getElementById('run-1-queue').parentElement.querySelectorAll('.save button')[2].click()"
+    )
+    deadline = time.monotonic() + 10
+    while not (tmp_path / "run-1-queue.csv").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (tmp_path / "run-1-queue.csv").read_text("utf-8").startswith("series,time_s,waiting")
+
+
+def test_cells_that_look_like_formulas(page: Page, report: Path) -> None:
+    page.open(report)
+    spec = {"kind": "plot", "layout": {}, "traces": [{"name": "=1+1", "x": [1, -2.5], "y": ["a,b", "+c"]}]}
+    text = page.run(f"exporting.csv({{ spec: {json.dumps(spec)} }})")
+    assert text == "series,x,y\r\n'=1+1,1,\"a,b\"\r\n'=1+1,-2.5,'+c\r\n"
 
 
 def test_a_campaign(page: Page, tmp_path: Path) -> None:

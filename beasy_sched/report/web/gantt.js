@@ -26,6 +26,7 @@ const gantt = (() => {
     element.addEventListener("mousemove", (event) => hover(chart, event));
     element.addEventListener("mouseleave", () => hide(state));
     chooser(chart, state);
+    if (why.has(chart.spec.group)) { why.onClick(element, (event) => explain(chart, event)); finder(chart); }
     return state;
   }
 
@@ -43,6 +44,48 @@ const gantt = (() => {
     for (const [value, text] of [["job", "jobs"], ["outcome", "outcomes"], ["pstate", "P-states"]]) select.append(new Option(text, value));
     select.addEventListener("change", () => { state.mode = select.value; legend(chart, state); schedule(chart); });
     chart.element.parentElement.querySelector("figcaption").append(label);
+  }
+
+  /** A field that finds a job by its id, shows where it ran, and why. */
+  function finder(chart) {
+    const { spec, element } = chart, form = document.createElement("form"), field = document.createElement("input"), said = document.createElement("output");
+    form.className = "find";
+    Object.assign(field, { type: "search", placeholder: "find a job", ariaLabel: "find a job by its id", autocomplete: "off", spellcheck: false });
+    form.append(field, said);
+    field.addEventListener("input", () => { said.textContent = ""; });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const { id, problem } = why.find(spec.group, field.value.trim());
+      said.textContent = problem || "";
+      if (problem) return;
+      const job = spec.jobs.id.indexOf(id);
+      if (job >= 0) bringIntoView(chart, job);
+      why.job(spec.group, id);
+    });
+    element.parentElement.querySelector("figcaption").append(form);
+  }
+
+  /** Zoom to a job that is out of sight, or too short to be seen. */
+  function bringIntoView({ element, spec }, job) {
+    const start = spec.jobs.start[job], end = spec.jobs.end[job], { from, to, width } = view(element);
+    if (Number.isNaN(start) || (start >= from && end <= to && (end - start) / (to - from) * width >= 6)) return;
+    const around = Math.max(8 * (end - start), 60);
+    Plotly.relayout(element, { "xaxis.range": [Math.max(0, start - around), Math.min(spec.end, end + around)] });
+  }
+
+  function mark(chart, job) {
+    if (chart.gantt.marked === job) return;
+    chart.gantt.marked = job;
+    schedule(chart);
+  }
+
+  /** What a click is on: a job, or a moment. */
+  function explain(chart, event) {
+    const { spec } = chart, at = whereOf(chart, event);
+    if (!at) return;
+    const found = jobAt(spec, at.server, at.time, at.slack);
+    hide(chart.gantt);
+    if (found >= 0) why.job(spec.group, spec.jobs.id[found]); else why.moment(spec.group, at.time);
   }
 
   function palette(spec, css) {
@@ -138,6 +181,7 @@ const gantt = (() => {
   /** Ends by a kill; and where there is room, edges and names of the jobs. */
   function finish(on, chart, { x, y, width, first, last, fine }, thick) {
     const { spec, gantt: state } = chart, { jobs, bars } = spec, colors = state.paint, killed = spec.outcomes.indexOf(KILLED);
+    const marked = [];
     on.font = "11px sans-serif";
     on.textBaseline = "middle";
     for (let i = 0; i < bars.job.length; i++) {
@@ -155,8 +199,12 @@ const gantt = (() => {
         on.fillStyle = colors.killed;
         on.fillRect(Math.round(b) - 2, top, 3, Math.max(1, bottom - top));
       }
+      if (j === state.marked) marked.push([Math.round(a) - 1.5, top - 0.5, Math.max(1, b - a) + 3, bottom - top + 1]);
       if (fine && bottom - top >= 14 && b - a >= 30) label(on, jobs.id[j], a, b, (top + bottom) / 2);
     }
+    on.strokeStyle = colors.ink;
+    on.lineWidth = 3;
+    for (const box of marked) on.strokeRect(...box);
   }
 
   function label(on, text, a, b, middle) {
@@ -217,30 +265,47 @@ const gantt = (() => {
     return [...new Set(spec.states.pstate)].filter((p) => p >= 0).sort((a, b) => a - b);
   }
 
-  function hover(chart, event) {
-    const { element, spec, gantt: state } = chart, v = view(element), box = element.getBoundingClientRect();
+  /** The server and the time under the mouse, and how much time a pixel has; null outside of the chart. */
+  function whereOf({ element, spec }, event) {
+    const v = view(element), box = element.getBoundingClientRect();
     const px = event.clientX - box.left - v.left, py = event.clientY - box.top - v.top;
-    if (px < 0 || py < 0 || px > v.width || py > v.height || event.buttons) { hide(state); return; }
+    if (px < 0 || py < 0 || px > v.width || py > v.height) return null;
     const time = v.from + (px / v.width) * (v.to - v.from), server = Math.round(v.high - (py / v.height) * (v.high - v.low));
-    if (server < 0 || server >= spec.servers || time < 0 || time > spec.end) { hide(state); return; }
-    show(state, words(spec, server, time, (v.to - v.from) / v.width, state.tools), event);
+    return server < 0 || server >= spec.servers || time < 0 || time > spec.end ? null : { server, time, slack: (v.to - v.from) / v.width };
   }
 
-  /** What is there: the job, and the state of the server. */
-  function words(spec, server, time, slack, { timeText, momentText }) {
-    const { jobs, bars, states } = spec, lines = [`server ${server}, ${momentText(time, spec.start)}`];
+  function hover(chart, event) {
+    const { spec, gantt: state } = chart, at = event.buttons ? null : whereOf(chart, event);
+    if (at) show(state, words(spec, at.server, at.time, at.slack, state.tools), event); else hide(state);
+  }
+
+  function jobAt({ jobs, bars }, server, time, slack) {
     let found = -1, nearest = Infinity;
     for (let i = 0; i < bars.job.length; i++) {
       if (bars.low[i] > server || bars.high[i] < server) continue;
       const j = bars.job[i], away = Math.max(jobs.start[j] - time, time - jobs.end[j], 0);
       if (away <= slack && away < nearest) { nearest = away; found = j; }
     }
+    return found;
+  }
+
+  function energyText(joules) {
+    const kwh = joules / 3.6e6, [size, unit] = kwh >= 1 ? [kwh, "kWh"] : [1000 * kwh, "Wh"];
+    return `${size >= 100 ? Math.round(size).toLocaleString("en") : Number(size.toPrecision(3))} ${unit}`;
+  }
+
+  /** What is there: the job, and the state of the server. */
+  function words(spec, server, time, slack, { timeText, momentText }) {
+    const { jobs, states } = spec, lines = [`server ${server}, ${momentText(time, spec.start)}`], found = jobAt(spec, server, time, slack);
     if (found >= 0) {
       const exact = (t) => timeText(t, 1), moment = (t) => momentText(t, spec.start, 1);
       lines.unshift(`job ${jobs.id[found]}`);
       lines.push(`${jobs.servers[found]} ${jobs.servers[found] === 1 ? "server" : "servers"}, ${spec.outcomes[jobs.outcome[found]]}`,
         `submitted ${moment(jobs.submit[found])}`, `ran ${moment(jobs.start[found])} to ${moment(jobs.end[found])}`,
         `waited ${exact(jobs.start[found] - jobs.submit[found])}, ran for ${exact(jobs.end[found] - jobs.start[found])}`);
+      if (jobs.walltime && jobs.walltime[found] >= 0) lines.push(`walltime ${exact(jobs.walltime[found])}`);
+      if (jobs.energy && jobs.energy[found] >= 0) lines.push(`used ${energyText(jobs.energy[found])}`);
+      if (jobs.start_rule[found] >= 0) lines.push(`started: ${jobs.rules[jobs.start_rule[found]]}`);
       if (jobs.rule[found] >= 0) lines.push(`killed: ${jobs.rules[jobs.rule[found]]}`);
     }
     for (let i = 0; states.start && i < states.start.length; i++) {
@@ -264,5 +329,5 @@ const gantt = (() => {
     if (state.tip) { state.tip.remove(); state.tip = null; }
   }
 
-  return { attach };
+  return { attach, mark };
 })();

@@ -1,0 +1,171 @@
+"""Commented site files from a few sizes: the site file that comes with the program, with other numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.site_file import default_site_text
+
+_HEADER: Final = """\
+# A site, made by 'beasy-sched generate site'. Change it as you like, and pass it with --site FILE;
+# 'beasy-sched check --site FILE' tells whether it can be read.
+"""
+_CHARGE_PER_H: Final = 0.25
+_DISCHARGE_PER_H: Final = 0.5
+_ELECTROLYZER_KW_PER_KG: Final = 0.5
+_FUEL_CELL_KW_PER_KG: Final = 0.3
+"""Powers where none are given, by the sizes of the battery and of the tank: as in the program's site file."""
+_LEAST_ELECTROLYZER: Final = 0.1
+"""The least power of an electrolyzer that is on, as a part of the largest."""
+_COMMENT_COLUMN: Final = 34
+
+
+@dataclass(frozen=True)
+class SiteSizes:
+    """What a site file is made from; what is None follows from the other sizes."""
+
+    battery_kwh: float = 100.0
+    """Capacity of the battery; 0 for a site without one."""
+    charge_kw: float | None = None
+    discharge_kw: float | None = None
+    soc_start_pct: float = 50.0
+    soc_target_pct: float | None = None
+    """None: as at the start."""
+    hydrogen_kg: float = 0.0
+    """Size of the tank; 0 for a site without hydrogen."""
+    electrolyzer_kw: float | None = None
+    fuel_cell_kw: float | None = None
+    grid_kw: float = 0.0
+    """Largest power from the grid; 0 for a site without one, infinity for one without a limit."""
+    price_per_kwh: float | None = None
+    base_kw: float = 0.0
+    step_s: float = 300.0
+    window_h: float = 72.0
+    start: str | None = None
+    """What time 0 is: a time with its offset from UTC (ISO 8601)."""
+    guard: str = "shed"
+    veto: bool = True
+
+
+def site_text(sizes: SiteSizes) -> str:
+    """Return the text of a site file, with the comments of the file that comes with the program.
+
+    Sections that the site does not have are in it, too, as comments. Whether the numbers make sense is for
+    the reader of the file to say. Raises ConfigError for sizes of what the site does not have.
+    """
+    _check(sizes)
+    values = _values(sizes)
+    lines = default_site_text().splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("# Units"))
+    return _HEADER + "#\n" + "".join(f"{line}\n" for line in _filled_in(lines[begin:], values))
+
+
+def _check(sizes: SiteSizes) -> None:
+    needs = {
+        "battery_kwh": ("charge_kw", "discharge_kw"),
+        "hydrogen_kg": ("electrolyzer_kw", "fuel_cell_kw"),
+        "grid_kw": ("price_per_kwh",),
+    }
+    for size, others in needs.items():
+        lone = next((name for name in others if getattr(sizes, name) is not None), None)
+        if lone is not None and not getattr(sizes, size):
+            raise ConfigError(f"{_flag(lone)} requires {_flag(size)}")
+    if sizes.price_per_kwh is not None and sizes.start is None:
+        raise ConfigError("--price requires the moment of time 0: add --start 2024-07-01T00:00:00+02:00")
+
+
+def _flag(name: str) -> str:
+    return "--price" if name == "price_per_kwh" else f"--{name.replace('_', '-')}"
+
+
+def _values(sizes: SiteSizes) -> dict[str, dict[str, Any]]:
+    """Return the values of each section that the site has."""
+    values: dict[str, dict[str, Any]] = {
+        "time": {"step_s": sizes.step_s, "window_h": sizes.window_h},
+        "guard": {"mode": sizes.guard, "veto": sizes.veto},
+    }
+    if sizes.start is not None:
+        values["time"]["start"] = sizes.start
+    if sizes.battery_kwh:
+        target_pct = sizes.soc_start_pct if sizes.soc_target_pct is None else sizes.soc_target_pct
+        values["battery"] = {
+            "capacity_kwh": sizes.battery_kwh,
+            "charge_limit_kw": _or(sizes.charge_kw, _CHARGE_PER_H * sizes.battery_kwh),
+            "discharge_limit_kw": _or(sizes.discharge_kw, _DISCHARGE_PER_H * sizes.battery_kwh),
+            "soc_start_pct": sizes.soc_start_pct,
+            "soc_target_pct": target_pct,
+        }
+    if sizes.hydrogen_kg:
+        electrolyzer_kw = _or(sizes.electrolyzer_kw, _ELECTROLYZER_KW_PER_KG * sizes.hydrogen_kg)
+        values["hydrogen"] = {
+            "tank_kg": sizes.hydrogen_kg,
+            "level_start_kg": sizes.hydrogen_kg / 2.0,
+            "level_target_kg": sizes.hydrogen_kg / 2.0,
+            "electrolyzer_min_kw": _LEAST_ELECTROLYZER * electrolyzer_kw,
+            "electrolyzer_max_kw": electrolyzer_kw,
+            "fuel_cell_max_kw": _or(sizes.fuel_cell_kw, _FUEL_CELL_KW_PER_KG * sizes.hydrogen_kg),
+        }
+    if sizes.grid_kw:
+        limit = {"import_limit_kw": sizes.grid_kw} if sizes.grid_kw < math.inf else {}
+        values["grid"] = {**limit, "export": "none", "currency": "EUR"}
+    if sizes.price_per_kwh is not None:
+        values["grid.tariff"] = {"hours": [0, 24], "per_kwh": sizes.price_per_kwh}
+    if sizes.base_kw:
+        values["load"] = {"base_kw": sizes.base_kw}
+    return values
+
+
+def _or(given: float | None, otherwise: float) -> float:
+    return otherwise if given is None else given
+
+
+_OPTIONAL: Final = {"grid", "grid.tariff", "load", "time"}
+"""Sections of which the fields that are not given stay as they are in the program's file."""
+
+
+def _filled_in(lines: list[str], values: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines of the program's site file, with these values, as a comment where there are none.
+
+    Of several tables of one name, the first one gets the values.
+    """
+    section, seen, here = "", set(), False
+    for line in lines:
+        if heading := re.fullmatch(r"(?:# )?(\[\[?)([a-z.]+)(\]\]?)", line):
+            section = heading[2]
+            here = section in values and section not in seen
+            seen.add(section)
+            yield ("" if here else "# ") + "".join(heading.groups())
+        elif field := re.fullmatch(r"(# )?(\w+) = (\S.*?)(?:\s+# (.*))?", line):
+            mark, name, value, comment = field.groups()
+            given = values.get(section, {}) if here else {}
+            stays = mark and section in _OPTIONAL
+            shown = "" if name in given or (here and not stays) else "# "
+            if name in given:
+                value, comment = _toml(given[name]), _comment(name, given) or comment
+            yield _line(f"{shown}{name} = {value}", comment)
+        else:
+            yield line
+
+
+def _comment(name: str, given: dict[str, Any]) -> str | None:
+    """Return the comment of a field whose comment in the program's file depends on its value there."""
+    if name in ("charge_limit_kw", "discharge_limit_kw"):
+        return f"{given[name] / given['capacity_kwh']:.3g} of the capacity an hour"
+    return "all hours; months = [6, 7, 8, 9] limits it to these" if name == "hours" else None
+
+
+def _line(text: str, comment: str | None) -> str:
+    return text if comment is None else f"{text:<{_COMMENT_COLUMN - 2}}  # {comment}"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"' if isinstance(value, str) else f"{value:.12g}"

@@ -1,0 +1,33 @@
+"use strict";
+// Tables that sort themselves: a click on a head sorts by its column, best first where that is known, and a
+// second click the other way round. Cells without a value stay last.
+(() => {
+  const valueOf = (row, place) => {
+    const cell = row.cells[place];
+    if (place === 0) return cell.firstChild.textContent.trim().toLowerCase();
+    return cell.dataset.value === undefined ? null : Number(cell.dataset.value);
+  };
+
+  function compare(a, b, up) {
+    if (a === null || b === null) return (a === null) - (b === null);
+    const order = typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
+    return up ? order : -order;
+  }
+
+  function sort(table, head) {
+    const heads = [...table.tHead.rows[0].cells], place = heads.indexOf(head), before = head.getAttribute("aria-sort");
+    const up = before === "none" ? place === 0 : before === "descending";
+    heads.forEach((each) => each.setAttribute("aria-sort", "none"));
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const rows = [...table.tBodies[0].rows];
+    rows.sort((a, b) => compare(valueOf(a, place), valueOf(b, place), up) || a.dataset.place - b.dataset.place);
+    table.tBodies[0].append(...rows);
+  }
+
+  document.querySelectorAll("table.compared").forEach((table) => {
+    table.tHead.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (button) sort(table, button.parentElement);
+    });
+  });
+})();
