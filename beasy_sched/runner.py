@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beasy_sched.errors import why
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -16,6 +16,9 @@ from beasy_sched.replan import LIMIT_IN_PROCESS_S, replanned
 from beasy_sched.settings import build_session
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 
+if TYPE_CHECKING:
+    from beasy_sched.report.watch import Watch
+
 DEADLOCK = "deadlock: jobs are waiting, and no more events can occur"
 
 
@@ -26,13 +29,14 @@ def run_in_process(
     *,
     metering: bool = True,
     warn: Callable[[str], None] | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Run to the end and return the summary; results so far are written even if the run fails.
 
     ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
     allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
-    the summary. Raises InputError, ConfigError and whatever ends the run early; the summary then names the
-    error. A deadlock raises nothing, but is named in the summary.
+    the summary; ``watch`` shows the run while it goes. Raises InputError, ConfigError and whatever ends the
+    run early; the summary then names the error. A deadlock raises nothing, but is named in the summary.
     """
     settings = files.settings
 
@@ -40,8 +44,9 @@ def run_in_process(
         return read_simgrid_platform(inputs.platform, master=inputs.master).platform
 
     with files, replanned(settings, platform, limit_s=LIMIT_IN_PROCESS_S) as replanner:
+        log = files.log if watch is None else watch.log(files.log)
         session = build_session(
-            settings, log=files.log, inputs_checked=True, replan=replanner.rule, plans=replanner.plans
+            settings, log=log, inputs_checked=True, replan=replanner.rule, plans=replanner.plans
         )
         options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
 
@@ -63,6 +68,8 @@ def run_in_process(
         files.begin()
         tracer = simulation.world.tracer
         kept = files.keeping_windows(session, replanner.step_of(session), tracer.keep if tracer else dict)
+        if watch is not None:
+            kept = watch.following(session, kept)
         try:
             result = simulation.run(_decide(kept, files), progress)
         except BaseException as error:

@@ -20,6 +20,7 @@ from beasy_sched.settings import ReplanSettings, RunSettings, read_options
 
 if TYPE_CHECKING:
     from beasy_sched.model.platform import Platform
+    from beasy_sched.report.watch import Watch
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 T = TypeVar("T", bound="CommandOptions")
@@ -224,6 +225,10 @@ class RunOptions(CommandOptions):
     )
     no_power_actions: bool = option("Never change P-states: for a Batsim without -E, which aborts on them.")
     decisions: bool = option("Whether to write the decision log.", "--decisions/--no-decisions", default=True)
+    watch: bool = option(
+        "Show the run in the terminal while it goes: levels, powers, the plan ahead, servers, queue and"
+        " decisions."
+    )
     record: Path | None = option("Record every message, for 'beasy-sched replay'.")
     budget: str | None = option(
         "Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers would use"
@@ -299,6 +304,25 @@ def _with_budget(given: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
                 " option: leave one of them out"
             )
     return options | {name: text for name, (_, text) in found.items()}
+
+
+@contextmanager
+def watching(asked: bool, policy: str) -> Iterator[Watch | None]:
+    """Show a run on the standard error while the block runs, where that is asked for; None where it is not.
+
+    Where the standard error is no terminal, a note says so, and nothing is shown.
+    """
+    if asked and not sys.stderr.isatty():
+        click.echo("note: --watch shows nothing here: the standard error is not a terminal", err=True)
+    elif asked:
+        from rich.console import Console
+
+        from beasy_sched.report.watch import Watch
+
+        with Watch(Console(stderr=True, highlight=False), policy).shown() as watch:
+            yield watch
+        return
+    yield None
 
 
 @contextmanager

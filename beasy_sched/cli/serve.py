@@ -16,6 +16,7 @@ from beasy_sched.cli.options import (
     option,
     prefix_option,
     settings_of,
+    watching,
     with_options,
 )
 from beasy_sched.errors import why
@@ -101,13 +102,14 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
                     files.begin()
                 if run == 1 and given.verbosity != "silent":
                     click.echo(f"listening on {reachable(daemon.endpoint)}", err=True)
-                with replanned(
-                    settings, lambda: known, first=first, stopped=lambda: daemon.stopping
-                ) as planner:
+                planning = replanned(settings, lambda: known, first=first, stopped=lambda: daemon.stopping)
+                with planning as planner, watching(how.watch, how.policy) as watch:
+                    log = files.log if watch is None else watch.log(files.log)
                     session = build_session(
-                        settings, platform=known, log=files.log, replan=planner.rule, plans=planner.plans
+                        settings, platform=known, log=log, replan=planner.rule, plans=planner.plans
                     )
                     step = files.keeping_windows(session, planner.step_of(session))
+                    step = step if watch is None else watch.following(session, step)
                     _serve_one(daemon, session, files, given.verbosity, step, idle_is_fine=run > 1)
             if not given.keep_serving:
                 return

@@ -17,6 +17,7 @@ from beasy_sched.cli.options import (
     progress_bar,
     required,
     settings_of,
+    watching,
     with_options,
 )
 from beasy_sched.engine.power import EnergySource
@@ -73,8 +74,13 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
             told.append(text)
 
     began_s = time.perf_counter()
-    with progress_bar("jobs submitted", quiet=given.quiet) as report:
-        summary = run_in_process(inputs, files, report, metering=given.metering, warn=warn)
+    with (
+        watching(how.watch, how.policy) as watch,
+        progress_bar("jobs submitted", quiet=given.quiet or watch is not None) as report,
+    ):
+        if watch is not None:
+            report = watch.progress
+        summary = run_in_process(inputs, files, report, metering=given.metering, warn=warn, watch=watch)
     for text in summary["warnings"]:
         warn(text)
     took_s = time.perf_counter() - began_s

@@ -40,5 +40,15 @@ def figure_bytes(figure: Any, suffix: str) -> bytes:
     return buffer.getvalue()
 
 
+def for_notebooks(figure: Any) -> Any:
+    """Return the figure, which a notebook now shows wherever it is a cell's result.
+
+    Notebooks show figures by themselves only where pyplot, whose figures last as long as the program, was
+    imported before.
+    """
+    figure._repr_png_ = lambda: figure_bytes(figure, ".png")
+    return figure
+
+
 def _kind(suffix: str) -> str:
     return suffix.lstrip(".").lower() or "png"

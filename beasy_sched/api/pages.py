@@ -1,0 +1,125 @@
+"""Runs told to people: HTML reports and explanations. The commands of these names use it, too."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beasy_sched.errors import ConfigError, PathLike
+from beasy_sched.plan.plan import PlanStore
+from beasy_sched.results import RunTables, check_same_run, find_prefix
+
+if TYPE_CHECKING:
+    from beasy_sched.campaign.scenario import Scenario
+    from beasy_sched.report.story import Story
+    from beasy_sched.report.sweeps import SweptAxis
+
+
+def report(
+    runs: RunTables | PathLike | Sequence[RunTables | PathLike],
+    path: PathLike,
+    *,
+    plan: PathLike | PlanStore | None = None,
+    title: str | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Path:
+    """Show runs, or a campaign, in one HTML file that opens in any browser; return its path.
+
+    Args:
+        runs: what `simulate` or `read_run` returned, prefixes of runs, folders of them; or the folder of a
+            campaign.
+        path: the HTML file to write.
+        plan: the plan that the runs followed: marks its dangerous steps and the storages' limits.
+        title: heading of the page (default: the runs' names).
+        progress: called with the share of the runs that are read, 0 to 1.
+
+    Raises ConfigError where pandas or plotly is missing, and InputError for files that cannot be read.
+    """
+    from beasy_sched.formats.atomic import write_atomic
+
+    places = [runs] if isinstance(runs, str | os.PathLike | RunTables) else [*runs]
+    if not places:
+        raise ConfigError("runs: found none, expected at least one")
+    prefixes = [run.prefix if isinstance(run, RunTables) else os.fspath(run) for run in places]
+    write_atomic(path, report_pieces(prefixes, plan=plan, title=title, report=progress))
+    return Path(path)
+
+
+def report_pieces(
+    places: Sequence[str],
+    *,
+    plan: PathLike | PlanStore | None = None,
+    title: str | None = None,
+    report: Callable[[float], None] | None = None,
+) -> Iterator[str]:
+    """Return the pieces of the HTML of runs, or of the campaign in the only folder of ``places``.
+
+    Raises ConfigError and InputError.
+    """
+    campaigns = [place for place in places if (Path(place) / "campaign.json").is_file()]
+    if campaigns and len(places) > 1:
+        raise ConfigError(f"{campaigns[0]} is a campaign: it cannot be shown together with other runs")
+    if campaigns:
+        if plan is not None:
+            raise ConfigError("--plan is for single runs: a campaign has its own plans")
+        return _campaign_pieces(campaigns[0], title)
+    from beasy_sched.formats.plan_file import read_plans
+    from beasy_sched.report.html import report_html
+
+    plans = plan if plan is None or isinstance(plan, PlanStore) else read_plans(plan)
+    return report_html(places, plans=plans, title=title, report=report)
+
+
+def _campaign_pieces(folder: str, title: str | None) -> Iterator[str]:
+    from beasy_sched.campaign.table import read_campaign
+    from beasy_sched.report.campaign_html import campaign_html
+    from beasy_sched.report.page import check_installed
+
+    check_installed()
+    campaign = read_campaign(folder)
+    return campaign_html(
+        Path(folder).resolve().name,
+        campaign.runs,
+        len(campaign.specs),
+        title=title,
+        sweeps={scenario.name: swept_axes(scenario) for scenario in campaign.manifest.parsed()},
+    )
+
+
+def swept_axes(scenario: Scenario) -> list[SweptAxis]:
+    """Return the axes of a scenario's sweep, as reports name them."""
+    from beasy_sched.campaign.sweep import AXES
+    from beasy_sched.report.sweeps import SweptAxis
+
+    return [SweptAxis(name, AXES[name].title) for name in scenario.sweep]
+
+
+def explain(
+    run: RunTables | PathLike, *, job: str | int | None = None, at: float | str | None = None
+) -> Story:
+    """Explain in plain words what happened to a job, or in a step, and why.
+
+    Args:
+        run: what `simulate` or `read_run` returned, the prefix of a run, or the folder that holds one.
+        job: id of a job, with or without the workload's name (``w0!``).
+        at: a moment: seconds, or a text such as ``"1d6h"`` or ``"1d 06:30:00"``.
+
+    Returns a text that shows itself; its ``data`` has all that is known. Raises ConfigError and InputError.
+    """
+    from beasy_sched.report.explain_job import explain_job
+    from beasy_sched.report.explain_rules import parse_moment
+    from beasy_sched.report.explain_time import explain_time
+
+    prefix = find_prefix(run.prefix if isinstance(run, RunTables) else run)
+    if (job is None) == (at is None):
+        raise ConfigError("explain: give either a job (job=17) or a moment (at='1d6h')")
+    check_same_run(prefix)
+    if job is not None:
+        return explain_job(prefix, str(job))
+    try:
+        moment_s = parse_moment(at) if isinstance(at, str) else float(at or 0.0)
+    except ValueError as error:
+        raise ConfigError(f"at: {error}") from None
+    return explain_time(prefix, moment_s)
