@@ -6,6 +6,8 @@ that ``import beasy_sched`` costs next to nothing.
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from beasy_sched._version import __version__
@@ -13,20 +15,30 @@ from beasy_sched._version import __version__
 if TYPE_CHECKING:
     from beasy_sched.api import (
         Run,
+        campaign,
+        compare,
+        explain,
         generate_platform,
         generate_power,
         generate_workload,
+        plan,
         read_run,
+        report,
         simulate,
     )
 
 __all__ = [
     "Run",
     "__version__",
+    "campaign",
+    "compare",
+    "explain",
     "generate_platform",
     "generate_power",
     "generate_workload",
+    "plan",
     "read_run",
+    "report",
     "simulate",
 ]
 
@@ -41,3 +53,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Interface(ModuleType):
+    """This package: ``campaign``, ``plan`` and ``report`` are functions here, and also packages within it.
+
+    The import system would put each package in the place of the function of its name. Whoever imports from
+    the packages (``from beasy_sched.plan.plan import PlanStore``) does not need that.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in __all__ and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Interface

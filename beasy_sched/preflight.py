@@ -22,9 +22,11 @@ from beasy_sched.formats.batsim_events import (
     CARBON_FIELD,
     POWER_FIELD,
     PRICE_FIELD,
+    SUN_FIELD,
     ExternalEvent,
     is_power,
     is_rate,
+    is_sun,
 )
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.time_series import POWER, TimeSeries
@@ -375,12 +377,16 @@ def _grid(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def bad_rate(events: Iterable[ExternalEvent]) -> Finding | None:
-    """Return a finding if an event announces a price or a carbon intensity that is no number."""
+    """Return a finding if an event announces a price, a carbon intensity or a sun that cannot be."""
     for event in events:
         for field in (PRICE_FIELD, CARBON_FIELD):
             value = event.data.get(field)
             if value is not None and not is_rate(value):
                 return fails("rates-bad", f"{event.where}: {field}: found {value!r}, expected a number")
+        if not is_sun(event.data):
+            found = event.data[SUN_FIELD]
+            expected = f"expected watts, at least 0 and at most {POWER_FIELD}"
+            return fails("sun-bad", f"{event.where}: {SUN_FIELD}: found {found!r}, {expected}")
     return None
 
 

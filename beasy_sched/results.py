@@ -1,7 +1,7 @@
 """The files of a run: how runs are found, and how each file is read.
 
-Two ways to read: as pandas data frames (`Run`), and line by line, without pandas (`read_log`, `read_jobs`,
-`read_trace`).
+Two ways to read: as pandas data frames (`RunTables`), and line by line, without pandas (`read_log`,
+`read_jobs`, `read_trace`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _SAME_START_S = 10.0
 
 
 def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_property[pd.DataFrame]:
-    """A field of `Run`: a file as a data frame, read when it is asked for."""
+    """A field of `RunTables`: a file as a data frame, read when it is asked for."""
 
-    def frame(run: Run) -> pd.DataFrame:
+    def frame(run: RunTables) -> pd.DataFrame:
         try:
             import pandas
         except ImportError:
@@ -60,7 +60,7 @@ def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_
 
 
 @dataclass(frozen=True)
-class Run:
+class RunTables:
     """The files of one run, read when they are asked for."""
 
     prefix: str
@@ -103,13 +103,6 @@ class Run:
 
 def _no_number(text: str) -> None:
     raise ValueError(f"{text} is not a JSON number")
-
-
-def read_run(prefix: str | os.PathLike[str]) -> Run:
-    """Open the results of a run by the prefix of its files. Raises InputError where there are none."""
-    run = Run(os.fspath(prefix))
-    _ = run.summary
-    return run
 
 
 def find_runs(places: Sequence[str | os.PathLike[str]]) -> dict[str, str]:

@@ -36,6 +36,15 @@ from beasy_sched.formats.atomic import ENDING_SIGNALS
 
 Task = tuple[Any, Callable[[Any], Any], Any]
 """A key, a function that can be imported by name, and its argument."""
+TIME_LIMIT_S: Final = 6 * 3600.0
+"""How long a run (or plan) may take by default."""
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
-_TIME_LIMIT_S = 6 * 3600.0
-
 
 def _time_limit(text: str) -> float:
     if text == "none":
@@ -49,6 +46,12 @@ class _CampaignOptions(CommandOptions):
     keep_runs: bool = option("Keep all files of each run, in DIR/runs.")
 
 
+def _processors() -> int:
+    from beasy_sched.campaign.workers import processors
+
+    return processors()
+
+
 class WorkerOptions(CommandOptions):
     """How runs are executed."""
 
@@ -56,7 +59,7 @@ class WorkerOptions(CommandOptions):
         "How many runs at a time, each in its own process.",
         "-j",
         type=click.IntRange(1),
-        default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        default=_processors,
         show_default="all cores",
     )
     executor: Literal["processes", "dask"] = option(
@@ -176,8 +179,8 @@ def figure(given: _FigureOptions, folder: Path) -> None:
 
 def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:
     """Return the picture's file. Raises ConfigError and InputError."""
+    from beasy_sched.api.pages import swept_axes
     from beasy_sched.campaign.table import read_campaign
-    from beasy_sched.cli.report import swept_axes
     from beasy_sched.report.sweeps import draw_sweep
 
     table = read_campaign(folder)
@@ -280,7 +283,7 @@ def unless_stopped(again: str) -> Iterator[None]:
 
 def executor_of(how: WorkerOptions) -> Executor:
     """Return what executes the runs. Raises ConfigError and a usage error."""
-    from beasy_sched.campaign.workers import DaskCluster, Processes
+    from beasy_sched.campaign.workers import TIME_LIMIT_S, DaskCluster, Processes
 
     if how.executor == "dask":
         if how.scheduler is None:
@@ -290,7 +293,7 @@ def executor_of(how: WorkerOptions) -> Executor:
         return DaskCluster(how.scheduler)
     if how.scheduler is not None:
         raise click.UsageError("--scheduler goes with --executor dask.")
-    return Processes(how.jobs, _TIME_LIMIT_S if how.limit_s is None else how.limit_s)
+    return Processes(how.jobs, TIME_LIMIT_S if how.limit_s is None else how.limit_s)
 
 
 def _tell(outcome: Outcome, quiet: bool) -> None:

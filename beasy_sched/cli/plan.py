@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, Final, Literal, TypeVar
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.arrays import FloatArray
 from beasy_sched.cli import HelpfulGroup
 from beasy_sched.cli.options import (
     FILE,
@@ -22,23 +20,18 @@ from beasy_sched.cli.options import (
     progress_bar,
     with_options,
 )
-from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.batsim_workload import workload_demand_w
-from beasy_sched.formats.forecast_source import forecast_files, read_forecast
 from beasy_sched.formats.power_series import read_power_series
-from beasy_sched.formats.reading import in_file, read_bytes
-from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
-from beasy_sched.model.platform import Platform
-from beasy_sched.plan.forecast import Uncertainty, full_draw_w
-from beasy_sched.plan.offline import OfflineOptions, plan_windows
+from beasy_sched.formats.site_file import DEFAULT_SITE
+from beasy_sched.plan.forecast import Uncertainty
+from beasy_sched.plan.offline import OfflineOptions
 from beasy_sched.plan.plan import PlanStore, Provenance
-from beasy_sched.plan.power_problem import PowerProblem, Surplus, check_sizes
+from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.plan.season import Season, SeasonProblem, plan_season, season_steps
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.plan.solver import SolverLimits
-from beasy_sched.units import parse_duration, w_to_kw
+from beasy_sched.planning import PlanSources, plan_from_files
+from beasy_sched.units import parse_duration
 
 _Planned = TypeVar("_Planned", PlanStore, Season)
 _PCT: Final = click.FloatRange(0, 100)
@@ -162,48 +155,30 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
     """
     if context.invoked_subcommand is not None:
         return
-    platform_path, out = _required(given)
-    name = given.site or DEFAULT_SITE
-    site_text = read_site_text(name)
-    site = parse_site(site_text, name)
-    platform = _read_platform(platform_path, given.master_host)
-    do = _plan_season if given.season == _WHOLE else _plan_windows
-    do(given, exports, out, site, platform, site_text)
+    _, out = _required(given)
+    sources = _sources(given)
+    if given.season == _WHOLE:
+        _plan_season(given, exports, out, sources)
+    else:
+        _plan_windows(given, exports, out, sources)
 
 
-def _plan_windows(
-    given: _PlanOptions, exports: _Exports, out: Path, site: Site, platform: Platform, site_text: str
-) -> None:
+def _plan_windows(given: _PlanOptions, exports: _Exports, out: Path, sources: PlanSources) -> None:
     """Plan the windows, one after the other, write the plan and show it."""
     from beasy_sched.formats.plan_file import write_plans
 
     if given.other_year or given.season_end is not None:
         raise ConfigError("--other-year and --season-end are for --season without a file")
-    steps = site.steps * (given.windows or 1)
-    renew_w = _production_w(given, site, steps, site.step_s)
-    load_w = _demand_w(given, platform, steps, site.step_s)
-    targets_kg = _season_targets(given, site)
-    for note in check_sizes(PowerProblem(site.storage, load_w, renew_w, site.step_s)):
-        click.echo(f"warning: {note}", err=True)
-    _check_demand(float(load_w.max()), platform)
     time_s = math.inf if given.time_limit is None else given.time_limit
+    options = OfflineOptions(
+        surplus=given.surplus,
+        load_uncertainty=given.load_uncertainty,
+        renew_uncertainty=given.renew_uncertainty,
+        limits=SolverLimits(time_s=time_s),
+        rules=ServerRules(minimum_on_s=given.minimum_on, time_s=time_s),
+    )
     with progress_bar("windows planned", quiet=exports.quiet) as report:
-        plans = plan_windows(
-            site,
-            platform,
-            load_w,
-            renew_w,
-            options=OfflineOptions(
-                surplus=given.surplus,
-                load_uncertainty=given.load_uncertainty,
-                renew_uncertainty=given.renew_uncertainty,
-                limits=SolverLimits(time_s=time_s),
-                rules=ServerRules(minimum_on_s=given.minimum_on, time_s=time_s),
-                tank_targets_kg=targets_kg,
-            ),
-            provenance=Provenance(f"beasy-sched {__version__}", inputs=_hashes(given, site_text)),
-            report=report,
-        )
+        plans = plan_from_files(sources, options, report)
     write_plans(out, plans)
     _finish(plans, [out], exports)
 
@@ -222,24 +197,22 @@ def _required(given: _PlanOptions) -> tuple[Path, Path]:
     return given.platform, given.out
 
 
-def _plan_season(
-    given: _PlanOptions, exports: _Exports, out: Path, site: Site, platform: Platform, site_text: str
-) -> None:
+def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: PlanSources) -> None:
     """Plan the whole horizon coarsely, write it and show it."""
     from beasy_sched.formats.season_file import write_season
 
+    site, platform = sources.read_site(), sources.read_platform()
     step_s, settings = given.season_step, {"season_step_s": f"{given.season_step:g}"}
     per_window = season_steps(step_s, site.window_s, "--season-step")
     steps = None if given.windows is None else per_window * given.windows
     if steps is None and given.production is None:
         raise ConfigError("--season with --production-forecast requires the length: give --windows")
-    renew_w = _production_w(given, site, steps, step_s)
+    renew_w = sources.production_w(site, steps, step_s)
     others_w = tuple(
         read_power_series(path, steps=len(renew_w), step_s=step_s, unit=given.unit)
         for path in given.other_year
     )
-    load_w = _demand_w(given, platform, len(renew_w), step_s)
-    _check_demand(float(load_w.max()), platform)
+    load_w = sources.demand_w(platform, len(renew_w), step_s)
     if site.calendar is not None:
         settings["start"] = site.calendar.start.isoformat()
         if site.calendar.zone is not None:
@@ -250,9 +223,7 @@ def _plan_season(
         season = plan_season(
             problem,
             others_w,
-            provenance=Provenance(
-                f"beasy-sched {__version__}", inputs=_hashes(given, site_text), settings=settings
-            ),
+            provenance=Provenance(f"beasy-sched {__version__}", inputs=sources.hashes(), settings=settings),
             limits=SolverLimits(time_s=time_s),
             report=report,
         )
@@ -260,83 +231,33 @@ def _plan_season(
     _finish_season(season, [out], exports)
 
 
-def _season_targets(given: _PlanOptions, site: Site) -> tuple[float, ...]:
-    """The windows' hydrogen targets, of the season's file; none without one."""
-    if given.season is None:
-        return ()
-    from beasy_sched.formats.season_file import read_season
-
-    if not Path(given.season).exists():
+def _sources(given: _PlanOptions) -> PlanSources:
+    """What the options say that the plan is made from. Raises ConfigError."""
+    if given.season and not Path(given.season).exists():
         raise ConfigError(
             f"--season {given.season}: there is no such file; to make it, give --season without a file and "
             f"--output {given.season}"
         )
-    season = read_season(given.season)
-    with in_file(given.season):
-        season.check_site(site.storage, site.window_s)
-        return season.targets_for(given.windows or 1)
+    platform, _ = _required(given)
+    return PlanSources(
+        platform,
+        given.site or DEFAULT_SITE,
+        workloads=given.workload,
+        demand=given.demand,
+        production=given.production,
+        production_forecast=given.production_forecast,
+        windows=given.windows or 1,
+        season=given.season or None,
+        other_years=given.other_year,
+        walltimes=given.runs == "walltime",
+        unit=given.unit,
+        master_host=given.master_host,
+        tell=_tell,
+    )
 
 
-def _demand_w(given: _PlanOptions, platform: Platform, steps: int, step_s: float) -> FloatArray:
-    """The demand of each step, W, from a file of powers or from the workload."""
-    if given.demand is not None:
-        return read_power_series(given.demand, steps=steps, step_s=step_s, unit=given.unit)
-    walltimes = given.runs == "walltime"
-    return workload_demand_w(given.workload, platform, steps=steps, step_s=step_s, walltimes=walltimes)
-
-
-def _hashes(given: _PlanOptions, site_text: str) -> dict[str, str]:
-    """The SHA-256 of everything that the plan is made from, by what it is."""
-    files = {"platform": given.platform, "production": given.production, "demand": given.demand}
-    if given.production_forecast is not None:
-        named = enumerate(forecast_files(given.production_forecast))
-        files |= {f"production forecast {number}": Path(path) for number, path in named}
-    files |= {f"workload {number}": path for number, path in enumerate(given.workload)}
-    files |= {f"other year {number}": path for number, path in enumerate(given.other_year)}
-    files["season"] = Path(given.season) if given.season else None
-    contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
-    contents["site"] = site_text.encode()
-    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-
-
-def _production_w(given: _PlanOptions, site: Site, steps: int | None, step_s: float) -> FloatArray:
-    """The production that the plan reckons with, W per step; without ``steps``, all that the file has."""
-    if given.production is not None:
-        return read_power_series(given.production, steps=steps, step_s=step_s, unit=given.unit)
-    steps = steps or site.steps
-    source = read_forecast(given.production_forecast or "none", site, given.windows or 1)
-    renew_w = source.renewable_w(0.0, step_s, steps)
-    for note in source.notes:
-        click.echo(f"note: forecast: {note}", err=True)
-    if source.name != "none" and not renew_w.any():
-        click.echo(
-            "warning: the forecast has no production at all, as it stands at time 0: is [time] start of the"
-            " site file right, and was it issued by then?",
-            err=True,
-        )
-    return renew_w
-
-
-def _read_platform(path: Path, master_host: str) -> Platform:
-    described = read_simgrid_platform(path, master=master_host)
-    for note in described.notes:
-        click.echo(f"warning: {note}", err=True)
-    if not (described.platform.has_powers and described.platform.has_speeds):
-        raise ConfigError(
-            f"{path}: planning requires the speeds and powers of every host; generate the platform "
-            "with 'beasy-sched generate platform'"
-        )
-    return described.platform
-
-
-def _check_demand(peak_w: float, platform: Platform) -> None:
-    most_w = full_draw_w(platform)
-    if peak_w > most_w * (1 + 1e-9):
-        click.echo(
-            f"warning: the demand reaches {w_to_kw(peak_w):.4g} kW, but the servers draw at most "
-            f"{w_to_kw(most_w):.4g} kW: the excess is not planned for",
-            err=True,
-        )
+def _tell(kind: str, text: str) -> None:
+    click.echo(f"{kind}: {text}", err=True)
 
 
 class _ShowOptions(CommandOptions):

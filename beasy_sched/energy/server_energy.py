@@ -60,6 +60,9 @@ class ServerSteps:
         self.step_s = step_s
         self.power = power = PowerModel(platform)
         self.energy_j = step_table_j(power, step_s, power.full_w)
+        self._width = power.full_w.shape[1]
+        self._row_of: IndexArray = platform.kind_of * (2 * self._width)
+        """Where a host's kind begins in a flattened table, [N]."""
         self.speed_flops = np.zeros_like(power.full_w)
         """Flops per second of a server's cores: [kind, P-state], 0 where it does not compute."""
         for row, kind in enumerate(platform.kinds):
@@ -91,8 +94,10 @@ class ServerSteps:
     def _looked_up(
         self, table: FloatArray, now: StateArray, previous: StateArray, hosts: HostIds | slice
     ) -> FloatArray:
-        was_asleep = np.asarray(previous == self.platform.sleep_pstate[hosts]).view(np.int8)
-        values: FloatArray = table[self.platform.kind_of[hosts], was_asleep, now]
+        was_asleep = previous == self.platform.sleep_pstate[hosts]
+        place = self._row_of[hosts] + now
+        place += np.multiply(was_asleep, self._width, dtype=place.dtype)
+        values: FloatArray = table.ravel()[place]
         return values
 
     def _sums(self, table: FloatArray, states: StateArray, before: StateArray) -> FloatArray:

@@ -126,6 +126,8 @@ class TraceRow:
     """Production predicted one hour ahead, W; None without a forecast."""
     clear_sky_w: float | None = None
     """Production of the best day, W; None without a forecast."""
+    sun_w: float | None = None
+    """What of the production came from the sun, W; None where it is not known for all of the step."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,10 @@ class PowerSide:
         self._renew_w = 0.0
         self._renew_j = 0.0
         """Energy produced from the beginning of the step to when production changed last."""
+        self._sun_w = self._sun_j = 0.0
+        """The same of the sun alone; NaN where that is not known."""
+        self.sun_told = False
+        """Whether an announcement has told what comes from the sun."""
         self._renew_since_s = 0.0
         self._announced_s = -math.inf
         """When production was announced last."""
@@ -247,10 +253,15 @@ class PowerSide:
 
     # --- what happens --------------------------------------------------------------------------------
 
-    def set_production(self, power_w: float, now: float) -> None:
-        """Note that production is ``power_w`` from now on, and adjust the headroom of the step."""
+    def set_production(self, power_w: float, now: float, sun_w: float | None = None) -> None:
+        """Note that production is ``power_w`` from now on, and adjust the headroom of the step.
+
+        ``sun_w`` is the part of it that comes from the sun, None where that is not known.
+        """
         self._count_production(now)
         self._renew_w = power_w
+        self.sun_told |= sun_w is not None
+        self._sun_w = sun_w if sun_w is not None else math.nan if power_w > 0.0 else 0.0
         if now > self._announced_s:
             self._lasting_s = now - self._announced_s if self._announced_s > -math.inf else 0.0
         self._announced_s = now
@@ -361,7 +372,9 @@ class PowerSide:
         )
 
     def _count_production(self, now: float) -> None:
-        self._renew_j += self._renew_w * (now - self._renew_since_s)
+        if now > self._renew_since_s:
+            self._renew_j += self._renew_w * (now - self._renew_since_s)
+            self._sun_j += self._sun_w * (now - self._renew_since_s)
         self._renew_since_s = now
 
     def _close_step(self, consumed_j: float, now: float) -> None:
@@ -390,10 +403,16 @@ class PowerSide:
         predicted_w, clear_sky_w = self._observed(record, now)
         self.trace.append(
             TraceRow(
-                len(self.trace), self._step_start_s, record, self._metered(record), predicted_w, clear_sky_w
+                len(self.trace),
+                self._step_start_s,
+                record,
+                self._metered(record),
+                predicted_w,
+                clear_sky_w,
+                None if math.isnan(self._sun_j) else self._sun_j / dt_s,
             )
         )
-        self._consumed_j, self._reserve_j, self._renew_j = consumed_j, reserve_j, 0.0
+        self._consumed_j, self._reserve_j, self._renew_j, self._sun_j = consumed_j, reserve_j, 0.0, 0.0
         running = tuple(self.cluster.running.values())
         self.settled = Settled(now, by_use_j, running, self.account.spent_j(now))
         self._step_start_s = now

@@ -36,7 +36,14 @@ from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide, SessionOptions
 from beasy_sched.engine.replanning import PLAN_RULES, PlanAnswer, PlanOutcome, Replanning
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
-from beasy_sched.formats.batsim_events import CARBON_FIELD, POWER_FIELD, PRICE_FIELD, is_rate
+from beasy_sched.formats.batsim_events import (
+    CARBON_FIELD,
+    POWER_FIELD,
+    PRICE_FIELD,
+    SUN_FIELD,
+    SUN_ROUNDING,
+    is_rate,
+)
 from beasy_sched.limits import (
     LARGEST_ENERGY_J,
     LARGEST_POWER_W,
@@ -325,7 +332,8 @@ class Session:
             hosts = _hosts_of(event.data, self.cluster.size)
             self.cluster.set_available(hosts.ids, event.kind == "event_machine_available")
         elif POWER_FIELD in event.data and self.power is not None:
-            self.power.set_production(_power_of(event.data), event.timestamp)
+            power_w = _power_of(event.data)
+            self.power.set_production(power_w, event.timestamp, _sun_of(event.data, power_w))
             if PRICE_FIELD in event.data or CARBON_FIELD in event.data:
                 self.power.set_rates(_rates_of(event.data), event.timestamp)
 
@@ -561,6 +569,20 @@ def _power_of(data: Mapping[str, Any]) -> float:
             f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
         )
     return float(value)
+
+
+def _sun_of(data: Mapping[str, Any], power_w: float) -> float | None:
+    """Read the part of the production that comes from the sun, W, where given. Raises PeerError."""
+    value = data.get(SUN_FIELD)
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and 0 <= value <= power_w + SUN_ROUNDING * max(power_w, 1.0)):
+        raise PeerError(
+            f"NOTIFY {data.get('type')}: found {SUN_FIELD} {value!r}, expected watts, at least 0 and at most"
+            f" {POWER_FIELD}"
+        )
+    return min(float(value), power_w)
 
 
 def _rates_of(data: Mapping[str, Any]) -> Announced:

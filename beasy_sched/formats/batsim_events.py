@@ -28,6 +28,10 @@ PRICE_FIELD = "import_price_per_kwh"
 """Field beside it with the price of energy from the grid for the step that begins."""
 CARBON_FIELD = "carbon_g_per_kwh"
 """Field beside it with the grid's carbon intensity in that step, g/kWh."""
+SUN_FIELD = "sun_available"
+"""Field beside it with the part of the production that comes from the sun, W; the rest is wind."""
+SUN_ROUNDING = 2e-6
+"""The share of the production, or watts if that is more, by which rounding may put the sun above it."""
 EVENT_TYPE = "user_specific_type"
 """The type of the thesis's example; Batsim 4 forwards any type it does not know."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
@@ -113,6 +117,14 @@ def is_power(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value < math.inf
 
 
+def is_sun(data: Mapping[str, Any]) -> bool:
+    """Whether an event's `SUN_FIELD`, where it has one, is a power, and no more than the production."""
+    sun_w, power_w = data.get(SUN_FIELD), data.get(POWER_FIELD)
+    if sun_w is None or power_w is None or not is_power(power_w):
+        return True
+    return is_power(sun_w) and bool(sun_w <= power_w + SUN_ROUNDING * max(power_w, 1.0))
+
+
 def is_rate(value: object) -> bool:
     """Whether what an event's `PRICE_FIELD` or `CARBON_FIELD` holds is a finite number."""
     return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
@@ -140,9 +152,9 @@ def power_event_lines(
 ) -> Iterator[str]:
     """One line (with its line end) per step: the power (W) from ``step * step_s`` seconds on.
 
-    ``rates`` are further numbers of each step, by their fields: `PRICE_FIELD`, `CARBON_FIELD`. Numbers are
-    written so that they read back as the same doubles. Raises ValueError for a power that is negative or not
-    finite.
+    ``rates`` are further numbers of each step, by their fields: `PRICE_FIELD`, `CARBON_FIELD`, `SUN_FIELD`.
+    Numbers are written so that they read back as the same doubles. Raises ValueError for a power that is
+    negative or not finite.
     """
     powers = np.asarray(power_w, dtype=np.float64)
     if not np.all(np.isfinite(powers) & (powers >= 0)):

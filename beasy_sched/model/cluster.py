@@ -430,10 +430,10 @@ class PowerModel:
         load: FloatArray | float = 1.0,
     ) -> FloatArray:
         """Power of ``hosts`` in these states (arrays of the same length), W; ``load`` of the busy, 0 to 1."""
-        draw_w: FloatArray = self._unloaded_w[state, self.kind_of[hosts], pstate]
         busy = state == BUSY
         if busy.all():
             return self.busy_w(hosts, pstate, load)
+        draw_w: FloatArray = self._unloaded_w[state, self.kind_of[hosts], pstate]
         if busy.any():
             loads = load if isinstance(load, float) else load[busy]
             draw_w[busy] = self.busy_w(hosts[busy], pstate[busy], loads)

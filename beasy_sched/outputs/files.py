@@ -43,11 +43,14 @@ _GRID: Final[dict[str, Callable[[TraceRow], float | None]]] = {
 }
 """Columns of a site with a grid or a base load only; empty where a value is unknown."""
 
+_SUN: Final = "sun_w"
+
 _COLUMNS: Final[dict[str, Callable[[TraceRow], float | None]]] = {
     "step": lambda row: row.step,
     "start_s": lambda row: row.start_s,
     "duration_s": lambda row: row.record.dt_s,
     "renewable_w": lambda row: row.record.renew_w,
+    _SUN: lambda row: row.sun_w,
     "demand_w": lambda row: row.record.demand_w,
     "charge_w": lambda row: row.record.charge_w,
     "discharge_w": lambda row: row.record.discharge_w,
@@ -79,14 +82,23 @@ _PLANNED: Final[dict[str, Callable[[Plan], npt.NDArray[Any] | None]]] = {
 
 
 def trace_csv(
-    rows: Iterable[TraceRow], plans: PlanStore | None = None, *, metered: bool = False, header: bool = True
+    rows: Iterable[TraceRow],
+    plans: PlanStore | None = None,
+    *,
+    metered: bool = False,
+    sun: bool = False,
+    header: bool = True,
 ) -> str:
     """Write the rows as CSV text; numbers with as many digits as tell them apart.
 
-    ``metered`` adds the columns of a site with a grid or a base load; without ``header``, the text continues
-    another.
+    ``metered`` adds the columns of a site with a grid or a base load, ``sun`` that of the sun; without
+    ``header``, the text continues another.
     """
-    columns = {name: get for name, get in _COLUMNS.items() if metered or name not in _GRID}
+    columns = {
+        name: get
+        for name, get in _COLUMNS.items()
+        if (metered or name not in _GRID) and (sun or name != _SUN)
+    }
     lines = [",".join((*columns, *(_PLANNED if plans is not None else ())))] if header else []
     getters = tuple(columns.values())
     window, planned = -1, [""]
@@ -194,6 +206,8 @@ class RunFiles:
         self._summary: PartFile | None = None
         self._begun = False
         self._traced = 0
+        self._sun = False
+        """Whether the energy trace has the sun's column."""
         """How many rows of the energy trace have been written."""
         self._windows_kept = 0
         try:
@@ -305,7 +319,10 @@ class RunFiles:
     def _new_rows(self, power: PowerSide) -> str:
         first, self._traced = self._traced, len(power.trace)
         rows = power.trace[first:]
-        return trace_csv(rows, power.plans, metered=power.site.metered, header=not first)
+        if not first:
+            self._sun = power.sun_told
+        metered = power.site.metered
+        return trace_csv(rows, power.plans, metered=metered, sun=self._sun, header=not first)
 
     def discard(self) -> None:
         """Throw away what has been written and is not finished."""

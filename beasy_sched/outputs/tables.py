@@ -331,9 +331,12 @@ class Column:
 
     def text(self, summary: Summary, digits: int | None = None) -> str:
         """Return the figure as a table shows it; ``-`` where there is none."""
-        value, places = self.value(summary), digits if digits is not None and self.digits else self.digits
-        if value is None:
-            return "-"
+        value = self.value(summary)
+        return "-" if value is None else self.shown_value(value, digits)
+
+    def shown_value(self, value: float, digits: int | None = None) -> str:
+        """Return a figure as a table shows it."""
+        places = digits if digits is not None and self.digits else self.digits
         shown = round(value, places) + 0.0  # never -0.0
         return f"{shown:+,.{places}f}" if self.signed else f"{shown:,.{places}f}"
 
@@ -454,6 +457,30 @@ def conditions(contenders: Sequence[Contender]) -> list[str]:
                 start, target = site["soc_start_pct"], site["soc_target_pct"]
                 found[f"battery from {start:g} % to a target of {target:g} %"] = None
     return list(found)
+
+
+def main_rows(summary: Summary) -> list[Row]:
+    """Return the rows of a short table of one run: its state and levels, and the figures of a comparison."""
+    problem = Contender("", summary).problem
+    rows = [("policy", summary["settings"]["policy"])]
+    if problem is not None:
+        rows.append(("problem", problem))
+    rows.append(("jobs", f"{summary['jobs']['submitted']:,}"))
+    for column in COMPARISON_COLUMNS:
+        if column.name == "soc_final_pct":
+            rows += _level_rows(summary.get("site", {}))
+            continue
+        value = column.value(summary) if column.shown([summary]) else None
+        if value is not None and (value or column.part != "jobs" or column.field in ("finished", "killed")):
+            rows.append((column.title, f"{column.text(summary)} {column.unit_in([summary])}".rstrip()))
+    return rows
+
+
+def _level_rows(site: Mapping[str, Any]) -> list[Row]:
+    if "soc_start_pct" not in site:
+        return []
+    levels = (f"{site[name]:.1f}" for name in ("soc_start_pct", "soc_lowest_pct", "soc_final_pct"))
+    return [("state of charge: start, lowest, final", f"{', '.join(levels)} %")]
 
 
 def _complete(contenders: Sequence[Contender]) -> list[Summary]:

@@ -7,7 +7,6 @@ step, on or asleep in the step before, and in the same state in the step after.
 
 from __future__ import annotations
 
-import heapq
 import operator
 from collections import defaultdict
 from collections.abc import Sequence
@@ -139,6 +138,7 @@ class GreedyMoves:
         """Planned states (N), with the moves made."""
         self._tables, self._situations, self._up = tables, situations, up
         self._groups: defaultdict[int, list[int]] = defaultdict(list)
+        """Ids by situation, in order."""
 
     def spend(self, hosts: HostIds, energy_j: float) -> float:
         """Move ``hosts`` (ids in order) as far as ``energy_j`` goes; return what is left of it.
@@ -152,12 +152,14 @@ class GreedyMoves:
         while (choice := self._choose(energy_j)) is not None:
             situation, move, while_j, once = choice
             group, goal = self._groups[situation], self._groups[move.situation]
-            moved: list[int] = []
-            while group and while_j <= energy_j and not (moved and once):
+            count, most = 0, 1 if once else len(group)
+            while count < most and while_j <= energy_j:
                 energy_j -= move.energy_j
-                moved.append(heapq.heappop(group))
-            for host in moved:
-                heapq.heappush(goal, host)
+                count += 1
+            moved = group[:count]
+            del group[:count]
+            goal += moved
+            goal.sort()
             self.states[moved] = move.pstate
             if not group:
                 del self._groups[situation]

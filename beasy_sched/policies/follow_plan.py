@@ -93,11 +93,15 @@ class PlannedEasyPass(EasyPass):
     def _earliest(self, job: Job, step: int, end_step: int, ready: FloatArray) -> Reservation | None:
         """Return the reservation if it starts before ``end_step``."""
         opens_s, closes_s = self._openings(step, end_step, ready)
+        if len(opens_s) < job.res:
+            return None
         times_s = np.concatenate([opens_s, closes_s])
-        change = np.repeat([1, -1], [len(opens_s), len(closes_s)])
-        order = np.argsort(times_s, kind="stable")
-        times_s, count = times_s[order], np.cumsum(change[order])
-        settled = np.diff(times_s, append=np.inf) > TIME_TOLERANCE_S  # the last change of each moment
+        change = np.ones(len(times_s), dtype=np.intp)
+        change[len(opens_s) :] = -1
+        order = times_s.argsort()  # the order of changes at one moment does not matter
+        times_s, count = times_s[order], change[order].cumsum()
+        settled = np.ones(len(times_s), dtype=np.bool_)  # the last change of each moment
+        settled[:-1] = times_s[1:] - times_s[:-1] > TIME_TOLERANCE_S
         if end_step < self.plan.steps:
             settled &= times_s < self.plan.start_of(end_step) - 2 * TIME_TOLERANCE_S
         enough = np.flatnonzero(settled & (count >= job.res))

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import ServerSteps, step_table_j
-from beasy_sched.energy.storage import BatterySpec, project_levels_j
+from beasy_sched.energy.storage import BatterySpec, LevelProjection
 from beasy_sched.engine.actions import Action, FactDict, SetPState
 from beasy_sched.engine.guard import energy_tolerance_j
 from beasy_sched.engine.policy import View
@@ -98,6 +98,7 @@ class WorkingPlan:
         self.start_s = plans.start_s
         self.step_s = plans[0].step_s
         self.battery: BatterySpec = plans[0].storage.battery
+        self._projection = LevelProjection(self.battery, self.step_s)
         self.sleep = platform.sleep_pstate
         """P-state in which each server sleeps (N), -1 where it cannot."""
         self._steps = ServerSteps(platform, self.step_s)
@@ -213,7 +214,7 @@ class WorkingPlan:
         rows = slice(first_step, min(end_step + 1, self.steps))
         old_j = self.server_energy_j(hosts, rows.start, rows.stop)
         self.states[first_step:end_step, hosts] = pstate
-        self.on[first_step:end_step, hosts] = self.states[first_step:end_step, hosts] != self.sleep[hosts]
+        self.on[first_step:end_step, hosts] = pstate != self.sleep[hosts]
         self._counted[hosts] = False
         self._run_known[hosts] = False
         self.version += 1
@@ -299,7 +300,7 @@ class WorkingPlan:
         rows = slice(step, end_step)
         net_w = self.renew_w[rows] + self.given_w[rows] - self.energy_j[rows] / self.step_s
         net_w[0] -= more_j / self.step_s
-        return project_levels_j(self.battery, battery_j, net_w, self.step_s)
+        return self._projection.levels_j(step, battery_j, net_w)
 
 
 _Cell = TypeVar("_Cell", bound=np.generic)
@@ -342,6 +343,14 @@ class CellPowers:
         self._most_w = np.array([watts.max(initial=0.0) for watts in on_w]) - power.sleep_w
         falling_j = power.off_s * np.maximum(power.off_w - power.sleep_w, 0.0)
         self._switching_j = falling_j + power.on_s * np.maximum(power.on_w - least_w, 0.0)
+        most_w = self._most_w + power.sleep_w
+        spared_j = power.on_s * np.maximum(most_w - power.on_w, 0.0)
+        spared_j += power.off_s * np.maximum(power.sleep_w - power.off_w, 0.0)
+        self._run_j = self._switching_j + spared_j
+        """Upper bound of what the transitions before and after a run of sleep can add to its savings, J."""
+        awake_w = power.idle_w if self.idle_power else power.full_w
+        self._saved_w = np.maximum(awake_w - power.sleep_w[:, None], 0.0).ravel()
+        """What sleep saves of an idle server in each state of its kind, W."""
 
     def asleep(self, states: StateArray, hosts: HostIds | slice) -> BoolArray:
         """Which cells are asleep."""
@@ -376,6 +385,16 @@ class CellPowers:
         """Upper bound of what a step of sleep saves of each server's energy, J: [N]."""
         most_j = np.maximum(self._most_w, 0.0) * dt_s + self._switching_j
         return np.where(self.power.can_sleep, most_j, 0.0)[self.power.kind_of]
+
+    def most_saved_idle_j(self, states: StateArray, idle: BoolArray, dt_s: float) -> float:
+        """Upper bound of what sleep in any of the ``idle`` cells of all servers saves, J.
+
+        ``states`` and ``idle`` are [L, N], and no step is longer than ``dt_s``.
+        """
+        place = self.power.kind_of * self._width + states
+        cells_w = np.bincount(place[idle], minlength=len(self._saved_w)) @ self._saved_w
+        runs = np.count_nonzero(idle[:-1] > idle[1:], axis=0) + idle[-1]
+        return float(cells_w * dt_s + runs @ self._run_j[self.power.kind_of]) * (1.0 + 1e-9)
 
     def rows_to_break_even(self, dt_s: float) -> int:
         """Number of consecutive steps that are always worth sleeping through, for every kind."""
@@ -477,25 +496,31 @@ class Ladder:
 
     def __init__(self, platform: Platform) -> None:
         """Sort each kind's computing P-states by speed."""
-        kinds, self._kind_of = platform.kinds, platform.kind_of
-        self._full_w = PowerModel(platform).full_w
-        self._speed_flops = np.zeros_like(self._full_w)
-        self._faster = np.tile(np.arange(self._full_w.shape[1], dtype=np.int8), (len(kinds), 1))
-        self._thriftier = self._faster.copy()
+        kinds = platform.kinds
+        full_w = PowerModel(platform).full_w
+        width = full_w.shape[1]
+        speed_flops = np.zeros_like(full_w)
+        faster = np.tile(np.arange(width, dtype=np.int8), (len(kinds), 1))
+        thriftier = faster.copy()
         thriftiest = []
         self.rising = True
         """Whether a faster P-state never draws less than the next slower one."""
         for row, kind in enumerate(kinds):
-            self._speed_flops[row, list(kind.computing)] = [kind.speeds_flops[p] for p in kind.computing]
+            speed_flops[row, list(kind.computing)] = [kind.speeds_flops[p] for p in kind.computing]
             by_speed = sorted(kind.computing, key=lambda p: (kind.speeds_flops[p], -p))
             for slow, fast in itertools.pairwise(by_speed):
-                self._faster[row, slow] = fast
+                faster[row, slow] = fast
                 self.rising &= kind.full_w[slow] <= kind.full_w[fast]
                 if _joules_per_flop(kind, slow) < _joules_per_flop(kind, fast):
-                    self._thriftier[row, fast] = slow
+                    thriftier[row, fast] = slow
             thriftiest.append(
                 min(kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p]))
             )
+        self._row_of: IndexArray = platform.kind_of * width
+        """Where the P-states of a host's kind begin in the tables below, [N]."""
+        self._full_w, self._speed_flops = full_w.ravel(), speed_flops.ravel()
+        self._faster, self._thriftier = faster.ravel(), thriftier.ravel()
+        self._can_rise = self._faster != np.tile(np.arange(width), len(kinds))
         self.thriftiest = np.array(thriftiest, dtype=np.int8)[platform.kind_of]
         """P-state of least energy per flop (the faster of equals), by host."""
         self.reference_flops = np.array([kind.reference_speed_flops for kind in kinds])[platform.kind_of]
@@ -503,19 +528,23 @@ class Ladder:
 
     def faster(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next faster P-state of each of ``hosts``; the same one at the top."""
-        return self._faster[self._kind_of[hosts], pstates]
+        return np.asarray(self._faster[self._row_of[hosts] + pstates])
+
+    def can_rise(self, hosts: HostIds, pstates: StateArray) -> BoolArray:
+        """Whether there is a faster P-state."""
+        return np.asarray(self._can_rise[self._row_of[hosts] + pstates])
 
     def thriftier(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next slower P-state where it needs less energy per flop; else the same one."""
-        return self._thriftier[self._kind_of[hosts], pstates]
+        return np.asarray(self._thriftier[self._row_of[hosts] + pstates])
 
     def speed_flops(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Speed of one core in these P-states, flops/s; 0 where they do not compute."""
-        return np.asarray(self._speed_flops[self._kind_of[hosts], pstates])
+        return np.asarray(self._speed_flops[self._row_of[hosts] + pstates])
 
     def full_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Full power in these P-states, W."""
-        return np.asarray(self._full_w[self._kind_of[hosts], pstates])
+        return np.asarray(self._full_w[self._row_of[hosts] + pstates])
 
     def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
         """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""
@@ -559,6 +588,10 @@ class Rest:
     """The true level of the battery now."""
     changed: bool = False
     """Whether compensation has changed states."""
+    step: int = 0
+    """Number of the first row's step in the plan."""
+    projection: LevelProjection | None = None
+    """Projects the levels, and knows those of the step before; None: there are none yet."""
 
     @cached_property
     def tolerance_j(self) -> float:
@@ -568,7 +601,9 @@ class Rest:
     def levels_j(self, extra_j: FloatArray | float = 0.0) -> FloatArray:
         """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row."""
         net_w = (self.supply_j - self.demand_j - extra_j) / self.dt_s
-        return project_levels_j(self.battery, self.start_j, net_w, float(self.dt_s[-1]))[1:]
+        if self.projection is None:
+            self.projection = LevelProjection(self.battery, float(self.dt_s[-1]))
+        return self.projection.levels_j(self.step, self.start_j, net_w)[1:]
 
     @property
     def diff_j(self) -> float:
@@ -576,8 +611,7 @@ class Rest:
         return float(self.levels_j()[-1]) - self.battery.target_j
 
 
-@dataclass(frozen=True)
-class RunningJob:
+class RunningJob(NamedTuple):
     """A running job as compensation sees it."""
 
     hosts: HostIds
@@ -594,7 +628,7 @@ class JobTable:
         """Fill the arrays from at least one job."""
         counts = [len(job.hosts) for job in jobs]
         self.hosts = np.concatenate([job.hosts for job in jobs])
-        self.first = np.concatenate([[0], np.cumsum(counts[:-1])]).astype(np.intp)
+        self.first = np.array([0, *itertools.accumulate(counts[:-1])], dtype=np.intp)
         """Where the hosts of each job begin."""
         self.job_of = np.repeat(np.arange(len(jobs)), counts)
         self.left_s = np.array([job.left_s for job in jobs])

@@ -51,8 +51,8 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
     marks = {
         "type": "scatter", "mode": "markers", "name": "mean, 95 % interval",
         "x": middles, "y": [plain(policy) for policy in by_policy],
-        "marker": {"symbol": "diamond", "size": 9, "color": color("run-5")},
-        "error_x": {"type": "data", "array": np.nan_to_num(half_widths), "color": color("run-5"),
+        "marker": {"symbol": "diamond", "size": 9, "color": color("run-1")},
+        "error_x": {"type": "data", "array": np.nan_to_num(half_widths), "color": color("run-1"),
                     "thickness": 2},
         "customdata": [
             f"{figure.text(mean)} {figure.unit}, one run" if np.isnan(half_width)

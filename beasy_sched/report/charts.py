@@ -78,12 +78,29 @@ SOURCES: Final = {
 USES: Final = {
     "demand_w": ("demand of the servers", "demand"),
     "base_w": ("base load", "base"),
-    "charge_w": ("battery charge", "battery"),
-    "electrolyzer_w": ("electrolyzer", "hydrogen"),
+    "charge_w": ("battery charge", "charge"),
+    "electrolyzer_w": ("electrolyzer", "electrolyzer"),
     "grid_export_w": ("grid export", "export"),
     "curtailed_w": ("curtailed", "curtailed"),
 }
 """Where it goes."""
+_APART: Final = {"sun_w": ("sun", "production"), "wind_w": ("wind", "wind")}
+"""Sun and wind, in the place of the production where the trace has them apart."""
+
+
+def sources_of(trace: Any) -> dict[str, tuple[str, str]]:
+    """The sources of a trace, sun and wind apart where it has them; wind is production less sun."""
+    known = {column: told for column, told in SOURCES.items() if column in trace.columns}
+    if "sun_w" not in trace.columns or trace["sun_w"].isna().any():
+        return known
+    return _APART | {column: told for column, told in known.items() if column != "renewable_w"}
+
+
+def uses_of(trace: Any) -> dict[str, tuple[str, str]]:
+    """The uses of a trace."""
+    return {column: told for column, told in USES.items() if column in trace.columns}
+
+
 BATTERY_LIMITS: Final = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "target": "soc_target_pct"}
 """Levels of the battery, with their fields in a summary and in a site."""
 
@@ -130,19 +147,20 @@ def levels(trace: Any, column: str, start: float | None = None) -> tuple[FloatAr
 
 def power_balance(run: RunData, prefix: str) -> Chart:
     """Sources above zero and uses below, equal in every step."""
-    columns = [c for c in (*SOURCES, *USES) if c in run.trace.columns]
-    curve = powers(run.trace, columns)
+    trace, sources, uses = run.trace, sources_of(run.trace), uses_of(run.trace)
+    if "wind_w" in sources:
+        trace = trace.assign(wind_w=(trace["renewable_w"] - trace["sun_w"]).clip(lower=0.0))
+    columns = [*sources, *uses]
+    curve = powers(trace, columns)
     by_column = dict(zip(columns, curve.values.T, strict=True))
-    total_w = sum((by_column[c] for c in SOURCES if c in by_column), np.zeros(len(curve.times_s)))
+    total_w = sum((by_column[c] for c in sources), np.zeros(len(curve.times_s)))
     unit, size_w = power_unit(float(total_w.max()))
     chart = TimeChart(f"{prefix}-balance", "Power balance", prefix, run.end_s, unit,
                       f"\u2190 uses\u2003power [{unit}]\u2003sources \u2192", height=330)  # fmt: skip
     nothing = []
-    for names, stack in ((SOURCES, "sources"), (USES, "uses")):
+    for names, stack in ((sources, "sources"), (uses, "uses")):
         for column, (name, paint) in names.items():
-            values_w = by_column.get(column)
-            if values_w is None:
-                continue
+            values_w = by_column[column]
             if values_w.max() <= 1e-9 * max(1.0, float(total_w.max())):
                 nothing.append(name)
                 continue
@@ -296,7 +314,7 @@ def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rect
 
     A server that was switching off sleeps in the P-state that it reaches, until it is switched on again.
     """
-    hosts, times_s, pstates = _by_host(changes, path)
+    hosts, times_s, pstates = changes_by_host(changes, path)
     first = np.diff(hosts, prepend=-1) != 0
     fell = ~first & (np.roll(pstates, 1) == _TO_SLEEP)
     state = np.select(
@@ -316,7 +334,7 @@ def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rect
     return Rectangles(start_s, ends_s, low, columns[-1][np.roll(new, -1)], state, pstate)
 
 
-def _by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
+def changes_by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
     """One row per server and change, by server and in the order of the file."""
     rows, count = [], 0
     for line, text in enumerate(changes["machine_id"].astype(str), 2):
@@ -343,7 +361,8 @@ STATES = {
     "nb_sleeping": ("sleeping", "sleeping"),
 }
 """Batsim's columns of server states, with name and colour, from the bottom of the stack."""
-_BATSIMS = "or an empty one (Batsim writes it; export under the same prefix with 'batsim -e')"
+BATSIMS: Final = "or an empty one (Batsim writes it; export under the same prefix with 'batsim -e')"
+"""What is said of a file of Batsim's that is missing."""
 
 
 def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
@@ -351,11 +370,12 @@ def job_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
     if run.jobs is not None and run.jobs.ids:
         charts: list[Chart | Absent] = [gantt(run, run.jobs, prefix), queue(run, run.jobs, prefix)]
     else:
-        why = f"the run has no jobs.csv, {_BATSIMS}" if run.jobs is None else "the run has no job"
-        charts = [Absent("Servers and jobs, queue", why)]
+        why = f"the run has no jobs.csv, {BATSIMS}" if run.jobs is None else "the run has no job"
+        charts = [Absent("Servers and jobs, queue, waiting times", why)]
     if run.states is None or not len(run.states):
-        return [*charts, Absent("Servers by state", f"the run has no machine_states.csv, {_BATSIMS}")]
-    return [*charts, servers_by_state(run, prefix)]
+        missing = Absent("Servers by state, utilization", f"the run has no machine_states.csv, {BATSIMS}")
+        return [*charts, missing]
+    return [*charts, servers_by_state(run, prefix), utilization(run, prefix)]
 
 
 def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
@@ -410,17 +430,20 @@ def _rules(run: RunData, jobs: RunJobs) -> dict[str, Any]:
     return {"rules": rules, "start_rule": places(run.start_rules), "rule": places(kills)}
 
 
-def waiting(run: RunData, jobs: RunJobs) -> StepCurve:
-    """How many jobs wait, and for how many servers, two columns; one that never starts waits to the end.
-
-    A job that the policy rejected waits until then.
-    """
+def until_s(run: RunData, jobs: RunJobs) -> FloatArray:
+    """Until when each job waited, s: until it started, was rejected by the policy, or the run ended."""
     rejected_s = {line.job: line.time for line in run.endings or [] if line.action == "reject"}
-    until_s = jobs.start_s.copy()
-    for place in np.flatnonzero(np.isnan(until_s)):
-        until_s[place] = rejected_s.get(jobs.ids[place], max(run.end_s, jobs.submit_s[place]))
+    found_s = jobs.start_s.copy()
+    for place in np.flatnonzero(np.isnan(found_s)):
+        found_s[place] = rejected_s.get(jobs.ids[place], max(run.end_s, jobs.submit_s[place]))
+    return found_s
+
+
+def waiting(run: RunData, jobs: RunJobs) -> StepCurve:
+    """How many jobs wait, and for how many servers, two columns."""
     counts = np.column_stack([np.ones(len(jobs.ids)), jobs.servers])
-    return count_changes(np.concatenate([jobs.submit_s, until_s]), np.concatenate([counts, -counts]))
+    times_s = np.concatenate([jobs.submit_s, until_s(run, jobs)])
+    return count_changes(times_s, np.concatenate([counts, -counts]))
 
 
 def queue(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
@@ -448,3 +471,23 @@ def servers_by_state(run: RunData, prefix: str) -> Chart:
             chart.steps("planned on", step_edges_s(run.trace)[:-1], on, "planned", dash="dash")
     most = float(exact.values.sum(axis=1).max())
     return chart.chart(*curve.notes, range=[0, 1.02 * most])
+
+
+def utilization(run: RunData, prefix: str) -> Chart:
+    """Share of the servers that compute: of all, and of those that are on."""
+    computing = run.states["nb_computing"].to_numpy(np.float64)
+    on = computing + run.states["nb_idle"].to_numpy(np.float64)
+    of_all = run.states[[c for c in STATES if c in run.states.columns]].to_numpy(np.float64).sum(axis=1)
+    counts = np.column_stack([computing, on, of_all])
+    curve = last_of_each_time(run.states["time"].to_numpy(np.float64), counts).thinned(run.end_s, 480)
+    computing, on, of_all = curve.values.T
+    chart = TimeChart(
+        f"{prefix}-utilization", "Utilization", prefix, run.end_s, "%", "share that computes [%]"
+    )
+    for name, whole, paint in (("of the servers that are on", on, "asked"), ("of all", of_all, "computing")):
+        share_pct = np.divide(100.0 * computing, whole, out=np.zeros(len(whole)), where=whole > 0.0)
+        chart.steps(name, curve.times_s, share_pct, paint)
+    lasts_s = np.diff(curve.times_s, append=max(run.end_s, curve.times_s[-1]))
+    whole = float(of_all @ lasts_s)
+    mean = f"On average {100.0 * float(computing @ lasts_s) / whole:.2f} % of all." if whole > 0.0 else ""
+    return chart.chart(*curve.notes, *([mean] if mean else []), range=[0, 102])

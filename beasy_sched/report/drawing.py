@@ -9,8 +9,11 @@ from beasy_sched.errors import ConfigError
 
 _FORMATS: Final[dict[str, dict[str, Any]]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """Formats of figures, each with what keeps the date out of it."""
-PALETTE: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""Okabe and Ito's colours, which colour-blind readers can tell apart, for curves in this order."""
+OKABE_ITO: Final = {"blue": "#0072b2", "vermillion": "#d55e00", "green": "#009e73", "purple": "#cc79a7",
+                    "sky": "#56b4e9", "orange": "#e69f00", "black": "#000000"}  # fmt: skip
+"""Okabe and Ito's colours, which colour-blind readers can tell apart, by name."""
+PALETTE: Final = tuple(OKABE_ITO.values())
+"""The same for curves, in this order."""
 
 
 def new_figure(suffix: str, size: tuple[float, float]) -> Any:
@@ -35,6 +38,16 @@ def figure_bytes(figure: Any, suffix: str) -> bytes:
     with rc_context({"svg.hashsalt": "beasy-sched"}):  # ids that are the same every time
         figure.savefig(buffer, format=_kind(suffix), dpi=120, metadata=_FORMATS[_kind(suffix)])
     return buffer.getvalue()
+
+
+def for_notebooks(figure: Any) -> Any:
+    """Return the figure, which a notebook now shows wherever it is a cell's result.
+
+    Notebooks show figures by themselves only where pyplot, whose figures last as long as the program, was
+    imported before.
+    """
+    figure._repr_png_ = lambda: figure_bytes(figure, ".png")
+    return figure
 
 
 def _kind(suffix: str) -> str:

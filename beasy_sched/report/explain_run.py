@@ -13,7 +13,7 @@ from beasy_sched.outputs.reasons import QUEUED, in_words
 from beasy_sched.policies.easy import NO_STEP_ENERGY
 from beasy_sched.report.explain_rules import clock, count, energy, percent, span
 from beasy_sched.report.story import AT_ONCE_S, Chapter, Entry, Story, because, told
-from beasy_sched.results import JobRow, LogLine, Run, read_jobs, read_log, read_trace
+from beasy_sched.results import JobRow, LogLine, RunTables, read_jobs, read_log, read_trace
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 RUN_OVER: Final = "the run is over"
@@ -129,7 +129,7 @@ def explain_waits(prefix: str, most: int) -> Story:
 def _read(prefix: str) -> RunStory:
     """Read the log once, and the other files of the run."""
     rows = {row.id: row for row in read_jobs(prefix)}
-    summary = Run(prefix).summary if path_of(prefix, SUMMARY).is_file() else {}
+    summary = RunTables(prefix).summary if path_of(prefix, SUMMARY).is_file() else {}
     waiting = _Waiting(rows)
     kills: list[LogLine] = []
     vetoes: list[LogLine] = []

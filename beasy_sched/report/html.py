@@ -16,6 +16,8 @@ from beasy_sched.outputs.tables import summary_rows
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.report.charts import BATTERY_LIMITS, energy_charts, job_charts, levels, waiting
 from beasy_sched.report.comparison import comparison_html
+from beasy_sched.report.drawing import PALETTE
+from beasy_sched.report.energy_flow import SERVER_USES, energy_flow
 from beasy_sched.report.grid_charts import cost_so_far, grid_bars, grid_charts
 from beasy_sched.report.judgement import cards, cards_html, compared
 from beasy_sched.report.page import (
@@ -31,6 +33,8 @@ from beasy_sched.report.page import (
     warning_html,
 )
 from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES, RunData, read_run_data
+from beasy_sched.report.server_heat import server_heat
+from beasy_sched.report.wait_charts import wait_distribution, waits_over_time, waits_s
 from beasy_sched.report.why import explanations
 from beasy_sched.results import find_runs
 
@@ -138,16 +142,27 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
         return sections
     for number, run in enumerate(runs, 1):
         prefix, title = f"run-{number}", run.name if several else "Over time"
-        charts = [
-            *grid_charts(run, prefix),
-            *energy_charts(run, plans, prefix),
-            *job_charts(run, prefix),
-        ]
+        charts = _charts(run, plans, prefix)
         dated = [_dated(chart, run.start_s, aside=bool(run.grid)) for chart in charts]
         own = [cards_html(cards(run))] if several else []
         why = _why_html(run, prefix, 1.0 / len(runs))
         sections.append(Section(prefix, title, [*own, *dated, why], folded=number > 1))
     return sections
+
+
+def _charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
+    """All charts of a run: energy, then servers and jobs, then the waits."""
+    charts: list[Chart | Absent] = []
+    if run.trace is not None and len(run.trace):
+        charts.append(energy_flow(run, prefix))
+    charts += [*grid_charts(run, prefix), *energy_charts(run, plans, prefix)]
+    charts += job_charts(run, prefix)
+    charts.append(server_heat(run, prefix))
+    if run.jobs is not None and run.jobs.ids:
+        charts.append(waits_over_time(run, run.jobs, prefix))
+        own = {"jobs": (waits_s(run, run.jobs), "waiting", "solid")}
+        charts.append(wait_distribution(own, f"{prefix}-wait-shares", "Waiting times"))
+    return charts
 
 
 def _why_html(run: RunData, prefix: str, share: float) -> str:
@@ -201,7 +216,7 @@ def _dated(chart: Chart | Absent, start_s: float | None, *, aside: bool = False)
 
     ``aside`` leaves room for an axis on the right, so that times stand below each other.
     """
-    if isinstance(chart, Absent):
+    if isinstance(chart, Absent) or chart.spec["kind"] == "plot":
         return chart
     known = {} if start_s is None else {"start": start_s}
     return replace(chart, spec={**chart.spec, **known, **({"aside": True} if aside else {})})
@@ -213,15 +228,8 @@ def _ended_early(run: RunData) -> str:
     return "" if run.summary.get("complete", True) else "is not complete"
 
 
-_ENERGIES: Final = {
-    "finished_jobs": ("jobs that finished", "finished"),
-    "other_jobs": ("other jobs", "killed"),
-    "idle": ("idle servers", "idle"),
-    "transitions": ("switching on and off", "switching-on"),
-    "sleeping": ("sleeping servers", "sleeping"),
-}
-RUN_COLORS: Final = 7
-"""How many colours the style sheet has for runs."""
+RUN_COLORS: Final = len(PALETTE)
+"""How many colours the page has for runs."""
 
 
 def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
@@ -241,7 +249,7 @@ def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
     if known:
         parts = {
             name: (np.array([float(kwh.get(field, 0.0)) for kwh in known.values()]), paint)
-            for field, (name, paint) in _ENERGIES.items()
+            for field, (name, paint) in SERVER_USES.items()
         }
         note = "Everything but the energy of finished jobs is wasted."
         title = "Energy of the servers"
@@ -259,6 +267,7 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
     queues = TimeChart("all-queue", "Waiting jobs of all runs", "all", end_s, "", "waiting jobs")
     money = "/".join(dict.fromkeys(run.grid["currency"] for run in runs if run.grid))
     costs = TimeChart("all-cost", "Cost of all runs so far", "all", end_s, money, f"cost [{money}]")
+    waits = {}
     for number, run in enumerate(runs):
         paint = f"run-{number % RUN_COLORS}"
         dash = ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
@@ -269,6 +278,7 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
         if run.jobs is not None and run.jobs.ids:
             curve = waiting(run, run.jobs).thinned(run.end_s)
             queues.steps(run.name, curve.times_s, curve.values[:, 0], paint, dash=dash)
+            waits[run.name] = (waits_s(run, run.jobs), paint, dash)
     for name, field in BATTERY_LIMITS.items():
         found = {run.site[field] for run in runs if field in run.site}
         if len(found) == 1:
@@ -277,7 +287,10 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
     axes = ((soc, {"range": [0, 102]}), (costs, from_0), (queues, from_0))
     starts = {run.start_s for run in runs}
     start_s = starts.pop() if len(starts) == 1 else None
-    return [_dated(chart.chart(**y_axis), start_s) for chart, y_axis in axes if chart.traces]
+    charts = [_dated(chart.chart(**y_axis), start_s) for chart, y_axis in axes if chart.traces]
+    if waits:
+        charts.append(wait_distribution(waits, "all-waits", "Waiting times of all runs"))
+    return charts
 
 
 def table(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:

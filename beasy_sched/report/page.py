@@ -19,6 +19,7 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
+from beasy_sched.report.drawing import OKABE_ITO
 
 MOST_POINTS = 2000
 """Curves of more points are drawn as means over this many spans."""
@@ -47,6 +48,11 @@ class Absent:
 def color(name: str) -> str:
     """Name a colour of the style sheet, which knows its light and its dark form."""
     return f"var(--{name})"
+
+
+def faded(name: str, opacity: float = 0.45) -> str:
+    """Name a colour of the style sheet that lets the ground shine through."""
+    return f"var(--{name})/{opacity:g}"
 
 
 def plain(text: str) -> str:
@@ -218,7 +224,8 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
-    yield f"<style>\n{_web('report.css')}</style>\n</head>\n<body>\n<header><h1>{escape(title)}</h1>\n"
+    yield f"<style>\n{_palette()}{_web('report.css')}</style>\n</head>\n<body>\n"
+    yield f"<header><h1>{escape(title)}</h1>\n"
     yield f"<p>{escape(subtitle)}</p>\n"
     if len(sections) > 1:
         links = (f'<a href="#{section.key}">{escape(section.title)}</a>' for section in sections)
@@ -228,7 +235,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str
         yield from _section(section)
     yield f"</main>\n<footer>beasy-sched {__version__}</footer>\n"
     yield f"<script>{script}</script>\n"
-    for name in ("tables.js", "why.js", "gantt.js", "report.js"):
+    for name in ("tables.js", "why.js", "export.js", "gantt.js", "report.js"):
         yield f"<script>\n{_web(name)}</script>\n"
     yield "</body>\n</html>\n"
 
@@ -290,6 +297,13 @@ def _packed(array: Any) -> dict[str, str]:
         little = narrow.astype(narrow.dtype.newbyteorder("<"))
         return {little.dtype.str[1:]: base64.b64encode(little.tobytes()).decode("ascii")}
     raise TypeError(f"cannot write {array!r}")
+
+
+def _palette() -> str:
+    """The pictures' colours, by name and in their order for runs."""
+    named = "".join(f"--{name}: {value}; " for name, value in OKABE_ITO.items())
+    runs = "".join(f"--run-{place}: var(--{name}); " for place, name in enumerate(OKABE_ITO))
+    return f":root {{ {named}{runs}}}\n"
 
 
 def _web(name: str) -> str:

@@ -22,6 +22,11 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
     The same plan gives the same bytes with the same matplotlib. Raises ConfigError for a format that is
     not png, svg or pdf, and where matplotlib is not installed.
     """
+    return figure_bytes(plan_figure(plans, suffix), suffix)
+
+
+def plan_figure(plans: PlanStore, suffix: str = ".png") -> Any:
+    """Return the matplotlib figure that `draw_plan` makes a file of; raises the same."""
     rows = [(_draw_powers, 2.0), (_draw_flows, 1.2)]  # with their relative heights
     if plans[0].storage.battery.exists:
         rows.append((_draw_soc, 1.2))
@@ -39,8 +44,8 @@ def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
         for plan in list(plans)[1:]:
             panel.axvline(plan.start_s / 3600.0, color=LIMIT, linewidth=1.0, linestyle="--")
     axes[0].set_title(_title(plans), fontsize=11, loc="left")
-    _mark_hours(axes[-1], plans)
-    return figure_bytes(figure, suffix)
+    mark_hours(axes[-1], plans.start_s / 3600.0, plans.end_s / 3600.0)
+    return figure
 
 
 def _title(plans: PlanStore) -> str:
@@ -149,13 +154,12 @@ def _draw_servers(panel: Any, plans: PlanStore) -> None:
     panel.set_ylabel(f"servers on\nof {count:,}")
 
 
-def _mark_hours(panel: Any, plans: PlanStore) -> None:
+def mark_hours(panel: Any, first_h: float, last_h: float) -> None:
     """Hours from the start of the run, marked at parts of days."""
-    first, last = plans.start_s / 3600.0, plans.end_s / 3600.0
-    span = last - first
+    span = last_h - first_h
     spacing = next((s for s in (1, 2, 6, 12, 24, 48, 168) if span / s <= 16), span / 8)
-    panel.set_xticks(np.arange(first, last + 1e-6, spacing))
-    panel.set_xlim(first, last)
+    panel.set_xticks(np.arange(first_h, last_h + 1e-6, spacing))
+    panel.set_xlim(first_h, last_h)
     panel.set_xlabel("time [h]")
 
 

@@ -18,7 +18,7 @@ from beasy_sched.model.events import JobEnd
 from beasy_sched.model.jobs import ENDS, JobState
 from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
 from beasy_sched.outputs.summary import SITE_CHOICES
-from beasy_sched.results import LARGEST, LogLine, Number, Run, check_starts, read_log
+from beasy_sched.results import LARGEST, LogLine, Number, RunTables, check_starts, read_log
 
 OUTCOMES = tuple(state for state in JobState if state not in (JobState.WAITING, JobState.RUNNING))
 """Every end of a job, in the order of tables; a job's outcome is an index into it."""
@@ -124,7 +124,7 @@ def read_run_data(name: str, prefix: str) -> RunData:
 
     Raises InputError for a file that is there and cannot be read, and for files of different runs.
     """
-    run = Run(prefix)
+    run = RunTables(prefix)
     lines = None
     if path_of(prefix, DECISIONS).is_file():
         lines = [*read_log(prefix, "start", "kill", "reject")]
@@ -201,7 +201,7 @@ class _Summary(msgspec.Struct):
     deadlines: _Deadlines | None = None
 
 
-def _summary(run: Run) -> dict[str, Any]:
+def _summary(run: RunTables) -> dict[str, Any]:
     path = path_of(run.prefix, SUMMARY)
     if not path.is_file():
         return {}
@@ -276,7 +276,7 @@ class _Table:
             raise InputError(self.path, f"{name}: found {values[at]:g} after {values[at - 1]:g}", line=at + 2)
 
 
-def _table(run: Run, name: str, columns: tuple[str, ...]) -> _Table | None:
+def _table(run: RunTables, name: str, columns: tuple[str, ...]) -> _Table | None:
     """Read one table and see that it has what is needed; None where there is none.
 
     A Batsim that is stopped leaves files of no length.
@@ -291,11 +291,11 @@ def _table(run: Run, name: str, columns: tuple[str, ...]) -> _Table | None:
     return _Table(path, frame)
 
 
-_MAY_BE_EMPTY: Final = ("planned_", "predicted_", "clear_sky_w", "carbon_g", "import_")
+_MAY_BE_EMPTY: Final = ("planned_", "predicted_", "sun_w", "clear_sky_w", "carbon_g", "import_")
 """How columns of the energy trace begin that may have nothing in some rows."""
 
 
-def _read_trace(run: Run) -> Any:
+def _read_trace(run: RunTables) -> Any:
     """Read the energy trace: a number in every field, except what is not known for every step."""
     if table := _table(run, TRACE, ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct")):
         for name in table.frame.columns:
@@ -307,7 +307,7 @@ def _read_trace(run: Run) -> Any:
     return table and table.frame
 
 
-def _read_deadlines(run: Run) -> Any:
+def _read_deadlines(run: RunTables) -> Any:
     """Read the table of jobs with a deadline."""
     if table := _table(run, DEADLINES, ("job", "workflow", "deadline_s", "outcome")):
         table.numbers("deadline_s")
@@ -318,7 +318,7 @@ def _read_deadlines(run: Run) -> Any:
     return table and table.frame
 
 
-def _read_states(run: Run) -> Any:
+def _read_states(run: RunTables) -> Any:
     """Read the table of how many servers are in each state."""
     if table := _table(run, STATES, ("time", "nb_sleeping", "nb_idle", "nb_computing")):
         table.rising_times("time")
@@ -327,7 +327,7 @@ def _read_states(run: Run) -> Any:
     return table and table.frame
 
 
-def _read_pstates(run: Run) -> Any:
+def _read_pstates(run: RunTables) -> Any:
     """Read the table of changes of P-states; -1 and -2 are servers under way."""
     if table := _table(run, PSTATES, ("time", "machine_id", "new_pstate")):
         table.rising_times("time")
@@ -335,7 +335,7 @@ def _read_pstates(run: Run) -> Any:
     return table and table.frame
 
 
-def _read_jobs(run: Run, endings: list[LogLine] | None) -> RunJobs | None:
+def _read_jobs(run: RunTables, endings: list[LogLine] | None) -> RunJobs | None:
     columns = ("job_id", "workload_name", "submission_time", "requested_number_of_resources",
                "final_state", "starting_time", "finish_time", "allocated_resources")  # fmt: skip
     table = _table(run, JOBS, columns)

@@ -11,10 +11,12 @@ import msgspec
 
 from beasy_sched.formats.run_files import SUMMARY, path_of
 from beasy_sched.report.explain_rules import clock, sentence
-from beasy_sched.results import LogLine, Run
+from beasy_sched.results import LogLine, RunTables
 
 _MOST = 12
 """Entries of a chapter that are told; the others are counted."""
+STORY_WIDTH = 110
+"""The widest that a story is told, in columns."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class Story:
     title: str
     chapters: list[Chapter]
     data: dict[str, Any]
+
+    def __str__(self) -> str:
+        """The story as text of at most `STORY_WIDTH` columns."""
+        return "\n".join(line for _, line in self.lines(STORY_WIDTH))
+
+    __repr__ = __str__  # notebooks and interactive sessions show it
 
     def lines(self, width: int) -> Iterator[tuple[bool, str]]:
         """The story as (is it a heading, line of at most ``width`` columns)."""
@@ -98,7 +106,7 @@ def currency_of(prefix: str, *, of_plans: bool) -> str:
     """
     if not path_of(prefix, SUMMARY).is_file():
         return ""
-    summary = Run(prefix).summary
+    summary = RunTables(prefix).summary
     grid, settings = summary.get("grid"), summary.get("settings")
     options = settings.get("options") if isinstance(settings, dict) else None
     if not isinstance(grid, dict) or not isinstance(options, dict):

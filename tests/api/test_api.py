@@ -10,15 +10,6 @@ import beasy_sched as bs
 from beasy_sched.errors import ConfigError, InputError
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> bs.Run:
-    folder = tmp_path_factory.mktemp("notebook")
-    platform = bs.generate_platform({"gros": 8, "taurus": 2}, folder / "platform.xml")
-    workload = bs.generate_workload(folder / "workload.json", seed=1, jobs=60, hosts=10)
-    power = bs.generate_power(folder / "power.txt", pv_kw=2, wind_kw=1, seed=1)
-    return bs.simulate(platform, workload, power, site="default", export=folder / "out" / "run")
-
-
 def test_every_table_is_a_data_frame(run: bs.Run) -> None:
     assert len(run.jobs) == 60
     assert set(run.jobs["final_state"]) <= {

@@ -270,6 +270,13 @@ def test_simulate_knows_its_own_events_as_perfect(place: Path, capsys: pytest.Ca
     assert "name the file with the production, as perfect:EVENTS" in capsys.readouterr().err
 
 
+def test_more_sun_than_power(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (place / "power.txt").read_text().splitlines()
+    lines[3] = lines[3].partition(', "sun_available"')[0].rstrip("}") + ', "sun_available": 1e7}'
+    (place / "power.txt").write_text("\n".join(lines) + "\n")
+    assert codes(place, capsys) == ["sun-bad"]
+
+
 def test_a_price_that_is_a_text(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = (place / "power.txt").read_text().splitlines()
     lines[3] = lines[3].replace("}", ', "import_price_per_kwh": "0.1"}')

@@ -41,7 +41,11 @@ def test_a_synthetic_profile_has_one_line_a_step_and_the_same_bytes_each_time(tm
     assert first.read_bytes() == second.read_bytes()
     lines = events(first.read_text())
     assert [line["timestamp"] for line in lines] == list(range(0, 259_200, 300))
-    assert set(lines[0]) == {"type", "timestamp", "power_available"}
+    assert set(lines[0]) == {"type", "timestamp", "power_available", "sun_available"}
+    assert all(0 <= line["sun_available"] <= line["power_available"] for line in lines)
+    assert 0 < sum(line["sun_available"] for line in lines) < sum(line["power_available"] for line in lines)
+    nights = [line["sun_available"] for line in lines if line["timestamp"] % 86_400 < 4 * 3600]
+    assert {*nights} == {0.0}
     assert 0 < max(line["power_available"] for line in lines) <= 17_000
 
 
@@ -221,7 +225,9 @@ def test_the_grids_prices_beside_the_power(priced_site, capfd):
     assert prices == pytest.approx(([0.1] * 12 + [0.2] * 12) * 12)
     assert [{k: v for k, v in e.items() if k != "import_price_per_kwh"} for e in events(out)] == plain
     five = events(run(capfd, *SKY, "--days", 1, "--grid", priced_site, "--format", "batsim5")[1])
-    assert set(json.loads(five[0]["data"])) == {"power_available", "import_price_per_kwh"}
+    assert set(json.loads(five[0]["data"])) == {
+        "power_available", "sun_available", "import_price_per_kwh",
+    }  # fmt: skip
     with priced_site.open("a") as file:
         file.write('carbon = { file = "carbon.csv", known = "all" }\n')
     rows = [f"2019-06-{1 + h // 24:02} {h % 24:02}:00,{300 + h}" for h in range(48)]

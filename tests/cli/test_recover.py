@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beasy_sched.cli import main
-from beasy_sched.results import find_prefix, find_runs, read_jobs, read_log, read_run, read_trace
+from beasy_sched.results import RunTables, find_prefix, find_runs, read_jobs, read_log, read_trace
 
 WINDOW_H = 6
 
@@ -87,7 +87,7 @@ def test_a_killed_run_keeps_its_windows(inputs: Path, tmp_path: Path, capsys: py
         assert f"beasy-sched recover {prefix}" in capsys.readouterr().err
     assert call("recover", prefix) == 0
     cut, whole = (tmp_path / name / "run" for name in ("cut", "whole"))
-    summary = read_run(cut).summary
+    summary = RunTables(str(cut)).summary
     assert (summary["complete"], summary["error"]) == (False, "the run was killed after window 1")
     assert summary["windows"] == json.loads(Path(f"{whole}_summary.json").read_text())["windows"][:1]
     steps = [*read_trace(prefix)]

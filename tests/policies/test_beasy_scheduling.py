@@ -11,7 +11,7 @@ import itertools
 
 import numpy as np
 import pytest
-from worlds import FAST
+from worlds import FAST, SLOW
 
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.beasy.plan import EnergyTest, PlanAhead
@@ -139,6 +139,22 @@ def test_2b_counts_the_jobs_own_servers_after_its_end():
     assert drawn(test) == ["11.111"]
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_2b_refuses_only_what_idle_servers_cannot_pay(seed):
+    """In plans longer than the first scan, some of which just suffice."""
+    rng = np.random.default_rng(seed)
+    plans = ["1" + "".join(rng.choice(list("1s."), size=59, p=[0.3, 0.2, 0.5])) for _ in range(2)]
+    reserved = {2: int(rng.integers(0, 60))}
+    for end in range(1, 61):
+        test = energy_test("." * 60, *plans, reserved=reserved)
+        if test.check(np.array([0]), end) is None:
+            needed_j, found_j = test.short_j()
+            assert found_j < needed_j
+            assert needed_j == pytest.approx((BUSY_J - ASLEEP_J) * end, rel=0.1)
+            return
+    pytest.fail("the servers could pay for all of it")
+
+
 def test_a_failed_test_leaves_the_plan_as_it_was():
     test = energy_test("11..1", "11111", low_from=1)
     assert test.check(np.array([0]), 4) is None
@@ -197,6 +213,27 @@ def test_savings_are_the_difference_of_whole_plans(seed):
         slept = states.copy()
         slept[: last + 1][idle[: last + 1]] = ASLEEP
         assert saved_j[last] == pytest.approx(total_j(states) - total_j(slept))
+
+
+@pytest.mark.parametrize("idle_power", [False, True])
+@pytest.mark.parametrize("waking_w", [20.0, 80.0, 200.0])
+@pytest.mark.parametrize("seed", range(10))
+def test_no_sleep_saves_more_than_the_bound_by_states(seed, waking_w, idle_power):
+    """Of two kinds; waking draws less than idling, less than computing, or more."""
+    rng = np.random.default_rng(seed)
+    steps, count = 8, 6
+    costly = dataclasses.replace(FAST, full_w=(*FAST.full_w[:4], waking_w))
+    kind_of = rng.integers(0, 2, count)
+    platform = Platform((costly, SLOW), kind_of, tuple(f"n{i}" for i in range(count)))
+    powers, hosts = CellPowers(platform, idle_power=idle_power), np.arange(count)
+    states = rng.choice(np.array([ON, SLOWER, ASLEEP], dtype=np.int8), size=(steps, count))
+    idle = (states != ASLEEP) & (rng.random((steps, count)) < 0.7)
+    dt_s = np.array([rng.choice([5.0, 40.0, 100.0]), *[100.0] * (steps - 1)])
+    saved_j = sleep_savings_j(powers, states, rng.random(count) < 0.5, hosts, dt_s, idle).sum(axis=1)
+    most_j = powers.most_saved_idle_j(states, idle, 100.0)
+    assert saved_j.max() <= most_j
+    run_j = 1.25 * 20.0 * max(waking_w, 100.0) + 7.0 * 60.0
+    assert most_j <= saved_j.max() + 100.0 * 100.0 + 2.0 * run_j * np.count_nonzero(idle)  # not by much
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -173,7 +173,7 @@ def test_table_of_runs(tmp_path: Path) -> None:
     finished = next(t for t in outcomes.spec["traces"] if t["name"] == "finished")
     assert (finished["y"], list(finished["x"])) == (["a", "b", "c"], [25.0, 25.0, 25.0])
     assert energy.spec["traces"][0]["y"] == ["a"]
-    assert [c.key for c in curves_together(runs)] == ["all-soc", "all-queue"]
+    assert [c.key for c in curves_together(runs)] == ["all-soc", "all-queue", "all-waits"]
     assert curves_together(runs[:1]) == []
 
 

@@ -160,7 +160,7 @@ def test_a_site_without_a_battery_has_no_chart_of_one(tmp_path: Path) -> None:
     keys = [c.key for c in energy_charts(with_one, None, "r") if not isinstance(c, Absent)]
     assert keys == ["r-balance", "r-soc"]
     together = [chart for chart in curves_together([without, without]) if isinstance(chart, Chart)]
-    assert [chart.key for chart in together] == ["all-cost", "all-queue"]
+    assert [chart.key for chart in together] == ["all-cost", "all-queue", "all-waits"]
 
 
 def test_the_power_balance_has_the_grid_and_the_base_load(tmp_path: Path) -> None:

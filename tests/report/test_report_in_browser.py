@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hand_run import JOBS, summary, write_run
 from report.test_grid_charts import BATTERY, on_a_grid
 from small_site import small_site
 
+from beasy_sched.report.campaign_figures import FIGURES, GRID_FIGURES
 from beasy_sched.report.campaign_html import campaign_html
 from beasy_sched.report.explain_job import explain_job
 from beasy_sched.report.explain_time import explain_time
@@ -68,7 +70,7 @@ def test_everything_is_drawn(page: Page, report: Path) -> None:
     page.open(report)
     page.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     keys = page.run("[...document.querySelectorAll('.drawing')].map(each => each.id)")
-    assert len(keys) == 4 + 2 * 5
+    assert len(keys) == 5 + 2 * 10
     for key in keys:
         show(page, key)
     assert page.run("document.querySelectorAll('.drawing svg.main-svg').length") >= len(keys)
@@ -341,6 +343,56 @@ def test_a_thousand_servers_and_twenty_thousand_jobs(page: Page, tmp_path: Path)
     assert page.complaints() == []
 
 
+def test_charts_are_saved_as_pictures_and_numbers(page: Page, report: Path) -> None:
+    page.look(1280, 900)
+    page.open(report)
+    for key in ("outcomes", "run-1-flow", "run-1-soc", "run-1-gantt", "run-1-heat", "run-1-wait-shares"):
+        show(page, key)
+        chart = f"report.charts.get('{key}')"
+        rows = page.run(f"exporting.csv({chart})").splitlines()
+        assert len(rows) > 1, key
+        svg = page.run(f"exporting.svg({chart})")
+        title = page.run(f"{chart}.element.ariaLabel")
+        assert svg.startswith("<svg")
+        assert f">{title}</text>" in svg
+        size = page.run(
+            f"exporting.png({chart}).then(createImageBitmap).then(each => [each.width, each.height])"
+        )
+        assert size[0] == 2 * page.run(f"{chart}.element.clientWidth")
+    jobs = page.run("exporting.csv(report.charts.get('run-1-gantt'))").splitlines()
+    assert jobs[0].startswith("job,submitted_s,started_s,ended_s,servers,hosts,outcome,walltime_s,energy_j")
+    assert len(jobs) == 1 + page.run("report.charts.get('run-1-gantt').spec.jobs.id.length")
+    flows = page.run("exporting.csv(report.charts.get('run-1-flow'))").splitlines()
+    assert flows[0] == "from,to,kWh"
+    site = [line.rpartition(",") for line in flows[1:]]
+    came = sum(float(kwh) for ends, _, kwh in site if ends.endswith(",site"))
+    went = sum(float(kwh) for ends, _, kwh in site if ends.startswith("site,"))
+    assert came == pytest.approx(went)
+    assert page.run("document.querySelectorAll('#run-1-gantt, #run-1-soc').length") == 2
+    page.settle()
+    assert page.complaints() == []
+
+
+def test_a_button_saves_a_file(page: Page, report: Path, tmp_path: Path) -> None:
+    page.open(report)
+    show(page, "run-1-queue")
+    page.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    page.run(
+        "document.getElementById('run-1-queue').parentElement.querySelectorAll('.save button')[2].click()"
+    )
+    deadline = time.monotonic() + 10
+    while not (tmp_path / "run-1-queue.csv").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (tmp_path / "run-1-queue.csv").read_text("utf-8").startswith("series,time_s,waiting")
+
+
+def test_cells_that_look_like_formulas(page: Page, report: Path) -> None:
+    page.open(report)
+    spec = {"kind": "plot", "layout": {}, "traces": [{"name": "=1+1", "x": [1, -2.5], "y": ["a,b", "+c"]}]}
+    text = page.run(f"exporting.csv({{ spec: {json.dumps(spec)} }})")
+    assert text == "series,x,y\r\n'=1+1,1,\"a,b\"\r\n'=1+1,-2.5,'+c\r\n"
+
+
 def test_a_campaign(page: Page, tmp_path: Path) -> None:
     rows = [row(policy, seed, 4 + seed) for policy in ("easy", "beasy") for seed in range(6)]
     runs = pandas.DataFrame([*rows, *({**each, "scenario": "t"} for each in rows)])
@@ -354,6 +406,16 @@ def test_a_campaign(page: Page, tmp_path: Path) -> None:
     for key in keys:
         show(page, key)
     assert page.run("document.querySelectorAll('#part-2-finished_pct .boxlayer path.box').length") == 2
+    figures = {figure.column: 1234.5 for figure in (*FIGURES, *GRID_FIGURES)}
+    wide = [row("a-long-name-of-a-policy", seed, 5, **figures) for seed in range(3)]
+    out.write_text("".join(campaign_html("c", pandas.DataFrame(wide), len(wide))), "utf-8")
+    page.look(1400, 900)
+    page.open(out)
+    assert page.run("document.querySelectorAll('.compared th').length") >= len(figures)
+    cut = (
+        "[...document.querySelectorAll('.table')].filter(each => each.scrollWidth > each.clientWidth).length"
+    )
+    assert page.run(cut) == 0
     page.settle()
     assert page.complaints() == []
 

@@ -10,6 +10,7 @@ without a scan. A test that fails copies nothing, and `EnergyTest.apply` writes 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
+from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.working_plan import (
     CellPowers,
-    JobTable,
     Ladder,
     Rest,
     RunningJob,
@@ -127,6 +128,7 @@ class EnergyTest:
         """Test against ``outlook``, which `apply` writes to."""
         self.cells = cells
         self.outlook = outlook
+        self._hosts = np.arange(len(outlook.now_states))
         self._kept = (np.zeros(len(outlook.now_states), dtype=np.bool_), slice(0))
         self._savings: _Savings | None = None
         self._refused: Placement | None = None
@@ -192,6 +194,8 @@ class EnergyTest:
         limit, rows, least_j = self.outlook.rows_to_limit, 0, placement.needed_j - ENERGY_TOLERANCE_J
         if self._most_j(limit) >= least_j:
             while rows < limit:
+                if rows == _FIRST_ROWS and self._most_by_state_j(placement, limit) < least_j:
+                    break  # before the long scans
                 rows = min(max(4 * rows, _FIRST_ROWS), limit)
                 savings = self._savings_for(placement, rows, limit)
                 rows = len(savings.idle)
@@ -208,11 +212,28 @@ class EnergyTest:
         idle_rows = limit - first - outlook.asleep_rows(first, limit)
         return float((idle_rows * self.cells.most_saved_j(float(outlook.dt_s[:2].max()))).sum())
 
+    def _most_by_state_j(self, placement: Placement, limit: int) -> float:
+        """A closer bound, from the states in which servers are planned in their idle steps."""
+        outlook, cells = self.outlook, self.cells
+        states, first = outlook.states[:limit], outlook.reserved_until.copy()
+        first[placement.hosts] = np.maximum(first[placement.hosts], placement.end)
+        idle = self._idle(self._hosts, states, first, limit)
+        return cells.most_saved_idle_j(states, idle, float(outlook.dt_s[:2].max()))
+
+    def _idle(self, hosts: HostIds, states: StateArray, first: IndexArray, end: int) -> BoolArray:
+        """Which cells of ``hosts`` may be put to sleep, in rows from their ``first`` up to ``end``."""
+        row = np.arange(len(states))[:, None]
+        idle = ~self.cells.asleep(states, hosts) & (row >= first) & (row < end)
+        idle &= self.cells.sleep_pstate[hosts] >= 0
+        promised, kept_rows = self._kept
+        idle[kept_rows] &= ~promised[hosts]
+        return idle
+
     def _savings_for(self, placement: Placement, rows: int, limit: int) -> _Savings:
         """E_poss in the first rows for a job: of all other servers, and of its own after its end."""
-        outlook, hosts, end = self.outlook, placement.hosts, placement.end
+        hosts, end = placement.hosts, placement.end
         if self._savings is None or len(self._savings.idle) < rows:
-            self._savings = self._savings_of(np.arange(len(outlook.now_states)), rows, limit)
+            self._savings = self._savings_of(self._hosts, rows, limit)
         rows, own = len(self._savings.idle), None
         if end < rows:
             own = self._savings_of(hosts, rows, limit, placement)
@@ -238,11 +259,7 @@ class EnergyTest:
         states = outlook.states[: seen + 1, hosts]  # one more, for the transition after the last
         if placement is not None:
             states[: placement.end] = placement.columns
-        row = np.arange(len(states))[:, None]
-        idle = ~cells.asleep(states, hosts) & (row >= first) & (row < seen)
-        idle &= cells.sleep_pstate[hosts] >= 0
-        promised, kept_rows = self._kept
-        idle[kept_rows] &= ~promised[hosts]
+        idle = self._idle(hosts, states, first, seen)
         some = idle[:rows].any(axis=0)
         hosts, states, idle = hosts[some], states[:, some], idle[:, some]
         dt_s, before = outlook.dt_s[: seen + 1], cells.asleep(outlook.now_states[hosts], hosts)
@@ -303,9 +320,12 @@ class LivePlan:
         """Steps before this one belong to a running job, by host."""
         self.ends_s: FloatArray = np.full(view.platform.size, -np.inf)
         """When the job of each host ends at the latest, s; minus infinity without a job."""
+        self.on_s: FloatArray = view.power_model.on_s[view.platform.kind_of]
+        """How long each host takes to wake, s."""
         self._hosts = np.arange(view.platform.size)
         self._gone = (-1, 0.0)
         self._levels: tuple[tuple[int, int, float], FloatArray] = ((-1, -1, 0.0), np.empty(0))
+        self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
         self._user_error = user_error
         self._by_work = window_end == "work"
         self.fastest = view.platform.fastest_of_kind[view.platform.kind_of]
@@ -480,8 +500,9 @@ class LivePlan:
         """Add up the work that running jobs have done; call this before speeds change."""
         if not self._held:
             return
-        table = JobTable(self.running_jobs(view))
-        speeds = table.least(self.ladder.speed_flops(table.hosts, view.pstate[table.hosts]))
+        hosts = np.concatenate([held.hosts for held in self._held.values()])
+        first = [0, *itertools.accumulate(len(held.hosts) for held in self._held.values())][:-1]
+        speeds = np.minimum.reduceat(self.ladder.speed_flops(hosts, view.pstate[hosts]), first)
         for held, speed in zip(self._held.values(), speeds.tolist(), strict=True):
             held.done_flops += speed * (view.now - held.since_s)
             held.since_s = view.now
@@ -509,6 +530,8 @@ class LivePlan:
             demand_j=plan.energy_j[rows].copy(),
             battery=plan.battery,
             start_j=battery_j(view),
+            step=step,
+            projection=self._projection,
         )
 
     def adopt(self, step: int, rest: Rest) -> None:

@@ -186,7 +186,10 @@ class BeasyPass(EasyPass):
         promise = Reservation(job, np.inf, certain=True)
         for look in (_LOOKS_AHEAD, None):
             before = None if look is None else self.step + look
-            opens_s, closes_s, hosts = self._intervals(job, earliest_s, before)
+            intervals = self._intervals(job, earliest_s, before)
+            if intervals is None:
+                continue
+            opens_s, closes_s, hosts = intervals
             times_s = np.sort(opens_s)
             count = np.searchsorted(times_s, times_s + TIME_TOLERANCE_S, side="right")
             count -= np.searchsorted(np.sort(closes_s), times_s)
@@ -204,20 +207,27 @@ class BeasyPass(EasyPass):
 
     def _intervals(
         self, job: Job, earliest_s: FloatArray, first_before: int | None
-    ) -> tuple[FloatArray, FloatArray, HostIds]:
+    ) -> tuple[FloatArray, FloatArray, HostIds] | None:
         """From when, and until when, servers can take ``job``, s, and which: one entry per run of steps.
 
         ``earliest_s`` (N) is when each server is ready; ``first_before`` leaves out runs that begin later.
+        Returns None if there are fewer than the hosts that ``job`` asks for.
         """
         view, live, plan = self.view, self.live, self.live.plan
         until = plan.horizon(self.step) + live.rows_of(job.walltime_s)
         host, begin, end = plan.runs_on(self.step, min(until, plan.steps), first_before)
-        on_s = np.where(begin > self.step, view.power_model.on_s[view.platform.kind_of[host]], 0.0)
+        if len(host) < job.res:
+            return None
+        on_s = np.where(begin > self.step, live.on_s[host], 0.0)
         opens_s = np.maximum(plan.start_s + begin * plan.step_s + on_s, earliest_s[host])
         most_s = live.most_s(view, self.step, np.array([job.walltime_s]))[0]
         needed_s = np.where(end == plan.steps, most_s, job.walltime_s)
         closes_s = plan.start_s + end * plan.step_s - needed_s + TIME_TOLERANCE_S
-        fits = np.logical_and(view.available[host], opens_s <= closes_s)
+        fits = opens_s <= closes_s
+        if not view.all_available:
+            fits &= view.available[host]
+        if np.count_nonzero(fits) < job.res:
+            return None
         return opens_s[fits], closes_s[fits], host[fits]
 
     def lacks(self, promise: Reservation) -> FactDict:

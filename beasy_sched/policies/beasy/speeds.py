@@ -273,10 +273,10 @@ class Spending:
         ends = self._ends(table)
         states = rest.states[: int(ends.max()), hosts]
         counts = np.arange(len(states))[:, None] < ends[table.job_of]
-        faster = ladder.faster(hosts, states)
-        rises = ((faster != states) & counts).any(axis=0)
+        rises = (ladder.can_rise(hosts, states) & counts).any(axis=0)
         if not rises.any():
             return np.full(len(table.first), np.inf)
+        faster = ladder.faster(hosts, states)
         extra_w = np.where(counts, ladder.full_w(hosts, faster) - ladder.full_w(hosts, states), 0.0)
         prices_j = np.add.reduceat(extra_w.sum(axis=0), table.first) * float(rest.dt_s[0])
         unsure = (self.cells.asleep(states, hosts) & counts).any(axis=0)  # a step spent waking costs less

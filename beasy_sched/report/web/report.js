@@ -65,9 +65,18 @@ const report = (() => {
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  /** A colour of six hexadecimal digits that lets the ground shine through. */
+  function faded(hex, opacity) {
+    const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+    return `rgba(${red}, ${green}, ${blue}, ${opacity})`;
+  }
+
   /** The same with the style sheet's colours in the place of their names. */
   function painted(value) {
-    if (typeof value === "string") return value.startsWith("var(--") ? css(value.slice(4, -1)) : value;
+    if (typeof value === "string") {
+      const [, name, opacity] = /^var\((--[\w-]+)\)(?:\/([\d.]+))?$/.exec(value) || [];
+      return name === undefined ? value : opacity === undefined ? css(name) : faded(css(name), opacity);
+    }
     if (Array.isArray(value)) return value.map(painted);
     if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
     return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, painted(each)]));
@@ -79,12 +88,11 @@ const report = (() => {
     const layout = {
       autosize: true, height: spec.height, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("--ink") },
-      margin: { l: width < 600 ? 48 : 64, r: 12, t: 8, b: timed ? 30 : 46 },
-      spikedistance: -1, hovermode: timed ? "x unified" : "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+      spikedistance: -1, hovermode: timed && spec.kind !== "heat" ? "x unified" : "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       hoverlabel: { bgcolor: css("--card"), bordercolor: css("--ink-soft"), font: { color: css("--ink"), size: 12 }, namelength: -1 },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--ink-soft"), activecolor: css("--ink") },
       showlegend: false, uirevision: "keep",
-      ...own,
+      ...own, margin: { l: width < 600 ? 48 : 64, r: 12, t: 8, b: timed ? 30 : 46, ...own.margin },
       xaxis: { ...axis, ...own.xaxis }, yaxis: { ...axis, ...own.yaxis },
     };
     if (own.yaxis2) {
@@ -100,14 +108,24 @@ const report = (() => {
     return layout;
   }
 
-  function tracesOf({ spec, hidden }) {
+  function tracesOf({ spec, hidden, element }) {
     const traces = painted(spec.traces || []);
+    for (const { type, node } of traces) { // with their energies where there is room
+      if (type === "sankey" && element.clientWidth >= 600) node.label = node.label.map((name, n) => `${name}, ${node.customdata[n]}`);
+    }
+    if (spec.kind === "heat") traces.forEach((trace) => { Object.assign(trace, { hovertext: cells(trace, spec.start), hoverinfo: "text" }); });
     if (spec.kind !== "time" || !traces.length) return traces;
     for (const [number, trace] of traces.entries()) {
       trace.visible = !(hidden && hidden.has(number));
       trace.customdata = Array.from(trace.y, trace.yaxis ? undefined : Math.abs); // both ways from zero
     }
     return [clock(traces[0].x, spec.start), ...traces];
+  }
+
+  /** What the cells of a map over time say. */
+  function cells({ x, y, z }, start) {
+    const moments = Array.from(x, (t) => momentText(t, start));
+    return z.map((row, n) => Array.from(row, (count, i) => `${y[n]}: ${count.toLocaleString("en", { maximumFractionDigits: 1 })} servers<br>${moments[i]}`));
   }
 
   /** A curve that is not seen: it tells the time where the mouse is. */
@@ -118,8 +136,8 @@ const report = (() => {
 
   /** Only buttons that work on the page itself: nothing is uploaded anywhere. */
   function configOf({ kind }) {
-    const buttons = kind === "plot" ? ["toImage"] : ["zoom2d", "pan2d", "resetScale2d"];
-    return { responsive: true, displaylogo: false, showTips: false, displayModeBar: "hover", plotlyServerURL: "", modeBarButtons: [kind === "time" ? ["toImage", ...buttons] : buttons] };
+    const buttons = ["zoom2d", "pan2d", "resetScale2d"];
+    return { responsive: true, displaylogo: false, showTips: false, displayModeBar: kind === "plot" ? false : "hover", plotlyServerURL: "", modeBarButtons: [buttons] };
   }
 
   /** Names and colours of the curves below the chart; a click hides one or shows it again. */
@@ -128,6 +146,7 @@ const report = (() => {
     box.className = "legend";
     const hidden = chart.hidden || (chart.hidden = new Set());
     (spec.traces || []).forEach((trace, number) => {
+      if (trace.type === "sankey" || trace.type === "heatmap") return; // they say themselves what they show
       const item = document.createElement("button"), swatch = document.createElement("i");
       const look = trace.line || {}, paint = painted(trace.fillcolor || (trace.marker || look).color);
       if (trace.mode === "markers") {
@@ -150,7 +169,7 @@ const report = (() => {
       });
       box.append(item);
     });
-    if (old) old.replaceWith(box); else element.after(box);
+    if (old) old.replaceWith(box); else if (box.children.length) element.after(box);
   }
 
   function draw(chart) {
@@ -158,7 +177,8 @@ const report = (() => {
     const drawn = Plotly.react(element, tracesOf(chart), layoutOf(spec, width), configOf(spec));
     if (!chart.drawn) {
       chart.drawn = true;
-      if (spec.kind === "time" && why.has(spec.group)) why.onClick(element, (event) => explain(chart, event));
+      exporting.buttons(chart);
+      if ((spec.kind === "time" || spec.kind === "heat") && why.has(spec.group)) why.onClick(element, (event) => explain(chart, event));
       if (spec.kind !== "plot") element.on("plotly_relayout", (change) => moved(chart, change));
     }
     if (spec.kind !== "gantt") legend(chart);
@@ -235,6 +255,7 @@ const report = (() => {
   }
 
   why.use({ decode, specOf, momentText, mark });
+  exporting.use({ css });
   start();
   return { charts, timeText, clockText, timeTicks };
 })();

@@ -7,8 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 from world_checks import check
-from world_grids import WorldGrid
-from world_plans import small_hydrogen, world_plans
 from worlds import GEARED, STEP_S, World, WorldJob, run
 from worlds import Run as WorldRun
 
@@ -16,6 +14,8 @@ from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.errors import ConfigError
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.testing.grids import WorldGrid
+from beasy_sched.testing.plans import small_hydrogen, world_plans
 
 STEPS = 60
 
@@ -117,6 +117,23 @@ def test_servers_follow_the_queue() -> None:
     assert (done.session.cluster.state == 2).sum() == 3
     idle_j = done.uses_j[-1][0]
     assert idle_j < 3 * 50.0 * 3 * STEP_S
+
+
+def test_idle_servers_sleep_while_a_wide_job_waits_for_running_ones() -> None:
+    """Two servers have ended a short job, one runs a long one; all three are wanted, and had in the end."""
+    long_s = 20 * STEP_S
+    world = site_of(0, sun=8.0).but(
+        jobs=(
+            WorldJob(0.0, 2, 300.0, 100.0),
+            WorldJob(0.0, 1, 2 * long_s, long_s),
+            WorldJob(1.0, 3, 300.0, 100.0),
+        )
+    )
+    done = run(world, "bid-price")
+    assert outcomes(done)["finished"] == 3
+    assert done.session.outcomes.columns()["start_s"].max() >= long_s
+    idle_j = done.uses_j[-1][0]
+    assert idle_j < 2 * 50.0 * 0.5 * long_s
 
 
 # --- all kinds of sites ---

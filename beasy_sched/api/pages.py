@@ -1,0 +1,141 @@
+"""Runs told to people: HTML reports and explanations. The commands of these names use it, too."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beasy_sched.errors import ConfigError, PathLike
+from beasy_sched.plan.plan import PlanStore
+from beasy_sched.results import RunTables, check_same_run, find_prefix
+
+if TYPE_CHECKING:
+    from beasy_sched.campaign.scenario import Scenario
+    from beasy_sched.report.story import Story
+    from beasy_sched.report.sweeps import SweptAxis
+
+
+def report(
+    runs: RunTables | PathLike | Sequence[RunTables | PathLike],
+    path: PathLike,
+    *,
+    plan: PathLike | PlanStore | None = None,
+    title: str | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Path:
+    """Show runs, or a campaign, in one HTML file that opens in any browser; return its path.
+
+    Args:
+        runs: what `simulate` or `read_run` returned, prefixes of runs, folders of them; or the folder of a
+            campaign.
+        path: the HTML file to write.
+        plan: the plan that the runs followed: marks its dangerous steps and the storages' limits.
+        title: heading of the page (default: the runs' names).
+        progress: called with the share of the runs that are read, 0 to 1.
+
+    Raises ConfigError where pandas or plotly is missing, and InputError for files that cannot be read.
+    """
+    from beasy_sched.formats.atomic import write_atomic
+
+    places = [runs] if isinstance(runs, str | os.PathLike | RunTables) else [*runs]
+    if not places:
+        raise ConfigError("runs: found none, expected at least one")
+    prefixes = [run.prefix if isinstance(run, RunTables) else os.fspath(run) for run in places]
+    write_atomic(path, report_pieces(prefixes, plan=plan, title=title, report=progress))
+    return Path(path)
+
+
+def report_pieces(
+    places: Sequence[str],
+    *,
+    plan: PathLike | PlanStore | None = None,
+    title: str | None = None,
+    report: Callable[[float], None] | None = None,
+) -> Iterator[str]:
+    """Return the pieces of the HTML of runs, or of the campaign in the only folder of ``places``.
+
+    Raises ConfigError and InputError.
+    """
+    campaigns = [place for place in places if (Path(place) / "campaign.json").is_file()]
+    if campaigns and len(places) > 1:
+        raise ConfigError(f"{campaigns[0]} is a campaign: it cannot be shown together with other runs")
+    if campaigns:
+        if plan is not None:
+            raise ConfigError("--plan is for single runs: a campaign has its own plans")
+        return _campaign_pieces(campaigns[0], title)
+    from beasy_sched.formats.plan_file import read_plans
+    from beasy_sched.report.html import report_html
+
+    plans = plan if plan is None or isinstance(plan, PlanStore) else read_plans(plan)
+    return report_html(places, plans=plans, title=title, report=report)
+
+
+def _campaign_pieces(folder: str, title: str | None) -> Iterator[str]:
+    from beasy_sched.campaign.table import read_campaign
+    from beasy_sched.report.campaign_html import campaign_html
+    from beasy_sched.report.page import check_installed
+
+    check_installed()
+    campaign = read_campaign(folder)
+    return campaign_html(
+        Path(folder).resolve().name,
+        campaign.runs,
+        len(campaign.specs),
+        title=title,
+        sweeps={scenario.name: swept_axes(scenario) for scenario in campaign.manifest.parsed()},
+    )
+
+
+def swept_axes(scenario: Scenario) -> list[SweptAxis]:
+    """Return the axes of a scenario's sweep, as reports name them."""
+    from beasy_sched.campaign.sweep import AXES
+    from beasy_sched.report.sweeps import SweptAxis
+
+    return [SweptAxis(name, AXES[name].title) for name in scenario.sweep]
+
+
+def explain(
+    run: RunTables | PathLike,
+    *,
+    job: str | int | None = None,
+    at: float | str | None = None,
+    killed: bool = False,
+    longest_waits: int | None = None,
+) -> Story:
+    """Explain a run in plain words: why jobs waited, started or were killed, and what servers did.
+
+    Without an option it gives the overview; otherwise give one.
+
+    Args:
+        run: what `simulate` or `read_run` returned, the prefix of a run, or the folder that holds one.
+        job: explain this job; its id with or without the workload's name (``w0!``).
+        at: explain the step that contains this moment: seconds, or a text such as ``"1d6h"``.
+        killed: explain all kills.
+        longest_waits: explain so many of the longest waits.
+
+    Returns a text that shows itself; its ``data`` has all that is known. Raises ConfigError and InputError.
+    """
+    from beasy_sched.report.explain_job import explain_job
+    from beasy_sched.report.explain_rules import parse_moment
+    from beasy_sched.report.explain_run import explain_killed, explain_run, explain_waits
+    from beasy_sched.report.explain_time import explain_time
+
+    if sum((job is not None, at is not None, killed, longest_waits is not None)) > 1:
+        raise ConfigError("explain: give one of job, at, killed and longest_waits")
+    if longest_waits is not None and longest_waits < 1:
+        raise ConfigError(f"longest_waits: found {longest_waits}, expected at least 1")
+    prefix = find_prefix(run.prefix if isinstance(run, RunTables) else run)
+    check_same_run(prefix)
+    if job is not None:
+        return explain_job(prefix, str(job))
+    if longest_waits is not None:
+        return explain_waits(prefix, longest_waits)
+    if at is None:
+        return explain_killed(prefix) if killed else explain_run(prefix)
+    try:
+        moment_s = parse_moment(at) if isinstance(at, str) else float(at)
+    except ValueError as error:
+        raise ConfigError(f"at: {error}") from None
+    return explain_time(prefix, moment_s)

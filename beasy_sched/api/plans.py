@@ -1,0 +1,148 @@
+"""Offline plans from Python."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from beasy_sched.errors import ConfigError, PathLike
+from beasy_sched.plan.plan import PlanStore
+
+
+class OfflinePlan(PlanStore):
+    """The plans of a run's windows, which show themselves in a notebook."""
+
+    def plot(self) -> Any:
+        """Draw the plan: powers, what the storages do, their levels, the servers that are on.
+
+        Returns a matplotlib Figure. Raises ConfigError where matplotlib is missing.
+        """
+        from beasy_sched.report.drawing import for_notebooks
+        from beasy_sched.report.plan_figure import plan_figure
+
+        return for_notebooks(plan_figure(self))
+
+    def __repr__(self) -> str:
+        """What ``beasy-sched plan show`` prints."""
+        from beasy_sched.outputs.tables import plan_rows
+
+        rows = [*plan_rows(self)]
+        width = max(len(name) for name, _ in rows)
+        lines = (f"  {name:<{width}}  {value}".rstrip() for name, value in rows)
+        return "\n".join(["Offline plan", *lines])
+
+    def _repr_html_(self) -> str:
+        from beasy_sched.outputs.tables import plan_rows
+        from beasy_sched.report.run_card import table_of_rows
+
+        return table_of_rows([*plan_rows(self)], caption="Offline plan")
+
+
+def plan(
+    platform: PathLike,
+    workload: PathLike | Sequence[PathLike] | None = None,
+    *,
+    demand: PathLike | None = None,
+    production: PathLike | None = None,
+    production_forecast: str | None = None,
+    site: PathLike = "default",
+    path: PathLike | None = None,
+    windows: int = 1,
+    season: PathLike | None = None,
+    surplus: Literal["envelope", "battery"] = "envelope",
+    runs: Literal["profile", "walltime"] = "profile",
+    load_uncertainty_pct: tuple[float, float] = (5.0, 30.0),
+    renew_uncertainty_pct: tuple[float, float] = (5.0, 30.0),
+    minimum_on_s: float = 3600.0,
+    unit: str | None = None,
+    time_limit_s: float | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> OfflinePlan:
+    """Plan power and servers for the days to come, from forecasts of demand and production.
+
+    Give `simulate` the plan as ``plan``. The demand is that of ``workload``, or ``demand``; the production
+    is ``production``, or what ``production_forecast`` predicts.
+
+    Args:
+        platform: SimGrid platform file.
+        workload: Batsim workload file, or several.
+        demand: the demand itself: a file of powers (CSV or events).
+        production: a file of powers (CSV or events).
+        production_forecast: a forecast, as it stands at time 0: a forecast file, ``"predictor:FILE"``,
+            ``"perfect:EVENTS"`` or ``"none"``.
+        site: site file; ``"default"`` is the one that comes with the program.
+        path: also write the plan to this file.
+        windows: how many of the site's windows to plan, one after the other.
+        season: coarse plan (``beasy-sched plan --season``) that has the windows' hydrogen targets.
+        surplus: where power beyond the demand goes first: to the servers (``"envelope"``) or into the
+            ``"battery"``.
+        runs: how long jobs are expected to run: as their ``"profile"`` says, or to their ``"walltime"``.
+        load_uncertainty_pct: uncertainty of the demand at the start and after 72 h, percent.
+        renew_uncertainty_pct: the same for the production.
+        minimum_on_s: minimum time that a server stays on after waking, s.
+        unit: unit of CSV columns whose name states none: ``"W"``, ``"kW"`` or ``"MW"``.
+        time_limit_s: stop each search after this time, s; the plan then depends on the machine.
+        progress: called with the share that is done, 0 to 1.
+
+    Issues a UserWarning for anything unusual. Raises ConfigError and InputError, and `NoPlan` (a
+    BeasyError) where there is none.
+    """
+    from beasy_sched.formats.plan_file import write_plans
+    from beasy_sched.plan.forecast import Uncertainty
+    from beasy_sched.plan.offline import OfflineOptions
+    from beasy_sched.plan.power_problem import Surplus
+    from beasy_sched.plan.servers import ServerRules
+    from beasy_sched.plan.solver import SolverLimits
+    from beasy_sched.planning import PlanSources, plan_from_files
+
+    workloads = [workload] if isinstance(workload, str | os.PathLike) else [*(workload or ())]
+    _check_one("the demand", {"workload": workloads or None, "demand": demand})
+    _check_one("the production", {"production": production, "production_forecast": production_forecast})
+    _check_choice("surplus", surplus, [each.value for each in Surplus])
+    _check_choice("runs", runs, ["profile", "walltime"])
+    if windows < 1:
+        raise ConfigError(f"windows: found {windows}, expected at least 1")
+    time_s = math.inf if time_limit_s is None else time_limit_s
+    told: list[str] = []
+    sources = PlanSources(
+        platform,
+        site,
+        workloads=workloads,
+        demand=demand,
+        production=production,
+        production_forecast=production_forecast,
+        windows=windows,
+        season=season,
+        walltimes=runs == "walltime",
+        unit=unit,
+        tell=lambda kind, text: told.append(text),
+    )
+    options = OfflineOptions(
+        surplus=Surplus(surplus),
+        load_uncertainty=Uncertainty(*(share / 100.0 for share in load_uncertainty_pct)),
+        renew_uncertainty=Uncertainty(*(share / 100.0 for share in renew_uncertainty_pct)),
+        limits=SolverLimits(time_s=time_s),
+        rules=ServerRules(minimum_on_s=minimum_on_s, time_s=time_s),
+    )
+    try:
+        made = OfflinePlan([*plan_from_files(sources, options, progress)])
+    finally:
+        for text in told:
+            warnings.warn(text, stacklevel=2)
+    if path is not None:
+        write_plans(path, made)
+    return made
+
+
+def _check_one(what: str, given: dict[str, object]) -> None:
+    """Raise ConfigError unless exactly one is given."""
+    if sum(value is not None for value in given.values()) != 1:
+        raise ConfigError(f"{what} comes from one place: give either {' or '.join(given)}")
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name}: found {value!r}, expected one of {', '.join(choices)}")

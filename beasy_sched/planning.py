@@ -1,0 +1,168 @@
+"""Plans from files: what a plan is made from, where it is read, and the plan."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from beasy_sched._version import __version__
+from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.site import Site
+from beasy_sched.errors import ConfigError, PathLike
+from beasy_sched.formats.batsim_workload import workload_demand_w
+from beasy_sched.formats.forecast_source import forecast_files, read_forecast
+from beasy_sched.formats.power_series import read_power_series
+from beasy_sched.formats.reading import in_file, read_bytes
+from beasy_sched.formats.season_file import read_season
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
+from beasy_sched.model.platform import Platform
+from beasy_sched.plan.forecast import full_draw_w
+from beasy_sched.plan.offline import OfflineOptions, plan_windows
+from beasy_sched.plan.plan import PlanStore, Provenance
+from beasy_sched.plan.power_problem import PowerProblem, check_sizes
+from beasy_sched.units import w_to_kw
+
+Tell = Callable[[str, str], None]
+"""Told of something unusual: ``"note"`` or ``"warning"``, and the text."""
+
+
+@dataclass(frozen=True)
+class PlanSources:
+    """The files that a plan is made from, and how they are read.
+
+    The demand is that of ``workloads``, or ``demand`` itself; the production is ``production``, or what
+    ``production_forecast`` predicts at time 0.
+    """
+
+    platform: PathLike
+    site: PathLike = DEFAULT_SITE
+    """Site file, or the name of the one that comes with the program."""
+    workloads: Sequence[PathLike] = ()
+    demand: PathLike | None = None
+    """Powers: events or CSV."""
+    production: PathLike | None = None
+    """Powers: events or CSV."""
+    production_forecast: str | None = None
+    """As ``--forecast`` names a source."""
+    windows: int = 1
+    """How many of the site's windows are planned."""
+    season: PathLike | None = None
+    """Coarse plan that the windows take their hydrogen targets from."""
+    other_years: Sequence[PathLike] = ()
+    """Production of other possible years."""
+    walltimes: bool = False
+    """Jobs are expected to run to their walltimes, not as their profiles say."""
+    unit: str | None = None
+    """Unit of CSV columns whose name states none."""
+    master_host: str = "master_host"
+    tell: Tell = lambda kind, text: None
+
+    @cached_property
+    def site_text(self) -> str:
+        """The text of the site file. Raises InputError."""
+        return read_site_text(self.site)
+
+    def read_site(self) -> Site:
+        """Read the site. Raises InputError."""
+        return parse_site(self.site_text, str(self.site))
+
+    def read_platform(self) -> Platform:
+        """Read the platform. Raises InputError, and ConfigError where it has no speeds or powers."""
+        described = read_simgrid_platform(self.platform, master=self.master_host)
+        for note in described.notes:
+            self.tell("warning", note)
+        if not (described.platform.has_powers and described.platform.has_speeds):
+            raise ConfigError(
+                f"{self.platform}: planning requires the speeds and powers of every host; generate the "
+                "platform with 'beasy-sched generate platform'"
+            )
+        return described.platform
+
+    def demand_w(self, platform: Platform, steps: int, step_s: float) -> FloatArray:
+        """Return the demand of each step, W; tells of one that is beyond the servers. Raises InputError."""
+        if self.demand is not None:
+            load_w = read_power_series(self.demand, steps=steps, step_s=step_s, unit=self.unit)
+        else:
+            paths = [Path(path) for path in self.workloads]
+            load_w = workload_demand_w(paths, platform, steps=steps, step_s=step_s, walltimes=self.walltimes)
+        peak_w, most_w = float(load_w.max()), full_draw_w(platform)
+        if peak_w > most_w * (1 + 1e-9):
+            self.tell(
+                "warning",
+                f"the demand reaches {w_to_kw(peak_w):.4g} kW, but the servers draw at most "
+                f"{w_to_kw(most_w):.4g} kW: the excess is not planned for",
+            )
+        return load_w
+
+    def production_w(self, site: Site, steps: int | None, step_s: float) -> FloatArray:
+        """Return the production that the plan reckons with, W per step; without ``steps``, all of the file's.
+
+        Raises InputError and ConfigError.
+        """
+        if self.production is not None:
+            return read_power_series(self.production, steps=steps, step_s=step_s, unit=self.unit)
+        source = read_forecast(self.production_forecast or "none", site, self.windows)
+        renew_w = source.renewable_w(0.0, step_s, steps or site.steps)
+        for note in source.notes:
+            self.tell("note", f"forecast: {note}")
+        if source.name != "none" and not renew_w.any():
+            self.tell(
+                "warning",
+                "the forecast has no production at all, as it stands at time 0: is [time] start of the"
+                " site file right, and was it issued by then?",
+            )
+        return renew_w
+
+    def season_targets_kg(self, site: Site) -> tuple[float, ...]:
+        """Return the windows' hydrogen targets, kg, of the coarse plan; none without one.
+
+        Raises InputError.
+        """
+        if self.season is None:
+            return ()
+        season = read_season(self.season)
+        with in_file(self.season):
+            season.check_site(site.storage, site.window_s)
+            return season.targets_for(self.windows)
+
+    def hashes(self) -> dict[str, str]:
+        """Return the SHA-256 of everything that the plan is made from, by what it is."""
+        files: dict[str, PathLike | None] = {"platform": self.platform, "production": self.production}
+        files["demand"] = self.demand
+        if self.production_forecast is not None:
+            named = enumerate(forecast_files(self.production_forecast))
+            files |= {f"production forecast {number}": path for number, path in named}
+        files |= {f"workload {number}": path for number, path in enumerate(self.workloads)}
+        files |= {f"other year {number}": path for number, path in enumerate(self.other_years)}
+        files["season"] = self.season
+        contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
+        contents["site"] = self.site_text.encode()
+        return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
+def plan_from_files(
+    sources: PlanSources, options: OfflineOptions, report: Callable[[float], None] | None = None
+) -> PlanStore:
+    """Plan the site's windows, one after the other; ``report`` is called with the share completed.
+
+    The hydrogen targets are those of the sources. Raises ConfigError, InputError and NoPlan.
+    """
+    site, platform = sources.read_site(), sources.read_platform()
+    steps = site.steps * sources.windows
+    renew_w = sources.production_w(site, steps, site.step_s)
+    load_w = sources.demand_w(platform, steps, site.step_s)
+    for note in check_sizes(PowerProblem(site.storage, load_w, renew_w, site.step_s)):
+        sources.tell("warning", note)
+    return plan_windows(
+        site,
+        platform,
+        load_w,
+        renew_w,
+        options=replace(options, tank_targets_kg=sources.season_targets_kg(site)),
+        provenance=Provenance(f"beasy-sched {__version__}", inputs=sources.hashes()),
+        report=report,
+    )

@@ -1,0 +1,88 @@
+"""Names, parameters and documentation of the Python interface."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import subprocess
+import sys
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import beasy_sched as bs
+from beasy_sched.api import inputs
+from beasy_sched.generate.power import SyntheticWeather
+from beasy_sched.generate.workload import SwfOptions, SyntheticOptions
+
+FUNCTIONS = [getattr(bs, name) for name in bs.__all__ if inspect.isfunction(getattr(bs, name))]
+
+
+def test_all_functions_are_here() -> None:
+    names = {function.__name__ for function in FUNCTIONS}
+    assert names == set(bs.__all__) - {"Run", "__version__"}
+    assert names >= {"simulate", "plan", "report", "explain", "campaign", "compare"}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_every_parameter_is_named_typed_and_documented(function: Callable[..., Any]) -> None:
+    signature, text = inspect.signature(function), inspect.getdoc(function) or ""
+    documented = set()
+    for line in text.splitlines():
+        name, colon, _ = line.strip().partition(": ")
+        if colon and line.startswith("    "):
+            documented |= {each.strip() for each in name.split(",")}
+    for name, parameter in signature.parameters.items():
+        assert parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD), name
+        assert parameter.annotation is not parameter.empty, name
+        assert name in documented or (len(signature.parameters) == 1 and f"{name}" in text), name
+    assert signature.return_annotation is not signature.empty
+
+
+def test_options_of_workloads_and_weather_are_parameters() -> None:
+    def fields(kind: type) -> set[str]:
+        return {field.name for field in dataclasses.fields(kind)}
+
+    workload = set(inspect.signature(bs.generate_workload).parameters)
+    own = {"path", "swf", "reference", "deadlines"}
+    assert workload - own == fields(SwfOptions) | fields(SyntheticOptions)
+    assert fields(SwfOptions) - fields(SyntheticOptions) == inputs._OF_TRACES
+    assert fields(SyntheticOptions) - fields(SwfOptions) == inputs._OF_SYNTHETIC
+    power = set(inspect.signature(bs.generate_power).parameters)
+    assert power >= fields(SyntheticWeather)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("profile_type", SwfOptions), ("chains", SwfOptions), ("processors", SwfOptions)]
+)
+def test_choices_are_those_of_the_options(name: str, kind: type) -> None:
+    assert set(inputs._CHOICES[name]) == set(typing.get_args(typing.get_type_hints(kind)[name]))
+
+
+@pytest.mark.parametrize("name", ["plan", "report", "campaign"])
+def test_functions_and_packages_of_one_name_do_not_meet(name: str) -> None:
+    package = importlib.import_module(f"beasy_sched.{name}")
+    assert inspect.ismodule(package)
+    assert inspect.isfunction(getattr(bs, name))
+    assert sys.modules[f"beasy_sched.{name}"] is package
+
+
+def test_packages_imported_first_leave_the_functions_alone() -> None:
+    code = (
+        "import beasy_sched.plan.plan, beasy_sched.report.html, beasy_sched.campaign.campaign\n"
+        "from beasy_sched.plan.plan import PlanStore\n"
+        "import beasy_sched as bs\n"
+        "from beasy_sched import plan\n"
+        "print(plan is bs.plan, bs.plan.__name__, bs.report.__name__, bs.campaign.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "plan", "report", "campaign"]
+
+
+def test_importing_the_package_is_cheap() -> None:
+    code = "import sys, beasy_sched; print(any(m in sys.modules for m in ('numpy', 'beasy_sched.api')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
