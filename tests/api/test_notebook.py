@@ -1,0 +1,46 @@
+"""docs/notebook.ipynb runs, and shows what it says that it shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from notebook_cells import execute, read_notebook, source_of
+
+NOTEBOOK = Path(__file__).parents[2] / "docs/notebook.ipynb"
+
+
+def test_it_is_small_and_of_one_piece() -> None:
+    assert NOTEBOOK.stat().st_size < 200_000
+    notebook = read_notebook(NOTEBOOK)
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len(code) == 10
+    assert [cell["execution_count"] for cell in code] == [*range(1, 11)]
+    ids = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(ids)) == len(ids)
+    outputs = json.dumps([cell["outputs"] for cell in code])
+    for stranger in ("/home", "/tmp", "/work", "Traceback"):
+        assert stranger not in outputs
+
+
+@pytest.mark.slow
+def test_it_runs_and_shows_what_it_did(tmp_path: Path) -> None:
+    """Run again, each cell has outputs of the same kinds; figures may differ with the solver's version.
+
+    Where this fails, the notebook shows something else now: python tests/notebook_cells.py docs/notebook.ipynb
+    """
+    notebook = read_notebook(NOTEBOOK)
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    for cell, outputs in zip(code, execute(notebook, tmp_path), strict=True):
+        kinds = [
+            [(each["output_type"], *each.get("data", ())) for each in of] for of in (cell["outputs"], outputs)
+        ]
+        assert kinds[0] == kinds[1], source_of(cell)
+        for before, after in zip(cell["outputs"], outputs, strict=True):
+            if "data" in before:
+                assert len(before["data"]["text/plain"]) == pytest.approx(
+                    len(after["data"]["text/plain"]), abs=8
+                )
+    assert (tmp_path / "report.html").stat().st_size > 100_000
+    assert {"beasy_summary.json", "beasy_jobs.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}
