@@ -29,7 +29,7 @@ from beasy_sched.errors import BeasyError
 from beasy_sched.reproduction.beasy_figures import make_closeups
 from beasy_sched.reproduction.comparison_bound import Bounds, compute_bounds
 from beasy_sched.reproduction.comparison_figures import comparison_figures, runs_to_show
-from beasy_sched.reproduction.comparison_real import RealFiles, real_case
+from beasy_sched.reproduction.comparison_real import REAL, RealFiles, real_case
 from beasy_sched.reproduction.comparison_results import (
     Block,
     ComparedPolicies,
@@ -94,7 +94,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--against", default="beasy", metavar="POLICY",
         help="the policy that the others are compared with (default: %(default)s)")  # fmt: skip
     add("--cases", type=names, metavar="A,B,...",
-        help=f"of {', '.join(case.name for case in CASES)} (default: {','.join(DEFAULT_CASES)})")  # fmt: skip
+        help=f"of {', '.join(case.name for case in CASES)}; '{REAL}' alone for nothing but files of your own "
+        f"(default: {','.join(DEFAULT_CASES)})")  # fmt: skip
     add("--seeds", type=seeds, metavar="A:B", help="seeds of the noise, from A to before B "
         f"(default: {SEEDS.start}:{SEEDS.stop}); tuning uses seeds below {TUNING_BELOW}")  # fmt: skip
     add("--days", type=seeds, metavar="A:B", help="seeds of the days, a pair of workload and "
@@ -121,11 +122,15 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
     chosen.policies = chosen.policies or [*(QUICK_POLICIES if chosen.quick else COMPARED_POLICIES)]
     if chosen.against not in chosen.policies:
         parser.error(f"--against: {chosen.against!r} is not among --policies")
+    wanted = chosen.cases or [*(QUICK_CASES if chosen.quick else DEFAULT_CASES)]
+    files = bool(chosen.weather) or chosen.swf is not None
+    if REAL in wanted and not files:
+        parser.error(f"--cases: {REAL!r} requires files: pass --weather FILE, or --swf FILE, or both")
     try:
-        chosen.cases = find_cases(chosen.cases or (QUICK_CASES if chosen.quick else DEFAULT_CASES))
+        chosen.cases = find_cases([name for name in wanted if name != REAL])
     except BeasyError as error:
         parser.error(f"--cases: {error}")
-    if chosen.weather or chosen.swf is not None:
+    if files:
         chosen.cases.append(real_case(RealFiles(tuple(chosen.weather), chosen.swf)))
     chosen.out = chosen.out or Path("out/comparison-quick" if chosen.quick else "out/comparison")
     guards = PAPER_GUARDS if chosen.guard == "both" else [g for g in PAPER_GUARDS if g.mode == chosen.guard]

@@ -46,6 +46,8 @@ def test_options():
     chosen = parse_arguments([*arguments.split(), "--swf", "a.swf", "--weather", "b.csv"])
     assert chosen.extent == Extent(range(4, 6), range(1, 3), 1, PAPER_GUARDS[1:])
     assert [case.name for case in chosen.cases] == ["average", "real"]
+    alone = parse_arguments(["--cases", "real", "--swf", "a.swf"])
+    assert [case.name for case in alone.cases] == ["real"]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,7 @@ def test_options():
         ("--policies easy,,beasy", "expected names, each once"),
         ("--policies easy,easy", "expected names, each once"),
         ("--policies easy", "--against: 'beasy' is not among --policies"),
+        ("--cases real", "'real' requires files: pass --weather FILE, or --swf FILE, or both"),
         ("--cases worst", "unknown case 'worst': choose some of critical, critical-days, average"),
         ("--seeds-per-day 0", "expected a whole number of at least 1"),
     ],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -36,12 +38,29 @@ _CHEAP_SHARE: Final = 0.5
 """A job above the price may start if it costs no more than this share of the price where it counts."""
 _LEAST_COST_SHARE: Final = 3e-6
 """Share of the battery's capacity that is nothing: 1 kJ of 100 kWh."""
+_ROUNDING: Final = 1e-9
+"""Relative error of energies that are the same."""
 _MISSES: Final = 4
 """After so many refusals for energy the rest of the queue, which is dearer still, is not tried."""
 _TRIED_ABOVE: Final = 4 * _MISSES
 """Most jobs above the price that one pass looks at."""
 _IMPATIENT: Final = 0.1
 """Share of its expected run that a job waits for others' servers while energy is enough."""
+
+
+@dataclass
+class LackingHosts:
+    """Jobs that may start but lack hosts, from one pass to the next, by id."""
+
+    since_s: dict[str, float] = field(default_factory=dict)
+    """Since when they may."""
+    reserved: set[str] = field(default_factory=set)
+    """Those that have had a reservation on hosts of running jobs: they keep one while servers are woken."""
+
+    def forget(self, job: Job) -> None:
+        """Forget a job that starts."""
+        self.since_s.pop(job.id, None)
+        self.reserved.discard(job.id)
 
 
 class BidPass(EasyPass):
@@ -53,21 +72,20 @@ class BidPass(EasyPass):
         step: Step,
         expected: Expected,
         options: BidPriceOptions,
-        admitted_s: dict[str, float],
+        lacking: LackingHosts,
         *,
         tells: bool,
     ) -> None:
-        """``admitted_s``: since when jobs may start, by id; ``tells``: whether to report jobs set aside."""
+        """``lacking``: jobs that lacked hosts before; ``tells``: whether to report jobs set aside."""
         super().__init__(view, priority := self._order(options, step, expected), priority)
-        self.step, self._expected, self._options, self._admitted_s = step, expected, options, admitted_s
+        self.step, self._expected, self._options, self._lacking = step, expected, options, lacking
         self._left_s = step.left_s(view.now)
         loads = expected.delaying, expected.computing
-        self._host_second_j = [load.host_second_j for load in loads]
-        """Expected energy for each host and second of walltime, by whether the job computes, J."""
         self._surest = [load.surest_share(Speed.FAST) for load in loads]
-        self._mean_share = [load.mean_share(step.price.speed) for load in loads]
         self.hosts_wanted = 0
         """Hosts for which waiting jobs should have servers woken."""
+        self.hosts_held = 0
+        """Hosts of a job that waits for running ones to end: idle servers may sleep until then."""
         self.due_s = math.inf
         """When the next job will have waited long enough for others' servers, s."""
         self._dear = self._short = 0
@@ -77,8 +95,10 @@ class BidPass(EasyPass):
         self.waking = sum(count for _, count in view.wakes)
         """Hosts that are waking."""
         self._wakeable = self.waking
+        self._asleep = 0
         if view.power_actions_allowed:
-            self._wakeable += int(np.count_nonzero((view.host_state == ASLEEP) & view.available))
+            self._asleep = int(np.count_nonzero((view.host_state == ASLEEP) & view.available))
+            self._wakeable += self._asleep
         self._wake_s = float(view.power_model.on_s.max(initial=0.0))
         self._hoping = 0
         """Hosts that jobs ask for that wait for others' servers, or for their own to be woken."""
@@ -111,7 +131,8 @@ class BidPass(EasyPass):
 
     def go_on(self, last: BidPass) -> list[Action]:
         """Try only the jobs that have just arrived: nothing else has changed since the ``last`` pass."""
-        self.hosts_wanted, self.due_s, self._hoping = last.hosts_wanted, last.due_s, last._hoping
+        self.hosts_wanted, self.hosts_held = last.hosts_wanted, last.hosts_held
+        self.due_s, self._hoping = last.due_s, last._hoping
         self._only = [job for job in self.view.arrived if job.place >= 0]
         if last.reservation is None:
             return self.run()
@@ -188,9 +209,12 @@ class BidPass(EasyPass):
         step, price = self.step, self.step.price
         if not price.rationed:
             return True
-        energy_j = job.res * walltime_s * self._host_second_j[job.computes]
+        energy_j = self._expected.energy_of_j(job, walltime_s)
         energy_j = aged(energy_j, self.view.now - job.subtime_s, self._options.ageing_h)
-        if energy_j <= price.price_j or (self._may_be_cheap(job) and self._is_cheap(job, walltime_s)):
+        at_margin = energy_j <= price.margin_j * (1.0 + _ROUNDING)
+        if energy_j <= price.price_j or (
+            self._may_be_cheap(job, at_margin) and self._is_cheap(job, walltime_s, at_margin)
+        ):
             return True
         self._count_refusal(dear=True)
         if self.view.wants_reason(job, TOO_DEAR):
@@ -199,20 +223,30 @@ class BidPass(EasyPass):
             self._say(job, TOO_DEAR, facts)
         return False
 
-    def _may_be_cheap(self, job: Job) -> bool:
-        return self._options.opportunity and self._dear < _MISSES and job.id not in self.step.dear
+    def _may_be_cheap(self, job: Job, at_margin: bool) -> bool:
+        if job.id in self.step.counted:
+            return True
+        tries = self._options.opportunity or at_margin
+        return tries and self._dear < _MISSES and job.id not in self.step.dear
 
-    def _is_cheap(self, job: Job, walltime_s: float) -> bool:
-        """Whether ``job`` takes little of what is binding; it is added to the demand then."""
+    def _is_cheap(self, job: Job, walltime_s: float, at_margin: bool) -> bool:
+        """Whether ``job`` takes little of what is binding, or leaves some of it and is ``at_margin``.
+
+        It is added to the demand then.
+        """
         step, price = self.step, self.step.price
+        if job.id in step.counted:
+            return True
         power_w, chance = self._profile(job, walltime_s, price.speed)
         base_w = step.base_w + power_w * chance
         slack_j = step.ahead.slack(step.hopeful_w - base_w).slack_j
         least_j = _LEAST_COST_SHARE * step.ahead.battery.capacity_j
-        if step.slack_j - slack_j > max(_CHEAP_SHARE * price.price_j, least_j):
+        cheap = step.slack_j - slack_j <= max(_CHEAP_SHARE * price.price_j, least_j)
+        if not cheap and not (at_margin and slack_j >= 0.0):
             step.dear.add(job.id)
             return False
         step.base_w, step.slack_j = base_w, slack_j
+        step.counted.add(job.id)
         step.dear.clear()
         return True
 
@@ -254,31 +288,60 @@ class BidPass(EasyPass):
         cells = self.step.cells
         edges_s = np.maximum(cells.edge_s - (self.view.now - self.step.start_s), 0.0)
         load = self._expected.load_of(job)
-        return job.res * load.host_w[speed], load.chance(walltime_s, speed, edges_s, cells.width_s)
+        chance = load.chance(job.res, walltime_s, speed, edges_s, cells.width_s)
+        return job.res * load.host_w[speed], chance
 
     # --- hosts --------------------------------------------------------------------------------------------
 
     def _insists(self, job: Job, walltime_s: float) -> bool:
-        """Whether a job that lacks hosts is to have a reservation: when none can be woken for it.
+        """Whether a job that lacks hosts is to have a reservation: when not enough can be woken for it.
 
         Before that it waits a while for hosts of jobs that end, then for servers that are woken for it.
         """
         now = self.view.now
-        since_s = self._admitted_s.setdefault(job.id, now)
+        since_s = self._lacking.since_s.setdefault(job.id, now)
         late_s = self.step.end_s - walltime_s * self._surest[job.computes] - 2.0 * self._wake_s
         due_s = min(since_s + self._patience_s(job, walltime_s), late_s)
         self._hoping += job.res
-        if now < due_s - TIME_TOLERANCE_S:
+        if now < due_s - TIME_TOLERANCE_S and job.id not in self._lacking.reserved:
             self.due_s = min(self.due_s, due_s)
             if self.view.wants_reason(job, PATIENT):
                 self._say(job, PATIENT, self._lack(job) | {"wakes_at_s": due_s})
             return False
+        if job.res > self.free + self._wakeable:
+            self._hoping -= job.res
+            self.hosts_held += job.res
+            self._lacking.reserved.add(job.id)
+            return True
         self.hosts_wanted += job.res
-        if self._wakeable <= 0:
+        if job.id in self._lacking.reserved:
             return True
         if self.view.wants_reason(job, WAKING):
             self._say(job, WAKING, self._lack(job))
         return False
+
+    def _releases(self) -> Iterable[tuple[float, int]]:
+        """Count servers that sleep as free after a wake-up."""
+        releases = super()._releases()
+        if not self._asleep:
+            return releases
+        return heapq.merge(releases, [(self.view.now + self._wake_s, self._asleep)])
+
+    def fill(self, promise: Reservation) -> None:
+        """Have servers woken, too, for jobs that do not delay the reservation."""
+        super().fill(promise)
+        if not self._asleep or self._closed:
+            return
+        queue = self.view.queue
+        places = queue.places()
+        places = self.priority(queue, places[self._sure(places)], self.view.now)
+        places = places[~self.late(places, promise) | (queue.res[places] <= promise.extra)]
+        barred = self.placed() | self.unwanted | {promise.job}
+        for place, res in zip(places.tolist(), queue.res[places].tolist(), strict=True):
+            if self._closed or self._hoping >= self._wakeable:
+                return
+            if self.free < res <= self.free + self._wakeable and (job := queue.at(place)) not in barred:
+                self._wants(job)
 
     def _lack(self, job: Job) -> FactDict:
         return {"hosts_asked": job.res, "hosts_free": self.free}
@@ -287,7 +350,7 @@ class BidPass(EasyPass):
         """How long a job waits for hosts of others before servers are woken for it, s."""
         if self._options.quick:
             return 0.0
-        run_s = walltime_s * self._mean_share[job.computes]
+        run_s = self._expected.run_of_s(job, walltime_s, self.step.price.speed)
         if not self.step.price.rationed:
             return _IMPATIENT * self._options.patience * run_s
         return self._options.patience * (run_s + self._wake_s)
@@ -296,7 +359,7 @@ class BidPass(EasyPass):
         """Start ``job``, and commit its energy; speed up its hosts if it ends in time only so."""
         super().give(job, hosts, rule, facts)
         self.step.committed_w = self.step.committed_w + self._add_w
-        self._admitted_s.pop(job.id, None)
+        self._lacking.forget(job)
         if not self._hurries(job, self._expected.walltime_of_s(job, self._left_s)):
             return
         self._expected.hurry(job)
@@ -311,7 +374,7 @@ class BidPass(EasyPass):
         """Add what the job is expected to need, and the price."""
         facts = super().facts(job, free)
         walltime_s = self._expected.walltime_of_s(job, self._left_s)
-        facts["job_j"] = job.res * walltime_s * self._host_second_j[job.computes]
+        facts["job_j"] = self._expected.energy_of_j(job, walltime_s)
         if self.step.price.rationed:
             facts["price_j"] = max(self.step.price.price_j, 0.0)
         return facts

@@ -9,36 +9,49 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.policies.bid_price.kinds import JobKinds
 
 _BINS: Final = 2048
 """Resolution of the table of survival, as a share of the walltime."""
 _ENOUGH: Final = 20
 """Run times after which the longest is trusted: the next is longer with a probability of 1 in 21."""
+_LIKE_ALL: Final = 2.0
+"""Jobs that are like all others, which count with the last ones of a kind."""
 _KEPT: Final = 4000
 """Run times that are kept; with more, every other one is forgotten."""
 
 
 class RunTimes:
-    """The share of its walltime that a job needs at the reference speed (eps_u, Eq. 3.29), learned."""
+    """The share of its walltime that a job needs at the reference speed (eps_u, Eq. 3.29), learned.
 
-    def __init__(self, *, learns: bool = True, certainty: float = 1.0) -> None:
-        """Know nothing but that no job needs more than its walltime.
+    It may be above 1: a job that runs faster than at the reference speed may do more before it is ended at
+    its walltime. Such a job counts with what it has done by then. Of jobs of which others asked for the same,
+    those tell, together with two more that are like all jobs.
+    """
 
-        ``certainty``: which share of the jobs does not exceed `surest`.
+    def __init__(self, *, learns: bool = True, certainty: float = 1.0, most: float = 1.0) -> None:
+        """Know nothing but that jobs are not expected to need more than their walltimes.
+
+        ``certainty``: which share of the jobs does not exceed `surest`; ``most``: the largest share that can
+        be done within a walltime, at full speed.
         """
-        self._learns, self._certainty = learns, certainty
+        self._learns, self._certainty, self._most = learns, certainty, most
+        self._bins = math.ceil(most * _BINS)
         self._shares: list[float] = []
         self._sum = 0.0
-        self._longer: IntArray = np.zeros(_BINS + 1, dtype=np.int64)
+        self._longer: IntArray = np.zeros(self._bins + 1, dtype=np.int64)
         """How many of the jobs need more than each multiple of 1 / _BINS."""
         self._table: _Survival | None = None
+        self.kinds = JobKinds()
+        """What is known of jobs that ask for the same."""
 
-    def add(self, share: float) -> None:
-        """Learn from a job that has finished after ``share`` of its walltime."""
+    def add(self, share: float, hosts: int, walltime_s: float) -> None:
+        """Learn from a job that has finished, or reached its walltime, after ``share`` of it."""
         if not self._learns:
             return
-        share = min(max(share, 1.0 / _BINS), 1.0)
+        share = min(max(share, 1.0 / _BINS), self._most)
+        self.kinds.add(hosts, walltime_s, share)
         insort(self._shares, share)
         self._sum += share
         self._longer[: math.ceil(share * _BINS)] += 1
@@ -50,7 +63,7 @@ class RunTimes:
         """Drop every other job."""
         del self._shares[::2]
         self._sum = math.fsum(self._shares)
-        edges = np.arange(_BINS + 1) / _BINS
+        edges = np.arange(self._bins + 1) / _BINS
         self._longer = len(self._shares) - np.searchsorted(np.array(self._shares), edges, side="right")
 
     @property
@@ -58,42 +71,76 @@ class RunTimes:
         """eps_m: the mean, with three jobs of 0.7 before anything is known; 1 without learning."""
         return (self._sum + 3 * 0.7) / (len(self._shares) + 3) if self._learns else 1.0
 
+    def means(self, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
+        """Return the mean for each job, by its kind; one number while no kind is known."""
+        if not len(self.kinds):
+            return self.mean
+        return self.means_of(self.kinds.rows(hosts, walltime_s))
+
+    def means_of(self, rows: IndexArray) -> FloatArray:
+        """Return the same by the rows of their kinds, -1 for no kind that is known."""
+        known = rows >= 0
+        count = np.where(known, self.kinds.counts[rows], 0.0)
+        total = np.where(known, self.kinds.shares[rows].sum(axis=1), 0.0)
+        mixed: FloatArray = np.where(known, (total + _LIKE_ALL * self.mean) / (count + _LIKE_ALL), self.mean)
+        return mixed
+
     @property
     def surest(self) -> float:
         """eps_ub: what the next job will hardly exceed: the largest seen, 1 until 20 have been."""
         count = len(self._shares)
-        return self._shares[math.ceil(count * self._certainty) - 1] if count >= _ENOUGH else 1.0
+        return min(self._shares[math.ceil(count * self._certainty) - 1], 1.0) if count >= _ENOUGH else 1.0
 
     def _tabled(self) -> _Survival:
         """Which share of the jobs needs more than some share of its walltime."""
         if self._table is None:
             longer, known = self._longer, len(self._shares)
             if known < _ENOUGH:  # one more job, which needs all of its walltime
-                longer, known = longer + (np.arange(_BINS + 1) < _BINS), known + 1
+                longer, known = longer + (np.arange(self._bins + 1) < _BINS), known + 1
             above = longer / known
-            below = np.concatenate(([0.0], np.cumsum(above[:_BINS]))) / _BINS
+            below = np.concatenate(([0.0], np.cumsum(above[:-1]))) / _BINS
             self._table = _Survival(above, below)
         return self._table
 
-    def survival(self, done: FloatArray, edges: FloatArray, widths: FloatArray) -> FloatArray:
+    def survival(
+        self, done: FloatArray, edges: FloatArray, widths: FloatArray, limit: FloatArray, rows: IndexArray
+    ) -> FloatArray:
         """Part of each interval in which a job is expected to run that has done share ``done``.
 
         ``edges``: shares of the walltime done at the bounds of the intervals, [..., n + 1]; ``widths``: those
-        done in a whole interval, [..., n] (the first may have begun before the job). A job that has outlived
-        all others is expected to need its whole walltime.
+        done in a whole interval, [..., n] (the first may have begun before the job); ``limit``: share done
+        when the walltime is over, [..., 1]; ``rows``: those of the jobs' kinds. A job that has outlived all
+        others is expected to need its whole walltime: at the reference speed, if it has not done that yet.
         """
         table = self._tabled()
-        still = table.above[np.minimum(done * _BINS, float(_BINS)).astype(np.intp)]
+        still = table.above[np.minimum(done * _BINS, float(self._bins)).astype(np.intp)]
+        ends = np.minimum(edges, limit)
+        area = table.area(ends)
+        if len(of_kind := np.flatnonzero(rows >= 0)):
+            kinds = rows[of_kind]
+            still[of_kind] *= _LIKE_ALL
+            area[of_kind] *= _LIKE_ALL
+            for share in self.kinds.each(kinds):
+                still[of_kind] += share > done[of_kind]
+                area[of_kind] += np.minimum(share, ends[of_kind])
+            still[of_kind] /= self.kinds.counts[kinds, None] + _LIKE_ALL
+            area[of_kind] /= self.kinds.counts[kinds, None] + _LIKE_ALL
         outlived = still <= 0.0
-        area = table.area(edges)
         part: FloatArray = (area[..., 1:] - area[..., :-1]) / np.where(outlived, 1.0, still)
         if outlived.any():
-            part = np.where(outlived, np.diff(np.minimum(edges, 1.0)), part)
+            last = np.where(done < 1.0, 1.0, limit)
+            part = np.where(outlived, np.diff(np.minimum(edges, last)), part)
         return np.minimum(np.maximum(part / widths, 0.0), 1.0)
 
-    def presence(self, edges: FloatArray, widths: FloatArray) -> FloatArray:
+    def presence(self, edges: FloatArray, widths: FloatArray, limit: float, row: int = -1) -> FloatArray:
         """Return the same for one job that has yet to start: no job ends at once."""
-        area = self._tabled().area(edges)
+        ends = np.minimum(edges, limit)
+        area = self._tabled().area(ends)
+        if row >= 0:
+            area *= _LIKE_ALL
+            for share in self.kinds.each(np.array([row])):
+                area += np.minimum(share[0], ends)
+            area /= self.kinds.counts[row] + _LIKE_ALL
         return np.minimum(np.maximum((area[1:] - area[:-1]) / widths, 0.0), 1.0)
 
 
@@ -101,13 +148,13 @@ class _Survival(NamedTuple):
     """What is known of run times, at the multiples of 1 / _BINS of the walltime."""
 
     above: FloatArray
-    """Share of jobs that need more; none needs more than its walltime."""
+    """Share of jobs that need more."""
     below: FloatArray
     """Its integral from 0."""
 
     def area(self, share: FloatArray) -> FloatArray:
         """Integral of `above` up to ``share``, between the bins as well."""
-        place = np.minimum(share * _BINS, float(_BINS))
+        place = np.minimum(share * _BINS, float(len(self.above) - 1))
         whole = place.astype(np.intp)
         area: FloatArray = self.below[whole] + (place - whole) / _BINS * self.above[whole]
         return area
@@ -192,6 +239,13 @@ class SeenArrivals:
     def mean_work(self) -> float:
         """Mean walltime x hosts, host-seconds."""
         return float(self.hosts @ self.walltime_s) / len(self._jobs)
+
+    def mean_share(self, run_times: RunTimes) -> float:
+        """Mean share of their walltimes that the jobs are expected to need, weighted by walltime x hosts."""
+        if not len(run_times.kinds) or not self._jobs:
+            return run_times.mean
+        hosts, walltime_s = self.hosts, self.walltime_s
+        return float(np.average(run_times.means(hosts, walltime_s), weights=hosts * walltime_s))
 
     @property
     def residual_s(self) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.engine.policy import View
+from beasy_sched.model.cluster import Progress
 from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.policies.bid_price.estimators import RunTimes, SeenArrivals
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
@@ -18,6 +19,8 @@ from beasy_sched.units import SECONDS_PER_HOUR
 
 _ENOUGH: Final = 20
 """Jobs without a walltime that must have ended for the longest of them to stand for the next ones."""
+_TELLING: Final = frozenset({JobState.FINISHED, JobState.WALLTIME_REACHED})
+"""Ends that tell how long jobs run, or would have run at least."""
 _BEYOND: Final = 1.25
 """A job without a walltime that has outrun all others is expected to need so many times what it has done."""
 
@@ -41,22 +44,44 @@ class JobLoad:
         """Expected run times, in walltimes."""
         return self.run_times.mean * self._slowness[speed]
 
+    def mean_shares(self, speed: Speed, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
+        """The same of jobs that ask for so much; one number if that tells nothing."""
+        return self.run_times.means(hosts, walltime_s) * self._slowness[speed]
+
     def surest_share(self, speed: Speed) -> float:
-        """Run times that will hardly be exceeded, in walltimes."""
-        return self.run_times.surest * self._slowness[speed]
+        """Run times that will hardly be exceeded, in walltimes, at which jobs are ended at the latest."""
+        return min(self.run_times.surest * self._slowness[speed], 1.0)
 
     @property
     def host_second_j(self) -> float:
         """Expected energy above sleep at the thriftiest speed for each host and second of walltime, J."""
         return self.mean_share(Speed.THRIFTY) * self.host_w[Speed.THRIFTY]
 
-    def chance(self, walltime_s: float, speed: Speed, edges_s: FloatArray, width_s: FloatArray) -> FloatArray:
+    def mean_share_of(self, speed: Speed, hosts: int, walltime_s: float) -> float:
+        """Expected run time of one job that asks for so much, in walltimes."""
+        row = self.run_times.kinds.row(hosts, walltime_s)
+        mean = self.run_times.mean if row < 0 else float(self.run_times.means_of(np.array([row]))[0])
+        return mean * self._slowness[speed]
+
+    def host_second_of_j(self, hosts: int, walltime_s: float) -> float:
+        """Expected energy of one job that asks for so much, for each host and second of walltime, J."""
+        return self.mean_share_of(Speed.THRIFTY, hosts, walltime_s) * self.host_w[Speed.THRIFTY]
+
+    def host_seconds_j(self, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
+        """The same of jobs that ask for so much; one number if that tells nothing, J."""
+        return self.mean_shares(Speed.THRIFTY, hosts, walltime_s) * self.host_w[Speed.THRIFTY]
+
+    def chance(
+        self, hosts: int, walltime_s: float, speed: Speed, edges_s: FloatArray, width_s: FloatArray
+    ) -> FloatArray:
         """Part of each cell in which a job is expected to run that starts now.
 
         ``edges_s``: bounds of the cells from now, not below 0; ``width_s``: their lengths.
         """
-        per_second = 1.0 / (walltime_s * self._slowness[speed])
-        return self.run_times.presence(edges_s * per_second, width_s * per_second)
+        slowness = self._slowness[speed]
+        per_second = 1.0 / (walltime_s * slowness)
+        row = self.run_times.kinds.row(hosts, walltime_s)
+        return self.run_times.presence(edges_s * per_second, width_s * per_second, 1.0 / slowness, row)
 
 
 class Expected:
@@ -79,20 +104,23 @@ class Expected:
     # --- learning -----------------------------------------------------------------------------------------
 
     def learn(self, view: View) -> None:
-        """Learn from jobs that have finished; call it in `schedule` only, which sees each of them once."""
-        finished = [job for job in view.ended if job.state is JobState.FINISHED]
+        """Learn from jobs that have finished or reached their walltimes.
+
+        Call it in `schedule` only, which sees each of them once.
+        """
+        ended = [job for job in view.ended if job.state in _TELLING]
         self._urgent.difference_update(job.id for job in view.ended)
-        if not finished:
+        if not ended:
             return
-        for job, flops in zip(finished, self._done_flops(view, finished).tolist(), strict=True):
+        for job, flops in zip(ended, self._done_flops(view.progress(ended), ended).tolist(), strict=True):
             if job.walltime_s < math.inf:
-                self.load_of(job).run_times.add(flops / (job.walltime_s * self.fleet.reference_flops))
+                share = flops / (job.walltime_s * self.fleet.reference_flops)
+                self.load_of(job).run_times.add(share, job.res, job.walltime_s)
             else:
                 self._endless_flops.append(flops)
 
-    def _done_flops(self, view: View, jobs: list[Job]) -> FloatArray:
+    def _done_flops(self, progress: Progress, jobs: list[Job]) -> FloatArray:
         """Work that jobs have done on each host; of delay jobs, what would take as long at F_ref."""
-        progress = view.progress(jobs)
         held = progress.run_s * self.fleet.reference_flops
         return np.where([job.computes for job in jobs], progress.work_flops, held)
 
@@ -135,9 +163,20 @@ class Expected:
     def host_second_j(self, queue: JobQueue, places: IndexArray) -> FloatArray | float:
         """Expected energy of the jobs at ``places`` for each host and second of walltime, J."""
         computes = self.computes(queue, places)
+        hosts, walltime_s = queue.res[places].astype(np.float64), queue.walltime_s[places]
+        computing_j = self.computing.host_seconds_j(hosts, walltime_s)
         if computes is None:
-            return self.computing.host_second_j
-        return np.where(computes, self.computing.host_second_j, self.delaying.host_second_j)
+            return computing_j
+        return np.where(computes, computing_j, self.delaying.host_seconds_j(hosts, walltime_s))
+
+    def energy_of_j(self, job: Job, walltime_s: float) -> float:
+        """Expected energy of a job above sleep, J; ``walltime_s``: as `walltime_of_s` has it."""
+        load = self.load_of(job)
+        return job.res * walltime_s * load.host_second_of_j(job.res, walltime_s)
+
+    def run_of_s(self, job: Job, walltime_s: float, speed: Speed) -> float:
+        """Expected run time of a job at ``speed``, s."""
+        return walltime_s * self.load_of(job).mean_share_of(speed, job.res, walltime_s)
 
     def walltime_s(self, walltime_s: FloatArray, left_s: float) -> FloatArray:
         """Walltimes, s, with expected ones for jobs that have none; ``left_s`` of the horizon is left."""
@@ -177,7 +216,8 @@ class Expected:
         fleet, jobs = self.fleet, list(view.running.values())
         if not jobs:
             return np.zeros(len(cells)), np.zeros(len(cells))
-        done = self._done_flops(view, jobs)
+        progress = view.progress(jobs)
+        done = self._done_flops(progress, jobs)
         walltime_s = self.walltime_s(np.array([job.walltime_s for job in jobs]), left_s)
         whole_flops = walltime_s * fleet.reference_flops
         endless = np.array([job.walltime_s == math.inf for job in jobs])
@@ -185,10 +225,20 @@ class Expected:
         host_w, flops = map(np.array, zip(*(self._draw(job, speed) for job in jobs), strict=True))
         rate, done = (flops / whole_flops)[:, None], (done / whole_flops)[:, None]
         edges, widths = done + rate * cells.edge_s, rate * cells.width_s
-        chance = self.computing.run_times.survival(done, edges, widths)
+        limit = done + rate * np.maximum(walltime_s - progress.run_s, 0.0)[:, None]
+        limit[endless] = 1.0
+        rows = self._kinds_of(jobs)
+        chance = self.computing.run_times.survival(done, edges, widths, limit, rows)
         if len(held := np.flatnonzero([not job.computes for job in jobs])):
-            chance[held] = self.delaying.run_times.survival(done[held], edges[held], widths[held])
-        return host_w @ chance, (host_w * host_w) @ (chance * (1.0 - chance))
+            chance[held] = self.delaying.run_times.survival(
+                done[held], edges[held], widths[held], limit[held], rows[held]
+            )
+        return host_w @ chance, _variance_w2(host_w, chance, rows)
+
+    def _kinds_of(self, jobs: Sequence[Job]) -> IndexArray:
+        """Rows of the jobs' kinds among those of their load."""
+        rows = [self.load_of(job).run_times.kinds.row(job.res, job.walltime_s) for job in jobs]
+        return np.array(rows, dtype=np.intp)
 
     def _draw(self, job: Job, speed: Speed) -> tuple[float, float]:
         """Power of a running job's hosts above their sleep (W), and how fast it proceeds (flops/s)."""
@@ -197,6 +247,18 @@ class Expected:
             return fleet.hosts_idle_w(hosts, speed), fleet.reference_flops
         pace = Speed.FAST if job.id in self._urgent else speed
         return fleet.hosts_w(hosts, pace), fleet.hosts_flops(hosts, pace)
+
+
+def _variance_w2(host_w: FloatArray, chance: FloatArray, rows: IndexArray) -> FloatArray:
+    """Variance of the power of running jobs by cell, W2: those of a known kind end soon or late together."""
+    spread = chance * (1.0 - chance)
+    if not (alike := rows >= 0).any():
+        return np.asarray((host_w * host_w) @ spread)
+    alone = np.where(alike, 0.0, host_w)
+    _, group = np.unique(rows[alike], return_inverse=True)
+    together_w = np.zeros((int(group.max()) + 1, chance.shape[1]))
+    np.add.at(together_w, group, host_w[alike, None] * np.sqrt(spread[alike]))
+    return np.asarray((alone * alone) @ spread + (together_w * together_w).sum(axis=0))
 
 
 _Time = TypeVar("_Time", float, FloatArray)

@@ -20,7 +20,7 @@ from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet
-from beasy_sched.policies.bid_price.admission import BidPass
+from beasy_sched.policies.bid_price.admission import BidPass, LackingHosts
 from beasy_sched.policies.bid_price.estimators import RunTimes
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.jobs import Expected
@@ -60,14 +60,14 @@ class BidPrice(Policy):
             raise ConfigError("the policy requires a site: pass --site FILE")
         self._fleet = TwoSpeedFleet(view.platform, view.power_model)
         learns, certainty = self.options.learn_run_times, self.options.certainty
-        run_times, delays = (RunTimes(learns=learns, certainty=certainty) for _ in range(2))
-        self._expected = Expected(self._fleet, run_times, delays)
+        run_times = RunTimes(learns=learns, certainty=certainty, most=self._fleet.most_share)
+        self._expected = Expected(self._fleet, run_times, RunTimes(learns=learns, certainty=certainty))
         self._maker = StepMaker(view, view.site, self._fleet, self._expected, self.options)
         self._step: Step | None = None
         self._told = True
         self._last: BidPass | None = None
         self._openings = -1
-        self._admitted_s: dict[str, float] = {}
+        self._lacking = LackingHosts()
         self._break_even_s = np.array([break_even_s(kind) for kind in view.platform.kinds])
 
     # --- every step ---------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class BidPrice(Policy):
         self._expected.learn(view)
         self._expected.arrive(view, step.left_s(view.now))
         tells, self._told = not self._told and view.wants_facts, True
-        easy = BidPass(view, step, self._expected, self.options, self._admitted_s, tells=tells)
+        easy = BidPass(view, step, self._expected, self.options, self._lacking, tells=tells)
         last, self._last = self._last, easy
         if last is not None and last.still_holds(easy, self._openings):
             actions = easy.go_on(last)
@@ -174,8 +174,8 @@ class BidPrice(Policy):
     def _let_sleep(self, view: View, easy: BidPass, step: Step, due_s: list[float]) -> list[Action]:
         """Put idle servers to sleep that no job wants: those of the highest ids first.
 
-        At once those that new jobs will hardly ask for before sleep pays, the others when it has paid. Adds
-        to ``due_s`` when the next are due.
+        At once those that new jobs will hardly ask for before sleep pays, the others when it has paid; so do
+        those that a job will want when running ones have ended. Adds to ``due_s`` when the next are due.
         """
         spare = easy.free - easy.hosts_wanted
         idle = np.flatnonzero(easy.free_mask() & (view.host_state == IDLE))[::-1]
@@ -188,7 +188,8 @@ class BidPrice(Policy):
         ends_s = view.state_since_s[idle] + rest_s
         ripe = ends_s <= view.now + TIME_TOLERANCE_S
         due_s.append(float(ends_s[~ripe].min(initial=math.inf)))
-        chosen = np.sort(idle[ripe | (np.arange(len(idle)) < spare - soon)][:spare])
+        at_once = np.arange(len(idle)) < spare - easy.hosts_held - soon
+        chosen = np.sort(idle[ripe | at_once][:spare])
         why: FactDict = {"hosts_soon": soon, "t_wait_s": float(rest_s.max())}
         return sleep(view, chosen, NOT_NEEDED, why) if len(chosen) else []
 

@@ -136,6 +136,9 @@ class Price:
     """Demand of all jobs at the thriftiest speed, W by cell."""
     without: Slack
     """What all jobs together would leave."""
+    margin_j: float = -np.inf
+    """Energy of several jobs just above the price: together they leave no slack, but each may start that
+    does."""
 
     @property
     def scarce(self) -> bool:
@@ -167,14 +170,16 @@ class Pricing:
         without = self.slack(everything_w)
         found = Price(np.inf, False, Speed.THRIFTY, everything_w, without, everything_w, without)
         if without.slack_j < 0.0 and len(self._energies_j):
-            price_j = self._bisected(without)
+            price_j, margin_j = self._bisected(without)
             demand_w = self.demand_w(price_j)
             slack = self.slack(demand_w)
-            found = replace(found, price_j=price_j, rationed=True, demand_w=demand_w, slack=slack)
+            found = replace(
+                found, price_j=price_j, margin_j=margin_j, rationed=True, demand_w=demand_w, slack=slack
+            )
         return self._faster(found) if may_speed_up else found
 
-    def _bisected(self, without: Slack) -> float:
-        """The greatest price that leaves something, interpolated between two levels."""
+    def _bisected(self, without: Slack) -> tuple[float, float]:
+        """The greatest price that leaves something, interpolated between two levels, and its margin."""
         levels_j = self.levels_j()
         slacks_j: dict[int, float] = {len(levels_j) - 1: without.slack_j}
         low, high = -1, len(levels_j) - 1
@@ -183,9 +188,27 @@ class Pricing:
             slacks_j[middle] = self.slack(self.demand_w(float(levels_j[middle]))).slack_j
             low, high = (middle, high) if slacks_j[middle] >= 0.0 else (low, middle)
         if low < 0:
-            return -1.0
-        share = slacks_j[low] / (slacks_j[low] - slacks_j[high])
-        return float(levels_j[low] + share * (levels_j[high] - levels_j[low]))
+            return -1.0, -np.inf
+        return self._between(*((float(levels_j[at]), slacks_j[at]) for at in (low, high)))
+
+    def _between(self, low: tuple[float, float], high: tuple[float, float]) -> tuple[float, float]:
+        """The price between two levels (each with its slack), and its margin.
+
+        Where several jobs have the same energy, the slack jumps: they are no longer served all or none.
+        """
+        energies_j, counts = np.unique(self._energies_j, return_counts=True)
+        steps_j = energies_j[(counts > 1) & (energies_j > low[0]) & (energies_j <= high[0])]
+        for step_j in steps_j.tolist():
+            below_j = float(np.nextafter(step_j, 0.0))
+            if (slack_j := self.slack(self.demand_w(below_j)).slack_j) < 0.0:
+                high = below_j, slack_j
+                break
+            low = below_j, slack_j
+            if (slack_j := self.slack(self.demand_w(step_j)).slack_j) < 0.0:
+                return below_j, step_j
+            low = step_j, slack_j
+        share = low[1] / (low[1] - high[1])
+        return low[0] + share * (high[0] - low[0]), -np.inf
 
     def levels_j(self) -> FloatArray:
         """Prices to try, ascending: 0, quantiles, and the dearest job (which stands for infinity)."""

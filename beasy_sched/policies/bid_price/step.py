@@ -56,6 +56,8 @@ class Step:
     """Power of running jobs and those that have started, with a margin."""
     goals_j: FloatArray
     """Levels at the ends of windows that commitments must leave."""
+    counted: set[str] = field(default_factory=set)
+    """Jobs above the price that may start, and that the demand has, by id."""
     dear: set[str] = field(default_factory=set)
     """Jobs above the price whose energy would be missed, by id."""
     short: set[str] = field(default_factory=set)
@@ -197,7 +199,8 @@ class StepMaker:
         wait_s = self._view.now - queue.subtime_s[places]
         energy_j = hosts * walltime_s * expected.host_second_j(queue, places)
         energy_j = aged(energy_j, wait_s, self._options.ageing_h)
-        work = walltime_s * (expected.computing.mean_share(Speed.THRIFTY) * self._fleet.flops[Speed.THRIFTY])
+        mean = expected.computing.mean_shares(Speed.THRIFTY, hosts, walltime_s)
+        work = walltime_s * (mean * self._fleet.flops[Speed.THRIFTY])
         held_s = walltime_s * expected.delaying.mean_share(Speed.THRIFTY)
         return WaitingJobs(energy_j, hosts, work, held_s, expected.computes(queue, places))
 
@@ -210,12 +213,12 @@ class StepMaker:
         if len(known) < _FEW:
             return ToCome(flops, np.empty(0), np.ones((1, len(cells))))
         hosts, walltime_s = known.hosts, known.walltime_s
-        energy_j = hosts * walltime_s * computing.host_second_j
+        energy_j = hosts * walltime_s * computing.host_seconds_j(hosts, walltime_s)
         order = np.argsort(energy_j, kind="stable")
         hosts, walltime_s = hosts[order], walltime_s[order]
         share = share_to_come(
             hosts,
-            walltime_s * computing.mean_share(Speed.THRIFTY),
+            walltime_s * computing.mean_shares(Speed.THRIFTY, hosts, walltime_s),
             walltime_s * computing.surest_share(Speed.FAST),
             cells.middle_s,
             end_s - start_s - cells.middle_s,
@@ -226,8 +229,8 @@ class StepMaker:
 
     def _demand_flops(self, foreseen: ForeseenSteps, start_s: float) -> FloatArray:
         """Predicted work of all jobs in each step, flops/s; without a prediction, as much as has arrived."""
-        known, share = self._expected.arrivals, self._expected.computing.run_times.mean
-        per_second = share * self._fleet.reference_flops
+        known, run_times = self._expected.arrivals, self._expected.computing.run_times
+        per_second = known.mean_share(run_times) * self._fleet.reference_flops
         if foreseen.flops is None:
             since_s = max(start_s - known.first_s, self._site.step_s)
             return np.full(len(foreseen.renew_w), known.work * per_second / since_s)

@@ -119,6 +119,23 @@ def test_servers_follow_the_queue() -> None:
     assert idle_j < 3 * 50.0 * 3 * STEP_S
 
 
+def test_idle_servers_sleep_while_a_wide_job_waits_for_running_ones() -> None:
+    """Two servers have ended a short job, one runs a long one; all three are wanted, and had in the end."""
+    long_s = 20 * STEP_S
+    world = site_of(0, sun=8.0).but(
+        jobs=(
+            WorldJob(0.0, 2, 300.0, 100.0),
+            WorldJob(0.0, 1, 2 * long_s, long_s),
+            WorldJob(1.0, 3, 300.0, 100.0),
+        )
+    )
+    done = run(world, "bid-price")
+    assert outcomes(done)["finished"] == 3
+    assert done.session.outcomes.columns()["start_s"].max() >= long_s
+    idle_j = done.uses_j[-1][0]
+    assert idle_j < 2 * 50.0 * 0.5 * long_s
+
+
 # --- all kinds of sites ---
 
 

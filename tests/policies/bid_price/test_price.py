@@ -219,6 +219,25 @@ def test_more_supply_never_raises_the_bar(
     assert found[0].price_j <= found[1].price_j
 
 
+def test_of_jobs_with_the_same_energy_some_may_start() -> None:
+    """A small one can be paid, and not all of the six large ones: the price is just below those."""
+    jobs = [(1, 600.0), *[(2, 6000.0)] * 6]
+    pricing, _ = pricing_of(jobs, 110.0, GEARED_FLEET)
+    price = pricing.solve(may_speed_up=False)
+    large_j = 2 * 6000.0 * GEARED_FLEET.busy_w[Speed.THRIFTY]
+    assert price.margin_j == large_j
+    assert price.price_j == np.nextafter(large_j, 0.0)
+    assert price.slack.slack_j > 0.0 > pricing.slack(pricing.demand_w(large_j)).slack_j
+    assert price.slack == pricing.slack(pricing.demand_w(600.0 * GEARED_FLEET.busy_w[Speed.THRIFTY]))
+
+
+def test_energies_that_differ_have_no_margin() -> None:
+    jobs = [(1, 600.0), *[(2, 6000.0 + number) for number in range(6)]]
+    price = pricing_of(jobs, 110.0, GEARED_FLEET)[0].solve(may_speed_up=False)
+    assert price.rationed
+    assert price.margin_j == -np.inf
+
+
 def test_full_speed_is_taken_where_it_is_free() -> None:
     """With sun enough for all: full speed. With too little: the thriftiest."""
     jobs = [(2, 1000.0 * size) for size in range(1, 9)]
