@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from witness import Witness
 
 from beasy_sched.energy.grid import Foreseen, Grid, Signal
 from beasy_sched.energy.site import Site
@@ -25,6 +24,7 @@ from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.simulator import Simulation, SimulationOptions
+from beasy_sched.testing.witness import Witness
 
 SLOT_S = 900.0
 ASLEEP = 1

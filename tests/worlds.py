@@ -1,373 +1,103 @@
-"""Small random data centres, held in memory: servers, jobs, storage and production of one run."""
+"""Small random worlds (`beasy_sched.testing.worlds`) for our own policies, which have options for each."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from witness import Witness
-from world_grids import (
-    CALENDAR,
-    FORECAST_S,
-    Members,
-    WorldGrid,
-    forecast_of,
-    slot_options,
-    small_grid,
-    with_terms,
-)
-from world_plans import plans_of, small_hydrogen, world_plans
 
-from beasy_sched.energy.site import GuardMode, GuardSettings, Site
-from beasy_sched.energy.storage import NO_BATTERY, BatterySpec, HydrogenSpec, Storage
-from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.engine import Session
 from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.power import EnergySource
-from beasy_sched.formats.batsim_events import ExternalEvent
-from beasy_sched.formats.batsim_workload import Workload, WorkloadJob, parse_profile
-from beasy_sched.formats.simgrid_xml import SimGridPlatform
-from beasy_sched.generate.platform import host_properties
-from beasy_sched.model.decisions import Decision, Reply
-from beasy_sched.model.events import Message
-from beasy_sched.model.hosts import HostSet
-from beasy_sched.model.platform import Platform, ServerKind, SleepState
+from beasy_sched.policies.greenslot.policy import Mix
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.simulator import Simulation, SimulationOptions, SimulationResult
+from beasy_sched.testing import worlds
+from beasy_sched.testing.plans import plans_of, world_plans
+from beasy_sched.testing.witness import Witness
+from beasy_sched.testing.worlds import (
+    FAST,
+    GEARED,
+    ONE,
+    PLAIN,
+    SLEEP_FIRST,
+    SLOW,
+    STEP_S,
+    WorldJob,
+    green_world,
+    random_world,
+    rich_world,
+    server,
+)
+from beasy_sched.testing.worlds import SmallWorld as World
+from beasy_sched.testing.worlds import WorldRun as Run
 
 __all__ = [
     "FAST",
+    "GEARED",
     "ONE",
     "PLAIN",
+    "SLEEP_FIRST",
     "SLOT_POLICIES",
     "SLOW",
+    "STEP_S",
     "Run",
     "World",
     "WorldJob",
     "green_world",
     "plans_of",
+    "policy_of",
     "random_world",
     "rich_world",
     "run",
+    "server",
+    "session_of",
+    "slot_options",
+    "world_plans",
 ]
 
-STEP_S = 60.0
 SLOT_POLICIES = ("greenslot", "lowest-window", "conventional")
 """Policies that decide at the starts of slots."""
 _SHARED_OPTIONS = ("slot_s", "sleep", "default_slack_h", "internal_deadlines")
 
 
-def server(name: str, *, speed: float = 100.0, idle: float = 50.0, full: float = 100.0) -> ServerKind:
-    """Two computing P-states, then sleep (5 W), off (7 s at 60 W) and on (20 s at 80 W)."""
-    return ServerKind(
-        name,
-        speeds_flops=(speed, speed / 2, speed, 1 / 7, 1 / 20),
-        idle_w=(idle, idle, 5.0, 60.0, 80.0),
-        epsilon_w=(idle, idle, 5.0, 60.0, 80.0),
-        full_w=(full, 0.7 * full, 5.0, 60.0, 80.0),
-        sleeps=(SleepState(2, 3, 4),),
-    )
-
-
-FAST = server("fast")
-SLOW = server("slow", speed=60.0, idle=30.0, full=75.0)
-ONE = ServerKind(
-    "one P-state",
-    speeds_flops=(80.0, 80.0, 1 / 9, 1 / 30),
-    idle_w=(40.0, 4.0, 50.0, 70.0),
-    epsilon_w=(40.0, 4.0, 50.0, 70.0),
-    full_w=(90.0, 4.0, 50.0, 70.0),
-    sleeps=(SleepState(1, 2, 3),),
-)
-SLEEP_FIRST = ServerKind(
-    "asleep in P-state 0",
-    speeds_flops=(1.0, 100.0, 50.0, 1 / 7, 1 / 20),
-    idle_w=(5.0, 50.0, 45.0, 60.0, 80.0),
-    epsilon_w=(5.0, 50.0, 45.0, 60.0, 80.0),
-    full_w=(5.0, 100.0, 70.0, 60.0, 80.0),
-    sleeps=(SleepState(0, 3, 4),),
-)
-GEARED = ServerKind(
-    "thriftiest in P-state 1",
-    speeds_flops=(100.0, 80.0, 50.0, 30.0, 100.0, 1 / 7, 1 / 20),
-    idle_w=(50.0, 45.0, 45.0, 45.0, 5.0, 60.0, 80.0),
-    epsilon_w=(50.0, 45.0, 45.0, 45.0, 5.0, 60.0, 80.0),
-    full_w=(100.0, 60.0, 55.0, 50.0, 5.0, 60.0, 80.0),
-    sleeps=(SleepState(4, 5, 6),),
-)
-PLAIN = ServerKind("never asleep", (70.0,), (20.0,), (20.0,), (60.0,))
-
-
-@dataclass(frozen=True)
-class WorldJob:
-    subtime: float
-    res: int
-    walltime: float | None
-    run: float
-    """On the fast servers at full speed, s."""
-    delays: bool = False
-    members: Members = ()
-    """Deadline, workflow, predecessors: what Batsim passes on."""
-
-
-@dataclass(frozen=True)
-class World:
-    fast: int
-    slow: int
-    jobs: tuple[WorldJob, ...]
-    production_w: tuple[float, ...]
-    """One value a step."""
-    soc_start_pct: float = 50.0
-    capacity_j: float = 50_000.0
-    discharge_limit_w: float = 300.0
-    mode: GuardMode = GuardMode.SHED
-    veto: bool = True
-    windows: int = 1
-    energy: EnergySource = EnergySource.BATSIM
-    outages: tuple[tuple[float, float, str], ...] = field(default=())
-    """Hosts out of service: (from s, to s or for ever, hosts)."""
-    one: int = 0
-    plain: int = 0
-    sleep_first: int = 0
-    geared: int = 0
-    hydrogen: HydrogenSpec | None = None
-    gusts: tuple[tuple[float, float], ...] = ()
-    """Production that changes within a step: (s, W)."""
-    forecast_w: tuple[float, ...] = ()
-    """What the planner was told of the production; without it plans are drawn at random."""
-    unplanned_windows: int = 0
-    """The last ones of the run for which there is no plan."""
-
-    start_pstates: tuple[int, ...] = ()
-    """Where each host starts; all in P-state 0 where this is empty."""
-
-    grid: WorldGrid | None = None
-    base_w: float = 0.0
-    predicted_w: tuple[float, ...] = ()
-    """What policies are told of the production, one value for each `FORECAST_S`; without it, nothing."""
-    slots: Members = (("slot_s", STEP_S), ("window_h", 6 * STEP_S / 3600))
-    """Options of the policies that decide in slots."""
-
-    @property
-    def counts(self) -> list[int]:
-        """Hosts of each of the platform's kinds."""
-        return [self.fast, self.slow, self.one, self.plain, self.sleep_first, self.geared]
-
-    @property
-    def hosts(self) -> int:
-        return sum(self.counts)
-
-    @property
-    def planned_windows(self) -> int:
-        return self.windows - self.unplanned_windows
-
-    @property
-    def site(self) -> Site:
-        grid = None if self.grid is None else self.grid.grid
-        battery = (
-            NO_BATTERY
-            if not self.capacity_j
-            else BatterySpec(
-                self.capacity_j,
-                soc_start_pct=self.soc_start_pct,
-                charge_limit_w=400.0,
-                discharge_limit_w=self.discharge_limit_w,
-                self_discharge_per_day=0.01,
-            )
-        )
-        guard = GuardSettings(self.mode, self.veto)
-        storage = Storage(battery, self.hydrogen)
-        window_s = STEP_S * len(self.production_w) / self.windows
-        return Site(storage, STEP_S, window_s, guard, grid, self.base_w, CALENDAR)
-
-    @property
-    def platform(self) -> Platform:
-        kinds = (FAST, SLOW, ONE, PLAIN, SLEEP_FIRST, GEARED)
-        kind_of = np.repeat(np.arange(len(kinds)), self.counts)
-        platform = Platform(
-            kinds,
-            kind_of,
-            tuple(f"n{i:03}" for i in range(self.hosts)),
-            np.array(self.start_pstates or (0,) * self.hosts, dtype=np.intp),
-            tuple({"role": "", **host_properties(kinds[kind])} for kind in kind_of),
-            ({},) * self.hosts,
-        )
-        return platform.telling_start()
-
-    def simulation(self) -> Simulation:
-        profiles = {
-            f"p{i}": {"type": "delay", "delay": job.run}
-            if job.delays
-            else {"type": "parallel_homogeneous", "cpu": job.run * FAST.speeds_flops[0], "com": 0}
-            for i, job in enumerate(self.jobs)
-        }
-        jobs = [
-            WorkloadJob(f"w0!{i}", job.subtime, job.res, f"p{i}", job.walltime, _as_json(job.members))
-            for i, job in enumerate(self.jobs)
-        ]
-        jobs.sort(key=lambda job: (job.subtime, job.id))
-        parsed = {name: parse_profile(name, raw) for name, raw in profiles.items()}
-        workload = Workload("w0", "world.json", self.hosts, jobs, parsed, profiles)
-        options = SimulationOptions(energy=True, forward_unknown_events=True)
-        return Simulation(SimGridPlatform(self.platform, "master"), [workload], self._events(), options)
-
-    def _events(self) -> list[ExternalEvent]:
-        steps = [(step * STEP_S, watts) for step, watts in enumerate(self.production_w)]
-        events = [
-            ExternalEvent(when, "power", {"type": "power", "power_available": watts})
-            for when, watts in (*steps, *self.gusts)
-        ]
-        for start, end, hosts in self.outages:
-            for when, kind in ((start, "machine_unavailable"), (end, "machine_available")):
-                if when < math.inf:
-                    events.append(ExternalEvent(when, kind, {"type": kind}, HostSet.parse(hosts)))
-        return sorted(events, key=lambda event: event.timestamp)
-
-    def policy(self, name: str) -> Policy:
-        """A policy with the options that this world has for it."""
-        names = dict(self.slots) if name in SLOT_POLICIES else {}
-        shared = {option: value for option, value in names.items() if option in _SHARED_OPTIONS}
-        return make_policy(name, shared if name == "conventional" else names)
-
-    def but(self, **changes: object) -> World:
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
-
-
-def _as_json(members: Members) -> dict[str, Any] | None:
-    """The members as a workload file has them."""
-    return {name: [*value] if isinstance(value, tuple) else value for name, value in members} or None
-
-
-@dataclass
-class Run:
-    """What came of a run."""
-
-    session: Session
-    result: SimulationResult
-    decisions: list[Decision]
-    uses_j: list[np.ndarray]
-    """Energy by use since time 0, at the end of each settled step."""
-    witness: Witness
-
-
 def run(world: World, policy: str, *, with_site: bool = True) -> Run:
     """Run a policy on a world in the embedded simulator, with a witness."""
-    witness = Witness(world.platform)
-    session = session_of(world, policy, witness, with_site=with_site)
-    decisions: list[Decision] = []
-    uses_j: list[np.ndarray] = []
-
-    def decide(message: Message) -> Reply:
-        reply = session.step(message)
-        decisions.extend(reply.decisions)
-        power = session.power
-        if power is not None and len(power.trace) > len(uses_j):
-            uses_j.append(power.account.energy_by_use_j.copy())
-        witness.see(message, reply, None if power is None else power.budget)
-        return reply
-
-    return Run(session, world.simulation().run(decide), decisions, uses_j, witness)
+    return worlds.run_world(world, policy_of(world, policy), with_site=with_site)
 
 
 def session_of(
     world: World, policy: str, witness: Witness | None = None, *, with_site: bool = True
 ) -> Session:
     """A session for a world, its plans included where the policy needs them."""
-    maker = world.policy(policy)
-    if not with_site:
-        return Session(maker, None, witness and witness.log)
-    plans = world_plans(world) if maker.needs_plan else None
-    options = SessionOptions(
-        site=world.site,
-        plans=plans,
-        forecast=forecast_of(world),
-        windows=world.windows,
-        energy=world.energy,
-    )
-    return Session(maker, options, witness and witness.log)
+    return worlds.session_of(world, policy_of(world, policy), witness, with_site=with_site)
 
 
-def random_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 12) -> World:
-    """Draw a world: too little power now and then, jobs of every size, ends on step boundaries among them."""
-    fast, slow = int(rng.integers(1, 5)), int(rng.integers(0, 4))
-    jobs = []
-    for _ in range(rng.integers(1, most_jobs + 1)):
-        run_s = float(rng.choice([STEP_S, 2 * STEP_S, rng.integers(1, 240)]))
-        walltime = None if rng.random() < 0.1 else float(np.ceil(run_s * rng.choice([0.8, 1.0, 1.3, 3.0])))
-        subtime = float(rng.choice([0, STEP_S, rng.integers(0, int(1.1 * steps * STEP_S))]))
-        res = int(rng.integers(1, fast + slow + 2))
-        jobs.append(WorldJob(subtime, res, walltime, run_s, delays=bool(rng.random() < 0.15)))
-    level = 100.0 * (fast + slow)
-    production = np.round(rng.random(steps) * level * rng.choice([0.0, 0.3, 1.0, 1.5], steps), 3)
-    return World(
-        fast,
-        slow,
-        tuple(jobs),
-        tuple(production.tolist()),
-        soc_start_pct=float(rng.choice([20.0, 22.0, 50.0, 90.0])),
-        capacity_j=float(rng.choice([2e4, 1e5, 5e5])),
-        discharge_limit_w=float(rng.choice([60.0, 200.0, 1e4])),
-        mode=GuardMode(rng.choice([mode.value for mode in GuardMode])),
-        veto=bool(rng.random() < 0.6),
-        windows=int(rng.choice([1, 1, 2])),
-        energy=EnergySource(rng.choice([source.value for source in EnergySource])),
-    )
+def policy_of(world: World, name: str) -> Policy:
+    """A policy with the options that it has for this world."""
+    options = slot_options(world) if name in SLOT_POLICIES else {}
+    shared = {option: value for option, value in options.items() if option in _SHARED_OPTIONS}
+    return make_policy(name, shared if name == "conventional" else options)
 
 
-def rich_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 12) -> World:
-    """Draw a world with more of everything: kinds, hydrogen, plans made from forecasts, gusts, outages."""
-    world = random_world(rng, most_jobs=most_jobs, steps=steps)
-    one, plain = (int(rng.choice([0, 0, 1, 2])) for _ in range(2))
-    windows = int(rng.choice([1, 1, 2, 3]))
-    gusts = [
-        (float(rng.integers(0, steps)) * STEP_S + float(rng.integers(1, 59)), float(rng.integers(0, 400)))
-        for _ in range(rng.choice([0, 0, 3]))
-    ]
-    guess = np.array(world.production_w) * rng.uniform(0.6, 1.4, steps) + 15.0 * world.hosts + 20.0 * plain
-    world = world.but(
-        one=one,
-        plain=plain,
-        windows=windows,
-        hydrogen=small_hydrogen(rng) if rng.random() < 0.4 else None,
-        gusts=tuple(gusts),
-        forecast_w=tuple(guess.round(3).tolist()) if rng.random() < 0.5 else (),
-        unplanned_windows=int(windows > 1 and rng.random() < 0.4),
-    )
-    if rng.random() < 0.25:
-        world = world.but(outages=_outage(rng, world, steps))
-    return world
-
-
-def green_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 18) -> World:
-    """Draw a world for those that plan ahead: a grid, prices, a forecast, deadlines, workflows."""
-    sparse = rng.random() < 0.4
-    draw = rich_world if rng.random() < 0.3 else random_world
-    world = draw(rng, most_jobs=min(most_jobs, 6) if sparse else most_jobs, steps=steps)
-    grid = small_grid(rng, world.hosts, steps, STEP_S) if rng.random() < 0.85 else None
-    production = np.array(world.production_w) * rng.choice([0.0, 0.5, 1.0, 1.0])
-    pieces = math.ceil(steps * STEP_S / FORECAST_S)
-    guess = np.resize(production[:: int(FORECAST_S / STEP_S)], pieces) * rng.uniform(0.6, 1.4, pieces)
-    most = world.hosts + int(rng.random() < 0.2)
-    jobs = [
-        dataclasses.replace(job, members=members, res=min(job.res, most))
-        for job, members in zip(world.jobs, with_terms(rng, world.jobs), strict=True)
-    ]
-    return world.but(
-        jobs=tuple(jobs),
-        production_w=tuple(production.tolist()),
-        grid=grid,
-        base_w=float(rng.choice([0.0, 0.0, 15.0, 85.0])),
-        capacity_j=0.0 if grid is not None and rng.random() < 0.4 else world.capacity_j,
-        predicted_w=tuple(guess.round(3).tolist()) if rng.random() < 0.7 else (),
-        slots=slot_options(rng, grid),
-    )
-
-
-def _outage(rng: np.random.Generator, world: World, steps: int) -> tuple[tuple[float, float, str], ...]:
-    """One that Batsim survives: a host that left in the middle of a transition must never come back."""
-    if rng.random() < 0.5:
-        return ((0.0, float(rng.integers(1, steps * 60)), f"0-{rng.integers(0, world.hosts)}"),)
-    first = int(rng.integers(0, world.hosts))
-    return ((float(rng.integers(1, steps * 60)), math.inf, f"{first}-{rng.integers(first, world.hosts)}"),)
+def slot_options(world: World) -> dict[str, Any]:
+    """Options of the policies that decide in slots: a world always has the same ones."""
+    if world.grid is None and not world.predicted_w and not world.base_w:
+        return {"slot_s": STEP_S, "window_h": 6 * STEP_S / 3600}
+    known = (world.hosts, len(world.jobs), world.windows, world.capacity_j, sum(world.predicted_w))
+    rng = np.random.default_rng([int(each) for each in known])  # of nothing that happens later
+    slot_s = float(rng.choice([60.0, 60.0, 120.0, 180.0]))
+    objectives: list[Any] = ["price", "price"]
+    if world.grid is not None and world.grid.carbon:
+        objectives += ["carbon", Mix(price=1.0, carbon=0.001)]
+    return {
+        "slot_s": slot_s,
+        "window_h": slot_s * int(rng.integers(2, 10)) / 3600.0,
+        "sleep": str(rng.choice(["slot", "slot", "at-once", "never"])),
+        "default_slack_h": [24.0, 0.1, None][rng.integers(3)],
+        "internal_deadlines": str(rng.choice(["slots", "exact"])),
+        "prices": str(rng.choice(["real", "real", "flat"])),
+        "objective": objectives[rng.integers(len(objectives))],
+        "beyond": str(rng.choice(["green", "anywhere"])),
+        "tie": str(rng.choice(["latest", "earliest"])),
+        "tighten": str(rng.choice(["ancestors", "job", "both", "none"])),
+        "price_floor": [None, 0.0][rng.integers(2)],
+    }

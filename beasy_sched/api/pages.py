@@ -97,29 +97,45 @@ def swept_axes(scenario: Scenario) -> list[SweptAxis]:
 
 
 def explain(
-    run: RunTables | PathLike, *, job: str | int | None = None, at: float | str | None = None
+    run: RunTables | PathLike,
+    *,
+    job: str | int | None = None,
+    at: float | str | None = None,
+    killed: bool = False,
+    longest_waits: int | None = None,
 ) -> Story:
-    """Explain in plain words what happened to a job, or in a step, and why.
+    """Explain a run in plain words: why jobs waited, started or were killed, and what servers did.
+
+    Without an option it gives the overview; otherwise give one.
 
     Args:
         run: what `simulate` or `read_run` returned, the prefix of a run, or the folder that holds one.
-        job: id of a job, with or without the workload's name (``w0!``).
-        at: a moment: seconds, or a text such as ``"1d6h"`` or ``"1d 06:30:00"``.
+        job: explain this job; its id with or without the workload's name (``w0!``).
+        at: explain the step that contains this moment: seconds, or a text such as ``"1d6h"``.
+        killed: explain all kills.
+        longest_waits: explain so many of the longest waits.
 
     Returns a text that shows itself; its ``data`` has all that is known. Raises ConfigError and InputError.
     """
     from beasy_sched.report.explain_job import explain_job
     from beasy_sched.report.explain_rules import parse_moment
+    from beasy_sched.report.explain_run import explain_killed, explain_run, explain_waits
     from beasy_sched.report.explain_time import explain_time
 
+    if sum((job is not None, at is not None, killed, longest_waits is not None)) > 1:
+        raise ConfigError("explain: give one of job, at, killed and longest_waits")
+    if longest_waits is not None and longest_waits < 1:
+        raise ConfigError(f"longest_waits: found {longest_waits}, expected at least 1")
     prefix = find_prefix(run.prefix if isinstance(run, RunTables) else run)
-    if (job is None) == (at is None):
-        raise ConfigError("explain: give either a job (job=17) or a moment (at='1d6h')")
     check_same_run(prefix)
     if job is not None:
         return explain_job(prefix, str(job))
+    if longest_waits is not None:
+        return explain_waits(prefix, longest_waits)
+    if at is None:
+        return explain_killed(prefix) if killed else explain_run(prefix)
     try:
-        moment_s = parse_moment(at) if isinstance(at, str) else float(at or 0.0)
+        moment_s = parse_moment(at) if isinstance(at, str) else float(at)
     except ValueError as error:
         raise ConfigError(f"at: {error}") from None
     return explain_time(prefix, moment_s)

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.errors import BeasyError, Interrupted
+from beasy_sched.errors import BeasyError, Interrupted, PolicyError
 from beasy_sched.formats.atomic import ENDING_SIGNALS, discard_unfinished
 from beasy_sched.limits import LONGEST_ERROR, shortened
 
@@ -39,12 +40,41 @@ _COMMANDS = [
 _ONCE_MORE_S = 0.01
 
 
+def _want_traceback(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Note in the object that `main` gives to all commands that a traceback is wanted."""
+    if wanted and isinstance(context.obj, dict):
+        context.obj["traceback"] = True
+
+
+_TRACEBACK = click.Option(
+    ["--traceback"],
+    is_flag=True,
+    expose_value=False,
+    show_default=False,
+    callback=_want_traceback,
+    help="Show the traceback of an error, such as one of your own policy.",
+)
+"""An option of the program and of each of its commands, so that it may be appended to any command line."""
+
+
+def _with_traceback(command: click.Command) -> click.Command:
+    """Give a command the option, once."""
+    if _TRACEBACK not in command.params:
+        command.params.append(_TRACEBACK)
+    return command
+
+
 class HelpfulGroup(click.Group):
     """A group whose help has its commands in their order, each with its whole first sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name every command, in the order in which a newcomer meets them."""
         return list(self.commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return one command, which has the options of all."""
+        command = super().get_command(ctx, cmd_name)
+        return None if command is None else _with_traceback(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands and what they do, wrapped where click would cut them."""
@@ -80,7 +110,7 @@ class LazyGroup(HelpfulGroup):
         if cmd_name not in self.lazy:
             return None
         command: click.Command = getattr(importlib.import_module(self.lazy[cmd_name]), cmd_name)
-        return command
+        return _with_traceback(command)
 
 
 @click.group(
@@ -93,20 +123,28 @@ def cli() -> None:
     """Schedule HPC jobs on a site that runs on sun, wind, a battery and hydrogen alone."""
 
 
+_with_traceback(cli)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; our own errors become one message and their exit code.
 
     So do SIGINT, SIGTERM and SIGHUP; what is half-written is removed in any case.
     """
     _replace_closed_streams()
+    told, hint = {"traceback": False}, ""
     try:
         with _stoppable():
             try:
-                cli.main(args=arguments, prog_name="beasy-sched")
+                cli.main(args=arguments, prog_name="beasy-sched", obj=told)
             finally:
                 discard_unfinished()
     except (BeasyError, Interrupted) as error:
-        text, code = _printable(shortened(str(error), LONGEST_ERROR)), error.exit_code
+        if told["traceback"]:
+            click.echo(_printable("".join(traceback.format_exception(error))), err=True, nl=False)
+        elif isinstance(error, PolicyError) and error.__cause__ is not None:
+            hint = "\nbeasy-sched: to see the calls that led to it, add --traceback"
+        text, code = _printable(shortened(str(error), LONGEST_ERROR)) + hint, error.exit_code
     except MemoryError as error:
         text, code = f"not enough memory: ask for less ({error or 'fewer jobs or hosts'})", 1
     except OSError as error:  # those of files are BeasyErrors; left is the standard output, the machine

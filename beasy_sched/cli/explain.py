@@ -62,33 +62,16 @@ def explain(given: _ExplainOptions, run: str) -> None:
     beasy-sched explain out/run --killed
     beasy-sched explain out/run --longest-waits 50
     """  # fmt: skip
-    from beasy_sched.results import check_same_run, find_prefix
+    from beasy_sched.api.pages import explain as explained
 
     asked = (given.job is not None, given.at is not None, given.killed, given.longest_waits is not None)
     if sum(asked) > 1:
         raise click.UsageError("give one of --job ID, --at TIME, --killed and --longest-waits")
-    prefix = find_prefix(run)
-    check_same_run(prefix)
-    story = _told(given, prefix)
+    story = explained(run, job=given.job, at=given.at, killed=given.killed, longest_waits=given.longest_waits)
     if given.as_json:
         click.echo(json.dumps(story.data, indent=2))
     else:
         _print(story)
-
-
-def _told(given: _ExplainOptions, prefix: str) -> Story:
-    """Return the story that was asked for. Raises ConfigError and InputError."""
-    from beasy_sched.report.explain_job import explain_job
-    from beasy_sched.report.explain_run import explain_killed, explain_run, explain_waits
-    from beasy_sched.report.explain_time import explain_time
-
-    if given.job is not None:
-        return explain_job(prefix, given.job)
-    if given.at is not None:
-        return explain_time(prefix, given.at)
-    if given.longest_waits is not None:
-        return explain_waits(prefix, given.longest_waits)
-    return explain_killed(prefix) if given.killed else explain_run(prefix)
 
 
 def _print(story: Story) -> None:

@@ -22,12 +22,13 @@ _COMMANDS = {
     "power": "beasy_sched.cli.generate_power",
     "site": "beasy_sched.cli.generate_site",
     "scenario": __name__,
+    "policy": "beasy_sched.cli.generate_policy",
 }
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
 def generate() -> None:
-    """Generate Batsim's inputs: a platform, a workload, the power produced; a site; or whole scenarios.
+    """Generate Batsim's inputs: platform, workload, power produced; a site; scenarios; a policy.
 
     \b
     A first experiment:

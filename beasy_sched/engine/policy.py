@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
@@ -427,8 +430,23 @@ def own_mistakes(what: str) -> Iterator[None]:
 
 def _mistake(what: str, error: BaseException) -> PolicyError:
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
+    place = f" ({_place(frames)})" if len(frames) > 1 else ""
     return PolicyError(f"{what}: {_told(error)}{place}")
+
+
+def _place(frames: Sequence[traceback.FrameSummary]) -> str:
+    """Return file and line of the innermost call in the author's own code; of all calls, if there is none."""
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
+    last = (own or frames)[-1]
+    return f"{last.filename}:{last.lineno}"
+
+
+_LIBRARIES: Final = (
+    *(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    f"{Path(__file__).parents[1]}{os.sep}",  # ourselves, wherever we are installed
+    "<frozen ",
+)
+"""How the names of files begin that are not an author's own."""
 
 
 def _told(error: BaseException) -> str:

@@ -59,9 +59,14 @@ def policy_class(name: str) -> type[Policy]:
     return _load(target)
 
 
-def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
-    """Create a policy with its options. Raises ConfigError, or PolicyError if the policy itself fails."""
-    kind = policy_class(name)
+def make_policy(
+    name: str, options: Mapping[str, Any] | None = None, *, kind: type[Policy] | None = None
+) -> Policy:
+    """Create a policy with its options, by name, or of a class ``kind`` that is called so.
+
+    Raises ConfigError, or PolicyError if the policy itself fails.
+    """
+    kind = policy_class(name) if kind is None else kind
     with own_mistakes(f"policy {name!r} failed while it was created"):
         policy = kind(options)
         if not isinstance(policy, Policy):
@@ -94,10 +99,15 @@ def _load(target: str) -> type[Policy]:
         found = getattr(module, class_name, None)
     if found is None:
         raise ConfigError(f"policy {target!r}: module {module_name!r} has no {class_name!r}")
+    return check_class(found, repr(target))
+
+
+def check_class(found: object, name: str) -> type[Policy]:
+    """Return ``found`` if it is a class of policies; ``name`` is for the message. Raises ConfigError."""
     if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise ConfigError(f"policy {target!r} is not a subclass of beasy_sched.policies.Policy")
+        raise ConfigError(f"policy {name} is not a subclass of beasy_sched.policies.Policy")
     if found.schedule is Policy.schedule or not callable(found.schedule):
-        raise ConfigError(f"policy {target!r} has no method 'schedule'")
+        raise ConfigError(f"policy {name} has no method 'schedule'")
     return found
 
 

@@ -11,6 +11,10 @@ BEST_MARK = "\u2605"
 """What stands in a cell that no other one beats."""
 
 
+_FEW = 12
+"""Columns up to which a table has the usual size of letters."""
+
+
 class Better(IntEnum):
     """Which values of a column are better."""
 
@@ -77,7 +81,8 @@ def comparison_html(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRo
     for row in rows:
         key = tuple(_text(columns[place], row, place) for place in shown)
         groups.setdefault((*key, *(() if shown else (row.name,))), []).append(row)
-    lines = [f'<div class="table"><table class="compared"><thead><tr>{"".join(heads)}</tr></thead><tbody>']
+    kind = "compared many" if len(shown) > _FEW else "compared"
+    lines = [f'<div class="table"><table class="{kind}"><thead><tr>{"".join(heads)}</tr></thead><tbody>']
     for number, group in enumerate(groups.values()):
         cells = "".join(_cell(columns[place], group[0], place, best[place]) for place in shown)
         lines.append(f'<tr data-place="{number}"><th scope="row">{_name(group)}</th>{cells}</tr>')
@@ -115,6 +120,9 @@ def _cell(column: ComparedColumn, row: ComparedRow, place: int, best: set[str]) 
     value, text = row.values[place], escape(_text(column, row, place))
     if value is None:
         return "<td>-</td>"
+    mean, sign, half_width = text.partition(" \u00b1 ")
+    if sign:
+        text = f'{mean} <span class="spread">\u00b1 {half_width}</span>'
     if column.text(value) in best:
         text = f'<b title="best">{BEST_MARK}</b> {text}'
     return f'<td data-value="{value!r}">{text}</td>'

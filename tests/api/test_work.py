@@ -128,8 +128,12 @@ def test_an_explanation_is_text_and_data(run: bs.Run) -> None:
         bs.explain(run, at="noon")
     with pytest.raises(ConfigError, match="this run has no such job"):
         bs.explain(run, job="never")
-    with pytest.raises(ConfigError, match="give either a job"):
-        bs.explain(run)
+    assert str(bs.explain(run)).startswith("Run ")
+    assert bs.explain(run, longest_waits=2).data != bs.explain(run, killed=True).data
+    with pytest.raises(ConfigError, match="give one of job, at"):
+        bs.explain(run, job=17, killed=True)
+    with pytest.raises(ConfigError, match="longest_waits: found 0"):
+        bs.explain(run, longest_waits=0)
     with pytest.raises(InputError, match="nothing"):
         bs.explain("nothing", job=1)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from world_plans import random_plans
 from worlds import FAST, World
 
 from beasy_sched.engine import Session, SessionOptions
@@ -23,6 +22,7 @@ from beasy_sched.generate.noise import noisy_workload
 from beasy_sched.generate.workload import GeneratedWorkload, ProfileType, SyntheticOptions, synthetic_workload
 from beasy_sched.policies.easy import Easy
 from beasy_sched.simulator import Simulation, SimulationOptions
+from beasy_sched.testing.plans import random_plans
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, property)

@@ -14,7 +14,6 @@ from engine.test_guard import at_soc_min, next_step
 from policies.test_beasy import ON, Z, pays_for_a, talk_of
 from policies.test_follow_plan import talk_of as planned_talk
 from talk import Talk, completed, production, small_battery, submitted
-from witness import Witness
 from worlds import green_world, random_world, session_of
 
 from beasy_sched.energy.site import GuardMode
@@ -22,6 +21,7 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.policies.registry import OURS, make_policy
+from beasy_sched.testing.witness import Witness
 
 Line = tuple[float, str, str, str, dict[str, object]]
 

@@ -7,8 +7,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from world_plans import world_plans
-from worlds import SLOT_POLICIES, World, green_world, rich_world, session_of
+from worlds import SLOT_POLICIES, World, green_world, policy_of, rich_world, session_of
 
 from beasy_sched.daemon import Daemon
 from beasy_sched.energy.site import GuardMode
@@ -19,6 +18,7 @@ from beasy_sched.model.events import Message
 from beasy_sched.policies.registry import OURS
 from beasy_sched.protocol.batsim4 import encode_message, encode_reply
 from beasy_sched.simulator.zmq_client import ZmqScheduler
+from beasy_sched.testing.plans import world_plans
 
 Exchanges = list[tuple[bytes, bytes]]
 Sessions = Callable[[World, str], Session]
@@ -29,7 +29,7 @@ def planned_session(world: World, policy: str) -> Session:
     options = SessionOptions(
         site=world.site, plans=world_plans(world), windows=world.windows, energy=world.energy
     )
-    return Session(world.policy(policy), options)
+    return Session(policy_of(world, policy), options)
 
 
 def in_one_process(world: World, policy: str, session_for: Sessions = session_of) -> Exchanges:

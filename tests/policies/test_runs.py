@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from world_checks import check, check_energy, check_jobs
+from world_checks import check
 from worlds import SLOT_POLICIES, STEP_S, World, green_world, random_world, rich_world, run, session_of
 
 from beasy_sched.energy.site import GuardMode
@@ -17,6 +17,7 @@ from beasy_sched.model.decisions import Decision, KillJobs, Reply
 from beasy_sched.model.events import JobSubmitted, Message
 from beasy_sched.policies.registry import OURS
 from beasy_sched.protocol.batsim4 import encode_message, encode_reply
+from beasy_sched.testing.invariants import check_energy, check_jobs
 
 POLICIES = sorted(OURS)
 

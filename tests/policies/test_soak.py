@@ -7,8 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from world_checks import check, predecessors
-from world_plans import planner_plans
+from world_checks import check
 from worlds import SLOT_POLICIES, World, green_world, random_world, rich_world, run
 
 from beasy_sched.energy.grid import Export
@@ -17,6 +16,8 @@ from beasy_sched.model.workflow import PREDECESSOR_LOST
 from beasy_sched.policies.dispatch import NOT_NEEDED
 from beasy_sched.policies.greenslot.planning import CHEAPER_LATER, REFUSED, WORKFLOW_REFUSED
 from beasy_sched.policies.registry import OURS
+from beasy_sched.testing.invariants import predecessors
+from beasy_sched.testing.plans import planner_plans
 
 POLICIES = sorted(OURS)
 SEEDS = 120

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import exit_code
-from witness import Witness
 
 from beasy_sched.energy.site import Site
 from beasy_sched.engine import Session, SessionOptions
@@ -25,6 +24,7 @@ from beasy_sched.plan.plan import PlanStore
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.settings import RunSettings
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
+from beasy_sched.testing.witness import Witness
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

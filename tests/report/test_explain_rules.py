@@ -9,13 +9,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from world_grids import WorldGrid, forecast_of
-from worlds import SLOT_POLICIES, World, WorldJob, green_world, random_world, rich_world, world_plans
+from worlds import (
+    SLOT_POLICIES,
+    World,
+    WorldJob,
+    green_world,
+    policy_of,
+    random_world,
+    rich_world,
+    world_plans,
+)
 
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.policies.easy import SLEEPERS_PAY
 from beasy_sched.policies.registry import OURS, make_policy
 from beasy_sched.report.explain_rules import RULES, in_short, sentence
+from beasy_sched.testing.grids import WorldGrid, forecast_of
 
 SEEDS = range(30)
 
@@ -73,7 +82,7 @@ def heard(policy: str, options: str) -> list[tuple[str, str, dict[str, object]]]
     """What the policy says in all of the worlds."""
     listener = Listener()
     for world in worlds_for(policy):
-        decider = make_policy(policy, json.loads(options)) if options != "{}" else world.policy(policy)
+        decider = make_policy(policy, json.loads(options)) if options != "{}" else policy_of(world, policy)
         site = SessionOptions(
             site=world.site,
             plans=world_plans(world) if decider.needs_plan else None,

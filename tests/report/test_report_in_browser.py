@@ -16,6 +16,7 @@ from hand_run import JOBS, summary, write_run
 from report.test_grid_charts import BATTERY, on_a_grid
 from small_site import small_site
 
+from beasy_sched.report.campaign_figures import FIGURES, GRID_FIGURES
 from beasy_sched.report.campaign_html import campaign_html
 from beasy_sched.report.explain_job import explain_job
 from beasy_sched.report.explain_time import explain_time
@@ -405,6 +406,16 @@ def test_a_campaign(page: Page, tmp_path: Path) -> None:
     for key in keys:
         show(page, key)
     assert page.run("document.querySelectorAll('#part-2-finished_pct .boxlayer path.box').length") == 2
+    figures = {figure.column: 1234.5 for figure in (*FIGURES, *GRID_FIGURES)}
+    wide = [row("a-long-name-of-a-policy", seed, 5, **figures) for seed in range(3)]
+    out.write_text("".join(campaign_html("c", pandas.DataFrame(wide), len(wide))), "utf-8")
+    page.look(1400, 900)
+    page.open(out)
+    assert page.run("document.querySelectorAll('.compared th').length") >= len(figures)
+    cut = (
+        "[...document.querySelectorAll('.table')].filter(each => each.scrollWidth > each.clientWidth).length"
+    )
+    assert page.run(cut) == 0
     page.settle()
     assert page.complaints() == []
 

@@ -7,8 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 from world_checks import check
-from world_grids import WorldGrid
-from world_plans import small_hydrogen, world_plans
 from worlds import GEARED, STEP_S, World, WorldJob, run
 from worlds import Run as WorldRun
 
@@ -16,6 +14,8 @@ from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.errors import ConfigError
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.testing.grids import WorldGrid
+from beasy_sched.testing.plans import small_hydrogen, world_plans
 
 STEPS = 60
 

@@ -1,4 +1,4 @@
-"""Plans for tests: by hand, at random, and made by the planner from a forecast."""
+"""Plans of small worlds: by hand, at random, and made by the planner from a forecast."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from beasy_sched.plan.power_problem import PowerPlan
 from beasy_sched.plan.servers import ServerRules
 
 if TYPE_CHECKING:
-    from worlds import World
+    from beasy_sched.testing.worlds import SmallWorld
 
 
 def plans_of(
@@ -46,8 +46,8 @@ def plans_of(
         energy_j = ServerSteps(platform, site.step_s).plan_energy_j(window, before)
         levels_kg, flows_w = [state.hydrogen_kg], []
         for _ in range(steps):
-            flow_w, level_kg = _hydrogen(site, levels_kg[-1], next(wanted_w, 0.0))
-            flows_w.append(flow_w)
+            step_w, level_kg = _hydrogen(site, levels_kg[-1], next(wanted_w, 0.0))
+            flows_w.append(step_w)
             levels_kg.append(level_kg)
         flow_w, envelope_w = np.array(flows_w), energy_j / site.step_s
         charge_w = np.full(steps, lost_j / (battery.charge_efficiency * site.step_s))
@@ -82,7 +82,7 @@ def _hydrogen(site: Site, level_kg: float, wanted_w: float) -> tuple[float, floa
     return gives_w - takes_w, min(max(after_kg, 0.0), spec.tank_kg)
 
 
-def world_plans(world: World) -> PlanStore:
+def world_plans(world: SmallWorld) -> PlanStore:
     """Plans of a world: from its forecast where it has one that can be planned for, else at random.
 
     They depend on nothing that happens later: on no run time, and not on the real production.
@@ -92,7 +92,7 @@ def world_plans(world: World) -> PlanStore:
 
 
 @lru_cache(maxsize=1024)
-def planner_plans(world: World) -> PlanStore | None:
+def planner_plans(world: SmallWorld) -> PlanStore | None:
     """What the planner makes of the forecast; None where there is no plan."""
     steps = world.site.steps * world.planned_windows
     rng = np.random.default_rng([world.hosts, len(world.jobs)])
@@ -106,7 +106,7 @@ def planner_plans(world: World) -> PlanStore | None:
         return None
 
 
-def random_plans(world: World) -> PlanStore:
+def random_plans(world: SmallWorld) -> PlanStore:
     """Plans of the world's windows with states at random, whatever the production will be."""
     rng = np.random.default_rng([world.fast, world.slow, len(world.jobs)])
     windows = []

@@ -14,11 +14,17 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
+from beasy_sched.testing.broken import require
 
 IDLE, BUSY, FALLING, ASLEEP, WAKING = range(5)
 
+FACTS = "every fact of the decision log is a text or a finite number"
+LEGAL_STARTS = "a job starts once, on as many hosts as it asks for, all on, idle and in service"
+LEGAL_SWITCHES = "hosts switch from a settled state, and sleep only where no job runs"
+LEGAL_ENDS = "only running jobs are killed, and only waiting ones rejected"
 
-class Action(NamedTuple):
+
+class LoggedAction(NamedTuple):
     """A row of the decision log."""
 
     now: float
@@ -29,7 +35,7 @@ class Action(NamedTuple):
 
 
 class Witness:
-    """Keeps the state of every host and job by the protocol alone, and asserts that decisions are legal."""
+    """Keeps the state of every host and job by the protocol alone, and objects to illegal decisions."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
@@ -38,7 +44,7 @@ class Witness:
         """Which hosts are in service."""
         self.waiting: dict[str, int] = {}
         self.running: dict[str, HostSet] = {}
-        self.actions: list[Action] = []
+        self.actions: list[LoggedAction] = []
         self.openings: list[float] = []
         """When steps were opened, s."""
         self.granted: set[float] = set()
@@ -58,12 +64,9 @@ class Witness:
 
     def log(self, now: float, what: str, job: str, hosts: str, rule: str, facts: Facts) -> None:
         """Take a row of the decision log; every number of it can be written down."""
-        assert all(isinstance(fact, str) or math.isfinite(fact) for fact in facts.values()), (
-            what,
-            rule,
-            facts,
-        )
-        self.actions.append(Action(now, what, job, hosts, rule))
+        for name, fact in facts.items():
+            require(isinstance(fact, str) or math.isfinite(fact), FACTS, f"{what} {rule!r}: {name} is {fact}")
+        self.actions.append(LoggedAction(now, what, job, hosts, rule))
 
     def see(self, message: e.Message, reply: d.Reply, budget: StepBudget | None) -> None:
         """Take a message and its reply; ``budget`` says which step is open."""
@@ -100,35 +103,33 @@ class Witness:
 
     def _execute(self, decision: d.ExecuteJob) -> None:
         ids = decision.alloc.ids
-        assert len(ids) == self.waiting.pop(decision.job_id), f"{decision} has not its number of hosts"
-        assert (self.state[ids] == IDLE).all(), f"{decision} on hosts in states {self.state[ids]}"
-        assert self.here[ids].all(), f"{decision} on a host out of service"
+        require(len(ids) == self.waiting.pop(decision.job_id, None), LEGAL_STARTS, decision)
+        require((self.state[ids] == IDLE).all() and self.here[ids].all(), LEGAL_STARTS, decision)
         self.state[ids] = BUSY
         self.running[decision.job_id] = decision.alloc
         self._note_grant()
 
     def _switch(self, decision: d.SetResourceState) -> None:
         ids = decision.resources.ids
-        assert not np.isin(self.state[ids], (FALLING, WAKING)).any(), f"{decision} in a transition"
+        require(not np.isin(self.state[ids], (FALLING, WAKING)).any(), LEGAL_SWITCHES, decision)
         if (self._sleep[ids] == decision.state).any():
-            assert (self._sleep[ids] == decision.state).all()
-            assert (self.state[ids] == IDLE).all(), f"{decision} on hosts in states {self.state[ids]}"
-            assert self.here[ids].all(), f"{decision} on a host out of service"
+            require((self._sleep[ids] == decision.state).all(), LEGAL_SWITCHES, decision)
+            require((self.state[ids] == IDLE).all() and self.here[ids].all(), LEGAL_SWITCHES, decision)
             self.state[ids] = FALLING
         else:
             kinds = np.unique(self.platform.kind_of[ids]).tolist()
-            assert all(decision.state in self.platform.kinds[kind].computing for kind in kinds)
+            known = all(decision.state in self.platform.kinds[kind].computing for kind in kinds)
             woken = self.state[ids] == ASLEEP
-            assert self.here[ids[woken]].all(), f"{decision} on a host out of service"
+            require(known and self.here[ids[woken]].all(), LEGAL_SWITCHES, decision)
             self.state[ids[woken]] = WAKING
             if woken.any():
                 self._note_grant()
 
     def _kill(self, decision: d.KillJobs) -> None:
-        assert all(job in self.running for job in decision.job_ids), f"{decision}: not running"
+        require(all(job in self.running for job in decision.job_ids), LEGAL_ENDS, decision)
 
     def _reject(self, decision: d.RejectJob) -> None:
-        assert self.waiting.pop(decision.job_id, None) is not None, f"{decision}: not waiting"
+        require(self.waiting.pop(decision.job_id, None) is not None, LEGAL_ENDS, decision)
 
     def _note_grant(self) -> None:
         if self.openings:

@@ -13,10 +13,9 @@ from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.grid import Export, Foreseen, Grid, Known, Signal, Tariff, tariff_table
 from beasy_sched.forecast.outlook import FileForecast
 from beasy_sched.forecast.weather import IssuedTable
-from beasy_sched.policies.greenslot.policy import Mix
 
 if TYPE_CHECKING:
-    from worlds import World, WorldJob
+    from beasy_sched.testing.worlds import SmallWorld, WorldJob
 
 Members = tuple[tuple[str, Any], ...]
 """Members of a job of a workload, by name."""
@@ -45,6 +44,7 @@ class WorldGrid:
 
     @property
     def grid(self) -> Grid:
+        """The grid of the world's site."""
         price = self._signal(self.prices)
         if self.tariff:
             rows = [(range(1, 13), (9, 23), PEAK), (range(1, 13), (23, 9), OFF_PEAK)]
@@ -61,7 +61,7 @@ class WorldGrid:
     def _signal(self, values: tuple[float, ...]) -> Foreseen | None:
         if not values:
             return None
-        times_s = PIECE_S * np.arange(len(values) + 1)
+        times_s = PIECE_S * np.arange(len(values) + 1, dtype=np.float64)
         return Foreseen(Signal(times_s, np.array(values)), CALENDAR, self.known)
 
     def mean_price(self, start_s: float, end_s: float) -> float:
@@ -82,7 +82,7 @@ def mean_of(values: tuple[float, ...], start_s: float, end_s: float) -> float:
     return total / (end_s - start_s)
 
 
-def forecast_of(world: World) -> FileForecast | None:
+def forecast_of(world: SmallWorld) -> FileForecast | None:
     """The world's forecast: issued at its start, and once more in the middle."""
     values = np.array(world.predicted_w)
     if not len(values):
@@ -123,28 +123,6 @@ def small_grid(rng: np.random.Generator, hosts: int, steps: int, step_s: float) 
         carbon=carbon,
         known=Known(rng.choice([known.value for known in Known])),
     )
-
-
-def slot_options(rng: np.random.Generator, grid: WorldGrid | None) -> Members:
-    """Options of the policies that decide in slots."""
-    slot_s = float(rng.choice([60.0, 60.0, 120.0, 180.0]))
-    objectives: list[Any] = ["price", "price"]
-    if grid is not None and grid.carbon:
-        objectives += ["carbon", Mix(price=1.0, carbon=0.001)]
-    options: dict[str, Any] = {
-        "slot_s": slot_s,
-        "window_h": slot_s * int(rng.integers(2, 10)) / 3600.0,
-        "sleep": str(rng.choice(["slot", "slot", "at-once", "never"])),
-        "default_slack_h": [24.0, 0.1, None][rng.integers(3)],
-        "internal_deadlines": str(rng.choice(["slots", "exact"])),
-        "prices": str(rng.choice(["real", "real", "flat"])),
-        "objective": objectives[rng.integers(len(objectives))],
-        "beyond": str(rng.choice(["green", "anywhere"])),
-        "tie": str(rng.choice(["latest", "earliest"])),
-        "tighten": str(rng.choice(["ancestors", "job", "both", "none"])),
-        "price_floor": [None, 0.0][rng.integers(2)],
-    }
-    return tuple(options.items())
 
 
 def with_terms(rng: np.random.Generator, jobs: tuple[WorldJob, ...]) -> list[Members]:

@@ -1,0 +1,306 @@
+"""What must hold in every run of a small world, whatever the policy, the guard, the jobs and the weather."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.energy.grid import Export
+from beasy_sched.engine.power import PowerSide, TraceRow
+from beasy_sched.model.cluster import HostState
+from beasy_sched.model.decisions import ExecuteJob
+from beasy_sched.model.jobs import JobState
+from beasy_sched.simulator import Ending
+from beasy_sched.testing.broken import BrokenInvariant, require
+from beasy_sched.testing.grids import WorldGrid, mean_of
+from beasy_sched.testing.worlds import PLAIN, STEP_S, SmallWorld, WorldRun
+
+RESERVE: Final = [HostState.ASLEEP, HostState.SWITCHING_OFF, HostState.SWITCHING_ON]
+MOMENT_J: Final = 100.0 * 2e-3
+"""What one server at most uses in two moments: a kill comes 1 ms late, and so may a step's end."""
+WAYS_OUT: Final = (
+    "the run is over",
+    "asks for more hosts than there are",
+    "waits for jobs that never come",
+)
+"""Rules by which a job ends without a start whatever became of its predecessors."""
+
+FINISHED: Final = "the run goes on to its end: no job waits for ever where nothing else will happen"
+EACH_ONCE: Final = "each job is started at most once, and ends in exactly one way"
+REASONS: Final = "each job rejected, postponed or killed is counted for the rule that the log names"
+BALANCE: Final = "the power of every step balances"
+LEVELS: Final = "battery and tank stay within their limits"
+FLOOR: Final = (
+    "only sleeping servers, transitions and the base load take the battery below SoC_min: start a job only if"
+    " view.budget.grant_start says so, and wake as many hosts as view.budget.grant_wakes says"
+)
+UNSERVED: Final = (
+    "no power is drawn that nobody gives: start a job only if view.budget.grant_start says so, and wake as"
+    " many hosts as view.budget.grant_wakes says"
+)
+DEPARTURES: Final = "where the hydrogen departs from its plan, the trace names why"
+METERED: Final = "what is imported, green and unserved is what servers and base load take"
+PAID: Final = "imports and exports keep their limits, and are paid for"
+UNLIMITED: Final = "where the grid has no limit, all is served, and the guard has nothing to do"
+PREDECESSORS: Final = "a job starts after its predecessors have finished and its think time is over, or never"
+ACCOUNT: Final = "the daemon's own account of the energy is the simulator's"
+GUARD_AT_STEPS: Final = "the guard acts at the beginnings of steps only"
+
+
+def check_run(world: SmallWorld, done: WorldRun) -> None:
+    """Check all invariants of a run with a site. Raises BrokenInvariant for the first that does not hold."""
+    check_jobs(world, done)
+    check_reasons(done)
+    check_storage(world, done)
+    check_hydrogen(world, done)
+    check_metering(world, done)
+    check_workflows(world, done)
+    check_energy(done)
+    check_guard(done)
+
+
+def check_jobs(world: SmallWorld, done: WorldRun) -> None:
+    """The simulator took every decision, and each job ended in exactly one way."""
+    session = done.session
+    ended = done.result.ending is Ending.FINISHED and session.ended
+    require(ended, FINISHED, f"{len(session.cluster.queue)} jobs that wait")
+    submitted = (session.submitted, len(session.outcomes), sum(session.outcomes.counts().values()))
+    require(set(submitted) == {len(world.jobs)}, EACH_ONCE, f"{submitted} of {len(world.jobs)} jobs")
+    names = sorted(f"w0!{number}" for number in range(len(world.jobs)))
+    require(sorted(session.outcomes.ids) == names, EACH_ONCE, session.outcomes.ids)
+    started = [x.job_id for x in done.decisions if isinstance(x, ExecuteJob)]
+    require(len(started) == len(set(started)), EACH_ONCE, started)
+
+
+def check_reasons(done: WorldRun) -> None:
+    """Each job that was rejected, postponed or killed is counted for the rule that the log names."""
+    states = outcome_of(done)
+    last = {(each.what, each.job): each.rule for each in done.witness.actions}
+    for state, found in done.session.reasons.items():
+        jobs = [job for job, end in states.items() if end == state.value]
+        what = "kill" if state is JobState.KILLED else "reject"
+        rules = Counter(last.get((what, job), "") for job in jobs)
+        if state is JobState.POSTPONED:
+            over = [job for job in jobs if last.get(("reject", job), WAYS_OUT[0]) == WAYS_OUT[0]]
+            rules.pop(WAYS_OUT[0], None)
+            rules.pop("", None)
+            rules += Counter(last.get(("postpone", job), "") for job in over)
+        require(found == rules, REASONS, f"{state.value}: {found}, where the log has {rules}")
+
+
+def power_of(done: WorldRun) -> PowerSide:
+    """Return the power side of a run. Raises BrokenInvariant for a run without a site."""
+    if done.session.power is None:
+        raise BrokenInvariant("the run has a site", "none")
+    return done.session.power
+
+
+def check_storage(world: SmallWorld, done: WorldRun) -> None:
+    """Every step balances; nothing but the sleep floor and transitions takes the battery below SoC_min."""
+    battery, trace = world.site.storage.battery, power_of(done).trace
+    require(len(trace) == len(world.production_w), FINISHED, f"{len(trace)} steps")
+    uses = np.diff([np.zeros(5), *done.uses_j], axis=0)
+    for row, use_j in zip(trace, uses, strict=True):
+        record, reserve_j = row.record, float(use_j[RESERVE].sum()) + world.base_w * row.record.dt_s
+        at = f"at {row.start_s:g} s"
+        require(record.relative_residual <= 1e-6, BALANCE, f"a residual of {record.relative_residual:g} {at}")
+        level = f"{record.soc_after_pct:g} % {at}"
+        require(0 <= record.soc_after_pct <= 100 or not battery.exists, LEVELS, level)
+        floor_j = min(battery.min_j, record.battery_before_j - record.self_discharge_j)
+        below_j = floor_j - record.battery_after_j
+        reachable_j = reserve_j if world.grid is None else 0.0
+        low = below_j <= reachable_j * battery.drawn_per_delivered() + 1e-6
+        require(low, FLOOR, f"{level}, {below_j:g} J below, of which they take {reachable_j:g} J")
+        within = record.discharge_w <= battery.discharge_limit_w * (1 + 1e-9)
+        require(within, LEVELS, f"a discharge of {record.discharge_w:g} W {at}")
+        one_way = record.charge_w == 0 or record.discharge_w == 0
+        require(one_way, BALANCE, f"a battery that charges and discharges {at}")
+        if world.veto or row.start_s not in done.witness.granted:
+            _check_unserved(world, row, reserve_j)
+
+
+def _check_unserved(world: SmallWorld, row: TraceRow, reserve_j: float) -> None:
+    """Unserved is only what nobody could have left undrawn: the sleep floor, transitions, the base load, idle
+    servers that cannot sleep, kills that take a moment, and what was promised before the wind dropped within
+    the step. And only when the battery and the grid give no more."""
+    battery, record = world.site.storage.battery, row.record
+    end_s = row.start_s + record.dt_s
+    outside = sum(first < end_s <= last + record.dt_s for first, last, _ in world.outages)
+    stuck_j = record.dt_s * (PLAIN.idle_w[0] * world.plain + 50.0 * world.hosts * (outside > 0))
+    gusts = [world.production_w[int(row.start_s / STEP_S + 0.01)]]
+    dropped_j, left = 0.0, [(t, w) for t, w in sorted(world.gusts) if row.start_s < t < end_s]
+    for when, watts in left:
+        dropped_j += max(gusts[-1] - watts, 0.0) * (end_s - when)
+        gusts.append(watts)
+    unserved_j = record.unserved_w * record.dt_s
+    bound_j = stuck_j + dropped_j + MOMENT_J * world.hosts + 1e-3
+    found = (
+        f"{unserved_j:g} J unserved at {row.start_s:g} s, of which {reserve_j + bound_j:g} J are unavoidable"
+    )
+    require(unserved_j <= reserve_j + bound_j, UNSERVED, found)
+    if unserved_j > bound_j:
+        limited = record.discharge_w >= battery.discharge_limit_w * (1 - 1e-9)
+        least_j = 0.0 if world.grid is None else battery.min_j
+        empty = record.battery_after_j <= least_j + 1e-6 * battery.capacity_j
+        require(limited or empty, BALANCE, f"{found}, with {record.soc_after_pct:g} % in the battery")
+        used = world.grid is None or record.import_w == world.grid.import_limit_w
+        require(used, BALANCE, f"{found}, and an import of {record.import_w:g} W")
+
+
+def check_hydrogen(world: SmallWorld, done: WorldRun) -> None:
+    """The tank stays within its bounds, and what departs from the plan is named."""
+    tank_kg = world.hydrogen.tank_kg if world.hydrogen else 0.0
+    for row in power_of(done).trace:
+        record, at = row.record, f"at {row.start_s:g} s"
+        within = 0 <= record.hydrogen_after_kg <= tank_kg * (1 + 1e-12)
+        require(within, LEVELS, f"{record.hydrogen_after_kg:g} kg of hydrogen {at}")
+        as_planned = _same(record.electrolyzer_w, record.planned_electrolyzer_w, 1e-6)
+        as_planned &= _same(record.fuel_cell_w, record.planned_fuel_cell_w, 1e-6)
+        require(as_planned or record.deviations, DEPARTURES, f"none {at}")
+
+
+def _same(found: float, expected: float, least: float) -> bool:
+    return math.isclose(found, expected, rel_tol=1e-6, abs_tol=least)
+
+
+def check_metering(world: SmallWorld, done: WorldRun) -> None:
+    """Import, green energy and what is unserved are what servers and base load take; each kWh is paid for.
+
+    Green energy is counted from its sources here, not as what is left. An unlimited grid feeds everything.
+    """
+    for row in power_of(done).trace:
+        record, at = row.record, f"at {row.start_s:g} s"
+        arriving_w = record.renew_w + record.discharge_w + record.fuel_cell_w
+        kept_w = record.charge_w + record.electrolyzer_w + record.curtailed_w + record.export_w
+        used_w, taken_w = arriving_w - kept_w, record.demand_w + record.base_w
+        scale_w = arriving_w + record.import_w + taken_w
+        gap_w = abs(record.import_w + used_w + record.unserved_w - taken_w)
+        require(gap_w <= 1e-9 * scale_w, METERED, f"{gap_w:g} W more or less {at}")
+        require(abs(record.green_w - used_w) <= 1e-9 * scale_w, METERED, f"{record.green_w:g} W green {at}")
+        require(record.base_w == world.base_w, METERED, f"a base load of {record.base_w:g} W {at}")
+        if world.grid is None:
+            nothing = row.metered is None and record.import_w == record.export_w == 0
+            require(nothing, METERED, f"an import or export without a grid {at}")
+        else:
+            _check_bill(world.grid, row)
+    if world.grid is not None and math.isinf(world.grid.import_limit_w):
+        served = all(row.record.unserved_w == 0 for row in power_of(done).trace)
+        require(served, UNLIMITED, "power that is unserved")
+        rules = {action.rule for action in done.witness.actions}
+        require(not any(rule.startswith("guard") for rule in rules), UNLIMITED, rules)
+
+
+def _check_bill(grid: WorldGrid, row: TraceRow) -> None:
+    """Limits hold, the grid feeds no storage, and cost, revenue and carbon follow from prices over time."""
+    record, bill, at = row.record, row.metered, f"at {row.start_s:g} s"
+    if bill is None:
+        raise BrokenInvariant(PAID, f"no bill {at}")
+    most_w = 0.0 if grid.export is Export.NONE else grid.export_limit_w
+    require(0 <= record.import_w <= grid.import_limit_w, PAID, f"an import of {record.import_w:g} W {at}")
+    require(0 <= record.export_w <= most_w, PAID, f"an export of {record.export_w:g} W {at}")
+    if record.import_w > 0:
+        alone = record.charge_w == record.export_w == record.curtailed_w == 0
+        require(alone, PAID, f"an import that is stored, exported or curtailed {at}")
+    start_s, end_s = row.start_s, row.start_s + record.dt_s
+    price = grid.mean_price(start_s, end_s)
+    import_kwh, export_kwh = (w * record.dt_s / 3.6e6 for w in (record.import_w, record.export_w))
+    earned = {Export.NONE: 0.0, Export.FEED_IN: grid.feed_in_per_kwh, Export.NET: price}[grid.export]
+    paid = math.isclose(bill.cost, import_kwh * price, rel_tol=1e-9, abs_tol=1e-12)
+    paid &= math.isclose(bill.revenue, export_kwh * earned, rel_tol=1e-9, abs_tol=1e-12)
+    require(paid, PAID, f"a cost of {bill.cost:g} and a revenue of {bill.revenue:g} {at}")
+    if grid.carbon:
+        grams = import_kwh * mean_of(grid.carbon, start_s, end_s)
+        told = bill.carbon_g is not None and math.isclose(bill.carbon_g, grams, rel_tol=1e-9, abs_tol=1e-12)
+    else:
+        told = bill.carbon_g is None
+    require(told, PAID, f"{bill.carbon_g} g of carbon {at}")
+
+
+def check_workflows(world: SmallWorld, done: WorldRun) -> None:
+    """No job starts before its predecessors have finished and its think time is over, nor ever if one of them
+    did not finish; such a job is rejected."""
+    columns = done.session.outcomes.columns()
+    ends_s = dict(zip(done.session.outcomes.ids, columns["end_s"].tolist(), strict=True))
+    states = outcome_of(done)
+    starts_s = {x.job_id: x.timestamp for x in done.decisions if isinstance(x, ExecuteJob)}
+    for job, names in predecessors(world).items():
+        if job in starts_s:
+            lost = lost_predecessors(names, states)
+            require(not lost, PREDECESSORS, f"{job} started, {lost} did not finish")
+            think_s = dict(world.jobs[int(job[3:])].members).get("think_time_s", 0.0)
+            late = all(starts_s[job] >= ends_s[name] + think_s - 1e-6 for name in names)
+            require(late, PREDECESSORS, f"{job} started at {starts_s[job]:g} s")
+    for job, rule in lost_successors(world, done).items():
+        require(states[job] == "rejected", PREDECESSORS, f"{job} {states[job]}, by {rule!r}")
+
+
+def outcome_of(done: WorldRun) -> Mapping[str, str]:
+    """Return how each job ended, by its id."""
+    outcomes = done.session.outcomes
+    return dict(zip(outcomes.ids, outcomes.columns()["state"].tolist(), strict=True))
+
+
+def lost_predecessors(names: list[str], states: Mapping[str, str]) -> list[str]:
+    """Return those of the jobs that have ended and not finished."""
+    return [name for name in names if states.get(name) not in ("finished", None)]
+
+
+def lost_successors(world: SmallWorld, done: WorldRun) -> dict[str, str]:
+    """Return the jobs that never started and lost a predecessor, with the rules by which they ended."""
+    states = outcome_of(done)
+    started = {x.job_id for x in done.decisions if isinstance(x, ExecuteJob)}
+    rules = {action.job: action.rule for action in done.witness.actions if action.what == "reject"}
+    return {
+        job: rules.get(job, "")
+        for job, names in predecessors(world).items()
+        if job not in started and lost_predecessors(names, states) and rules.get(job) not in WAYS_OUT
+    }
+
+
+def predecessors(world: SmallWorld) -> dict[str, list[str]]:
+    """Whom each job waits for, worked out from the members in the workload alone; submitted jobs only."""
+    members = [dict(job.members) for job in world.jobs]
+    found: dict[str, list[str]] = {}
+    for place, own in enumerate(members):
+        names: list[str] = []
+        if own.get("phase", 0) < 0:
+            continue  # it cannot be read
+        if own.get("after"):
+            names = [f"w0!{each}" for each in own["after"]]
+        elif own.get("phase"):
+            names = [
+                f"w0!{other}"
+                for other, its in enumerate(members)
+                if not its.get("after")
+                and its.get("workflow") == own["workflow"]
+                and 0 <= its.get("phase", own["phase"]) < own["phase"]
+                and world.jobs[other].subtime <= world.jobs[place].subtime
+            ]
+        if names:
+            found[f"w0!{place}"] = names
+    return found
+
+
+def check_energy(done: WorldRun) -> None:
+    """The pieces add up, and the daemon's own account is the simulator's."""
+    account = power_of(done).account
+    account.advance(done.result.end_s)
+    total_j = float(account.energy_by_use_j.sum())
+    require(
+        _same(total_j, done.result.energy_j, 1e-12), ACCOUNT, f"{total_j:g} J, {done.result.energy_j:g} J"
+    )
+    jobs_j = done.session.outcomes.energy_j(*JobState)
+    busy_j = float(account.energy_by_use_j[HostState.BUSY])
+    require(_same(jobs_j, busy_j, 1e-3), ACCOUNT, f"{jobs_j:g} J of jobs, {busy_j:g} J of busy servers")
+
+
+def check_guard(done: WorldRun) -> None:
+    """Within a step, the guard does nothing."""
+    openings = set(done.witness.openings)
+    for action in done.witness.actions:
+        if action.now not in openings:
+            require(not action.rule.startswith("guard"), GUARD_AT_STEPS, action)
