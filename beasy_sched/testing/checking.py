@@ -95,9 +95,7 @@ def check_policy(
     ConfigError for wrong options.
     """
     if runs < 1 or seed < 0:
-        raise ConfigError(
-            f"found runs={runs} and seed={seed}, expected at least one run, and no negative seed"
-        )
+        raise ConfigError(f"found runs={runs}, seed={seed}: expected at least 1 run, and a seed from 0 on")
     name = policy if isinstance(policy, str) else policy.__qualname__
     make = _maker(policy, options)
     first = make()

@@ -46,7 +46,7 @@ def test_the_example_runs(folder: Path) -> None:
 
 
 def test_its_options_are_checked(folder: Path) -> None:
-    arguments = [a if a != '{"patience_s": 600}' else '{"patience": 600}' for a in shown_command()]
+    arguments = [a if a != "patience_s=600" else "patience=600" for a in shown_command()]
     done = beasy(folder, *arguments)
     assert done.returncode == 2
     assert "patience_s" in done.stderr
