@@ -23,7 +23,7 @@ from beasy_sched.errors import ConfigError
 FIRST_SEED: Final = 10_000
 SEEDS_END: Final = 500_000
 """Training uses seeds from the first to below this one; those below are for tuning and for tables."""
-NOISES_PER_DAY: Final = 10
+NOISES_PER_DAY: Final = 4
 """Executions on the same days, which share a plan."""
 _SHAPES: Final = ("begin", "end", "uniform")
 
