@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from worlds import (
+    DEFAULT_SLOTS,
     SLOT_POLICIES,
     World,
     WorldJob,
@@ -82,7 +83,9 @@ def heard(policy: str, options: str) -> list[tuple[str, str, dict[str, object]]]
     """What the policy says in all of the worlds."""
     listener = Listener()
     for world in worlds_for(policy):
-        decider = make_policy(policy, json.loads(options)) if options != "{}" else policy_of(world, policy)
+        slots = DEFAULT_SLOTS if world is QUIET else None
+        own = policy_of(world, policy, slots)
+        decider = make_policy(policy, json.loads(options)) if options != "{}" else own
         site = SessionOptions(
             site=world.site,
             plans=world_plans(world) if decider.needs_plan else None,
