@@ -59,7 +59,8 @@ def check_policies(chosen: argparse.Namespace) -> None:
         policy, arguments = decider(chosen, name)
         given = [*zip(arguments[::2], arguments[1::2], strict=True)]
         text = dict(given).get("--options", "{}")
-        options = read_options(text, [each for option, each in given if option == "--option"])
+        single = [each for option, each in given if option == "--option"]
+        options = read_options(text, single) if given else {}
         try:
             make_policy(policy, options)
         except BeasyError:

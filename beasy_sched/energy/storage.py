@@ -7,7 +7,6 @@ predicts or checks a step calls the same ones.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -183,67 +182,23 @@ def discharge_power_limit(battery: BatterySpec, energy_j: float, dt_s: float, fl
     return min(battery.discharge_limit_w, max(0.0, above_j) / (battery.drawn_per_delivered() * dt_s))
 
 
-_STEPS_AT_ONCE: Final = 16
-"""After so many steps, a projection is compared with the last one."""
-
-
 def project_levels_j(battery: BatterySpec, level_j: float, net_w: FloatArray, step_s: float) -> FloatArray:
     """Battery energy (J) at the start and after each step with a surplus ``net_w`` (negative: a deficit).
 
     Eq. 1 of the paper: held within [0, SoC_max] and the limits of charging and discharging. A level that
     starts above SoC_max may only fall.
     """
-    levels_j, gains_j = [level_j], (step_s * _gained_w(battery, net_w)).tolist()
-    _extend_levels(levels_j, gains_j, battery.kept_fraction(step_s), battery.max_j)
-    return np.array(levels_j)
-
-
-def _extend_levels(levels_j: list[float], gains_j: list[float], kept: float, most_j: float) -> None:
-    """Append the level after each step to ``levels_j``, whose last one is that before the first step."""
-    level_j = levels_j[-1]
-    for gain_j in gains_j:
+    kept, most_j = battery.kept_fraction(step_s), battery.max_j
+    levels_j = [level_j]
+    for gain_j in (step_s * _gained_w(battery, net_w)).tolist():
         kept_j = level_j * kept
         level_j = kept_j + gain_j
         if level_j < 0.0:
             level_j = 0.0
-        elif level_j > most_j and gain_j > 0.0:
-            level_j = most_j if most_j > kept_j else kept_j
+        elif level_j > most_j:
+            level_j = max(kept_j, most_j) if gain_j > 0.0 else level_j
         levels_j.append(level_j)
-
-
-class LevelProjection:
-    """Levels of a battery over the coming steps, projected again and again while these change a little.
-
-    The results are those of `project_levels_j`. Wherever the battery is full or empty, projections from
-    different levels meet: what follows is the same as in the last one, up to the next step whose surplus has
-    changed since, and is copied.
-    """
-
-    def __init__(self, battery: BatterySpec, step_s: float) -> None:
-        """Project ``battery`` over steps of ``step_s`` seconds."""
-        self.battery, self.step_s = battery, step_s
-        self._first = 0
-        """Number of the first step of the last projection."""
-        self._gains_j = np.empty(0)
-        self._levels_j = [0.0]
-
-    def levels_j(self, first_step: int, level_j: float, net_w: FloatArray) -> FloatArray:
-        """Battery energy (J) at the start of ``first_step`` and after each of the steps of ``net_w``."""
-        kept, most_j = self.battery.kept_fraction(self.step_s), self.battery.max_j
-        gains_j = self.step_s * _gained_w(self.battery, net_w)
-        skipped = min(max(first_step - self._first, 0), len(self._gains_j))
-        known = min(len(self._gains_j) - skipped, len(gains_j)) if first_step >= self._first else 0
-        differs = gains_j[:known] != self._gains_j[skipped : skipped + known]
-        changes = [*differs.nonzero()[0].tolist(), known]
-        old_j, new_j, steps_j = self._levels_j[skipped:], [level_j], gains_j.tolist()
-        while (step := len(new_j) - 1) < len(steps_j):
-            until = changes[bisect_left(changes, step)] if step < known else step
-            if step < until and new_j[-1] == old_j[step]:
-                new_j += old_j[step + 1 : until + 1]
-            else:
-                _extend_levels(new_j, steps_j[step : step + _STEPS_AT_ONCE], kept, most_j)
-        self._first, self._gains_j, self._levels_j = first_step, gains_j, new_j
-        return np.array(new_j)
+    return np.array(levels_j)
 
 
 def project_need_j(

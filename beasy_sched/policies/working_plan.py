@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import ServerSteps, step_table_j
-from beasy_sched.energy.storage import BatterySpec, LevelProjection
+from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.engine.actions import Action, FactDict, SetPState
 from beasy_sched.engine.guard import energy_tolerance_j
 from beasy_sched.engine.policy import View
@@ -98,7 +98,6 @@ class WorkingPlan:
         self.start_s = plans.start_s
         self.step_s = plans[0].step_s
         self.battery: BatterySpec = plans[0].storage.battery
-        self._projection = LevelProjection(self.battery, self.step_s)
         self.sleep = platform.sleep_pstate
         """P-state in which each server sleeps (N), -1 where it cannot."""
         self._steps = ServerSteps(platform, self.step_s)
@@ -300,7 +299,7 @@ class WorkingPlan:
         rows = slice(step, end_step)
         net_w = self.renew_w[rows] + self.given_w[rows] - self.energy_j[rows] / self.step_s
         net_w[0] -= more_j / self.step_s
-        return self._projection.levels_j(step, battery_j, net_w)
+        return project_levels_j(self.battery, battery_j, net_w, self.step_s)
 
 
 _Cell = TypeVar("_Cell", bound=np.generic)
@@ -588,10 +587,6 @@ class Rest:
     """The true level of the battery now."""
     changed: bool = False
     """Whether compensation has changed states."""
-    step: int = 0
-    """Number of the first row's step in the plan."""
-    projection: LevelProjection | None = None
-    """Projects the levels, and knows those of the step before; None: there are none yet."""
 
     @cached_property
     def tolerance_j(self) -> float:
@@ -601,9 +596,7 @@ class Rest:
     def levels_j(self, extra_j: FloatArray | float = 0.0) -> FloatArray:
         """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row."""
         net_w = (self.supply_j - self.demand_j - extra_j) / self.dt_s
-        if self.projection is None:
-            self.projection = LevelProjection(self.battery, float(self.dt_s[-1]))
-        return self.projection.levels_j(self.step, self.start_j, net_w)[1:]
+        return project_levels_j(self.battery, self.start_j, net_w, float(self.dt_s[-1]))[1:]
 
     @property
     def diff_j(self) -> float:

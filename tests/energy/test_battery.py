@@ -1,17 +1,14 @@
 import math
 
-import numpy as np
 import pytest
 
 from beasy_sched.energy.storage import (
     BatterySpec,
     FieldError,
-    LevelProjection,
     LossConvention,
     charge_power_limit,
     discharge_power_limit,
     energy_after_step,
-    project_levels_j,
 )
 
 KWH = 3.6e6
@@ -87,19 +84,3 @@ def test_a_battery_that_cannot_be_is_refused(field, value):
     with pytest.raises(FieldError, match=f"^{field}: found .*, expected") as error:
         BatterySpec(**{"capacity_j": KWH, field: value})
     assert error.value.field == field
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_repeated_projection_is_the_same_to_the_last_bit(seed):
-    """As steps pass, surpluses change and levels differ from the projected ones; also back in time."""
-    rng = np.random.default_rng(seed)
-    battery = BatterySpec(10 * KWH, charge_limit_w=5e3, self_discharge_per_day=0.01 * (seed % 2))
-    net_w = rng.normal(0.0, rng.choice([500.0, 4e3]), 200)
-    projection, first = LevelProjection(battery, 300.0), 0
-    for _ in range(30):
-        first = min(max(first + int(rng.integers(-2, 6)), 0), 190)
-        places = rng.integers(first, 200, int(rng.integers(0, 4)))
-        net_w[places] = rng.normal(0.0, 3e3, len(places))
-        end, level_j = int(rng.integers(first, 201)), float(rng.uniform(0.0, 9.5)) * KWH
-        expected = project_levels_j(battery, level_j, net_w[first:end], 300.0)
-        assert projection.levels_j(first, level_j, net_w[first:end]).tolist() == expected.tolist()

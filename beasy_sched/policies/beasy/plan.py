@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
-from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
@@ -325,7 +324,6 @@ class LivePlan:
         self._hosts = np.arange(view.platform.size)
         self._gone = (-1, 0.0)
         self._levels: tuple[tuple[int, int, float], FloatArray] = ((-1, -1, 0.0), np.empty(0))
-        self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
         self._user_error = user_error
         self._by_work = window_end == "work"
         self.fastest = view.platform.fastest_of_kind[view.platform.kind_of]
@@ -530,8 +528,6 @@ class LivePlan:
             demand_j=plan.energy_j[rows].copy(),
             battery=plan.battery,
             start_j=battery_j(view),
-            step=step,
-            projection=self._projection,
         )
 
     def adopt(self, step: int, rest: Rest) -> None:
