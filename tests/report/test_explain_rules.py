@@ -68,13 +68,24 @@ QUIET = World(
 it can; the third is refused."""
 
 
+LATE = World(
+    fast=0,
+    slow=0,
+    geared=2,
+    jobs=(WorldJob(390.0, 1, 300.0, 180.0),),
+    production_w=(60.0,) * 12,
+)
+"""A job that ends before the run does only if its server runs at full speed; there is too little energy for that
+speed in each step."""
+
+
 def worlds_for(policy: str) -> list[World]:
     """The worlds in which the policy shall say all that it can."""
     if policy in SLOT_POLICIES:
         return [QUIET, *(green_world(np.random.default_rng(seed)) for seed in SEEDS)]
     draws = (random_world, rich_world)
     if policy == "bid-price":  # which has reasons to change speeds
-        return [draws[seed % 2](np.random.default_rng(seed)).but(geared=3) for seed in SEEDS]
+        return [LATE, *(draws[seed % 2](np.random.default_rng(seed)).but(geared=3) for seed in SEEDS)]
     return [draws[seed % 2](np.random.default_rng(seed)) for seed in SEEDS]
 
 
