@@ -75,8 +75,8 @@ LATE = World(
     jobs=(WorldJob(390.0, 1, 300.0, 180.0),),
     production_w=(60.0,) * 12,
 )
-"""A job that ends before the run does only if its server runs at full speed; there is too little energy for that
-speed in each step."""
+"""A job that ends before the run does only if its server runs at full speed, for which energy is too scarce
+otherwise."""
 
 
 def worlds_for(policy: str) -> list[World]:
