@@ -31,6 +31,7 @@ from beasy_sched.testing.worlds import SmallWorld as World
 from beasy_sched.testing.worlds import WorldRun as Run
 
 __all__ = [
+    "DEFAULT_SLOTS",
     "FAST",
     "GEARED",
     "ONE",
@@ -56,6 +57,7 @@ __all__ = [
 
 SLOT_POLICIES = ("greenslot", "lowest-window", "conventional")
 """Policies that decide at the starts of slots."""
+DEFAULT_SLOTS = {"slot_s": STEP_S, "window_h": 6 * STEP_S / 3600}
 _SHARED_OPTIONS = ("slot_s", "sleep", "default_slack_h", "internal_deadlines")
 
 
@@ -71,9 +73,9 @@ def session_of(
     return worlds.session_of(world, policy_of(world, policy), witness, with_site=with_site)
 
 
-def policy_of(world: World, name: str) -> Policy:
-    """A policy with the options that it has for this world."""
-    options = slot_options(world) if name in SLOT_POLICIES else {}
+def policy_of(world: World, name: str, slots: dict[str, Any] | None = None) -> Policy:
+    """A policy with the options that it has for this world; ``slots`` take the place of `slot_options`."""
+    options = (slots or slot_options(world)) if name in SLOT_POLICIES else {}
     shared = {option: value for option, value in options.items() if option in _SHARED_OPTIONS}
     return make_policy(name, shared if name == "conventional" else options)
 
@@ -81,7 +83,7 @@ def policy_of(world: World, name: str) -> Policy:
 def slot_options(world: World) -> dict[str, Any]:
     """Options of the policies that decide in slots: a world always has the same ones."""
     if world.grid is None and not world.predicted_w and not world.base_w:
-        return {"slot_s": STEP_S, "window_h": 6 * STEP_S / 3600}
+        return DEFAULT_SLOTS
     known = (world.hosts, len(world.jobs), world.windows, world.capacity_j, sum(world.predicted_w))
     rng = np.random.default_rng([int(each) for each in known])  # of nothing that happens later
     slot_s = float(rng.choice([60.0, 60.0, 120.0, 180.0]))

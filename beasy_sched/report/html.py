@@ -80,9 +80,9 @@ def _title(runs: Sequence[RunData]) -> str:
 
 
 def _site_name(run: RunData) -> str:
-    """The site's file without folder and ending; "" for a run without a site, or where it is not known."""
+    """The site's file without folder and ending; "" where it says nothing or is not known."""
     name = Path(str(run.summary.get("settings", {}).get("site") or "")).stem
-    return f"site {name}" if name else ""
+    return "" if name in ("", "site") else f"site {name}"
 
 
 def _subtitle(runs: Sequence[RunData]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from worlds import (
+    DEFAULT_SLOTS,
     SLOT_POLICIES,
     World,
     WorldJob,
@@ -67,13 +68,24 @@ QUIET = World(
 it can; the third is refused."""
 
 
+LATE = World(
+    fast=0,
+    slow=0,
+    geared=2,
+    jobs=(WorldJob(390.0, 1, 300.0, 180.0),),
+    production_w=(60.0,) * 12,
+)
+"""A job that ends before the run does only if its server runs at full speed, for which energy is too scarce
+otherwise."""
+
+
 def worlds_for(policy: str) -> list[World]:
     """The worlds in which the policy shall say all that it can."""
     if policy in SLOT_POLICIES:
         return [QUIET, *(green_world(np.random.default_rng(seed)) for seed in SEEDS)]
     draws = (random_world, rich_world)
     if policy == "bid-price":  # which has reasons to change speeds
-        return [draws[seed % 2](np.random.default_rng(seed)).but(geared=3) for seed in SEEDS]
+        return [LATE, *(draws[seed % 2](np.random.default_rng(seed)).but(geared=3) for seed in SEEDS)]
     return [draws[seed % 2](np.random.default_rng(seed)) for seed in SEEDS]
 
 
@@ -82,7 +94,9 @@ def heard(policy: str, options: str) -> list[tuple[str, str, dict[str, object]]]
     """What the policy says in all of the worlds."""
     listener = Listener()
     for world in worlds_for(policy):
-        decider = make_policy(policy, json.loads(options)) if options != "{}" else policy_of(world, policy)
+        slots = DEFAULT_SLOTS if world is QUIET else None
+        own = policy_of(world, policy, slots)
+        decider = make_policy(policy, json.loads(options)) if options != "{}" else own
         site = SessionOptions(
             site=world.site,
             plans=world_plans(world) if decider.needs_plan else None,
