@@ -62,7 +62,7 @@ def learn(context: click.Context, given: _LearnOptions) -> None:
     \b
       beasy-sched learn --policy q-learning --scenario average -o model.msgpack --figure curve.png
       beasy-sched learn show model.msgpack
-      beasy-sched simulate ... --plan plan.msgpack --policy q-learning --options '{"model": "model.msgpack"}'
+      beasy-sched simulate ... --plan plan.msgpack --policy q-learning --option model=model.msgpack
     """
     if context.invoked_subcommand is not None:
         return
