@@ -29,7 +29,9 @@ class _LearnOptions(CommandOptions):
     episodes: int = option("Number of runs to learn from.", type=click.IntRange(1), default=200)
     seed: int = option("Of the choices while it explores.", type=click.IntRange(0), default=1)
     first_seed: int = option("First seed of the days and of the noise.", default=10_000)
-    out: Path | None = option("The model to write. One that was not learned to its end goes on.", "-o")
+    out: Path | None = option(
+        "The model to write. One that was not learned to its end goes on.", "-o", "--output"
+    )
     figure: Path | None = option("Draw the learning curve (PNG, SVG or PDF), beside the fixed policies.")
     gamma: float = option(
         "Discount of five minutes of later rewards.", type=click.FloatRange(0, 1), default=0.998
@@ -67,7 +69,7 @@ def learn(context: click.Context, given: _LearnOptions) -> None:
     if context.invoked_subcommand is not None:
         return
     if given.out is None:
-        raise click.UsageError("missing option '-o' / '--out': the model to write")
+        raise click.UsageError("missing option '-o' / '--output': the model to write")
     model = _train(given, given.out)
     if given.figure is not None:
         _draw(given, model, given.figure)
