@@ -314,5 +314,6 @@ def check_same_lesson(known: Model, wanted: Model) -> None:
     for name, (old, new) in pairs.items():
         if old != new:
             raise ConfigError(
-                f"was learned with another {name} ({old}, now {new}): choose another --output, or give the same"
+                f"was learned with another {name} ({old}, now {new}): choose another --output, or give the"
+                " same"
             )
