@@ -24,7 +24,7 @@ from beasy_sched.campaign.tasks import settings_in
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError, Interrupted, why
-from beasy_sched.learning.executions import FIRST_SEED, SEEDS_END, Days, Execution, prepare, task_of
+from beasy_sched.learning.executions import FIRST_SEED, SEEDS_END, Days, TrainingExecution, prepare, task_of
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.envelope import EndOfWindow
@@ -81,7 +81,9 @@ class _Asked(ChoosingEnvelope):
 class _EpisodeThread:
     """A run in a thread of its own."""
 
-    def __init__(self, execution: Execution, days: Days, env: CompensationEnv, prefix: str | None) -> None:
+    def __init__(
+        self, execution: TrainingExecution, days: Days, env: CompensationEnv, prefix: str | None
+    ) -> None:
         self.actions, self.shaped = env.actions, env.shaped
         self.policy = _Asked(self, env.gamma)
         self._execution, self._days, self._prefix = execution, days, prefix
@@ -185,7 +187,7 @@ class CompensationEnv(gymnasium.Env[Observation, np.int64]):
         for name, value in (("day", day), ("noise", noise)):
             if not FIRST_SEED <= value < SEEDS_END:
                 raise ConfigError(f"{name}: found {value}, expected {FIRST_SEED} to {SEEDS_END - 1}")
-        execution = Execution(self.scenario, day, noise)
+        execution = TrainingExecution(self.scenario, day, noise)
         if day not in self._days:
             self._days[day] = prepare(execution)
         self._episode = _EpisodeThread(execution, self._days[day], self, chosen.get("export"))

@@ -29,7 +29,7 @@ _SHAPES: Final = ("begin", "end", "uniform")
 
 
 @dataclass(frozen=True)
-class Execution:
+class TrainingExecution:
     """Jobs and sky of some days, and a noise."""
 
     scenario: Scenario
@@ -42,7 +42,9 @@ class Execution:
         return on_days(self.scenario, self.day)
 
 
-def executions(scenarios: Sequence[Scenario], count: int, first_seed: int = FIRST_SEED) -> list[Execution]:
+def executions(
+    scenarios: Sequence[Scenario], count: int, first_seed: int = FIRST_SEED
+) -> list[TrainingExecution]:
     """Return ``count`` executions, the scenarios in turn. Raises ConfigError for seeds that are taken."""
     pairs = math.ceil(count / (NOISES_PER_DAY * len(scenarios)))
     if not FIRST_SEED <= first_seed <= first_seed + max(pairs, count) <= SEEDS_END:
@@ -54,7 +56,7 @@ def executions(scenarios: Sequence[Scenario], count: int, first_seed: int = FIRS
         if not scenario.plan.make:
             raise ConfigError(f"scenario {scenario.name!r} has no plan, but agents compensate one: plan.make")
     return [
-        Execution(
+        TrainingExecution(
             scenarios[number % len(scenarios)],
             first_seed + number // (NOISES_PER_DAY * len(scenarios)),
             first_seed + number,
@@ -87,13 +89,13 @@ class Days:
     plan: bytes
 
 
-def prepare(execution: Execution) -> Days:
+def prepare(execution: TrainingExecution) -> Days:
     """Make the forecasts and the plan of an execution's days. Raises ConfigError, InputError and NoPlan."""
     forecast = make_forecast(execution.days, 0)
     return Days(forecast, make_plan(forecast.plan))
 
 
-def task_of(execution: Execution, days: Days, policy: str = "random") -> RunTask:
+def task_of(execution: TrainingExecution, days: Days, policy: str = "random") -> RunTask:
     """Return the run of an execution, under the scenario's first guard. Raises ConfigError and InputError."""
     scenario = execution.days
     real = make_real(scenario, days.forecast, 0, execution.noise)

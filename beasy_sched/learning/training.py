@@ -24,7 +24,7 @@ from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.tasks import RunTask, settings_in
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import BeasyError, ConfigError
-from beasy_sched.learning.executions import FIRST_SEED, Days, Execution, executions, prepare, task_of
+from beasy_sched.learning.executions import FIRST_SEED, Days, TrainingExecution, executions, prepare, task_of
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.learned.agents import (
     HALF_LIFE_GAMMA,
@@ -32,7 +32,7 @@ from beasy_sched.policies.learned.agents import (
     LearnerName,
     LinearBandit,
     QTable,
-    Step,
+    Transition,
 )
 from beasy_sched.policies.learned.features import Features
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, Model, Training
@@ -111,7 +111,7 @@ class Episode:
 class Experience:
     """What came of an episode."""
 
-    windows: list[list[Step]]
+    windows: list[list[Transition]]
     reward: float
     """Mean of all steps."""
 
@@ -211,7 +211,7 @@ def learn(
 def explore(
     lesson: Lesson,
     agent: Agent | str,
-    batch: Sequence[Execution],
+    batch: Sequence[TrainingExecution],
     first: int,
     executor: Executor,
     days: dict[tuple[str, int], Days],
@@ -284,7 +284,7 @@ def _all(executor: Executor, tasks: Iterable[Task]) -> dict[Any, Any]:
 
 
 def model_of(
-    lesson: Lesson, agent: Agent, curve: FloatArray, work: Sequence[Execution], hashes: dict[str, str]
+    lesson: Lesson, agent: Agent, curve: FloatArray, work: Sequence[TrainingExecution], hashes: dict[str, str]
 ) -> Model:
     """Return what is known so far as a model."""
     training = Training(

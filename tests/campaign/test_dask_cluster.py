@@ -6,6 +6,7 @@ import pytest
 from command_line import exit_code
 from small_campaign import BAD, SMALL, run_campaign, scenario
 
+from beasy_sched.campaign import campaign, workers
 from beasy_sched.campaign.campaign import begin, go_on
 from beasy_sched.campaign.table import read_campaign
 from beasy_sched.campaign.workers import DaskCluster
@@ -45,13 +46,13 @@ def test_runs_that_raise_are_rows(cluster, tmp_path):
 def test_workers_of_another_version_are_told_from_ours(cluster, tmp_path, monkeypatch):
     begin([scenario(("[1, 2]", "[1]"))], tmp_path)
     ours = read_campaign(tmp_path).manifest.version
-    monkeypatch.setattr("beasy_sched.campaign.campaign.__version__", "9.9")
+    monkeypatch.setattr(campaign, "__version__", "9.9")
     outcome = go_on(tmp_path, DaskCluster(cluster.scheduler_address))
     assert outcome.failed == outcome.runs == 6
     assert set(read_campaign(tmp_path).runs.error) == {f"a worker with beasy-sched {ours} executed it"}
 
 
 def test_no_cluster_is_explained(monkeypatch):
-    monkeypatch.setattr("beasy_sched.campaign.workers._CONNECT_S", 1)
+    monkeypatch.setattr(workers, "_CONNECT_S", 1)
     with pytest.raises(ConfigError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
         DaskCluster("tcp://127.0.0.1:1")

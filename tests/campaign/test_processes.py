@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beasy_sched.campaign import tasks
+from beasy_sched.campaign import tasks, workers
 from beasy_sched.campaign.workers import ONE_THREAD, Failure, Processes, work_through
 from beasy_sched.errors import InputError, MachineError, PolicyError, machine_error
 from beasy_sched.reproduction import energy_budget_study as study
@@ -140,7 +140,7 @@ def test_what_a_policy_asks_for_is_its_own_fault_and_the_rest_is_no_lack():
 
 
 def test_a_task_that_takes_too_long_is_ended_and_the_others_go_on(monkeypatch):
-    monkeypatch.setattr("beasy_sched.campaign.workers._PATIENCE_S", 0.3)
+    monkeypatch.setattr(workers, "_PATIENCE_S", 0.3)
     began = time.monotonic()
     late = Failure("it exceeded the time limit of 3 s and was stopped")
     assert do(sleep_on, [1, 0, 2], limit_s=3.0) == {0: 0, 1: late, 2: late}

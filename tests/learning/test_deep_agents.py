@@ -10,7 +10,7 @@ from small_campaign import SMALL
 from beasy_sched.campaign.scenario_file import parse_scenario
 from beasy_sched.campaign.tasks import settings_in
 from beasy_sched.errors import ConfigError
-from beasy_sched.learning.executions import Execution, prepare, task_of
+from beasy_sched.learning.executions import TrainingExecution, prepare, task_of
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.runner import run_in_process
@@ -30,7 +30,7 @@ def test_ppo_is_trained_and_decides(tmp_path: Path) -> None:
     env.close()
     agent.save(tmp_path / "ppo.zip")
 
-    execution = Execution(scenario, 10_000, 10_001)
+    execution = TrainingExecution(scenario, 10_000, 10_001)
     settings, inputs = settings_in(task_of(execution, prepare(execution)), tmp_path)
     policy = make_policy(AGENT, {"model": str(tmp_path / "ppo.zip")})
     summary = run_in_process(inputs, RunFiles(str(tmp_path / "run"), settings), policy=policy)

@@ -12,7 +12,7 @@ from small_campaign import SMALL
 from beasy_sched.campaign.scenario_file import parse_scenario
 from beasy_sched.campaign.tasks import settings_in
 from beasy_sched.errors import ConfigError
-from beasy_sched.learning.executions import Execution, prepare, task_of
+from beasy_sched.learning.executions import TrainingExecution, prepare, task_of
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.learned.model import ACTIONS
 from beasy_sched.runner import run_in_process
@@ -57,7 +57,7 @@ def test_the_same_actions_give_the_same_run(env, tmp_path: Path, action: int):
     env.reset(options={**WHEN, "export": str(tmp_path / "env")})
     while not env.step(np.int64(action))[2]:
         pass
-    execution = Execution(SCENARIO, **WHEN)
+    execution = TrainingExecution(SCENARIO, **WHEN)
     settings, inputs = settings_in(task_of(execution, prepare(execution), ACTIONS[action]), tmp_path)
     run_in_process(inputs, RunFiles(str(tmp_path / "own"), settings))
     for name in ("jobs.csv", "energy_trace.csv"):

@@ -20,6 +20,7 @@ from beasy_sched.energy.storage import (
     Storage,
     StorageState,
 )
+from beasy_sched.plan import power as power_module
 from beasy_sched.plan.power import PowerDecision, plan_power
 from beasy_sched.plan.power_problem import PowerPlan, PowerProblem, Surplus, power_violations
 from beasy_sched.plan.solver import Solver, SolverLimits, SolverStatus
@@ -220,7 +221,7 @@ class TestProperties:
                     for name, value in options.items():  # noqa: B023 - used within the loop
                         self._highs.setOptionValue(name, value)
 
-            monkeypatch.setattr("beasy_sched.plan.power.Solver", Otherwise)
+            monkeypatch.setattr(power_module, "Solver", Otherwise)
             other = solved(case)
             for name in ("charge_w", "discharge_w", "electrolyzer_w", "fuel_cell_w"):
                 np.testing.assert_allclose(getattr(other, name), getattr(first, name), atol=0.1)

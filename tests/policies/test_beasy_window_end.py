@@ -18,6 +18,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.beasy.policy import Beasy
+from beasy_sched.testing.worlds import run_world
 
 QUICK = ServerKind(
     "quick",
@@ -115,9 +116,6 @@ def test_compensation_slows_a_job_no_further_than_the_window_allows() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_where_no_speed_exceeds_the_reference_both_are_the_same(seed: int) -> None:
-    from unittest.mock import patch
-
     world = random_world(np.random.default_rng(seed))
     by_walltime = run(world, "beasy").decisions
-    with patch.object(type(world), "policy", lambda world, name: Beasy(BY_WORK)):
-        assert run(world, "beasy").decisions == by_walltime
+    assert run_world(world, Beasy(BY_WORK)).decisions == by_walltime

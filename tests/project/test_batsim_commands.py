@@ -12,7 +12,7 @@ from project.shell import ROOT
 from beasy_sched.cli import cli
 
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("*/README.md"))]
-OURS = {"--timeout"}
+OURS = {"--timeout", "--traceback"}
 """Options of ``beasy-sched batsim`` that Batsim does not have."""
 BATSIM_HELP = ROOT.parent / "shared" / "batsim-recordings" / "batsim-help.txt"
 

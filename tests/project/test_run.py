@@ -91,14 +91,17 @@ def test_two_policies_a_row_each_that_equals_the_summaries(tmp_path: Path):
 
 
 def test_over_the_wire_the_same_results(tmp_path: Path):
-    for out, how in (("one", ()), ("wire", ("--wire",))):
-        done = run(RUN, "--quick", *TWO, "--no-plan", "--no-report", *how, "--out", out, cwd=tmp_path)
+    for name, how in (("one", ()), ("wire", ("--wire",))):
+        (tmp_path / name).mkdir()
+        done = run(
+            RUN, "--quick", *TWO, "--no-plan", "--no-report", *how, "--out", "out", cwd=tmp_path / name
+        )
         assert done.returncode == 0, done.stderr
         assert ("beasy-sched batsim" in done.stderr) == ("beasy-sched serve" in done.stderr) == bool(how)
-        assert not (tmp_path / out / "report.html").exists()
+        assert not (tmp_path / name / "out/report.html").exists()
     for name in RESULTS - {"run_schedule.csv"}:  # which has the real time that the scheduler took
         for policy in TWO[1::2]:
-            one, wire = (tmp_path / out / policy / name for out in ("one", "wire"))
+            one, wire = (tmp_path / place / "out" / policy / name for place in ("one", "wire"))
             assert one.read_bytes() == wire.read_bytes(), name
 
 

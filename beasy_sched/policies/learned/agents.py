@@ -26,7 +26,7 @@ CREDIT_S: Final = 3600.0
 """A bandit's choice is credited with what happens in this time, s."""
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     """A choice, and what came of it until the next one."""
 
     features: Features
@@ -65,7 +65,7 @@ class QTable:
         """How often it has learned in this state."""
         return int(self.visits[:, state_of(features, self.without)].sum())
 
-    def learn(self, steps: Iterable[Step], coin: np.random.Generator) -> None:
+    def learn(self, steps: Iterable[Transition], coin: np.random.Generator) -> None:
         """Learn from a window's steps, in order; ``coin`` chooses the table where there are two."""
         trail = [*steps]
         states = [state_of(step.features, self.without) for step in trail]
@@ -128,7 +128,7 @@ class LinearBandit:
             values = values + self.alpha * np.sqrt(np.einsum("i,aij,j->a", inputs, self.inverse, inputs))
         return np.asarray(values)
 
-    def learn(self, steps: Iterable[Step], coin: np.random.Generator | None = None) -> None:
+    def learn(self, steps: Iterable[Transition], coin: np.random.Generator | None = None) -> None:
         """Learn from a window's steps (Sherman and Morrison's formula for each)."""
         for step in steps:
             inputs = self.inputs(step.features)

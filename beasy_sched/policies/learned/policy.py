@@ -18,7 +18,14 @@ from beasy_sched.engine.policy import Options, View
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.envelope import TOLERANCE_J, EndOfWindow, EnvelopePolicy
-from beasy_sched.policies.learned.agents import CREDIT_S, HALF_LIFE_GAMMA, Agent, LearnerName, Step, gamma_of
+from beasy_sched.policies.learned.agents import (
+    CREDIT_S,
+    HALF_LIFE_GAMMA,
+    Agent,
+    LearnerName,
+    Transition,
+    gamma_of,
+)
 from beasy_sched.policies.learned.features import FEATURES, Features, RewardMeter, observe
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, read_model, shipped_model
 from beasy_sched.policies.working_plan import CurrentWindow, enter_window
@@ -56,10 +63,10 @@ class Trail:
         """Reward of each step. What happens in the last one is not seen any more, and counts as nothing."""
         return [self.reward_of(step) for step in range(len(self.work))]
 
-    def steps(self) -> list[list[Step]]:
+    def steps(self) -> list[list[Transition]]:
         """The choices of each window, with what came of them."""
         rewards, chosen = self.rewards(), sorted(self.choices)
-        found: list[list[Step]] = []
+        found: list[list[Transition]] = []
         for place, step in enumerate(chosen):
             window = self.windows[step]
             end = self._end_of(step)
@@ -71,7 +78,7 @@ class Trail:
             credit = self._discounted(rewards[step : min(step + self.credit_steps, end)])
             if not place or self.windows[chosen[place - 1]] != window:
                 found.append([])
-            found[-1].append(Step(features, action, reward, discount, credit))
+            found[-1].append(Transition(features, action, reward, discount, credit))
         return found
 
     def reward_between(self, first: int, until: int) -> float:

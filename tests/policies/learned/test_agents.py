@@ -11,7 +11,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.policies.learned.agents import (
     LinearBandit,
     QTable,
-    Step,
+    Transition,
     check_definitions,
     gamma_of,
 )
@@ -65,13 +65,13 @@ def test_numbers_are_from_minus_one_to_one(values: tuple[float, ...]):
     assert np.all(np.abs(numbers) <= 1.0)
 
 
-def chain(rng: np.random.Generator, length: int = 300) -> list[Step]:
+def chain(rng: np.random.Generator, length: int = 300) -> list[Transition]:
     """From HERE, action 0 stays and gives 0; action 1 goes THERE, which gives 1 at the price of 0.1."""
     steps, state = [], HERE
     for number in range(length):
         action = int(rng.integers(2))
         reward = (1.0 if state is THERE else 0.0) - (0.1 if action else 0.0)
-        steps.append(Step(state, action, reward, 0.5 if number + 1 < length else 0.0, reward))
+        steps.append(Transition(state, action, reward, 0.5 if number + 1 < length else 0.0, reward))
         state = THERE if action else HERE
     return steps
 
@@ -102,7 +102,8 @@ def test_a_bandit_is_ridge_regression():
     rows = [Features(*rng.uniform(-1, 1, len(FEATURES))) for _ in range(50)]
     credits = rng.normal(size=50)
     agent.learn(
-        Step(row, n % 2, 0.0, 0.0, credit) for n, (row, credit) in enumerate(zip(rows, credits, strict=True))
+        Transition(row, n % 2, 0.0, 0.0, credit)
+        for n, (row, credit) in enumerate(zip(rows, credits, strict=True))
     )
     for action in (0, 1):
         inputs = np.array([agent.inputs(row) for row in rows[action::2]])
@@ -114,7 +115,7 @@ def test_a_bandit_is_ridge_regression():
 
 def test_what_is_not_known_attracts_while_a_bandit_learns():
     agent = LinearBandit.new(("a", "b"))
-    agent.learn([Step(HERE, 0, 0.0, 0.0, 0.2)] * 20)
+    agent.learn([Transition(HERE, 0, 0.0, 0.0, 0.2)] * 20)
     assert agent.value_of(HERE).argmax() == 0
     agent.alpha = 1.0
     assert agent.value_of(HERE).argmax() == 1
@@ -127,7 +128,7 @@ def test_of_equals_the_first_action():
 def test_the_end_of_a_window_is_no_start_of_the_next():
     agent = QTable.new(("a", "b"))
     agent.values[0, state_of(THERE)] = 100.0
-    agent.learn([Step(HERE, 0, 1.0, 0.0, 1.0), Step(THERE, 0, 1.0, 0.0, 1.0)], NO_COIN)
+    agent.learn([Transition(HERE, 0, 1.0, 0.0, 1.0), Transition(THERE, 0, 1.0, 0.0, 1.0)], NO_COIN)
     assert agent.value_of(HERE)[0] == 1.0
 
 
