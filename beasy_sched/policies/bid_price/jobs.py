@@ -228,12 +228,15 @@ class Expected:
         limit = done + rate * np.maximum(walltime_s - progress.run_s, 0.0)[:, None]
         limit[endless] = 1.0
         rows = self._kinds_of(jobs)
-        chance = self.computing.run_times.survival(done, edges, widths, limit, rows)
-        if len(held := np.flatnonzero([not job.computes for job in jobs])):
-            chance[held] = self.delaying.run_times.survival(
-                done[held], edges[held], widths[held], limit[held], rows[held]
-            )
-        return host_w @ chance, _variance_w2(host_w, chance, rows)
+        computes = np.array([job.computes for job in jobs])
+        chance = np.empty_like(widths)
+        for load, those in ((self.computing, computes), (self.delaying, ~computes)):
+            if len(mine := np.flatnonzero(those)):
+                chance[mine] = load.run_times.survival(
+                    done[mine], edges[mine], widths[mine], limit[mine], rows[mine]
+                )
+        kinds = np.where(computes | (rows < 0), rows, rows + len(self.computing.run_times.kinds))
+        return host_w @ chance, _variance_w2(host_w, chance, kinds)
 
     def _kinds_of(self, jobs: Sequence[Job]) -> IndexArray:
         """Rows of the jobs' kinds among those of their load."""

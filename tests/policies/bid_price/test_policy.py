@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from world_checks import check
-from worlds import GEARED, STEP_S, World, WorldJob, run
+from worlds import GEARED, STEP_S, World, WorldJob, random_world, run
 from worlds import Run as WorldRun
 
 from beasy_sched.energy.site import GuardMode
@@ -290,3 +290,9 @@ def test_quick_waits_less() -> None:
 def test_wrong_options_are_named(options: dict[str, object], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         make_policy("bid-price", options)
+
+
+def test_delay_jobs_have_kinds_of_their_own() -> None:
+    """A world in which jobs that leave their hosts idle ask for the same, and those that compute do not."""
+    world = random_world(np.random.default_rng(88), most_jobs=60, steps=30)
+    check(world, run(world, "bid-price"))
