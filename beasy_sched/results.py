@@ -59,6 +59,11 @@ def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_
     return cached_property(frame)
 
 
+def place_of(run: RunTables | str | os.PathLike[str]) -> str:
+    """Return the prefix, or whatever else names the files of a run."""
+    return run.prefix if isinstance(run, RunTables) else os.fspath(run)
+
+
 @dataclass(frozen=True)
 class RunTables:
     """The files of one run, read when they are asked for."""

@@ -18,14 +18,6 @@ ENVIRONMENT = (
 )
 
 
-def cores() -> int:
-    """Return how many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1
-
-
 def count(least: int) -> Callable[[str], int]:
     """Return a parser of whole numbers of at least ``least``."""
 

@@ -9,9 +9,10 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from console import ENVIRONMENT, cores, count, tell, width, writable
+from console import ENVIRONMENT, count, tell, width, writable
 
 from beasy_sched.campaign.campaign import Progress
+from beasy_sched.campaign.workers import processors
 from beasy_sched.cli.options import progress_bar
 from beasy_sched.reproduction.figures import Figures, write_figures
 from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
@@ -38,7 +39,7 @@ def parser_of(
     add(
         "--jobs",
         type=count(1),
-        default=cores(),
+        default=processors(),
         metavar="N",
         help="number of concurrent runs (default: one per core)",
     )

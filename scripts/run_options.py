@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from console import ENVIRONMENT, cores, count, tell
+from console import ENVIRONMENT, count, tell
+
+from beasy_sched.campaign.workers import processors
 
 HOSTS = 50
 JOBS_PER_DAY = 300
@@ -95,7 +97,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     _check(parser, chosen)
     chosen.no_plan |= chosen.scenario is not None
     chosen.policies = chosen.policy or list(GREENSLOT_RUNS if chosen.scenario else POLICIES)
-    chosen.jobs = chosen.jobs or min(cores(), len(chosen.policies))
+    chosen.jobs = chosen.jobs or min(processors(), len(chosen.policies))
     return chosen
 
 

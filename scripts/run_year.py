@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from console import ENVIRONMENT, cores, count, exit_code_of, tell, width
+from console import ENVIRONMENT, count, exit_code_of, tell, width
 from main_job import PATIENCE_S, print_text
 from policy_run import RunFailed, summary_in
 from rich.progress import ProgressColumn, TaskID
@@ -26,7 +26,7 @@ from rich.progress_bar import ProgressBar
 from run_inputs import generate, power_sources, read_site_file, run
 from run_options import Files, files_in, percent, show
 
-from beasy_sched.campaign.workers import Failure, Processes, Task, work_through
+from beasy_sched.campaign.workers import Failure, Processes, Task, processors, work_through
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import Interrupted
 from beasy_sched.formats.atomic import write_atomic
@@ -340,7 +340,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         parser.error("--quick has its own number of days: omit --days")
     chosen.days = chosen.days or (QUICK_DAYS if chosen.quick else DAYS)
     chosen.policies = list(dict.fromkeys(chosen.policies or POLICIES))
-    chosen.jobs = chosen.jobs or min(cores(), len(chosen.policies))
+    chosen.jobs = chosen.jobs or min(processors(), len(chosen.policies))
     return chosen
 
 

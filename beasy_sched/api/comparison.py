@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beasy_sched.errors import ConfigError, InputError, PathLike
-from beasy_sched.results import RunTables, find_runs
+from beasy_sched.results import RunTables, find_runs, place_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ def _contenders(
 ) -> list[Contender]:
     """Return the runs with their names, each once."""
     if isinstance(runs, Mapping):
-        named = {str(name): [*find_runs([_place(run)]).values()] for name, run in runs.items()}
+        named = {str(name): [*find_runs([place_of(run)]).values()] for name, run in runs.items()}
         for name, prefixes in named.items():
             if len(prefixes) > 1:
                 raise ConfigError(f"runs: {name!r} stands for {len(prefixes)} runs, expected one")
@@ -49,17 +49,15 @@ def _contenders(
     places = [runs] if isinstance(runs, str | os.PathLike | RunTables) else [*runs]
     if not places:
         raise ConfigError("runs: found none, expected at least one")
-    found = [_contender(name, prefix) for name, prefix in find_runs([_place(run) for run in places]).items()]
+    found = [
+        _contender(name, prefix) for name, prefix in find_runs([place_of(run) for run in places]).items()
+    ]
     policies = [each.summary["settings"]["policy"] for each in found if each.summary is not None]
     if len(set(policies)) == len(found):
         from dataclasses import replace
 
         return [replace(each, policy=policy) for each, policy in zip(found, policies, strict=True)]
     return found
-
-
-def _place(run: RunTables | PathLike) -> str:
-    return run.prefix if isinstance(run, RunTables) else os.fspath(run)
 
 
 def _contender(name: str, prefix: str) -> Contender:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.results import RunTables, check_same_run, find_prefix
+from beasy_sched.results import RunTables, check_same_run, find_prefix, place_of
 
 if TYPE_CHECKING:
     from beasy_sched.campaign.scenario import Scenario
@@ -42,7 +42,7 @@ def report(
     places = [runs] if isinstance(runs, str | os.PathLike | RunTables) else [*runs]
     if not places:
         raise ConfigError("runs: found none, expected at least one")
-    prefixes = [run.prefix if isinstance(run, RunTables) else os.fspath(run) for run in places]
+    prefixes = [place_of(run) for run in places]
     write_atomic(path, report_pieces(prefixes, plan=plan, title=title, report=progress))
     return Path(path)
 
@@ -126,7 +126,7 @@ def explain(
         raise ConfigError("explain: give one of job, at, killed and longest_waits")
     if longest_waits is not None and longest_waits < 1:
         raise ConfigError(f"longest_waits: found {longest_waits}, expected at least 1")
-    prefix = find_prefix(run.prefix if isinstance(run, RunTables) else run)
+    prefix = find_prefix(place_of(run))
     check_same_run(prefix)
     if job is not None:
         return explain_job(prefix, str(job))

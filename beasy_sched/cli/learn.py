@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Literal
 
 import click
 
-from beasy_sched.cli.campaign import unless_stopped
+from beasy_sched.cli.campaign import WorkerOptions, unless_stopped
 from beasy_sched.cli.options import FILE, CommandOptions, option, progress_bar, with_options
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import InputError
 from beasy_sched.policies.learned.features import FEATURES
 from beasy_sched.policies.learned.model import Model, read_model, write_model
 
@@ -24,7 +23,7 @@ class _LearnOptions(CommandOptions):
     scenario: tuple[str, ...] = option(
         "Scenario file, or the name of one that comes with the program; repeat it for several.",
         metavar="NAME",
-        show_default="average",
+        default=("average",),
     )
     episodes: int = option("Number of runs to learn from.", type=click.IntRange(1), default=200)
     seed: int = option("Of the choices while it explores.", type=click.IntRange(0), default=1)
@@ -42,13 +41,7 @@ class _LearnOptions(CommandOptions):
     without: tuple[str, ...] = option(
         "A feature that it does not see; repeat it for several.", type=click.Choice(FEATURES), multiple=True
     )
-    jobs: int = option(
-        "How many episodes at a time, each in its own process. The model does not depend on it.",
-        "-j",
-        type=click.IntRange(1),
-        default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        show_default="all cores",
-    )
+    jobs: int = WorkerOptions.jobs
     quiet: bool = option("No progress bar, no summary.", "-q")
 
 
@@ -84,7 +77,7 @@ def _train(given: _LearnOptions, out: Path) -> Model:
     """Learn, from where the file stands; keep every batch."""
     from beasy_sched.campaign.scenario_file import find_scenario
     from beasy_sched.campaign.workers import Processes
-    from beasy_sched.learning.training import Lesson, learn
+    from beasy_sched.learning.training import Lesson, OtherLesson, learn
 
     lesson = Lesson(
         given.policy,
@@ -97,7 +90,7 @@ def _train(given: _LearnOptions, out: Path) -> Model:
         shaped=not given.no_shaping,
         without=tuple(sorted(given.without)),
     )
-    scenarios = [find_scenario(name) for name in given.scenario or ("average",)]
+    scenarios = [find_scenario(name) for name in given.scenario]
     known = read_model(out) if out.exists() else None
     with (
         unless_stopped("the same command"),
@@ -111,10 +104,8 @@ def _train(given: _LearnOptions, out: Path) -> Model:
 
         try:
             return learn(lesson, scenarios, Processes(given.jobs), known=known, report=keep)
-        except ConfigError as error:
-            if known is not None and str(error).startswith("was learned"):
-                raise InputError(out, str(error)) from None
-            raise
+        except OtherLesson as error:
+            raise InputError(out, str(error)) from None
 
 
 def _draw(given: _LearnOptions, model: Model, path: Path) -> None:
@@ -124,7 +115,7 @@ def _draw(given: _LearnOptions, model: Model, path: Path) -> None:
     from beasy_sched.learning.training import level_lines
     from beasy_sched.report.learning_figure import draw_learning
 
-    scenarios = [find_scenario(name) for name in given.scenario or ("average",)]
+    scenarios = [find_scenario(name) for name in given.scenario]
     with progress_bar("fixed policies", quiet=given.quiet) as report:
         levels = level_lines(model, scenarios, Processes(given.jobs), report=report)
     title = f"{model.learner}: {', '.join(model.training.scenarios)}"

@@ -72,7 +72,8 @@ def preference_table(model: Model) -> list[dict[str, Any]]:
 def preference_lines(model: Model) -> Iterator[str]:
     """The table as text."""
     rows = preference_table(model)
-    yield f"{'feature':<9} {'class':<20} {'steps':>8}" + "".join(f" {name:>9}" for name in model.actions)
+    counted = "steps" if model.learner == "q-learning" else "states"
+    yield f"{'feature':<9} {'class':<20} {counted:>8}" + "".join(f" {name:>9}" for name in model.actions)
     for row in rows:
         shares = (row[name] for name in model.actions)
         cells = "".join(f" {'' if share is None else f'{share:.0f} %':>9}" for share in shares)

@@ -49,6 +49,10 @@ class TrainingFailed(BeasyError):
     """An episode failed: the message says which and why."""
 
 
+class OtherLesson(ConfigError):
+    """A model was learned with other settings: the message says with which."""
+
+
 @dataclass(frozen=True)
 class Lesson:
     """How to learn."""
@@ -179,8 +183,8 @@ def learn(
 ) -> Model:
     """Train; return the model. ``known`` is what an earlier training with the same lesson has learned.
 
-    ``report`` gets the model after every batch. Raises ConfigError for seeds that are taken and a model of
-    another lesson, TrainingFailed, and MachineError; the executor is closed in any case.
+    ``report`` gets the model after every batch. Raises ConfigError for seeds that are taken, OtherLesson
+    for a model of another lesson, TrainingFailed, and MachineError; the executor is closed in any case.
     """
     with contextlib.closing(executor):
         work = executions(scenarios, lesson.episodes, lesson.first_seed)
@@ -300,7 +304,7 @@ def model_of(
 
 
 def check_same_lesson(known: Model, wanted: Model) -> None:
-    """Raise ConfigError, naming the first difference, if ``known`` is of another training."""
+    """Raise OtherLesson, naming the first difference, if ``known`` is of another training."""
     before, now = known.training, wanted.training
     pairs = {
         "learner": (known.learner, wanted.learner),
@@ -313,7 +317,7 @@ def check_same_lesson(known: Model, wanted: Model) -> None:
     }
     for name, (old, new) in pairs.items():
         if old != new:
-            raise ConfigError(
+            raise OtherLesson(
                 f"was learned with another {name} ({old}, now {new}): choose another --output, or give the"
                 " same"
             )

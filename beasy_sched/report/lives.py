@@ -126,7 +126,7 @@ def lives_of(prefix: str, chosen: Collection[str] | None = None) -> Iterator[Lif
 
 def look_around(lines: Iterable[LogLine], lives: Sequence[Life]) -> Iterator[Life]:
     """Yield the lives with what their own lines do not say; ``lines`` is the log, in the order of time."""
-    queue, running = _Queue(), _Running(lives)
+    queue, running = _WaitingLine(), _Running(lives)
     for number, line in enumerate(lines):
         queue.take(number, line)
         running.take(line)
@@ -138,7 +138,7 @@ def look_around(lines: Iterable[LogLine], lives: Sequence[Life]) -> Iterator[Lif
         yield life
 
 
-class _Queue:
+class _WaitingLine:
     """Who started when, and who had a reservation when."""
 
     def __init__(self) -> None:
