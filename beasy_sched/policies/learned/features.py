@@ -129,7 +129,7 @@ class RewardMeter:
 
     def __init__(self, platform: Platform, *, shaped: bool = True) -> None:
         """Reward what happens on ``platform``; ``shaped``: with the potential."""
-        self._platform, self._shaped = platform, shaped
+        self._shaped = shaped
         self._draw_w = draw_by_busy_w(platform)
         speeds = [kind.speeds_flops[kind.fastest] for kind in platform.kinds]
         self._speed_flops = float(np.asarray(speeds)[platform.kind_of].mean())

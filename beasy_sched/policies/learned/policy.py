@@ -16,7 +16,6 @@ import numpy as np
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.policy import Options, View
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.jobs import Job
 from beasy_sched.policies.envelope import TOLERANCE_J, EndOfWindow, EnvelopePolicy
 from beasy_sched.policies.learned.agents import (
     CREDIT_S,
@@ -112,7 +111,6 @@ class ChoosingEnvelope(EnvelopePolicy):
         self._window: CurrentWindow | None = None
         self._meter = RewardMeter(view.platform, shaped=self.shaped)
         self._chosen = dict.fromkeys(self.actions, 0)
-        self._ended: list[Job] = []
 
     def note_rewards(self, gamma: float = HALF_LIFE_GAMMA) -> Trail:
         """Begin to note what happens; ``gamma`` is the discount of five minutes."""
