@@ -11,9 +11,8 @@ import click
 
 from beasy_sched.cli.campaign import WorkerOptions, unless_stopped
 from beasy_sched.cli.options import FILE, CommandOptions, option, progress_bar, with_options
-from beasy_sched.errors import InputError
 from beasy_sched.policies.learned.features import FEATURES
-from beasy_sched.policies.learned.model import Model, read_model, write_model
+from beasy_sched.policies.learned.model import Model, read_model
 
 _LEARNERS = ("q-learning", "bandit")
 
@@ -77,7 +76,7 @@ def _train(given: _LearnOptions, out: Path) -> Model:
     """Learn, from where the file stands; keep every batch."""
     from beasy_sched.campaign.scenario_file import find_scenario
     from beasy_sched.campaign.workers import Processes
-    from beasy_sched.learning.training import Lesson, OtherLesson, learn
+    from beasy_sched.learning.training import Lesson, learn_to_file
 
     lesson = Lesson(
         given.policy,
@@ -91,21 +90,11 @@ def _train(given: _LearnOptions, out: Path) -> Model:
         without=tuple(sorted(given.without)),
     )
     scenarios = [find_scenario(name) for name in given.scenario]
-    known = read_model(out) if out.exists() else None
     with (
         unless_stopped("the same command"),
         progress_bar("episodes", quiet=given.quiet) as report,
     ):
-
-        def keep(model: Model) -> None:
-            write_model(out, model)
-            if report is not None:
-                report(len(model.curve) / given.episodes)
-
-        try:
-            return learn(lesson, scenarios, Processes(given.jobs), known=known, report=keep)
-        except OtherLesson as error:
-            raise InputError(out, str(error)) from None
+        return learn_to_file(out, lesson, scenarios, Processes(given.jobs), report=report)
 
 
 def _draw(given: _LearnOptions, model: Model, path: Path) -> None:

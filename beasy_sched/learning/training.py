@@ -23,7 +23,7 @@ from beasy_sched.campaign.folder import scenario_hash
 from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.tasks import RunTask, settings_in
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
-from beasy_sched.errors import BeasyError, ConfigError
+from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.learning.executions import FIRST_SEED, Days, TrainingExecution, executions, prepare, task_of
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.learned.agents import (
@@ -35,7 +35,14 @@ from beasy_sched.policies.learned.agents import (
     Transition,
 )
 from beasy_sched.policies.learned.features import Features
-from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, Model, Training
+from beasy_sched.policies.learned.model import (
+    ACTIONS,
+    ALL_ACTIONS,
+    Model,
+    Training,
+    read_model,
+    write_model,
+)
 from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope, Trail
 from beasy_sched.runner import run_in_process
 
@@ -212,6 +219,33 @@ def learn(
         return model
 
 
+def learn_to_file(
+    path: Path,
+    lesson: Lesson,
+    scenarios: Sequence[Scenario],
+    executor: Executor,
+    *,
+    report: Callable[[float], None] | None = None,
+) -> Model:
+    """Train, or go on with what a file holds; keep every batch there, and return the model.
+
+    ``report`` is told the share of the episodes after every batch. Raises InputError for a file of another
+    lesson; otherwise as `learn`.
+    """
+
+    def keep(model: Model) -> None:
+        write_model(path, model)
+        if report is not None:
+            report(len(model.curve) / lesson.episodes)
+
+    with contextlib.closing(executor):
+        known = read_model(path) if path.exists() else None
+        try:
+            return learn(lesson, scenarios, executor, known=known, report=keep)
+        except OtherLesson as error:
+            raise InputError(path, str(error)) from None
+
+
 def explore(
     lesson: Lesson,
     agent: Agent | str,
@@ -254,18 +288,10 @@ def level_lines(
 
     Raises TrainingFailed; the executor is closed in any case.
     """
-    training = model.training
-    first_seed = training.days[0]
     with contextlib.closing(executor):
-        work = executions(scenarios, training.episodes, first_seed)
+        lesson = lesson_of(model)
+        work = executions(scenarios, model.training.episodes, lesson.first_seed)
         first = min(int((1.0 - share) * len(work)), len(work) - 1)
-        lesson = Lesson(
-            model.learner,
-            training.episodes,
-            seed=training.seed,
-            gamma=float(training.settings["gamma"]),
-            shaped=training.settings["shaped"] == "true",
-        )
         found, days = {}, dict[tuple[str, int], Days]()
         names = (*ACTIONS, "random")
         for number, name in enumerate(names, 1):
@@ -276,6 +302,23 @@ def level_lines(
             if report is not None:
                 report(number / len(names))
         return found
+
+
+def lesson_of(model: Model) -> Lesson:
+    """Return how a model was learned."""
+    training = model.training
+    settings = training.settings
+    return Lesson(
+        model.learner,
+        int(settings["planned_episodes"]),
+        seed=training.seed,
+        first_seed=training.days[0],
+        gamma=float(settings["gamma"]),
+        double=settings["double"] == "true",
+        none=settings["none"] == "true",
+        shaped=settings["shaped"] == "true",
+        without=model.without,
+    )
 
 
 def _all(executor: Executor, tasks: Iterable[Task]) -> dict[Any, Any]:

@@ -1,0 +1,145 @@
+"""The evaluation of learned compensation: what is run, and what is trained for it.
+
+The agents that come with the program, chance, and the four policies that they choose from are one campaign,
+on executions that no training used. *Variations* are agents of Q-learning that are trained as the one that
+comes with the program, but for one thing each; they are a campaign of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from beasy_sched.campaign.scenario import PolicyPart, Scenario, quick
+from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
+from beasy_sched.campaign.workers import Executor
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import read_bytes
+from beasy_sched.learning.executions import FIRST_SEED
+from beasy_sched.learning.training import Lesson, learn_to_file, lesson_of, level_lines
+from beasy_sched.policies.learned.features import FEATURES
+from beasy_sched.policies.learned.model import ACTIONS, Model, read_model, shipped_model
+from beasy_sched.reproduction.comparison_study import (
+    Extent,
+    average_cases,
+    comparison,
+    find_cases,
+    policy_part,
+    replaced,
+)
+
+FIXED: Final = ACTIONS
+"""The policies that agents choose from."""
+LEARNERS: Final = ("q-learning", "bandit")
+CHANCE: Final = "random"
+MIXES: Final = (*LEARNERS, CHANCE)
+EVALUATED: Final = (*LEARNERS, CHANCE, *FIXED)
+FULL: Final = "q-learning"
+"""What variations vary."""
+GREEDY: Final = "gamma-0"
+UNSHAPED: Final = "no-shaping"
+VARIATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    GREEDY: {"gamma": 0.0},
+    UNSHAPED: {"shaped": False},
+    **{f"without-{name}": {"without": (name,)} for name in FEATURES},
+}
+"""By the name that tables use: in which settings of its `Lesson` an agent differs."""
+VARIED: Final = "variations"
+"""The name of their scenario."""
+_QUICK_EPISODES: Final = 8
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is evaluated on which executions. ``extent.small``: a trial, with less of everything."""
+
+    extent: Extent
+    variation_noises: int
+    """How many of the noises each pair of days gets where variations are compared; 0: there are none."""
+    others: tuple[PolicyPart, ...] = ()
+    """Further policies."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for executions that agents may have learned from."""
+        for seeds in (self.extent.seeds, self.extent.days):
+            if seeds.stop > FIRST_SEED:
+                raise ConfigError(
+                    f"seeds {seeds.start} to {seeds.stop - 1}: agents learn from seeds of {FIRST_SEED} and"
+                    f" more, and are evaluated on others: choose seeds up to {FIRST_SEED - 1}"
+                )
+
+    @property
+    def variations(self) -> tuple[str, ...]:
+        """Names of the variations: in a trial, only two."""
+        names = tuple(VARIATIONS) if self.variation_noises else ()
+        return names[:2] if self.extent.small else names
+
+    def scenarios(self) -> list[Scenario]:
+        """Return the average and the critical cases, with all policies that are evaluated."""
+        cases = find_cases(("average", "critical"))
+        return comparison(cases[::-1], (*EVALUATED, *self.others), self.extent)
+
+    def varied(self, models: Mapping[str, Path]) -> list[Scenario]:
+        """Return the average cases with the variations, whose models are in files, and the full agent."""
+        parts = [policy_part(FULL)]
+        for name, path in models.items():
+            parts.append(PolicyPart(name=FULL, label=name, options={"model": str(path)}))
+        [found] = average_cases(replace(self.extent, seeds_per_day=self.variation_noises))
+        found = replaced(found, name=VARIED, policies=tuple(parts))
+        check_scenario(found)
+        return [quick(found) if self.extent.small else found]
+
+    def lesson(self, variation: str) -> tuple[Lesson, list[Scenario]]:
+        """Return how a variation is trained, and on what: as the full agent but for its settings."""
+        full = read_model(shipped_model(FULL))
+        lesson = replace(lesson_of(full), **VARIATIONS[variation])
+        scenarios = [find_scenario(name) for name in full.training.scenarios]
+        if not self.extent.small:
+            return lesson, scenarios
+        return replace(lesson, episodes=_QUICK_EPISODES), [quick(scenarios[0])]
+
+    def train(
+        self,
+        variation: str,
+        path: Path,
+        executor: Executor,
+        report: Callable[[float], None] | None = None,
+    ) -> Model:
+        """Train a variation to its end, or what is left of it; the model is in a file.
+
+        ``report`` is told the share that has been learned. Raises InputError for a file of another lesson,
+        TrainingFailed and MachineError; the executor is closed in any case.
+        """
+        lesson, scenarios = self.lesson(variation)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return learn_to_file(path, lesson, scenarios, executor, report=report)
+
+
+def learned_models() -> dict[str, Model]:
+    """Return the models that come with the program, by learner."""
+    return {name: read_model(shipped_model(name)) for name in LEARNERS}
+
+
+def reward_levels(
+    path: Path, model: Model, executor: Executor, report: Callable[[float], None] | None = None
+) -> dict[str, float]:
+    """Return the rewards of chance and of the fixed policies on a model's last executions.
+
+    They are kept in a file, and read from there where it is of the same training. Raises TrainingFailed; the
+    executor is closed in any case.
+    """
+    origin = msgspec.to_builtins(model.training)
+    if path.exists():
+        kept = msgspec.json.decode(read_bytes(path))
+        if kept["training"] == origin:
+            executor.close()
+            return dict(kept["levels"])
+    scenarios = [find_scenario(name) for name in model.training.scenarios]
+    levels = level_lines(model, scenarios, executor, report=report)
+    write_atomic(path, msgspec.json.encode({"training": origin, "levels": levels}))
+    return levels
