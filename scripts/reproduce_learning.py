@@ -51,8 +51,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         "learning",
         "Evaluate learned compensation (Chapter 5 of the thesis): random, the four fixed policies, "
         "q-learning and bandit on the average and the critical cases, on days and noises that no training "
-        "used; Q-learning trained without each feature, without shaping, and with gamma = 0; learning curves, "
-        "preferred actions, and three claims. Completed runs and trainings are not repeated.",
+        "used; Q-learning trained without each feature, without shaping, and with gamma = 0; learning "
+        "curves, preferred actions, and three claims. Completed runs and trainings are not repeated.",
         quick="one day, fewer jobs, one noise, two variations that hardly learn; the results prove nothing",
         out="out/learning",
         markdown=" (if it has a line '<!-- results: learning -->', only from there to '<!-- end -->')",

@@ -133,7 +133,7 @@ def reward_levels(
     They are kept in a file, and read from there where it is of the same training. Raises TrainingFailed; the
     executor is closed in any case.
     """
-    origin = msgspec.to_builtins(model.training)
+    origin = msgspec.json.decode(msgspec.json.encode(model.training))
     if path.exists():
         kept = msgspec.json.decode(read_bytes(path))
         if kept["training"] == origin:
