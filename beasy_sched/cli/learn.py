@@ -10,11 +10,13 @@ from typing import Literal
 import click
 
 from beasy_sched.cli.campaign import WorkerOptions, unless_stopped
-from beasy_sched.cli.options import FILE, CommandOptions, option, progress_bar, with_options
+from beasy_sched.cli.options import FILE, CommandOptions, option, parsed, progress_bar, with_options
 from beasy_sched.policies.learned.features import FEATURES
 from beasy_sched.policies.learned.model import Model, read_model
+from beasy_sched.units import parse_duration
 
 _LEARNERS = ("q-learning", "bandit")
+_POLICIES = ("last", "next", "peak", "workload")
 
 
 class _LearnOptions(CommandOptions):
@@ -36,7 +38,22 @@ class _LearnOptions(CommandOptions):
     )
     double: bool = option("Double Q-learning: two tables.")
     none: bool = option("Let it choose to change nothing, too.")
-    no_shaping: bool = option("Reward only work, not the distance from the target.")
+    reward: Literal["jobs", "work"] = option(
+        "What is rewarded: jobs that finish, less twice those that are killed, or so with their work.",
+        default="jobs",
+    )
+    no_shaping: bool = option("Do not reward the distance from the target.")
+    reference: str = option(
+        "A policy whose rewards in the same execution are subtracted; each episode takes a second run.",
+        type=click.Choice(("none", *_POLICIES)),
+        default="none",
+    )
+    hold: float = option(
+        "How long a choice stands, at most to the window's end: 24h, for instance; 0: for a step.",
+        type=parsed(parse_duration),
+        metavar="TIME",
+        default="0",
+    )
     without: tuple[str, ...] = option(
         "A feature that it does not see; repeat it for several.", type=click.Choice(FEATURES), multiple=True
     )
@@ -86,7 +103,10 @@ def _train(given: _LearnOptions, out: Path) -> Model:
         gamma=given.gamma,
         double=given.double,
         none=given.none,
+        reward=given.reward,
         shaped=not given.no_shaping,
+        reference="" if given.reference == "none" else given.reference,
+        hold_s=given.hold,
         without=tuple(sorted(given.without)),
     )
     scenarios = [find_scenario(name) for name in given.scenario]

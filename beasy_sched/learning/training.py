@@ -34,7 +34,7 @@ from beasy_sched.policies.learned.agents import (
     QTable,
     Transition,
 )
-from beasy_sched.policies.learned.features import Features
+from beasy_sched.policies.learned.features import Features, RewardName
 from beasy_sched.policies.learned.model import (
     ACTIONS,
     ALL_ACTIONS,
@@ -48,6 +48,7 @@ from beasy_sched.runner import run_in_process
 
 BATCH: Final = 8
 """Episodes that explore with the same knowledge."""
+_REFERENCE: Final = "reference"
 _GREEDY_FROM, _LEAST_EPSILON = 0.8, 0.05
 """Share of the episodes after which Q-learning explores no more, and how little it explores until then."""
 
@@ -74,8 +75,14 @@ class Lesson:
     """Double Q-learning."""
     none: bool = False
     """Whether to change nothing is an action."""
+    reward: RewardName = "jobs"
+    """What counts: jobs, or their work."""
     shaped: bool = True
     """Whether the potential is part of the reward."""
+    reference: str = ""
+    """Policy whose rewards in the same execution are taken from the agent's; empty: none's."""
+    hold_s: float = 0.0
+    """How long a choice stands, s; 0: for a step."""
     without: tuple[str, ...] = ()
     """Features that are not seen."""
 
@@ -100,6 +107,9 @@ class Lesson:
             "gamma": f"{self.gamma:g}",
             "double": str(self.double).lower(),
             "none": str(self.none).lower(),
+            "reward": self.reward,
+            "reference": self.reference or "none",
+            "hold_s": f"{self.hold_s:g}",
             "shaped": str(self.shaped).lower(),
         }
 
@@ -114,17 +124,22 @@ class Episode:
     epsilon: float
     rng: tuple[int, ...]
     """Seeds of the choices."""
-    gamma: float
-    shaped: bool
+    lesson: Lesson
 
 
 @dataclass(frozen=True)
 class Experience:
     """What came of an episode."""
 
-    windows: list[list[Transition]]
+    trail: Trail
     reward: float
     """Mean of all steps."""
+    reference: tuple[float, ...] = ()
+    """Rewards of the reference's steps."""
+
+    def windows(self) -> list[list[Transition]]:
+        """What there is to learn, window by window."""
+        return self.trail.steps(self.reference)
 
 
 class Explorer(ChoosingEnvelope):
@@ -136,9 +151,10 @@ class Explorer(ChoosingEnvelope):
     def __init__(self, episode: Episode) -> None:
         """Choose as ``episode`` says."""
         super().__init__()
-        agent, self.shaped = episode.agent, episode.shaped
+        agent, lesson = episode.agent, episode.lesson
+        self.reward, self.shaped, self.hold_s = lesson.reward, lesson.shaped, lesson.hold_s
         self.actions = ACTIONS if isinstance(agent, str) else agent.actions
-        self._gamma = episode.gamma
+        self._gamma = lesson.gamma
         self.choose = chooser(agent, episode.epsilon, np.random.default_rng(episode.rng), self.actions)
 
     def begin(self, view: Any) -> None:
@@ -171,7 +187,7 @@ def run_episode(episode: Episode) -> Experience:
     trail = policy.trail
     if not summary["complete"] or trail is None:
         raise TrainingFailed(f"the run is not complete: {summary['error'] or 'it ended early'}")
-    return Experience(trail.steps(), mean_reward(trail))
+    return Experience(trail, mean_reward(trail))
 
 
 def mean_reward(trail: Trail) -> float:
@@ -210,7 +226,7 @@ def learn(
             batch = work[first : first + BATCH]
             found = explore(lesson, agent, batch, first, executor, days)
             for number, experience in enumerate(found, first):
-                for window in experience.windows:
+                for window in experience.windows():
                     agent.learn(window, np.random.default_rng((lesson.seed, number, 1)))
             curve = np.append(curve, [experience.reward for experience in found])
             model = model_of(lesson, agent, curve, work, hashes)
@@ -269,11 +285,19 @@ def explore(
     def episodes() -> Iterator[Task]:
         for number, one in enumerate(batch, first):
             run = task_of(one, days[one.scenario.name, one.day])
-            epsilon, rng = lesson.epsilon(number), (lesson.seed, number, 0)
-            yield number, run_episode, Episode(run, explorer, epsilon, rng, lesson.gamma, lesson.shaped)
+            episode = Episode(run, explorer, lesson.epsilon(number), (lesson.seed, number, 0), lesson)
+            yield number, run_episode, episode
+            if lesson.reference:
+                yield (number, _REFERENCE), run_episode, replace(episode, agent=lesson.reference)
 
     found = _all(executor, episodes())
-    return [found[number] for number in range(first, first + len(batch))]
+    numbers = range(first, first + len(batch))
+    if not lesson.reference:
+        return [found[number] for number in numbers]
+    references = (tuple(found[number, _REFERENCE].trail.rewards()) for number in numbers)
+    return [
+        replace(found[number], reference=rewards) for number, rewards in zip(numbers, references, strict=True)
+    ]
 
 
 def level_lines(
@@ -289,7 +313,7 @@ def level_lines(
     Raises TrainingFailed; the executor is closed in any case.
     """
     with contextlib.closing(executor):
-        lesson = lesson_of(model)
+        lesson = replace(lesson_of(model), reference="")
         work = executions(scenarios, model.training.episodes, lesson.first_seed)
         first = min(int((1.0 - share) * len(work)), len(work) - 1)
         found, days = {}, dict[tuple[str, int], Days]()
@@ -316,6 +340,9 @@ def lesson_of(model: Model) -> Lesson:
         gamma=float(settings["gamma"]),
         double=settings["double"] == "true",
         none=settings["none"] == "true",
+        reward="work" if settings["reward"] == "work" else "jobs",
+        reference="" if settings["reference"] == "none" else settings["reference"],
+        hold_s=float(settings["hold_s"]),
         shaped=settings["shaped"] == "true",
         without=model.without,
     )
@@ -343,7 +370,7 @@ def model_of(
         episodes=len(curve),
         settings=lesson.described(),
     )
-    return Model.of(agent, training, np.asarray(curve))
+    return Model.of(agent, training, np.asarray(curve), hold_s=lesson.hold_s)
 
 
 def check_same_lesson(known: Model, wanted: Model) -> None:

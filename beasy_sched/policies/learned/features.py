@@ -5,7 +5,8 @@ All features are ratios, so that what was learned on one site can be used on ano
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -113,26 +114,34 @@ def _contrast(one: float, other: float) -> float:
 
 # --- reward -------------------------------------------------------------------------------------------------
 
+RewardName = Literal["jobs", "work"]
 KILLED: Final = 2.0
-"""How much worse it is to lose work than it is good to finish it."""
+"""How much worse it is to lose a job (or its work) than it is good to finish it."""
 DISTANCE: Final = 2.0
 """Weight of the distance from the target in the potential."""
 
 
 class RewardMeter:
-    """Rewards steps: work finished - 2 x work killed, over the work that the window expects of a step.
+    """Rewards steps: jobs finished - 2 x jobs killed; or so with work, over what is expected of a step.
 
     Work is what jobs did until they ended. The potential -2 |E(T) - target| / capacity is added as
     gamma x next - present, which changes no optimal policy (Ng, Harada, Russell 1999), but tells at once what
     the distance from the target will tell at the window's end.
     """
 
-    def __init__(self, platform: Platform, *, shaped: bool = True) -> None:
-        """Reward what happens on ``platform``; ``shaped``: with the potential."""
-        self._shaped = shaped
+    def __init__(self, platform: Platform, *, reward: RewardName = "jobs", shaped: bool = True) -> None:
+        """Reward what happens on ``platform``: ``jobs`` or their ``work``; ``shaped``: with the potential."""
+        self._reward, self._shaped = reward, shaped
         self._draw_w = draw_by_busy_w(platform)
         speeds = [kind.speeds_flops[kind.fastest] for kind in platform.kinds]
         self._speed_flops = float(np.asarray(speeds)[platform.kind_of].mean())
+
+    def outcome(self, view: View, plan: WorkingPlan, step: int) -> float:
+        """What the jobs that have just ended count in ``step``, without the potential."""
+        if self._reward == "work":
+            return self.work(view, view.ended) / self.expected_flops(plan, step)
+        states = [job.state for job in view.ended if job.state is not JobState.REJECTED]
+        return float(sum(1.0 if state in _DONE else -KILLED for state in states))
 
     def expected_flops(self, plan: WorkingPlan, step: int) -> float:
         """Work that the window of ``step`` expects of each of its steps, flops."""
@@ -140,7 +149,7 @@ class RewardMeter:
         busy = np.interp(plan.load_w[window], self._draw_w, np.arange(len(self._draw_w)))
         return max(float(busy.mean()), 1e-3) * self._speed_flops * plan.step_s
 
-    def work(self, view: View, ended: list[Job]) -> float:
+    def work(self, view: View, ended: Sequence[Job]) -> float:
         """Work finished - 2 x work killed of jobs that have ended, flops."""
         counted = [job for job in ended if job.state is not JobState.REJECTED]
         if not counted:

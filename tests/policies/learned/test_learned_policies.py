@@ -143,6 +143,7 @@ def test_models_come_with_the_program(site: SmallSite, tmp_path: Path, name: str
         ({"values": np.zeros((1, 7, 4))}, "values is an array of shape"),
         ({"values": np.full((1, 1440, 4), np.nan)}, "not finite"),
         ({"without": ("colour",)}, "leaves out colour"),
+        ({"hold_s": -1.0}, "choices that stand for -1.0 s"),
     ],
 )
 def test_models_that_cannot_be(tmp_path: Path, changes: dict[str, object], told: str) -> None:
@@ -160,7 +161,7 @@ def test_damaged_foreign_and_newer_files(tmp_path: Path) -> None:
         (whole[: len(whole) // 2], "damaged or cut off"),
         (whole[:-3] + b"abc", "damaged"),
         (b"something else", "is not a beasy-sched model"),
-        (whole.replace(b"\xa7version\x01", b"\xa7version\x02", 1), "has format version 2"),
+        (whole.replace(b"\xa7version\x02", b"\xa7version\x03", 1), "has format version 3"),
     ):
         path.write_bytes(content)
         with pytest.raises(InputError, match=told):
@@ -194,10 +195,21 @@ def test_a_trail_of_two_windows() -> None:
     assert [step.action for step in first] == [0, 1]
     assert first[0].reward == rewards[0] + 0.5 * rewards[1]
     assert first[0].discount == 0.25
-    assert first[0].credit == rewards[0] + 0.5 * rewards[1]
+    assert first[0].credit == (rewards[0] + 0.5 * rewards[1]) / 1.5
     assert (first[1].reward, first[1].discount) == (rewards[2], 0.0)
     assert second[0].reward == rewards[3] + 0.5 * rewards[4]
     assert second[0].discount == 0.0
+
+
+def test_credit_to_the_end_of_the_window_beyond_a_reference() -> None:
+    trail = Trail(gamma=0.5, credit_steps=None)
+    trail.work, trail.potential, trail.windows = [0.0, 1.0, 2.0, 4.0], [0.0] * 4, [0, 0, 0, 1]
+    trail.choices = {0: (SEEN, 0), 3: (SEEN, 1)}
+    assert trail.steps()[0][0].credit == (1.0 + 0.5 * 2.0 + 0.25 * 4.0) / 1.75
+    (first,), (second,) = trail.steps((1.0, 1.0, 1.0, 2.0))
+    assert first.reward == 0.0 + 0.5 * 1.0 + 0.25 * 3.0
+    assert first.credit == first.reward / 1.75
+    assert second.reward == -2.0
 
 
 def test_potentials_cancel_out_but_for_the_ends() -> None:
@@ -211,7 +223,7 @@ def test_potentials_cancel_out_but_for_the_ends() -> None:
 def test_rewards_of_a_run_are_its_work(site: SmallSite, tmp_path: Path) -> None:
     """Without the potential: the flops of jobs that ended before the last step, killed ones twice against."""
     policy = always("next")
-    policy.shaped = False
+    policy.shaped, policy.reward = False, "work"
     begin = policy.begin
     jobs: dict[str, object] = {}
 
@@ -240,3 +252,59 @@ def test_rewards_of_a_run_are_its_work(site: SmallSite, tmp_path: Path) -> None:
     scale = policy._meter.expected_flops(policy.plan, 0)
     assert sum(trail.rewards()) == pytest.approx(done / scale)
     assert 0.2 < abs(np.mean(trail.work)) < 2.0
+
+
+def test_rewards_of_jobs_are_counted(site: SmallSite, tmp_path: Path) -> None:
+    """One for each that finished, less two for each that was killed or reached its walltime."""
+    policy, seen = always("next"), dict[str, JobState]()
+    policy.shaped = False
+    begin, power_actions = policy.begin, policy.power_actions
+
+    def noting(view: object) -> None:
+        begin(view)  # type: ignore[arg-type]
+        policy.note_rewards()
+
+    def counting(view):  # type: ignore[no-untyped-def]
+        seen.update({job.id: job.state for job in view.ended})
+        return power_actions(view)
+
+    policy.begin, policy.power_actions = noting, counting  # type: ignore[method-assign, assignment]
+    run(site, tmp_path / "a", "next", policy)
+    assert policy.trail is not None
+    states = [state for state in seen.values() if state is not JobState.REJECTED]
+    lost = sum(state is not JobState.FINISHED for state in states)
+    assert lost > 0
+    assert sum(policy.trail.rewards()) == len(states) - 3 * lost
+
+
+def test_a_choice_stands_for_some_time(site: SmallSite, tmp_path: Path) -> None:
+    """Asked every six hours of a day; between, the steps are compensated as was chosen."""
+    policy, asked = always("next"), list[float]()
+
+    def choose(features: Features) -> tuple[int, dict[str, float]]:
+        asked.append(features.left)
+        return ACTIONS.index("last" if len(asked) % 2 else "peak"), {"value_last": float(len(asked))}
+
+    policy.choose, policy.hold_s = choose, 6 * 3600.0  # type: ignore[assignment]
+    summary = run(site, tmp_path / "a", "next", policy)
+    assert len(asked) == 4
+    assert -np.diff(asked) == pytest.approx([0.25] * 3, abs=0.02)
+    chosen = summary["compensation"]
+    assert chosen["chosen_last"] > 100 < chosen["chosen_peak"]
+    assert chosen["chosen_next"] == chosen["chosen_workload"] == 0
+    lines = [json.loads(line) for line in (tmp_path / "a_decisions.jsonl").read_text().splitlines()]
+    told = [line["facts"] for line in lines if "chosen_s" in line.get("facts", {})]
+    assert {facts["value_last"] for facts in told} == {1.0, 2.0, 3.0, 4.0}
+    assert len({facts["chosen_s"] for facts in told}) == 4
+
+
+def test_a_choice_ends_with_its_window(site: SmallSite, tmp_path: Path) -> None:
+    policy, asked = always("next"), list[float]()
+
+    def choose(features: Features) -> tuple[int, dict[str, float]]:
+        asked.append(features.left)
+        return 0, {}
+
+    policy.choose, policy.hold_s = choose, 1e9  # type: ignore[assignment]
+    run(site, tmp_path / "a", "next", policy)
+    assert len(asked) == 1
