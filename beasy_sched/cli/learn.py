@@ -10,10 +10,9 @@ from typing import Literal
 import click
 
 from beasy_sched.cli.campaign import WorkerOptions, unless_stopped
-from beasy_sched.cli.options import FILE, CommandOptions, option, parsed, progress_bar, with_options
+from beasy_sched.cli.options import FILE, CommandOptions, option, progress_bar, with_options
 from beasy_sched.policies.learned.features import FEATURES
 from beasy_sched.policies.learned.model import Model, read_model
-from beasy_sched.units import parse_duration
 
 _LEARNERS = ("q-learning", "bandit")
 _POLICIES = ("last", "next", "peak", "workload")
@@ -46,14 +45,14 @@ class _LearnOptions(CommandOptions):
     reference: str = option(
         "A policy whose rewards in the same execution are subtracted; each episode takes a second run.",
         type=click.Choice(("none", *_POLICIES)),
-        default="none",
+        default="last",
     )
-    hold: float = option(
-        "How long a choice stands, at most to the window's end: 24h, for instance; 0: for a step.",
-        type=parsed(parse_duration),
-        metavar="TIME",
-        default="0",
+    trace: float = option(
+        "Lambda of Q-learning: 1 learns from whole windows, 0 step by step.",
+        type=click.FloatRange(0, 1),
+        default=1.0,
     )
+    step_by_step: bool = option("Draw anew at each step while it explores, not one rule for an episode.")
     without: tuple[str, ...] = option(
         "A feature that it does not see; repeat it for several.", type=click.Choice(FEATURES), multiple=True
     )
@@ -106,7 +105,8 @@ def _train(given: _LearnOptions, out: Path) -> Model:
         reward=given.reward,
         shaped=not given.no_shaping,
         reference="" if given.reference == "none" else given.reference,
-        hold_s=given.hold,
+        trace=given.trace,
+        rules=not given.step_by_step,
         without=tuple(sorted(given.without)),
     )
     scenarios = [find_scenario(name) for name in given.scenario]

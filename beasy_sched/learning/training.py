@@ -8,7 +8,6 @@ training that was stopped goes on from its last whole batch to the same bytes.
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +33,7 @@ from beasy_sched.policies.learned.agents import (
     QTable,
     Transition,
 )
-from beasy_sched.policies.learned.features import Features, RewardName
+from beasy_sched.policies.learned.features import Features, RewardName, classes_of, state_of
 from beasy_sched.policies.learned.model import (
     ACTIONS,
     ALL_ACTIONS,
@@ -79,10 +78,12 @@ class Lesson:
     """What counts: jobs, or their work."""
     shaped: bool = True
     """Whether the potential is part of the reward."""
-    reference: str = ""
+    reference: str = "last"
     """Policy whose rewards in the same execution are taken from the agent's; empty: none's."""
-    hold_s: float = 0.0
-    """How long a choice stands, s; 0: for a step."""
+    trace: float = 1.0
+    """Lambda of Q-learning; 0: Watkins' own."""
+    rules: bool = True
+    """Whether what is drawn to explore stands for a whole episode, for each class of E_comp."""
     without: tuple[str, ...] = ()
     """Features that are not seen."""
 
@@ -90,7 +91,7 @@ class Lesson:
         """An agent that has learned nothing."""
         actions = ALL_ACTIONS if self.none else ACTIONS
         if self.learner == "q-learning":
-            return QTable.new(actions, double=self.double, without=self.without)
+            return QTable.new(actions, double=self.double, without=self.without, trace=self.trace)
         return LinearBandit.new(actions, without=self.without)
 
     def epsilon(self, episode: int) -> float:
@@ -109,7 +110,8 @@ class Lesson:
             "none": str(self.none).lower(),
             "reward": self.reward,
             "reference": self.reference or "none",
-            "hold_s": f"{self.hold_s:g}",
+            "trace": f"{self.trace:g}",
+            "rules": str(self.rules).lower(),
             "shaped": str(self.shaped).lower(),
         }
 
@@ -152,10 +154,12 @@ class Explorer(ChoosingEnvelope):
         """Choose as ``episode`` says."""
         super().__init__()
         agent, lesson = episode.agent, episode.lesson
-        self.reward, self.shaped, self.hold_s = lesson.reward, lesson.shaped, lesson.hold_s
+        self.reward, self.shaped = lesson.reward, lesson.shaped
         self.actions = ACTIONS if isinstance(agent, str) else agent.actions
         self._gamma = lesson.gamma
-        self.choose = chooser(agent, episode.epsilon, np.random.default_rng(episode.rng), self.actions)
+        self.choose = chooser(
+            agent, episode.epsilon, np.random.default_rng(episode.rng), self.actions, rules=lesson.rules
+        )
 
     def begin(self, view: Any) -> None:
         """Begin to note."""
@@ -164,16 +168,25 @@ class Explorer(ChoosingEnvelope):
 
 
 def chooser(
-    agent: Agent | str, epsilon: float, rng: np.random.Generator, actions: Sequence[str]
+    agent: Agent | str, epsilon: float, rng: np.random.Generator, actions: Sequence[str], *, rules: bool
 ) -> Callable[[Features], Choice]:
-    """Return what chooses: an agent that explores, one action for ever, or chance."""
+    """Return what chooses in an episode: an agent that explores, one action for ever, or chance.
+
+    With ``rules``, whether to explore and with which action is drawn once for each class of E_comp.
+    """
+    drawn: dict[int, int | None] = {}
+
+    def explored(features: Features) -> int | None:
+        place = classes_of(state_of(features))["comp"] if rules else -1
+        if place not in drawn or not rules:
+            drawn[place] = int(rng.integers(len(actions))) if rng.random() < epsilon else None
+        return drawn[place]
 
     def choose(features: Features) -> Choice:
         if isinstance(agent, str):
             return (int(rng.integers(len(actions))) if agent == "random" else actions.index(agent)), {}
-        if epsilon and rng.random() < epsilon:
-            return int(rng.integers(len(actions))), {}
-        return int(agent.value_of(features).argmax()), {}
+        action = explored(features) if epsilon else None
+        return int(agent.value_of(features).argmax()) if action is None else action, {}
 
     return choose
 
@@ -215,11 +228,11 @@ def learn(
         agent, curve = lesson.new_agent(), np.empty(0)
         if known is not None:
             check_same_lesson(known, model_of(lesson, agent, curve, work, hashes))
-            agent, curve = copy.deepcopy(known.agent()), known.curve
+            curve = known.curve
             if isinstance(agent, QTable):
-                agent.values, agent.visits = agent.values.copy(), agent.visits.copy()
+                agent.values, agent.visits = known.values.copy(), known.visits.copy()
             else:
-                agent.inverse, agent.rewarded = agent.inverse.copy(), agent.rewarded.copy()
+                agent = replace(agent, inverse=known.values.copy(), rewarded=known.rewarded.copy())
         model = model_of(lesson, agent, curve, work, hashes)
         days: dict[tuple[str, int], Days] = {}
         for first in range(len(curve), len(work), BATCH):
@@ -342,7 +355,8 @@ def lesson_of(model: Model) -> Lesson:
         none=settings["none"] == "true",
         reward="work" if settings["reward"] == "work" else "jobs",
         reference="" if settings["reference"] == "none" else settings["reference"],
-        hold_s=float(settings["hold_s"]),
+        trace=float(settings["trace"]),
+        rules=settings["rules"] == "true",
         shaped=settings["shaped"] == "true",
         without=model.without,
     )
@@ -370,7 +384,7 @@ def model_of(
         episodes=len(curve),
         settings=lesson.described(),
     )
-    return Model.of(agent, training, np.asarray(curve), hold_s=lesson.hold_s)
+    return Model.of(agent, training, np.asarray(curve))
 
 
 def check_same_lesson(known: Model, wanted: Model) -> None:

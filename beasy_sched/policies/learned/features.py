@@ -19,6 +19,8 @@ from beasy_sched.policies.envelope import EndOfWindow
 from beasy_sched.policies.working_plan import WorkingPlan, battery_j
 from beasy_sched.units import SECONDS_PER_HOUR
 
+COMP_UNIT: Final = 0.01
+"""E_comp of a step over the capacity that counts as 1 among the numbers: most are far smaller."""
 _TREND_H, _NIGHT_H = 2, 6
 """How far the two features look ahead."""
 
@@ -44,7 +46,7 @@ class Features(NamedTuple):
 
 FEATURES: Final = Features._fields
 EDGES: Final[dict[str, tuple[float, ...]]] = {
-    "comp": (-0.10, -0.02, 0.02, 0.10),
+    "comp": (-0.01, 0.0, 0.001, 0.01),
     "soc": (0.25, 0.5, 0.75),
     "left": (1 / 3, 2 / 3),
     "pressure": (1e-9, 0.25),
@@ -76,13 +78,14 @@ def classes_of(state: int) -> dict[str, int]:
 def as_numbers(features: Features) -> FloatArray:
     """Return the features as numbers from -1 to 1, in their order."""
     comp, soc, left, pressure, danger, trend, night = features
-    scaled = (comp, 2 * soc - 1, 2 * left - 1, 2 * pressure - 1, 2 * danger - 1, trend, night)
+    scaled = (comp / COMP_UNIT, 2 * soc - 1, 2 * left - 1, 2 * pressure - 1, 2 * danger - 1, trend, night)
     return np.clip(np.array(scaled, dtype=np.float64), -1.0, 1.0)
 
 
 def observe(view: View, plan: WorkingPlan, ending: EndOfWindow, *, dangerous: bool) -> Features:
     """Look at a step; ``dangerous`` as the nine curves of its window say."""
     battery, (step, end_step, _, comp_j) = plan.battery, ending
+    waiting = view.queue.res[view.queue.places()]
     ahead = slice(step + 1, min(step + 1 + _steps(plan, _TREND_H), plan.steps))
     sky = slice(step, min(step + _steps(plan, _NIGHT_H), plan.steps))
     now_j, later_j = float(plan.energy_j[step]), _mean(plan.energy_j[ahead])
@@ -92,7 +95,7 @@ def observe(view: View, plan: WorkingPlan, ending: EndOfWindow, *, dangerous: bo
         comp=comp_j / battery.capacity_j if battery.exists else 0.0,
         soc=min(max((battery_j(view) - battery.min_j) / room_j, 0.0), 1.0),
         left=(end_step - step) / window_steps,
-        pressure=float(view.queue.res.sum()) / view.platform.size if len(view.queue) else 0.0,
+        pressure=float(waiting.sum()) / view.platform.size,
         danger=float(dangerous),
         trend=_contrast(later_j, now_j) if ahead.stop > ahead.start else 0.0,
         night=_contrast(float(plan.renew_w[sky].sum()), float(plan.load_w[sky].sum())),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -17,7 +16,7 @@ from beasy_sched.policies.envelope import NOWHERE, ORDERS
 from beasy_sched.policies.learned.agents import Agent, LearnerName, LinearBandit, QTable, check_definitions
 from beasy_sched.policies.learned.features import EDGES, FEATURES, STATES
 
-MODEL_FORMAT: Final = PackedFormat("beasy-sched model", 2, "model")
+MODEL_FORMAT: Final = PackedFormat("beasy-sched model", 1, "model")
 ACTIONS: Final = tuple(sorted(ORDERS))
 """What agents choose from, in the order of the names."""
 ALL_ACTIONS: Final = tuple(sorted((*ORDERS, NOWHERE)))
@@ -57,15 +56,13 @@ class Model:
     """Visits of a table, of the same shape; empty for a bandit."""
     rewarded: FloatArray
     """Of a bandit (actions, inputs); empty for a table."""
-    hold_s: float
-    """How long a choice stands, s; 0: for a step."""
     training: Training
     curve: FloatArray
     """Mean reward of a step in each episode."""
 
     @classmethod
-    def of(cls, agent: Agent, training: Training, curve: FloatArray, *, hold_s: float = 0.0) -> Model:
-        """Keep what an agent has learned whose choices stand for ``hold_s`` seconds."""
+    def of(cls, agent: Agent, training: Training, curve: FloatArray) -> Model:
+        """Keep what an agent has learned."""
         table = isinstance(agent, QTable)
         return cls(
             learner="q-learning" if table else "bandit",
@@ -75,7 +72,6 @@ class Model:
             values=agent.values if isinstance(agent, QTable) else agent.inverse,
             visits=agent.visits if isinstance(agent, QTable) else np.zeros(1, dtype=np.int64),
             rewarded=np.zeros(1) if isinstance(agent, QTable) else agent.rewarded,
-            hold_s=hold_s,
             training=training,
             curve=curve,
         )
@@ -94,8 +90,6 @@ class Model:
             raise ConfigError(f"has the actions {', '.join(self.actions)}; expected {', '.join(ALL_ACTIONS)}")
         if unknown := set(self.without) - set(FEATURES):
             raise ConfigError(f"leaves out {', '.join(sorted(unknown))}, which is no feature")
-        if not 0.0 <= self.hold_s < math.inf:
-            raise ConfigError(f"has choices that stand for {self.hold_s} s; expected 0 s or more")
         count, inputs = len(self.actions), len(FEATURES) + 1
         if self.learner == "q-learning":
             tables = len(self.values)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from beasy_sched.engine.policy import Options, View
 from beasy_sched.errors import ConfigError
 from beasy_sched.policies.envelope import TOLERANCE_J, EndOfWindow, EnvelopePolicy
 from beasy_sched.policies.learned.agents import (
-    CREDIT_S,
     HALF_LIFE_GAMMA,
     Agent,
     LearnerName,
@@ -41,8 +40,6 @@ class Trail:
 
     gamma: float
     """Discount of a step."""
-    credit_steps: int | None
-    """Steps whose rewards a choice is credited with; None: all to the window's end."""
     work: list[float] = field(default_factory=list)
     """Reward of each step, without the potential."""
     potential: list[float] = field(default_factory=list)
@@ -79,10 +76,7 @@ class Trail:
             features, action = self.choices[step]
             reward = self._discounted(rewards[step:until])
             discount = 0.0 if following >= end else self.gamma ** (following - step)
-            credited = rewards[
-                step : end if self.credit_steps is None else min(step + self.credit_steps, end)
-            ]
-            credit = self._discounted(credited) / self._discounted([1.0] * len(credited))
+            credit = self._discounted(rewards[step:end]) / self._discounted([1.0] * (end - step))
             if not place or self.windows[chosen[place - 1]] != window:
                 found.append([])
             found[-1].append(Transition(features, action, reward, discount, credit))
@@ -102,15 +96,6 @@ class Trail:
         return float(np.dot(rewards, self.gamma ** np.arange(len(rewards))))
 
 
-class _Held(NamedTuple):
-    """A choice that stands."""
-
-    action: int
-    why: FactDict
-    end_step: int
-    """The step before which it stands."""
-
-
 class ChoosingEnvelope(EnvelopePolicy):
     """Compensates each step as the policy that is chosen for it."""
 
@@ -119,8 +104,6 @@ class ChoosingEnvelope(EnvelopePolicy):
     """What chooses; subclasses and trainers set it."""
     trail: Trail | None = None
     """Where to note what happens, if anybody wants to learn from it."""
-    hold_s: float = 0.0
-    """How long a choice stands, s: at least a step, at most to the window's end."""
     reward: RewardName = "jobs"
     """What is noted as reward."""
     shaped: bool = True
@@ -130,15 +113,13 @@ class ChoosingEnvelope(EnvelopePolicy):
         """Copy the plan."""
         super().begin(view)
         self._window: CurrentWindow | None = None
-        self._held: _Held | None = None
         self._meter = RewardMeter(view.platform, reward=self.reward, shaped=self.shaped)
         self._chosen = dict.fromkeys(self.actions, 0)
 
     def note_rewards(self, gamma: float = HALF_LIFE_GAMMA) -> Trail:
         """Begin to note what happens; ``gamma`` is the discount of five minutes."""
         step_s = self.plan.step_s
-        credit_steps = None if self.hold_s > step_s else max(1, round(CREDIT_S / step_s))
-        self.trail = Trail(gamma_of(gamma, step_s), credit_steps)
+        self.trail = Trail(gamma_of(gamma, step_s))
         return self.trail
 
     def place(self, view: View, ending: EndOfWindow) -> tuple[str, FactDict]:
@@ -151,25 +132,14 @@ class ChoosingEnvelope(EnvelopePolicy):
             self.trail.windows.append(-1 if self._window is None else self._window.number)
         if abs(ending.comp_j) <= TOLERANCE_J:
             return self.actions[0], {}
-        held = self._held
-        if held is None or step >= held.end_step:
-            held = self._held = self._chosen_at(view, ending)
-        name = self.actions[held.action]
-        self._chosen[name] += 1
-        return name, {"as_policy": name, **held.why} if view.wants_facts else {}
-
-    def _chosen_at(self, view: View, ending: EndOfWindow) -> _Held:
-        """Look, and choose for some time."""
-        plan, step = self.plan, ending.step
         dangerous = self._window is not None and self._window.dangerous(step)
         features = observe(view, plan, ending, dangerous=dangerous)
         action, why = self.choose(features)
         if self.trail is not None:
             self.trail.choices[len(self.trail.work) - 1] = features, action
-        end_step = min(step + max(1, round(self.hold_s / plan.step_s)), ending.end_step)
-        if end_step > step + 1:
-            why = {**why, "chosen_s": plan.start_of(step)}
-        return _Held(action, why, end_step)
+        name = self.actions[action]
+        self._chosen[name] += 1
+        return name, {"as_policy": name, **why} if view.wants_facts else {}
 
     def results(self) -> dict[str, dict[str, Any]]:
         """How often each action was chosen."""
@@ -227,7 +197,7 @@ class LearnedChoice(ChoosingEnvelope):
             )
         self.model_name = str(path) if self.options.model else SHIPPED
         self._agent = model.agent()
-        self.actions, self.hold_s = model.actions, model.hold_s
+        self.actions = model.actions
 
     def begin(self, view: View) -> None:
         """Begin to choose."""
