@@ -8,6 +8,7 @@ training that was stopped goes on from its last whole batch to the same bytes.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -134,14 +135,31 @@ class Experience:
     """What came of an episode."""
 
     trail: Trail
-    reward: float
-    """Mean of all steps."""
-    reference: tuple[float, ...] = ()
-    """Rewards of the reference's steps."""
+    reference: Trail | None = None
+    """What came of the same execution under the reference."""
+
+    @property
+    def reward(self) -> float:
+        """Mean of all steps."""
+        return mean_reward(self.trail)
 
     def windows(self) -> list[list[Transition]]:
         """What there is to learn, window by window."""
-        return self.trail.steps(self.reference)
+        return self.trail.steps(() if self.reference is None else self.reference.rewards())
+
+    def retold(self, before: Lesson, lesson: Lesson) -> Experience:
+        """The same as another lesson than that of ``before`` rewards it: its discount, its potential."""
+        gamma = self.trail.gamma
+        if lesson.gamma != before.gamma:
+            gamma = lesson.gamma ** (math.log(gamma) / math.log(before.gamma))
+        return Experience(
+            self.trail.retold(gamma, shaped=lesson.shaped),
+            self.reference and self.reference.retold(gamma, shaped=lesson.shaped),
+        )
+
+
+KeepExperience = Callable[[int, list[Experience]], None]
+"""Told the number of a batch's first episode, and what came of the batch."""
 
 
 class Explorer(ChoosingEnvelope):
@@ -200,7 +218,7 @@ def run_episode(episode: Episode) -> Experience:
     trail = policy.trail
     if not summary["complete"] or trail is None:
         raise TrainingFailed(f"the run is not complete: {summary['error'] or 'it ended early'}")
-    return Experience(trail, mean_reward(trail))
+    return Experience(trail)
 
 
 def mean_reward(trail: Trail) -> float:
@@ -216,11 +234,13 @@ def learn(
     *,
     known: Model | None = None,
     report: Callable[[Model], None] | None = None,
+    keep: KeepExperience | None = None,
 ) -> Model:
     """Train; return the model. ``known`` is what an earlier training with the same lesson has learned.
 
-    ``report`` gets the model after every batch. Raises ConfigError for seeds that are taken, OtherLesson
-    for a model of another lesson, TrainingFailed, and MachineError; the executor is closed in any case.
+    ``report`` gets the model after every batch, and before that ``keep`` the batch. Raises ConfigError for
+    seeds that are taken, OtherLesson for a model of another lesson, TrainingFailed, and MachineError; the
+    executor is closed in any case.
     """
     with contextlib.closing(executor):
         work = executions(scenarios, lesson.episodes, lesson.first_seed)
@@ -238,14 +258,21 @@ def learn(
         for first in range(len(curve), len(work), BATCH):
             batch = work[first : first + BATCH]
             found = explore(lesson, agent, batch, first, executor, days)
-            for number, experience in enumerate(found, first):
-                for window in experience.windows():
-                    agent.learn(window, np.random.default_rng((lesson.seed, number, 1)))
+            if keep is not None:
+                keep(first, found)
+            learn_from(agent, lesson, first, found)
             curve = np.append(curve, [experience.reward for experience in found])
             model = model_of(lesson, agent, curve, work, hashes)
             if report is not None:
                 report(model)
         return model
+
+
+def learn_from(agent: Agent, lesson: Lesson, first: int, experiences: Sequence[Experience]) -> None:
+    """Learn from episodes, from number ``first`` on, in their order."""
+    for number, experience in enumerate(experiences, first):
+        for window in experience.windows():
+            agent.learn(window, np.random.default_rng((lesson.seed, number, 1)))
 
 
 def learn_to_file(
@@ -255,14 +282,15 @@ def learn_to_file(
     executor: Executor,
     *,
     report: Callable[[float], None] | None = None,
+    keep: KeepExperience | None = None,
 ) -> Model:
-    """Train, or go on with what a file holds; keep every batch there, and return the model.
+    """Train, or go on with what a file holds; write it after every batch, and return the model.
 
     ``report`` is told the share of the episodes after every batch. Raises InputError for a file of another
     lesson; otherwise as `learn`.
     """
 
-    def keep(model: Model) -> None:
+    def write(model: Model) -> None:
         write_model(path, model)
         if report is not None:
             report(len(model.curve) / lesson.episodes)
@@ -270,7 +298,7 @@ def learn_to_file(
     with contextlib.closing(executor):
         known = read_model(path) if path.exists() else None
         try:
-            return learn(lesson, scenarios, executor, known=known, report=keep)
+            return learn(lesson, scenarios, executor, known=known, report=write, keep=keep)
         except OtherLesson as error:
             raise InputError(path, str(error)) from None
 
@@ -307,10 +335,7 @@ def explore(
     numbers = range(first, first + len(batch))
     if not lesson.reference:
         return [found[number] for number in numbers]
-    references = (tuple(found[number, _REFERENCE].trail.rewards()) for number in numbers)
-    return [
-        replace(found[number], reference=rewards) for number, rewards in zip(numbers, references, strict=True)
-    ]
+    return [replace(found[number], reference=found[number, _REFERENCE].trail) for number in numbers]
 
 
 def level_lines(

@@ -7,7 +7,7 @@ that it has chosen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,6 +81,11 @@ class Trail:
                 found.append([])
             found[-1].append(Transition(features, action, reward, discount, credit))
         return found
+
+    def retold(self, gamma: float, *, shaped: bool) -> Trail:
+        """The same with another discount of a step, and perhaps without the potential."""
+        potential = self.potential if shaped else [0.0] * len(self.potential)
+        return replace(self, gamma=gamma, potential=potential)
 
     def reward_between(self, first: int, until: int) -> float:
         """Discounted sum of the rewards of some steps that have ended."""
