@@ -41,7 +41,7 @@ from beasy_sched.reproduction.text_table import TextTable
 
 FIRST_SEED, QUICK_FIRST_SEED = 9000, 5000
 """A trial uses other seeds, so that it gives away nothing of the results."""
-PAIRS, NOISES, VARIATION_NOISES = 10, 10, 4
+PAIRS, NOISES, VARIATION_NOISES, VARIATION_EPISODES = 10, 10, 2, 40
 AGENT = "beasy_sched.learning:Agent"
 
 
@@ -53,7 +53,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         "q-learning and bandit on the average and the critical cases, on days and noises that no training "
         "used; Q-learning trained without each feature, without shaping, and with gamma = 0; learning "
         "curves, preferred actions, and three claims. Completed runs and trainings are not repeated.",
-        quick="one day, fewer jobs, one noise, two variations that hardly learn; the results prove nothing",
+        quick="one day, fewer jobs, one noise, three variations that hardly learn; the results prove nothing",
         out="out/learning",
         markdown=" (if it has a line '<!-- results: learning -->', only from there to '<!-- end -->')",
     )
@@ -63,8 +63,10 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--noises", type=count(1), default=NOISES, metavar="N",
         help="noises of each pair, and of each critical case (default: %(default)s)")  # fmt: skip
     add("--variation-noises", type=count(0), default=VARIATION_NOISES, metavar="N",
-        help="noises of each pair where variations of Q-learning are compared; 0 trains none "
+        help="noises of each pair where variations of Q-learning are compared; 0: none "
         "(default: %(default)s)")  # fmt: skip
+    add("--variation-episodes", type=count(1), default=VARIATION_EPISODES, metavar="N",
+        help="episodes that they learn from (default: %(default)s)")  # fmt: skip
     add("--first-seed", type=count(0), metavar="N",
         help=f"first seed of the pairs and of the noises (default: {FIRST_SEED})")  # fmt: skip
     add("--agent", type=Path, metavar="FILE",
@@ -94,7 +96,7 @@ def evaluation_of(chosen: argparse.Namespace) -> Evaluation:
     others: tuple[PolicyPart, ...] = ()
     if chosen.agent is not None:
         others = (PolicyPart(name=AGENT, label="ppo", options={"model": str(chosen.agent.resolve())}),)
-    return Evaluation(extent, min(chosen.variation_noises, noises), others)
+    return Evaluation(extent, min(chosen.variation_noises, noises), chosen.variation_episodes, others)
 
 
 def reproduce(chosen: argparse.Namespace) -> int:
@@ -118,13 +120,8 @@ def reproduce(chosen: argparse.Namespace) -> int:
 
 def train(chosen: argparse.Namespace, evaluation: Evaluation) -> dict[str, Path]:
     """Train all variations, or what is left of them; return the files of the models."""
-    found = {}
-    for name in evaluation.variations:
-        path = chosen.out.resolve() / "models" / f"{name}.msgpack"
-        with progress_bar(f"training {name}") as report:
-            evaluation.train(name, path, Processes(chosen.jobs), report)
-        found[name] = path
-    return found
+    with progress_bar("training") as report:
+        return evaluation.train(chosen.out.resolve() / "models", Processes(chosen.jobs), report)
 
 
 def run(chosen: argparse.Namespace, name: str, scenarios: Sequence[Scenario]) -> Campaign:

@@ -36,6 +36,7 @@ from beasy_sched.reproduction.learning_study import (
     VARIATIONS,
     VARIED,
     Evaluation,
+    _learned_again,
     learned_models,
     reward_levels,
 )
@@ -48,7 +49,7 @@ def extent(first: int = 9000, *, noises: int = 3, pairs: int = 2, small: bool = 
 
 def test_everything_runs_on_the_same_executions():
     agent = PolicyPart(name="random", label="other", options={"seed": 3})
-    average, *critical = Evaluation(extent(), 1, (agent,)).scenarios()
+    average, *critical = Evaluation(extent(), 1, others=(agent,)).scenarios()
     assert average.name == "average"
     assert [scenario.name for scenario in critical] == [
         f"critical.{name}" for name in ("best-begin", "best-end", "worst-begin", "worst-end")
@@ -67,37 +68,42 @@ def test_executions_that_agents_learned_from_are_refused(first: int):
     Evaluation(extent(9_997), 1)
 
 
-def test_variations_differ_in_one_thing_each():
+def test_variations():
     evaluation = Evaluation(extent(), 2)
-    full = lesson_of(read_model(shipped_model(FULL)))
     assert evaluation.variations == tuple(VARIATIONS)
     assert {f"without-{name}" for name in FEATURES} < set(VARIATIONS)
-    for name in VARIATIONS:
-        lesson, scenarios = evaluation.lesson(name)
-        differing = [key for key in vars(full) if getattr(full, key) != getattr(lesson, key)]
-        assert len(differing) == 1, name
-        assert len(scenarios) == 5
+    lesson, scenarios = evaluation.lesson()
+    shipped = lesson_of(read_model(shipped_model("q-learning")))
+    assert lesson == replace(shipped, episodes=40)
+    assert len(scenarios) == 5
     assert Evaluation(extent(), 0).variations == ()
 
 
-def test_a_trial_trains_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_variations_learn_from_the_same_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(learning_study, "_QUICK_EPISODES", 2)
     evaluation = Evaluation(extent(5000, noises=1, pairs=1, small=True), 1)
-    assert len(evaluation.variations) == 2
-    lesson, [scenario] = evaluation.lesson("gamma-0")
-    assert (lesson.gamma, lesson.episodes) == (0.0, 8)
-    assert scenario.parsed_site().window_s == 24 * 3600
-    monkeypatch.setattr(learning_study, "_QUICK_EPISODES", 1)
-    path = tmp_path / "models" / "gamma-0.msgpack"
     told: list[float] = []
-    model = evaluation.train("gamma-0", path, Here(), told.append)
+    paths = evaluation.train(tmp_path, Here(), told.append)
     assert told == [1.0]
-    assert read_model(path).training == model.training
-    with pytest.raises(InputError, match="was learned with another"):
-        evaluation.train("no-shaping", path, Here())
-    [varied] = evaluation.varied({"gamma-0": path})
+    assert [*paths] == ["full", "gamma-0", "no-shaping"]
+    models = {name: read_model(path) for name, path in paths.items()}
+    lesson, [scenario] = evaluation.lesson()
+    assert scenario.parsed_site().window_s == 24 * 3600
+    again = _learned_again(tmp_path / "episodes", lesson, {}, models["full"])
+    assert np.array_equal(again.values, models["full"].values)
+    assert models["gamma-0"].training.settings["gamma"] == "0"
+    assert models["no-shaping"].training.settings["shaped"] == "false"
+    assert not np.array_equal(models["gamma-0"].values, models["full"].values)
+    blind = _learned_again(tmp_path / "episodes", lesson, {"without": ("soc",)}, models["full"])
+    assert blind.without == ("soc",)
+    assert 0 < (blind.visits > 0).sum() < (models["full"].visits > 0).sum()
+    [varied] = evaluation.varied(paths)
     assert varied.name == VARIED
-    assert [policy.label for policy in varied.policies] == [FULL, "gamma-0"]
-    assert varied.policies[1].options == {"model": str(path)}
+    assert [policy.label for policy in varied.policies] == [*paths]
+    assert varied.policies[1].options == {"model": str(paths["gamma-0"])}
+    (tmp_path / "episodes" / "0.msgpack").write_bytes(b"\x91")
+    with pytest.raises(InputError, match="is damaged"):
+        evaluation.train(tmp_path, Here())
 
 
 def test_levels_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -192,7 +198,7 @@ def test_tables(results):
     assert titles[:3] == [
         "Means: average cases", "Less random: average cases", "Less last: average cases",
     ]  # fmt: skip
-    assert titles[-1] == "Less q-learning: variations"
+    assert titles[-1] == "Less full: variations"
     assert tables[0].rows[0][:2] == ("q-learning", tables[0].rows[0][1])
     assert [row[0] for row in tables[0].rows[:3]] == ["q-learning", "last", "bandit"]
     differences = {row[0]: row[1] for row in lead_table("here", results["average"], "random").rows}
