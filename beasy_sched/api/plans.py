@@ -20,8 +20,8 @@ class OfflinePlan(PlanStore):
 
         Returns a matplotlib Figure. Raises ConfigError where matplotlib is missing.
         """
-        from beasy_sched.report.drawing import for_notebooks
-        from beasy_sched.report.plan_figure import plan_figure
+        from beasy_sched.report.notebook import for_notebooks
+        from beasy_sched.report.plan_figures import plan_figure
 
         return for_notebooks(plan_figure(self))
 
@@ -36,7 +36,7 @@ class OfflinePlan(PlanStore):
 
     def _repr_html_(self) -> str:
         from beasy_sched.outputs.tables import plan_rows
-        from beasy_sched.report.run_card import table_of_rows
+        from beasy_sched.report.notebook import table_of_rows
 
         return table_of_rows([*plan_rows(self)], caption="Offline plan")
 

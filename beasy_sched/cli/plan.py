@@ -290,7 +290,7 @@ def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
 def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:
     """Export what was asked for, show the plan, and tell what was written."""
     from beasy_sched.formats.plan_file import csv_lines, json_text
-    from beasy_sched.report.plan_figure import draw_plan
+    from beasy_sched.report.plan_figures import draw_plan
 
     _export(plans, exports, json_text, csv_lines, draw_plan)
     if not exports.quiet:
@@ -304,7 +304,7 @@ def _finish_season(season: Season, written: list[Path], exports: _Exports) -> No
     """Export what was asked for, show the coarse plan, and tell what was written."""
     from beasy_sched.formats.season_file import season_csv_lines, season_json
     from beasy_sched.outputs.season_table import season_lines
-    from beasy_sched.report.season_figure import draw_season
+    from beasy_sched.report.plan_figures import draw_season
 
     _export(season, exports, season_json, season_csv_lines, draw_season)
     if not exports.quiet:
