@@ -18,6 +18,7 @@ from beasy_sched.cli.options import (
     option,
     parsed,
     progress_bar,
+    tell_written,
     with_options,
 )
 from beasy_sched.errors import ConfigError
@@ -297,7 +298,7 @@ def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:
         from beasy_sched.outputs.tables import plan_rows, print_rows
 
         print_rows([*plan_rows(plans)])
-        _tell_written(written, exports)
+        tell_written(*written, exports.export_json, exports.export_csv, exports.figure)
 
 
 def _finish_season(season: Season, written: list[Path], exports: _Exports) -> None:
@@ -309,7 +310,7 @@ def _finish_season(season: Season, written: list[Path], exports: _Exports) -> No
     _export(season, exports, season_json, season_csv_lines, draw_season)
     if not exports.quiet:
         click.echo("\n".join(season_lines(season)))
-        _tell_written(written, exports)
+        tell_written(*written, exports.export_json, exports.export_csv, exports.figure)
 
 
 def _export(
@@ -328,9 +329,3 @@ def _export(
         write_atomic(exports.export_csv, csv_of(what))
     if exports.figure is not None:
         write_atomic(exports.figure, draw(what, exports.figure.suffix))
-
-
-def _tell_written(written: list[Path], exports: _Exports) -> None:
-    for path in (*written, exports.export_json, exports.export_csv, exports.figure):
-        if path is not None:
-            click.echo(f"wrote {path}", err=True)
