@@ -173,6 +173,21 @@ def step_power(
     )
 
 
+def sun_part_w(
+    productions: Sequence[Production], powers_w: Sequence[FloatArray], real_w: FloatArray
+) -> FloatArray:
+    """Return the part of ``real_w`` (W per step) that comes from the sun.
+
+    The sun has the share in it that it has in ``powers_w``, the powers foreseen for each of ``productions``.
+    """
+    nothing = np.zeros(len(real_w))
+    total_w = sum(powers_w, nothing)
+    foreseen = zip(productions, powers_w, strict=True)
+    sun_w = sum((power_w for one, power_w in foreseen if one.name == "pv"), nothing)
+    share = np.divide(sun_w, total_w, out=np.zeros(len(real_w)), where=total_w > 0.0)
+    return np.minimum(share * real_w, real_w)
+
+
 def flagged_intervals(series: TimeSeries, window: Window) -> int:
     """Intervals of the window that the provider marked as filled in by itself."""
     if FLAGGED not in series.columns:
