@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beasy_sched.report.campaign_figures import FIGURES
+from beasy_sched.report.comparison import FIGURES
 
 _COUNTS = ("submitted", "finished", "failed", "reached_walltime", "killed", "not_completely_finished",
            "postponed", "rejected")  # fmt: skip

@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.report.charts import StepCurve, powers, step_edges_s
 from beasy_sched.report.page import Chart, TimeChart, bars, power_unit
-from beasy_sched.report.run_data import RunData
+from beasy_sched.report.run_data import RunData, StepCurve, powers, step_edges_s
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _SERVED: Final = {

@@ -11,17 +11,18 @@ from command_line import exit_code
 from hand_run import write_run
 from small_site import small_site
 
-from beasy_sched.report.charts import ServerState, state_bars
 from beasy_sched.report.page import Absent, Chart
 from beasy_sched.report.run_data import read_run_data
-from beasy_sched.report.server_heat import (
-    SPANS,
+from beasy_sched.report.server_charts import (
     Changes,
     Occupation,
+    ServerState,
     computing_changes,
     mean_counts,
     server_heat,
+    state_bars,
 )
+from beasy_sched.report.wait_charts import SPANS
 
 pytest.importorskip("pandas", reason="reports need pandas")
 
