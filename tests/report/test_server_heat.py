@@ -14,6 +14,7 @@ from small_site import small_site
 from beasy_sched.report.page import Absent, Chart
 from beasy_sched.report.run_data import read_run_data
 from beasy_sched.report.server_charts import (
+    SPANS,
     Changes,
     Occupation,
     ServerState,
@@ -22,7 +23,6 @@ from beasy_sched.report.server_charts import (
     server_heat,
     state_bars,
 )
-from beasy_sched.report.wait_charts import SPANS
 
 pytest.importorskip("pandas", reason="reports need pandas")
 
