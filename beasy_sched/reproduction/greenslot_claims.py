@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec.structs import replace
 
+from beasy_sched.forecast.accuracy import HORIZONS_H
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
 from beasy_sched.reproduction.claims import Claim, Ruling, Truth, Verdict, judge, weighted_mean
 from beasy_sched.reproduction.greenslot_cases import (
@@ -80,7 +81,7 @@ def _printed_errors(column: str, printed: Sequence[float], results: GreenResults
 def _flat_beyond_3h(results: GreenResults) -> tuple[Truth, str]:
     if results.accuracy is None:
         raise KeyError("training data of the predictor")
-    at = dict(zip(results.accuracy.horizons_h, results.accuracy.median_pct, strict=True))
+    at = dict(zip(HORIZONS_H, results.accuracy.median_pct, strict=True))
     return _once(at[48] - at[3] <= TOLERANCE), f"{at[3]:.1f} -> {at[48]:.1f} %"
 
 

@@ -30,8 +30,7 @@ from beasy_sched.campaign.scenario_file import parse_scenario
 from beasy_sched.campaign.sweep import at_point
 from beasy_sched.campaign.table import read_campaign
 from beasy_sched.errors import InputError
-from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.formats.season_file import read_season
+from beasy_sched.formats.plan_file import read_plans, read_season
 
 FOR_BATSIM = {"platform.xml", "workload.json", "power.txt", "site.toml", "plan.msgpack"}
 

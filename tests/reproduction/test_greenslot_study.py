@@ -17,7 +17,7 @@ from project.shell import ROOT
 
 from beasy_sched.campaign.workers import Failure
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.accuracy import HORIZONS_H, AccuracyTable
+from beasy_sched.forecast.accuracy import AccuracyTable
 from beasy_sched.formats.grid_rates import PRICE
 from beasy_sched.generate.workflows import WorkflowOptions, workflow_workload
 from beasy_sched.reproduction import greenslot_study as study_module
@@ -285,7 +285,7 @@ def made_up(values: Callable[[Case], dict[str, float]], slope: float = 1.0) -> G
         curves = {name: [0.1 * (at % 3)] * 416 for name in CURVES}
         runs[case] = CaseResult(values=values(case), curves=curves)
     medians = np.array((12.9, 15.6, 15.8, 16.1, 16.5, 19.0))
-    accuracy = AccuracyTable(HORIZONS_H, np.arange(3), np.tile(slope * medians, (3, 1)))
+    accuracy = AccuracyTable(np.arange(3), np.tile(slope * medians, (3, 1)))
     return results_of(runs, [week.name for week in weeks], accuracy, {60: 0.002, 240: 0.008 * slope})
 
 
