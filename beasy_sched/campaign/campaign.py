@@ -37,10 +37,9 @@ from beasy_sched.campaign.inputs import (
     make_real_power,
     make_real_workload,
 )
-from beasy_sched.campaign.runs import RunSpec, expand
 from beasy_sched.campaign.scenario import Scenario, quick
 from beasy_sched.campaign.scenario_file import check_code
-from beasy_sched.campaign.sweep import Point, Shaped, shaping
+from beasy_sched.campaign.sweep import Point, RunSpec, Shaped, expand, shaping
 from beasy_sched.campaign.table import check_installed, row_of, write_tables
 from beasy_sched.campaign.tasks import Keep, RunResult, RunTask, execute
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through

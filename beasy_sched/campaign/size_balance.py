@@ -19,8 +19,7 @@ from beasy_sched.campaign.inputs import (
     real_production_w,
 )
 from beasy_sched.campaign.scenario import Scenario
-from beasy_sched.campaign.size import SizeQuestion
-from beasy_sched.campaign.size_search import Found, found_by
+from beasy_sched.campaign.size import Found, SizeQuestion, found_by
 from beasy_sched.campaign.sweep import at_point
 from beasy_sched.energy.hourly_balance import balance_hours
 from beasy_sched.energy.site import Site

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beasy_sched.campaign.folder import Folder, Manifest, read_manifest
-from beasy_sched.campaign.runs import RunSpec, expand
 from beasy_sched.campaign.scenario import Scenario
-from beasy_sched.campaign.sweep import AXES
+from beasy_sched.campaign.sweep import AXES, RunSpec, expand
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.outputs.summary import OWN_PARTS

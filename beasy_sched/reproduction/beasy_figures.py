@@ -17,8 +17,8 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.campaign import Preparation
 from beasy_sched.campaign.inputs import make_forecast, make_real, read_back
-from beasy_sched.campaign.runs import RunSpec
 from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.sweep import RunSpec
 from beasy_sched.campaign.table import Campaign
 from beasy_sched.campaign.tasks import TRACE, RunResult, execute
 from beasy_sched.campaign.workers import Failure, Processes, work_through
