@@ -26,7 +26,7 @@ from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.plan.forecast import CURVES
 from beasy_sched.plan.plan import Plan
-from beasy_sched.reproduction.beasy_results import PolicySample, Study
+from beasy_sched.reproduction.beasy_study import PolicySample, Study
 from beasy_sched.reproduction.claims import interval
 from beasy_sched.reproduction.figures import (
     OUTCOMES,

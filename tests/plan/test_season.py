@@ -142,7 +142,10 @@ class TestRefusals:
         [
             ({"storage": Storage(battery())}, "no hydrogen, so there is nothing to keep"),
             ({"window_s": 3 * DAY_S}, "at least two windows of 72 h"),
-            ({"window_s": 1.5 * DAY_S}, "steps of 24 h do not fill the site's windows of 36 h"),
+            (
+                {"window_s": 1.5 * DAY_S},
+                "--season-step 1 d: .* windows of 1.5 d must be a whole number",
+            ),
             ({"renew_w": np.ones(3)}, "the demand has 4 steps and the production 3"),
             ({"renew_w": np.array([1, np.nan, 1, 1])}, "the production is nan W at step 1"),
             ({"end_kg": 5.0}, "--season-end: found 5 kg, expected 0 to tank_kg"),
