@@ -42,12 +42,12 @@ from beasy_sched.reproduction.greenslot_cases import (
 )
 from beasy_sched.reproduction.greenslot_claims import CLAIMS, green_claim_table, verdicts_of
 from beasy_sched.reproduction.greenslot_figures import greenslot_figures
-from beasy_sched.reproduction.greenslot_grid import grid_file
 from beasy_sched.reproduction.greenslot_inputs import (
     ACTUAL_W,
     AVERAGE,
     HOURS,
     PREDICTED_W,
+    grid_file,
     synthetic_weeks,
     weeks_of_file,
 )
