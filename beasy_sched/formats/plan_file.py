@@ -31,6 +31,11 @@ def write_plans(path: PathLike, plans: PlanStore) -> None:
     PLAN_FORMAT.write(path, list(plans))
 
 
+def plan_bytes(plans: PlanStore) -> bytes:
+    """Return the file of all windows."""
+    return PLAN_FORMAT.packed(list(plans))
+
+
 def read_plans(path: PathLike) -> PlanStore:
     """Read and check a plan file. Raises InputError: not a plan, damaged, too new, or inconsistent."""
     plans = PLAN_FORMAT.read(path, list[Plan])

@@ -219,10 +219,6 @@ class Season:
         width = round(self.window_s / self.step_s)
         return tuple(self.hydrogen_kg[width::width].tolist())
 
-    def level_kg(self, time_s: float) -> float:
-        """Hydrogen wanted at any time of the horizon, kg; after its end, that of its end."""
-        return float(np.interp(time_s, self.step_s * np.arange(self.steps + 1), self.hydrogen_kg))
-
     def check_site(self, storage: Storage, window_s: float) -> None:
         """Raise ConfigError, naming the first difference, where the plan was made for another site."""
         if window_s != self.window_s:

@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -215,9 +214,7 @@ def _powers(
     site, forecast = scenario.parsed_site(), make_forecast(scenario, number)
 
     def hourly_w(workload: bytes, power: bytes) -> tuple[FloatArray, ...]:
-        with TemporaryDirectory(prefix="beasy-figures-") as place:
-            files = forecast.plan.platform, workload, power
-            _, *powers_w = read_back(Path(place), site, scenario.windows, *files)
+        _, *powers_w = read_back(site, scenario.windows, forecast.plan.platform, workload, power)
         return tuple(_hourly(power_w, site.step_s) for power_w in powers_w)
 
     came = {}

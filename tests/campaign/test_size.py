@@ -13,8 +13,7 @@ import time
 import msgspec
 import pytest
 from command_line import exit_code
-from in_process import Here
-from small_campaign import SMALL
+from small_campaign import SMALL, Here
 
 from beasy_sched.campaign import campaign as campaign_module
 from beasy_sched.campaign.scenario_file import parse_scenario

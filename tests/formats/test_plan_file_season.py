@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plan_cases import hand_plan
-from season_cases import hand_season
+from plan_cases import hand_plan, hand_season
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.plan_file import (

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from in_process import Here
 from msgspec.structs import replace
 from project.shell import ROOT
+from small_campaign import Here
 
 from beasy_sched.campaign.workers import Failure
 from beasy_sched.errors import ConfigError
@@ -410,7 +410,7 @@ def test_a_table_and_a_figure_of_prices_from_a_file(tmp_path: Path) -> None:
 
 def test_what_the_jobs_of_a_trace_use_by_hand() -> None:
     """Two hours of 100 W asleep, sun 50 and 300 W; a job of 200 W in the first hour, or in the second."""
-    trace = TraceWeek("kth", "x", 1, workflow_workload(WorkflowOptions()))
+    trace = TraceWeek("kth", "x", workflow_workload(WorkflowOptions()))
     early, _, late = trace_rows([trace], ["factor:3"])
 
     def hourly(first: float, second: float) -> list[float]:

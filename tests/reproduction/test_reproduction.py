@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 import pytest
-from hand_study import hand_sample
+from reproduction.hand_study import hand_sample
 from small_campaign import run_campaign, scenario
 
 from beasy_sched.campaign.scenario import PAPER_POLICIES

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 import pytest
-from slot_runs import ASLEEP, SLOT_S, Task, run_slots
+from policies.greenslot.slot_runs import ASLEEP, SLOT_S, Task, run_slots
 
 from beasy_sched.errors import ConfigError, PolicyError
 from beasy_sched.forecast.outlook import FileForecast
