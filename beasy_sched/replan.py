@@ -23,10 +23,9 @@ from beasy_sched.engine import Session
 from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome
 from beasy_sched.errors import BeasyError, ConfigError, PathLike
 from beasy_sched.formats.batsim_workload import expected_jobs
-from beasy_sched.formats.plan_file import read_plans
+from beasy_sched.formats.plan_file import read_plans, read_season
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.reading import in_file, read_bytes
-from beasy_sched.formats.season_file import read_season
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message

@@ -199,7 +199,7 @@ def _required(given: _PlanOptions) -> tuple[Path, Path]:
 
 def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: PlanSources) -> None:
     """Plan the whole horizon coarsely, write it and show it."""
-    from beasy_sched.formats.season_file import write_season
+    from beasy_sched.formats.plan_file import write_season
 
     site, platform = sources.read_site(), sources.read_platform()
     step_s, settings = given.season_step, {"season_step_s": f"{given.season_step:g}"}
@@ -270,8 +270,7 @@ class _ShowOptions(CommandOptions):
 @with_options(_Exports)
 def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
     """Print the contents of a plan file, and export it; a plan of the season by month."""
-    from beasy_sched.formats.plan_file import json_text, read_plans
-    from beasy_sched.formats.season_file import SEASON_FORMAT, read_season, season_json
+    from beasy_sched.formats.plan_file import SEASON_FORMAT, json_text, read_plans, read_season, season_json
 
     if SEASON_FORMAT.describes(file):
         season = read_season(file)
@@ -302,7 +301,7 @@ def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:
 
 def _finish_season(season: Season, written: list[Path], exports: _Exports) -> None:
     """Export what was asked for, show the coarse plan, and tell what was written."""
-    from beasy_sched.formats.season_file import season_csv_lines, season_json
+    from beasy_sched.formats.plan_file import season_csv_lines, season_json
     from beasy_sched.outputs.season_table import season_lines
     from beasy_sched.report.season_figure import draw_season
 

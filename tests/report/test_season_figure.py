@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from season_cases import hand_season
+from plan_cases import hand_season
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.report.season_figure import draw_season
