@@ -15,9 +15,9 @@ from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.forecast_source import forecast_files, read_forecast
+from beasy_sched.formats.plan_file import read_season
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.reading import in_file, read_bytes
-from beasy_sched.formats.season_file import read_season
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.model.platform import Platform

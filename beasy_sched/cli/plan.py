@@ -189,7 +189,7 @@ def _required(given: _PlanOptions) -> tuple[Path, Path]:
 
 def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: PlanSources) -> None:
     """Plan the whole horizon coarsely, write it and show it."""
-    from beasy_sched.formats.season_file import write_season
+    from beasy_sched.formats.plan_file import write_season
 
     with progress_bar("years planned", quiet=exports.quiet) as report:
         season = season_from_files(
@@ -243,8 +243,7 @@ class _ShowOptions(CommandOptions):
 @with_options(_Exports)
 def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
     """Print the contents of a plan file, and export it; a plan of the season by month."""
-    from beasy_sched.formats.plan_file import json_text, read_plans
-    from beasy_sched.formats.season_file import SEASON_FORMAT, read_season, season_json
+    from beasy_sched.formats.plan_file import SEASON_FORMAT, json_text, read_plans, read_season, season_json
 
     if SEASON_FORMAT.describes(file):
         season = read_season(file)
@@ -275,7 +274,7 @@ def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:
 
 def _finish_season(season: Season, written: list[Path], exports: _Exports) -> None:
     """Export what was asked for, show the coarse plan, and tell what was written."""
-    from beasy_sched.formats.season_file import season_csv_lines, season_json
+    from beasy_sched.formats.plan_file import season_csv_lines, season_json
     from beasy_sched.outputs.season_table import season_lines
     from beasy_sched.report.plan_figures import draw_season
 

@@ -181,8 +181,7 @@ def _end(failed: bool) -> None:
 def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestion:
     """Raises ConfigError and InputError."""
     from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
-    from beasy_sched.campaign.size import Goal, SizeQuestion
-    from beasy_sched.campaign.size_search import ladder
+    from beasy_sched.campaign.size import Goal, SizeQuestion, ladder
     from beasy_sched.campaign.sweep import at_point
 
     axis = AXES[given.find]

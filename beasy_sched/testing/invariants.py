@@ -15,8 +15,8 @@ from beasy_sched.model.cluster import HostState
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.jobs import JobState
 from beasy_sched.simulator import Ending
-from beasy_sched.testing.broken import BrokenInvariant, require
 from beasy_sched.testing.grids import WorldGrid, mean_of
+from beasy_sched.testing.witness import BrokenInvariant, require
 from beasy_sched.testing.worlds import PLAIN, STEP_S, SmallWorld, WorldRun
 
 RESERVE: Final = [HostState.ASLEEP, HostState.SWITCHING_OFF, HostState.SWITCHING_ON]
@@ -24,6 +24,7 @@ MOMENT_J: Final = 100.0 * 2e-3
 """What one server at most uses in two moments: a kill comes 1 ms late, and so may a step's end."""
 WAYS_OUT: Final = (
     "the run is over",
+    "asks for no host",
     "asks for more hosts than there are",
     "waits for jobs that never come",
 )

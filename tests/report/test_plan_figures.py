@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plan_cases import hand_plan, hydrogen
-from season_cases import hand_season
+from plan_cases import hand_plan, hand_season, hydrogen
 
 from beasy_sched.energy.storage import NO_BATTERY, Storage
 from beasy_sched.errors import ConfigError
