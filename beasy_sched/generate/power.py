@@ -181,10 +181,14 @@ def sun_part_w(
     The sun has the share in it that it has in ``powers_w``, the powers foreseen for each of ``productions``.
     """
     nothing = np.zeros(len(real_w))
-    total_w = sum(powers_w, nothing)
     foreseen = zip(productions, powers_w, strict=True)
     sun_w = sum((power_w for one, power_w in foreseen if one.name == "pv"), nothing)
-    share = np.divide(sun_w, total_w, out=np.zeros(len(real_w)), where=total_w > 0.0)
+    return part_of_real_w(sun_w, sum(powers_w, nothing), real_w)
+
+
+def part_of_real_w(part_w: FloatArray, total_w: FloatArray, real_w: FloatArray) -> FloatArray:
+    """Return the part of ``real_w`` with the share that ``part_w`` has in ``total_w``, all W per step."""
+    share = np.divide(part_w, total_w, out=np.zeros(len(real_w)), where=total_w > 0.0)
     return np.minimum(share * real_w, real_w)
 
 
