@@ -78,6 +78,15 @@ class SyntheticWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag
         """The name of the shape."""
         return self.shape
 
+    def stretched(self, factor: float) -> SyntheticWorkload:
+        """Return jobs so many times as long, and fewer in proportion: the demand stays about the same."""
+        return msgspec.structs.replace(
+            self,
+            run_median_s=self.run_median_s * factor,
+            run_cap_s=self.run_cap_s * factor,
+            jobs=max(round(self.jobs / factor), 1),
+        )
+
 
 class SwfWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="swf"):
     """Jobs of a trace."""

@@ -134,7 +134,8 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     if isinstance(forecast, dict) and isinstance(forecast.get("file"), str):
         filled["forecast"] = {**forecast, "file": os.path.abspath(folder / forecast["file"])}
     if isinstance(raw.get("policies"), list):
-        filled["policies"] = _labelled([_as_table(value) for value in raw["policies"]])
+        tables = [{"name": policy} if isinstance(policy, str) else policy for policy in raw["policies"]]
+        filled["policies"] = _labelled(tables)
     if isinstance(raw.get("seeds"), dict):
         filled["seeds"] = _seeds(raw["seeds"])
     platform = raw.get("platform")
@@ -222,10 +223,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(part) for part in value]
     return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _as_table(policy: Any) -> Any:
-    return {"name": policy} if isinstance(policy, str) else policy
 
 
 def _labelled(policies: list[Any]) -> list[Any]:

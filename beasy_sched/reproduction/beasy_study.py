@@ -91,13 +91,7 @@ def _run_times(factor: float) -> Change:
         tuples = []
         for part in scenario.tuples:
             if isinstance(part.workload, SyntheticWorkload):
-                workload = msgspec.structs.replace(
-                    part.workload,
-                    run_median_s=part.workload.run_median_s * factor,
-                    run_cap_s=part.workload.run_cap_s * factor,
-                    jobs=max(round(part.workload.jobs / factor), 1),
-                )
-                part = msgspec.structs.replace(part, workload=workload)
+                part = msgspec.structs.replace(part, workload=part.workload.stretched(factor))
             tuples.append(part)
         return msgspec.structs.replace(scenario, tuples=tuple(tuples))
 

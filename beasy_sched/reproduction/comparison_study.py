@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace as replaced
 
 from beasy_sched.campaign.inputs import forecast_production_w, forecast_workload, total_s
 from beasy_sched.campaign.scenario import (
@@ -120,11 +120,6 @@ def comparison(cases: Sequence[ComparisonCase], policies: Sequence[str], extent:
     return found
 
 
-def replaced(scenario: Scenario, **values: Any) -> Scenario:
-    """Return a scenario with some fields changed."""
-    return msgspec.structs.replace(scenario, **values)
-
-
 def case_of(scenario: str) -> tuple[str, str]:
     """Split the name of a scenario into those of its case and of the scenario within that ("" if alone)."""
     case, _, rest = scenario.partition(SEPARATOR)
@@ -164,8 +159,8 @@ def _days(part: TuplePart, day: int, **workload: Any) -> TuplePart:
     ):
         raise ConfigError("days can only be drawn for scenarios with synthetic jobs and weather")
     return TuplePart(
-        workload=msgspec.structs.replace(part.workload, seed=day, **workload),
-        production=msgspec.structs.replace(part.production, seed=day),
+        workload=replaced(part.workload, seed=day, **workload),
+        production=replaced(part.production, seed=day),
     )
 
 
@@ -184,9 +179,7 @@ def _surprising(name: str, title: str, change: Change) -> ComparisonCase:
 
 def _demand(factor: float) -> Change:
     """The plan is made for so much more demand than comes."""
-    return lambda scenario: replaced(
-        scenario, plan=msgspec.structs.replace(scenario.plan, demand_factor=factor)
-    )
+    return lambda scenario: replaced(scenario, plan=replaced(scenario.plan, demand_factor=factor))
 
 
 def _band(width: float, case: ProductionCase) -> Change:
@@ -194,10 +187,9 @@ def _band(width: float, case: ProductionCase) -> Change:
 
     def change(scenario: Scenario) -> Scenario:
         tuples = tuple(
-            msgspec.structs.replace(part, production=msgspec.structs.replace(part.production, case=case))
-            for part in scenario.tuples
+            replaced(part, production=replaced(part.production, case=case)) for part in scenario.tuples
         )
-        noise = msgspec.structs.replace(scenario.noise, production_band=width)
+        noise = replaced(scenario.noise, production_band=width)
         return replaced(scenario, tuples=tuples, noise=noise)
 
     return change
@@ -205,25 +197,17 @@ def _band(width: float, case: ProductionCase) -> Change:
 
 def _sizes(factor: float) -> Change:
     """Other jobs come than were forecast: so many times as long, and fewer in proportion."""
-
-    def change(scenario: Scenario) -> Scenario:
-        return replaced(scenario, tuples=tuple(_other_jobs(part, factor) for part in scenario.tuples))
-
-    return change
+    return lambda scenario: replaced(
+        scenario, tuples=tuple(_other_jobs(part, factor) for part in scenario.tuples)
+    )
 
 
 def _other_jobs(part: TuplePart, factor: float) -> TuplePart:
     workload = part.workload
     if not isinstance(workload, SyntheticWorkload):
         return part
-    other = msgspec.structs.replace(
-        workload,
-        seed=workload.seed + OTHER_JOBS,
-        run_median_s=workload.run_median_s * factor,
-        run_cap_s=workload.run_cap_s * factor,
-        jobs=max(round(workload.jobs / factor), 1),
-    )
-    return msgspec.structs.replace(part, real_workload=other)
+    other = replaced(workload.stretched(factor), seed=workload.seed + OTHER_JOBS)
+    return replaced(part, real_workload=other)
 
 
 CASES: Final[tuple[ComparisonCase, ...]] = (
@@ -280,7 +264,7 @@ def _scenario(files: RealFiles, extent: Extent) -> Scenario:
         productions = _productions(files.weather, part.production, count, length_s)
     if files.trace is not None:
         workloads = _workloads(files.trace, base.servers, count, length_s)
-        base = replaced(base, noise=msgspec.structs.replace(base.noise, walltimes="keep"))
+        base = replaced(base, noise=replaced(base.noise, walltimes="keep"))
     tuples = tuple(
         TuplePart(workload=workload, production=production)
         for workload, production in zip(workloads, productions, strict=True)
@@ -377,7 +361,7 @@ def _scaled(scenario: Scenario) -> Scenario:
 
 def _sized(part: TuplePart, factor: float) -> TuplePart:
     plants = part.production
-    larger = msgspec.structs.replace(
+    larger = replaced(
         plants, pv_kw=round(plants.pv_kw * factor, 3), wind_kw=round(plants.wind_kw * factor, 3)
     )
-    return msgspec.structs.replace(part, production=larger)
+    return replaced(part, production=larger)

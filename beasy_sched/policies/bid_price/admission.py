@@ -211,9 +211,7 @@ class BidPass(EasyPass):
         energy_j = self._expected.energy_of_j(job, walltime_s)
         energy_j = aged(energy_j, self.view.now - job.subtime_s, self._options.ageing_h)
         at_margin = energy_j <= price.margin_j * (1.0 + _ROUNDING)
-        if energy_j <= price.price_j or (
-            self._may_be_cheap(job, at_margin) and self._is_cheap(job, walltime_s, at_margin)
-        ):
+        if energy_j <= price.price_j or self._is_cheap(job, walltime_s, at_margin):
             return True
         self._count_refusal(dear=True)
         if self.view.wants_reason(job, TOO_DEAR):
@@ -221,12 +219,6 @@ class BidPass(EasyPass):
             facts |= {"binding_at_s": step.binding_s, "bound": step.bound}
             self._say(job, TOO_DEAR, facts)
         return False
-
-    def _may_be_cheap(self, job: Job, at_margin: bool) -> bool:
-        if job.id in self.step.counted:
-            return True
-        tries = self._options.opportunity or at_margin
-        return tries and self._dear < _MISSES and job.id not in self.step.dear
 
     def _is_cheap(self, job: Job, walltime_s: float, at_margin: bool) -> bool:
         """Whether ``job`` takes little of what is binding, or leaves some of it and is ``at_margin``.
@@ -236,6 +228,8 @@ class BidPass(EasyPass):
         step, price = self.step, self.step.price
         if job.id in step.counted:
             return True
+        if not (self._options.opportunity or at_margin) or self._dear >= _MISSES or job.id in step.dear:
+            return False
         power_w, chance = self._profile(job, walltime_s, price.speed)
         base_w = step.base_w + power_w * chance
         slack_j = step.ahead.slack(step.hopeful_w - base_w).slack_j
@@ -258,7 +252,8 @@ class BidPass(EasyPass):
         if self._short >= _MISSES or job.id in step.short:
             self._count_refusal(dear=False)
             return False
-        power_w, chance = self._profile(job, walltime_s, self._speed_of(job, walltime_s))
+        speed = Speed.FAST if self._hurries(job, walltime_s) else step.price.speed
+        power_w, chance = self._profile(job, walltime_s, speed)
         sigmas = _RUN_SIGMAS if self._options.margins else 0.0
         self._add_w = power_w * (chance + sigmas * np.sqrt(chance * (1.0 - chance)))
         after = step.ahead.stays_up(step.careful_w - step.committed_w - self._add_w)
@@ -278,9 +273,6 @@ class BidPass(EasyPass):
         """Whether a job that starts now ends in time only at full speed."""
         thrifty_s = walltime_s * self._expected.computing.surest_share(Speed.THRIFTY)
         return self._options.hurry and job.computes and thrifty_s > self._left_s - 1.0
-
-    def _speed_of(self, job: Job, walltime_s: float) -> Speed:
-        return Speed.FAST if self._hurries(job, walltime_s) else self.step.price.speed
 
     def _profile(self, job: Job, walltime_s: float, speed: Speed) -> tuple[float, FloatArray]:
         """Power of ``job`` above sleep (W), and the part of each cell in which it is expected to run."""

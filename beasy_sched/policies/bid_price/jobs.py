@@ -63,10 +63,6 @@ class JobLoad:
         mean = self.run_times.mean if row < 0 else float(self.run_times.means_of(np.array([row]))[0])
         return mean * self._slowness[speed]
 
-    def host_second_of_j(self, hosts: int, walltime_s: float) -> float:
-        """Expected energy of one job that asks for so much, for each host and second of walltime, J."""
-        return self.mean_share_of(Speed.THRIFTY, hosts, walltime_s) * self.host_w[Speed.THRIFTY]
-
     def host_seconds_j(self, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
         """The same of jobs that ask for so much; one number if that tells nothing, J."""
         return self.mean_shares(Speed.THRIFTY, hosts, walltime_s) * self.host_w[Speed.THRIFTY]
@@ -172,7 +168,8 @@ class Expected:
     def energy_of_j(self, job: Job, walltime_s: float) -> float:
         """Expected energy of a job above sleep, J; ``walltime_s``: as `walltime_of_s` has it."""
         load = self.load_of(job)
-        return job.res * walltime_s * load.host_second_of_j(job.res, walltime_s)
+        share = load.mean_share_of(Speed.THRIFTY, job.res, walltime_s)
+        return job.res * walltime_s * (share * load.host_w[Speed.THRIFTY])
 
     def run_of_s(self, job: Job, walltime_s: float, speed: Speed) -> float:
         """Expected run time of a job at ``speed``, s."""
@@ -227,7 +224,8 @@ class Expected:
         edges, widths = done + rate * cells.edge_s, rate * cells.width_s
         limit = done + rate * np.maximum(walltime_s - progress.run_s, 0.0)[:, None]
         limit[endless] = 1.0
-        rows = self._kinds_of(jobs)
+        kind_rows = (self.load_of(job).run_times.kinds.row(job.res, job.walltime_s) for job in jobs)
+        rows = np.array([*kind_rows], dtype=np.intp)
         computes = np.array([job.computes for job in jobs])
         chance = np.empty_like(widths)
         for load, those in ((self.computing, computes), (self.delaying, ~computes)):
@@ -237,11 +235,6 @@ class Expected:
                 )
         kinds = np.where(computes | (rows < 0), rows, rows + len(self.computing.run_times.kinds))
         return host_w @ chance, _variance_w2(host_w, chance, kinds)
-
-    def _kinds_of(self, jobs: Sequence[Job]) -> IndexArray:
-        """Rows of the jobs' kinds among those of their load."""
-        rows = [self.load_of(job).run_times.kinds.row(job.res, job.walltime_s) for job in jobs]
-        return np.array(rows, dtype=np.intp)
 
     def _draw(self, job: Job, speed: Speed) -> tuple[float, float]:
         """Power of a running job's hosts above their sleep (W), and how fast it proceeds (flops/s)."""
