@@ -92,10 +92,10 @@ def plan(
     """
     from beasy_sched.formats.plan_file import write_plans
     from beasy_sched.plan.forecast import Uncertainty
-    from beasy_sched.plan.offline import OfflineOptions
     from beasy_sched.plan.power_problem import Surplus
     from beasy_sched.plan.servers import ServerRules
     from beasy_sched.plan.solver import SolverLimits
+    from beasy_sched.plan.windows import OfflineOptions
     from beasy_sched.planning import PlanSources, plan_from_files
 
     workloads = [workload] if isinstance(workload, str | os.PathLike) else [*(workload or ())]

@@ -57,11 +57,10 @@ from beasy_sched.generate.workload import (
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import demand_power_w
-from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
-from beasy_sched.plan.rolling import PLANNED_AHEAD
 from beasy_sched.plan.season import SeasonProblem, plan_season
 from beasy_sched.plan.servers import ServerRules
+from beasy_sched.plan.windows import PLANNED_AHEAD, OfflineOptions, plan_windows
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 
 _EXECUTION_KEY = 1000

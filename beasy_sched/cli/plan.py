@@ -24,12 +24,12 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.site_file import DEFAULT_SITE
 from beasy_sched.plan.forecast import Uncertainty
-from beasy_sched.plan.offline import OfflineOptions
 from beasy_sched.plan.plan import PlanStore, Provenance
 from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.plan.season import Season, SeasonProblem, plan_season, season_steps
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.plan.solver import SolverLimits
+from beasy_sched.plan.windows import OfflineOptions
 from beasy_sched.planning import PlanSources, plan_from_files
 from beasy_sched.units import parse_duration
 

@@ -21,16 +21,18 @@ from beasy_sched.formats.reading import is_number, read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
     PER_UNIT,
+    POWER,
     POWER_UNITS,
     DateOrder,
     Table,
+    TimeSeries,
+    on_grid,
     parse_table,
     power_factor,
     read_table_text,
     split_line,
     unit_in_name,
 )
-from beasy_sched.formats.time_series import POWER, TimeSeries, on_grid
 from beasy_sched.formats.weather_exports import (
     is_entsoe_header,
     is_nasa_header,

@@ -32,6 +32,7 @@ from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.reproduction.claims import (
     RESAMPLES,
     Sample,
+    TextTable,
     Verdict,
     bootstrap_weights,
     claim_table,
@@ -40,7 +41,6 @@ from beasy_sched.reproduction.claims import (
     rank_agreement,
     tally,
 )
-from beasy_sched.reproduction.text_table import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd

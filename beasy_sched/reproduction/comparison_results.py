@@ -18,10 +18,16 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.reproduction.beasy_study import Measure, policy_sample
-from beasy_sched.reproduction.claims import RESAMPLES, Sample, bootstrap_weights, interval, weighted_mean
+from beasy_sched.reproduction.claims import (
+    RESAMPLES,
+    Sample,
+    TextTable,
+    bootstrap_weights,
+    interval,
+    weighted_mean,
+)
 from beasy_sched.reproduction.comparison_bound import Bounds
 from beasy_sched.reproduction.comparison_study import case_of
-from beasy_sched.reproduction.text_table import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd

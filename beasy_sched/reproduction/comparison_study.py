@@ -40,7 +40,7 @@ from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.swf import SWF_FIELDS, SwfReader
-from beasy_sched.formats.time_series import TimeSeries, time_text
+from beasy_sched.formats.table import TimeSeries, time_text
 from beasy_sched.generate.noise import ProductionCase
 from beasy_sched.generate.platform import preset_platform
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from beasy_sched.forecast.accuracy import HORIZONS_H
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
-from beasy_sched.reproduction.claims import Claim, Ruling, Truth, Verdict, judge, weighted_mean
+from beasy_sched.reproduction.claims import Claim, Ruling, TextTable, Truth, Verdict, judge, weighted_mean
 from beasy_sched.reproduction.greenslot_cases import (
     CONVENTIONAL,
     COPIES,
@@ -34,7 +34,6 @@ from beasy_sched.reproduction.greenslot_cases import (
 )
 from beasy_sched.reproduction.greenslot_inputs import IDEAL_DAY_KWH
 from beasy_sched.reproduction.greenslot_results import READ_OFF, READ_OFF_BARS, GreenResults
-from beasy_sched.reproduction.text_table import TextTable
 
 TOLERANCE: Final = 5.0
 """Points by which a number of the one week "Average" may differ from the printed one."""

@@ -31,7 +31,7 @@ from beasy_sched.formats.grid_rates import PRICE, RateFile, RateGaps, RateQuanti
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.reading import as_type, in_file, parse_toml, read_bytes
 from beasy_sched.formats.solar_history import read_solar_history
-from beasy_sched.formats.time_series import POWER
+from beasy_sched.formats.table import POWER
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
 from beasy_sched.generate.power import (
     SyntheticWeather,

@@ -10,26 +10,27 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan.test_offline import LOAD_W, PLATFORM, RENEW_W, SITE, SPEC, planned
+from plan.test_windows import LOAD_W, PLATFORM, RENEW_W, SITE, SPEC, planned
 from plan_cases import hydrogen
 
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
 from beasy_sched.plan import rolling
 from beasy_sched.plan.forecast import draw_by_busy_w
-from beasy_sched.plan.offline import NoPlan, OfflineOptions
 from beasy_sched.plan.plan import Plan, PlanStore, Provenance, Rolled
-from beasy_sched.plan.rolling import (
+from beasy_sched.plan.servers import ServerStart, least_power_w
+from beasy_sched.plan.windows import (
     NO_JOBS,
     JobForecast,
     KnownJobs,
+    NoPlan,
+    OfflineOptions,
     PlanRequest,
     PowerForecast,
     Span,
     WindowForecast,
     make_plans,
 )
-from beasy_sched.plan.servers import ServerStart, least_power_w
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 
