@@ -332,7 +332,7 @@ class PlanTask:
 
     @property
     def recipe(self) -> str:
-        """SHA-256 of all of it, and of the program's version."""
+        """SHA-256 of everything here and of the program's version."""
         options = {name: str(getattr(self.options, name)) for name in self.options.__struct_fields__}
         del options["replan"]  # which changes the runs, not the plans that they begin with
         head = json.dumps([__version__, self.windows, self.season_windows, options, self.site]).encode()

@@ -80,7 +80,7 @@ def read_scenario(path: PathLike, *, allowed: Collection[str] = ()) -> Scenario:
 
 
 def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Collection[str] = ()) -> Scenario:
-    """Read a scenario from TOML text; files that it names are sought beside ``path``. Raises InputError.
+    """Read a scenario from TOML text; it names files relative to the folder of ``path``. Raises InputError.
 
     A policy ``package.module:Class`` is imported only if it is in ``allowed``, and else an error.
     """
@@ -360,7 +360,7 @@ def _check_workload(scenario: Scenario, part: WorkloadPart, where: str) -> None:
 
 
 def _check_foresight(scenario: Scenario) -> None:
-    """Check that prices cover the runs, that the forecast can be had, and the rule of deadlines."""
+    """Check that prices cover the runs, that the forecast can be read, and the rule of deadlines."""
     site = scenario.parsed_site()
     if (short := rates_too_short(site, scenario.windows * site.window_s)) is not None:
         raise ConfigError(f"site.{short.text}")

@@ -54,7 +54,7 @@ def is_csv_header(cells: list[str]) -> bool:
 
 
 def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
-    """The column that the user means: by name, or by a part of it that only one column has.
+    """The column that the user names, in full or by a part that only one column has.
 
     Raises InputError that lists the columns.
     """

@@ -63,7 +63,7 @@ from beasy_sched.formats.weather_exports import is_entsoe_header, is_nasa_header
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _REFERENCE_W_M2: Final = 1000.0
-"""Irradiance stands for panels that give their capacity at this one."""
+"""Irradiance is converted for panels that reach their capacity at this value."""
 _HOUR_S: Final = int(SECONDS_PER_HOUR)
 
 

@@ -326,7 +326,7 @@ class TimeSeries:
     capacity_w: float | None = None
     """Capacity that ``power_w`` is for, where the file states it."""
     technology: str | None = None
-    """``"pv"``, ``"wind"``, ``"weather"``, or None where the file does not tell."""
+    """``"pv"``, ``"wind"``, ``"weather"``, or None if the file does not say."""
     notes: tuple[str, ...] = ()
     """What the reader repaired or assumed, for the user to see."""
     wind_height_m: float | None = None

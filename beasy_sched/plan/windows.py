@@ -238,7 +238,7 @@ class JobForecast:
     hosts: IntArray
 
     def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
-        """As `DemandForecast.load_w`: known jobs go on, or start at once; the others start when they come."""
+        """As `DemandForecast.load_w`: known jobs continue, or start at once; the others start on arrival."""
         later = self.submit_s > span.asked_s
         submit_s = np.concatenate((np.zeros(len(known.hosts)), self.submit_s[later] - span.start_s))
         run_s = np.concatenate((known.left_s, self.run_s[later]))
@@ -278,7 +278,7 @@ def part_of(values_w: FloatArray, span: Span, beyond_w: float = 0.0) -> FloatArr
 
 @dataclass(frozen=True)
 class ReplanRule:
-    """When plans are made anew in a run, and from what."""
+    """When plans are made during a run, and from what."""
 
     every_steps: int
     """A plan is made for every so-many-th step, counted from time 0."""

@@ -85,7 +85,7 @@ def _battery(factor: float) -> Change:
 
 
 def _run_times(factor: float) -> Change:
-    """Jobs so many times as long, and fewer in proportion: the demand stays about the same."""
+    """Jobs ``factor`` times as long, and fewer in proportion."""
 
     def change(scenario: Scenario) -> Scenario:
         tuples = []
@@ -175,7 +175,7 @@ def check_folder(folder: Path) -> None:
 
 
 def campaign_in(folder: Path, name: str) -> Campaign | None:
-    """Return the campaign ``name`` of a reproduction where it is there and complete."""
+    """Return the campaign ``name`` of a reproduction if it exists and is complete."""
     try:
         campaign = read_campaign(folder / name)
     except BeasyError:

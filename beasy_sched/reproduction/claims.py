@@ -204,7 +204,7 @@ def about(quantity: Quantity, value: float, tolerance: float) -> Within:
 
 @dataclass(frozen=True)
 class Several:
-    """Statement: at least so many of some statements are true; all of them unless said otherwise."""
+    """Statement: at least ``at_least`` of some statements are true; all of them by default."""
 
     statements: tuple[Statement, ...]
     at_least: int | None = None
@@ -237,7 +237,7 @@ def _named(statement: Statement) -> str:
 
 
 class Ruling(Enum):
-    """What may become of a claim."""
+    """The possible rulings on a claim."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -262,7 +262,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim, and what we found."""
+    """The ruling on a claim, and what we found."""
 
     claim: Claim
     ruling: Ruling

@@ -47,7 +47,7 @@ COMPARED: Final[Mapping[str, Measure]] = {
 """``killed`` is the paper's (killed, reached the walltime or still running); the slowdown is bounded, and
 only of jobs that started."""
 _EXACT_UP_TO: Final = 16
-"""Up to so many clusters, all sign patterns are tried."""
+"""Up to this number of clusters, all sign patterns are tried."""
 _DRAWN: Final = 1 << 16
 """Sign patterns that are drawn where there are more."""
 _PATTERNS_AT_ONCE: Final = 1 << 12
@@ -185,7 +185,7 @@ def comparison_tables(
 ) -> Iterator[TextTable]:
     """Yield, for each block, the means of all policies and their differences from one of them.
 
-    With ``bounds`` of all executions, also how much was had of what could be had.
+    With ``bounds`` of all executions, also the share of the achievable that was achieved.
     """
     for block, sample in blocks.items():
         yield means_table(_title(block, titles), sample)

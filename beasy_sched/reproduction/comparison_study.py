@@ -178,12 +178,12 @@ def _surprising(name: str, title: str, change: Change) -> ComparisonCase:
 
 
 def _demand(factor: float) -> Change:
-    """The plan is made for so much more demand than comes."""
+    """The plan is made for ``factor`` times the demand that comes."""
     return lambda scenario: replaced(scenario, plan=replaced(scenario.plan, demand_factor=factor))
 
 
 def _band(width: float, case: ProductionCase) -> Change:
-    """Production leaves the band of its prediction: it lies in one so many times as wide."""
+    """Production leaves the band of its prediction: it lies in one ``width`` times as wide."""
 
     def change(scenario: Scenario) -> Scenario:
         tuples = tuple(
@@ -196,7 +196,7 @@ def _band(width: float, case: ProductionCase) -> Change:
 
 
 def _sizes(factor: float) -> Change:
-    """Other jobs come than were forecast: so many times as long, and fewer in proportion."""
+    """The jobs are not those forecast: ``factor`` times as long, and fewer in proportion."""
     return lambda scenario: replaced(
         scenario, tuples=tuple(_other_jobs(part, factor) for part in scenario.tuples)
     )
@@ -319,13 +319,13 @@ def _productions(
 
 
 def _plants_of(series: TimeSeries) -> tuple[str, ...]:
-    """What a file is for; sun, where it does not tell."""
+    """The plants that a file is for; sun if it does not say."""
     both = {"weather": ("pv", "wind"), "wind": ("wind",)}
     return both.get(series.technology or "", ("pv",))
 
 
 def _workloads(path: Path, servers: int, count: int, length_s: float) -> list[WorkloadPart]:
-    """Jobs of other days of the trace, on hosts with so many cores that the machine fits on the servers."""
+    """Jobs of other days of the trace, on hosts with enough cores for the machine to fit on the servers."""
     reader = SwfReader(path)
     column = SWF_FIELDS["submit_s"] - 1
     first, last, widest = math.inf, -math.inf, 1.0

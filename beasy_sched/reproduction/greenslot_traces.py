@@ -34,7 +34,7 @@ PAPERS_LOAD: Final = 0.468
 LONG_WEEK: Final = AVERAGE.longer(HOURS + 14 * 24)
 """The sun of traces: long enough for what is put off from the week's end to end, too."""
 RULES: Final = ("factor:2", "factor:4", "factor:8", "hours:24")
-"""Deadlines of a trace's jobs: so many times their walltime, or a day, after their submission."""
+"""Deadlines of a trace's jobs: a multiple of their walltime, or a day, after their submission."""
 _START_HOUR: Final = 9
 _SPAN_S: Final = HOURS * SECONDS_PER_HOUR
 _WEEK_S: Final = 7 * SECONDS_PER_DAY

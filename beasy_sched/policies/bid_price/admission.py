@@ -40,7 +40,7 @@ _LEAST_COST_SHARE: Final = 3e-6
 _ROUNDING: Final = 1e-9
 """Relative error of energies that are the same."""
 _MISSES: Final = 4
-"""After so many refusals for energy the rest of the queue, which is dearer still, is not tried."""
+"""After this number of refusals for energy, the rest of the queue, which is dearer still, is not tried."""
 _TRIED_ABOVE: Final = 4 * _MISSES
 """Most jobs above the price that one pass looks at."""
 _IMPATIENT: Final = 0.1
@@ -121,7 +121,7 @@ class BidPass(EasyPass):
         return least_energy
 
     def still_holds(self, later: BidPass, openings: int) -> bool:
-        """Whether nothing has changed until a ``later`` pass but that jobs have arrived.
+        """Whether nothing but arrivals has happened until a ``later`` pass.
 
         ``openings``: the counter of what may let a job start, as it was after this pass.
         """
@@ -141,7 +141,7 @@ class BidPass(EasyPass):
     # --- which jobs ---------------------------------------------------------------------------------------
 
     def heads(self) -> Iterable[Job]:
-        """Waiting jobs that are sure to end in time, in order, as far as more can be had for them."""
+        """Waiting jobs that are sure to end in time, in order, as long as there may be hosts and energy."""
         queue = self.view.queue
         if not len(queue):
             return
@@ -186,7 +186,7 @@ class BidPass(EasyPass):
         self._closed = self._options.order == "energy" and max(self._dear, self._short) >= _MISSES
 
     def wanted(self, job: Job) -> bool:
-        """Tell whether there is energy for ``job``, now and ahead, and whether it is to have hosts now."""
+        """Whether there is energy for ``job``, now and ahead, and whether it is to have hosts now."""
         walltime_s = self._expected.walltime_of_s(job, self._left_s)
         if not self._passes_price(job, walltime_s):
             return False

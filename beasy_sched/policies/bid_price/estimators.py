@@ -91,7 +91,7 @@ class JobKinds:
         self.counts[row] = count + 1
 
     def rows(self, hosts: FloatArray, walltime_s: FloatArray) -> IndexArray:
-        """Rows of the kinds of jobs; -1 for those of no kind that is known."""
+        """Rows of the kinds of jobs; -1 for jobs of an unknown kind."""
         keys = walltime_s * _WALLTIMES + hosts
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[place] == keys, self._rows[place], -1)
@@ -250,7 +250,7 @@ class ProductionError:
     """The error of the production forecast, in units of its uncertainty: mean, spread, how well known."""
 
     N0: Final = 3.0
-    """Observations that the prior stands for."""
+    """Weight of the prior, in observations."""
     SPREAD: Final = 1.0 / 3.0
     """Second moment of the prior: errors spread evenly over the band."""
 
@@ -283,7 +283,7 @@ class ProductionError:
     def expected_w(
         self, forecast_w: FloatArray, uncertainty: FloatArray, ahead: FloatArray, sigmas: float
     ) -> FloatArray:
-        """Production to count on, W: the mean over ``ahead`` steps, less so many standard errors.
+        """Production to count on, W: the mean over ``ahead`` steps, less ``sigmas`` standard errors.
 
         Below the band only as far as production has been there.
         """

@@ -50,7 +50,7 @@ class TwoSpeedFleet:
         """Power of all servers asleep, W; those that cannot sleep idle."""
         present = np.unique(self._kind_of).tolist()
         self.reference_flops = max((kinds[row].reference_speed_flops for row in present), default=1.0)
-        """F_ref, the speed that walltimes stand for, flops/s."""
+        """F_ref, the speed that walltimes refer to, flops/s."""
         self.most_share: float = max(float(self._flops[Speed.FAST, present].max(initial=0.0))
                                      / self.reference_flops, 1.0)  # fmt: skip
         """The largest share of its walltime at F_ref that a job can do before that is over."""

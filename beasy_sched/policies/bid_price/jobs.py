@@ -18,11 +18,11 @@ from beasy_sched.policies.bid_price.horizon import Cells
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _ENOUGH: Final = 20
-"""Jobs without a walltime that must have ended for the longest of them to stand for the next ones."""
+"""Jobs without a walltime that must have ended before the longest of them is expected of the next ones."""
 _TELLING: Final = frozenset({JobState.FINISHED, JobState.WALLTIME_REACHED})
-"""Ends that tell how long jobs run, or would have run at least."""
+"""Ends from which follows how long jobs run, or would have run at least."""
 _BEYOND: Final = 1.25
-"""A job without a walltime that has outrun all others is expected to need so many times what it has done."""
+"""A job without a walltime that has outrun all others is expected to need this multiple of its work."""
 
 
 class JobLoad:
@@ -45,7 +45,7 @@ class JobLoad:
         return self.run_times.mean * self._slowness[speed]
 
     def mean_shares(self, speed: Speed, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
-        """The same of jobs that ask for so much; one number if that tells nothing."""
+        """The same for each of some jobs; one number if their requests make no difference."""
         return self.run_times.means(hosts, walltime_s) * self._slowness[speed]
 
     def surest_share(self, speed: Speed) -> float:
@@ -58,13 +58,13 @@ class JobLoad:
         return self.mean_share(Speed.THRIFTY) * self.host_w[Speed.THRIFTY]
 
     def mean_share_of(self, speed: Speed, hosts: int, walltime_s: float) -> float:
-        """Expected run time of one job that asks for so much, in walltimes."""
+        """Expected run time of one job, in walltimes."""
         row = self.run_times.kinds.row(hosts, walltime_s)
         mean = self.run_times.mean if row < 0 else float(self.run_times.means_of(np.array([row]))[0])
         return mean * self._slowness[speed]
 
     def host_seconds_j(self, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
-        """The same of jobs that ask for so much; one number if that tells nothing, J."""
+        """The same for each of some jobs; one number if their requests make no difference, J."""
         return self.mean_shares(Speed.THRIFTY, hosts, walltime_s) * self.host_w[Speed.THRIFTY]
 
     def chance(

@@ -24,7 +24,7 @@ OVERHEAD: Final = 0.05
 FREE_SHARE: Final = 0.1
 """Energy of which no more than this share is missing where it counts is free."""
 LEVELS: Final = 32
-"""Quantiles of the energies of arrived jobs among which a price is sought."""
+"""Number of quantiles of the energies of arrived jobs that are tried as a price."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Price:
 
     @property
     def scarce(self) -> bool:
-        """Whether there is less energy than is asked for, be there a price yet or not."""
+        """Whether there is less energy than is asked for, whether or not there is a price yet."""
         return self.without.slack_j < 0.0
 
 
