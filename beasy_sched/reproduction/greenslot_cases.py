@@ -193,9 +193,9 @@ def _utilizations() -> Iterator[Row]:
                 yield Row(", ".join(told), case)
 
 
-def _loads(loads: Mapping[str, Load], policies: Sequence[str] = MAIN[1:]) -> Iterator[Row]:
+def _loads(loads: Mapping[str, Load]) -> Iterator[Row]:
     for label, load in loads.items():
-        yield from (Row(label, Case(policy, load=load)) for policy in policies)
+        yield from (Row(label, Case(policy, load=load)) for policy in MAIN[1:])
 
 
 STUDIES: Final[Mapping[str, tuple[str, tuple[Row, ...]]]] = {

@@ -55,18 +55,15 @@ def _saving(case: Case) -> Number:
     return lambda results: results.saving_pct(case)
 
 
-def _near(
-    expected: Sequence[tuple[Number, float]], tolerance: float, results: GreenResults
-) -> tuple[Truth, str]:
-    """Whether all numbers are the printed ones, give or take the tolerance."""
-    found = [number(results) for number, _ in expected]
-    true = all(abs(value - printed) <= tolerance for value, (_, printed) in zip(found, expected, strict=True))
-    return _once(true), ", ".join(f"{value:+.1f}" for value in found) + " %"
+def near(*expected: tuple[Number, float]) -> Callable[..., tuple[Truth, str]]:
+    """Statement: numbers (%) are the printed ones, give or take the tolerance."""
 
+    def statement(results: GreenResults) -> tuple[Truth, str]:
+        found = [number(results) for number, _ in expected]
+        off = [abs(value - printed) for value, (_, printed) in zip(found, expected, strict=True)]
+        return _once(max(off) <= TOLERANCE), ", ".join(f"{value:+.1f}" for value in found) + " %"
 
-def near(*expected: tuple[Number, float], tolerance: float = TOLERANCE) -> Callable[..., tuple[Truth, str]]:
-    """Statement: numbers (%) are the printed ones, within some points."""
-    return partial(_near, expected, tolerance)
+    return statement
 
 
 def _printed_errors(column: str, printed: Sequence[float], results: GreenResults) -> tuple[Truth, str]:

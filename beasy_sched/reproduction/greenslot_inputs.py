@@ -248,13 +248,13 @@ class SunWeek:
         ahead_w[0] = self.hourly_w[now]
         return ahead_w
 
-    def _mean_day_w(self, now: int, known: int = 3) -> FloatArray:
-        """For ``known`` hours what is predicted one hour ahead, then the mean of the week's days."""
+    def _mean_day_w(self, now: int) -> FloatArray:
+        """For three hours what is predicted one hour ahead, then the mean of the week's days."""
         near_w = self.hourly_w if self.predicted_w is None else self.predicted_w
         of_day = np.arange(self.hours) % 24
         mean_w = np.bincount(of_day, self.hourly_w) / np.bincount(of_day)
         ahead_w = mean_w[of_day[now:]]
-        ahead_w[:known] = near_w[now : now + known]
+        ahead_w[:3] = near_w[now : now + 3]
         return np.asarray(ahead_w)
 
 
