@@ -26,7 +26,7 @@ from beasy_sched.campaign.workers import Processes
 from beasy_sched.cli.options import progress_bar
 from beasy_sched.errors import BeasyError
 from beasy_sched.policies.learned.model import Model
-from beasy_sched.reproduction.claims import judge
+from beasy_sched.reproduction.claims import TextTable, judge
 from beasy_sched.reproduction.comparison_study import TUNING_BELOW, Extent
 from beasy_sched.reproduction.learning_claims import (
     CLAIMS,
@@ -37,7 +37,6 @@ from beasy_sched.reproduction.learning_claims import (
 )
 from beasy_sched.reproduction.learning_figures import learning_figures, preference_tables
 from beasy_sched.reproduction.learning_study import Evaluation, learned_models, reward_levels
-from beasy_sched.reproduction.text_table import TextTable
 
 FIRST_SEED, QUICK_FIRST_SEED = 9000, 5000
 """A trial uses other seeds, so that it gives away nothing of the results."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from beasy_sched.reproduction.claims import (
     Claim,
+    TextTable,
     Truth,
     Verdict,
     claim_table,
@@ -27,7 +28,6 @@ from beasy_sched.reproduction.comparison_results import (
     paired_difference,
 )
 from beasy_sched.reproduction.learning_study import CHANCE, FIXED, FULL, GREEDY, LEARNERS, MIXES, VARIED
-from beasy_sched.reproduction.text_table import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd

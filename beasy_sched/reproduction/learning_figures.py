@@ -9,6 +9,7 @@ import numpy as np
 
 from beasy_sched.learning.preferences import preference_table
 from beasy_sched.policies.learned.model import Model
+from beasy_sched.reproduction.claims import TextTable
 from beasy_sched.reproduction.comparison_results import ComparedPolicies
 from beasy_sched.reproduction.figures import (
     BLACK,
@@ -25,7 +26,6 @@ from beasy_sched.reproduction.figures import (
     new_figure,
 )
 from beasy_sched.reproduction.learning_claims import DIFFERING, MEASURED, LearningResults
-from beasy_sched.reproduction.text_table import TextTable
 
 _MEAN_OF: Final = 10
 _LEVELS: Final = {

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace as replaced
 
 from beasy_sched.campaign.scenario import PolicyPart, Scenario, quick
 from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
@@ -37,7 +38,6 @@ from beasy_sched.reproduction.comparison_study import (
     average_cases,
     comparison,
     find_cases,
-    replaced,
 )
 
 FIXED: Final = ACTIONS
