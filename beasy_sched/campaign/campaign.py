@@ -49,7 +49,7 @@ from beasy_sched.generate.workload import GeneratedWorkload
 
 Value = TypeVar("Value")
 Progress = Callable[[int, int], None]
-"""Told how many runs have ended, and how many there are."""
+"""Called with the number of runs that have ended and the number of all."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Outcome:
 def begin(
     scenarios: Sequence[Scenario], folder: Path, *, small: bool = False, keep: Keep = "nothing"
 ) -> None:
-    """Make the folder of a campaign, or see that it is that of the same one.
+    """Make the folder of a campaign, or check that it belongs to the same one.
 
     ``small`` takes the quick relatives of the scenarios. Raises ConfigError and InputError.
     """
@@ -118,7 +118,7 @@ def go_on(
 
 @dataclass
 class Work:
-    """What executes runs that have not ended, their plans first; it may be given more of them later."""
+    """Executes runs that have not ended, their plans first; more may be added later."""
 
     folder: Folder
     prepared: Preparation

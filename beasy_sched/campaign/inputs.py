@@ -59,11 +59,10 @@ from beasy_sched.generate.workload import (
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import demand_power_w
-from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
-from beasy_sched.plan.rolling import PLANNED_AHEAD
 from beasy_sched.plan.season import SeasonProblem, plan_season
 from beasy_sched.plan.servers import ServerRules
+from beasy_sched.plan.windows import PLANNED_AHEAD, OfflineOptions, plan_windows
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 
 _EXECUTION_KEY = 1000
@@ -353,7 +352,7 @@ class PlanTask:
 
     @property
     def recipe(self) -> str:
-        """SHA-256 of all of it, and of the program's version."""
+        """SHA-256 of everything here and of the program's version."""
         options = {name: str(getattr(self.options, name)) for name in self.options.__struct_fields__}
         del options["replan"]  # which changes the runs, not the plans that they begin with
         head = json.dumps([__version__, self.windows, self.season_windows, options, self.site]).encode()

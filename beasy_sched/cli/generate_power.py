@@ -27,8 +27,7 @@ from beasy_sched.formats.batsim_events import (
 )
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.site_file import read_site
-from beasy_sched.formats.table import DateOrder, parse_moment
-from beasy_sched.formats.time_series import TimeSeries, time_text
+from beasy_sched.formats.table import DateOrder, TimeSeries, parse_moment, time_text
 from beasy_sched.generate.noise import ProductionCase, real_production
 from beasy_sched.generate.power import (
     SYNTHETIC_START,
