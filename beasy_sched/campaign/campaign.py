@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
-from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.folder import (
     Folder,
     check_same,
@@ -27,20 +26,20 @@ from beasy_sched.campaign.folder import (
 )
 from beasy_sched.campaign.inputs import (
     ForecastInputs,
+    ForecastProduction,
     RealInputs,
     forecast_csv,
     forecast_inputs,
-    forecast_production_w,
+    forecast_production,
     forecast_workload,
     make_folder,
     make_plan,
-    make_real_power,
+    make_real,
     make_real_workload,
 )
-from beasy_sched.campaign.runs import RunSpec, expand
 from beasy_sched.campaign.scenario import Scenario, quick
 from beasy_sched.campaign.scenario_file import check_code
-from beasy_sched.campaign.sweep import Point, Shaped, shaping
+from beasy_sched.campaign.sweep import Point, RunSpec, Shaped, expand, shaping
 from beasy_sched.campaign.table import check_installed, row_of, write_tables
 from beasy_sched.campaign.tasks import Keep, RunResult, RunTask, execute
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
@@ -50,7 +49,7 @@ from beasy_sched.generate.workload import GeneratedWorkload
 
 Value = TypeVar("Value")
 Progress = Callable[[int, int], None]
-"""Told how many runs have ended, and how many there are."""
+"""Called with the number of runs that have ended and the number of all."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Outcome:
 def begin(
     scenarios: Sequence[Scenario], folder: Path, *, small: bool = False, keep: Keep = "nothing"
 ) -> None:
-    """Make the folder of a campaign, or see that it is that of the same one.
+    """Make the folder of a campaign, or check that it belongs to the same one.
 
     ``small`` takes the quick relatives of the scenarios. Raises ConfigError and InputError.
     """
@@ -119,7 +118,7 @@ def go_on(
 
 @dataclass
 class Work:
-    """What executes runs that have not ended, their plans first; it may be given more of them later."""
+    """Executes runs that have not ended, their plans first; more may be added later."""
 
     folder: Folder
     prepared: Preparation
@@ -175,7 +174,7 @@ class Work:
 
     def _runs(self) -> Iterator[Task]:
         for spec in self._pending:
-            hashes = self.prepared.provenance(spec)
+            self._provenance[spec.key] = self.prepared.provenance(spec)
             try:
                 recipe = self.prepared.forecast(spec).plan.recipe
                 if recipe in self._no_plan:
@@ -184,7 +183,6 @@ class Work:
             except Exception as error:  # a row that says so; the campaign goes on
                 if machine_error(error) is not None:
                     raise
-                self._provenance[spec.key] = hashes
                 self._run_done(spec, Failure(why(error)))
             else:
                 yield spec, execute, task
@@ -226,7 +224,7 @@ class Preparation:
         self._executions = _Recent[tuple[RealInputs, dict[str, str]]](4)
         self._workloads = _Recent[tuple[GeneratedWorkload, bytes]](4)
         self._real_workloads = _Recent[bytes](4)
-        self._productions = _Recent[FloatArray](64)
+        self._productions = _Recent[ForecastProduction](64)
         self._hashes = _Recent[str](64)
 
     def forecast(self, spec: RunSpec) -> ForecastInputs:
@@ -259,7 +257,7 @@ class Preparation:
             expected=(forecast.plan.workload, forecast.plan.production) if scenario.plan.replan else None,
             forecast=scenario.forecast,
             forecast_file=(
-                forecast_csv(forecast.production_w, scenario)
+                forecast_csv(forecast.production.total_w, scenario)
                 if scenario.forecast is not None and scenario.forecast.source == "plan"
                 else None
             ),
@@ -289,10 +287,10 @@ class Preparation:
             return made, b"".join(made.json_pieces())
 
         jobs, as_json = self._workloads.get(_key(spec, "workload"), workload)
-        production_w = self._productions.get(
-            _key(spec, "production"), lambda: forecast_production_w(scenario, number)
+        production = self._productions.get(
+            _key(spec, "production"), lambda: forecast_production(scenario, number)
         )
-        return forecast_inputs(scenario, jobs, as_json, production_w)
+        return forecast_inputs(scenario, jobs, as_json, production)
 
     def _execution(self, spec: RunSpec, forecast: ForecastInputs) -> tuple[RealInputs, dict[str, str]]:
         """What really happens, kept in the folder, and its hashes."""
@@ -301,7 +299,7 @@ class Preparation:
             (_key(spec, "workload"), seed),
             lambda: make_real_workload(scenario, forecast.workload, number, seed),
         )
-        real = RealInputs(workload, make_real_power(scenario, forecast.production_w, number, seed))
+        real = make_real(scenario, forecast, number, seed, workload)
         contents = {"workload": real.workload, "power": real.power, "platform": forecast.plan.platform}
         add = self._folder.add_input
         return real, {f"{kind}_sha256": add(kind, content) for kind, content in contents.items()}

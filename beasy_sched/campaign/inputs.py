@@ -28,9 +28,9 @@ from beasy_sched.campaign.scenario import (
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.batsim_events import power_event_lines
+from beasy_sched.formats.batsim_events import SUN_FIELD, power_event_lines
 from beasy_sched.formats.batsim_workload import workload_demand_w
-from beasy_sched.formats.plan_file import write_plans
+from beasy_sched.formats.plan_file import plan_bytes
 from beasy_sched.formats.power_series import read_power_series, read_weather_file
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
@@ -41,9 +41,11 @@ from beasy_sched.generate.platform import load_server, platform_xml, preset_plat
 from beasy_sched.generate.power import (
     Production,
     Window,
+    part_of_real_w,
     pv_production,
     shared_start,
     step_power,
+    sun_part_w,
     synthetic_series,
     wind_production,
 )
@@ -57,11 +59,10 @@ from beasy_sched.generate.workload import (
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import demand_power_w
-from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
-from beasy_sched.plan.rolling import PLANNED_AHEAD
 from beasy_sched.plan.season import SeasonProblem, plan_season
 from beasy_sched.plan.servers import ServerRules
+from beasy_sched.plan.windows import PLANNED_AHEAD, OfflineOptions, plan_windows
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 
 _EXECUTION_KEY = 1000
@@ -69,11 +70,20 @@ _EXECUTION_KEY = 1000
 
 
 @dataclass(frozen=True)
+class ForecastProduction:
+    """The production that is forecast for a tuple, W per step."""
+
+    total_w: FloatArray
+    sun_w: FloatArray
+    """The part of it that comes from the sun."""
+
+
+@dataclass(frozen=True)
 class ForecastInputs:
     """The forecasts of a tuple."""
 
     workload: GeneratedWorkload
-    production_w: FloatArray
+    production: ForecastProduction
     plan: PlanTask
     """Everything for its plan, the platform's file included."""
 
@@ -117,7 +127,7 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
     if scenario.plan.make:
         files["plan.msgpack"] = make_plan(forecast.plan)
     if scenario.forecast is not None and scenario.forecast.source == "plan":
-        files["forecast.csv"] = forecast_csv(forecast.production_w, scenario)
+        files["forecast.csv"] = forecast_csv(forecast.production.total_w, scenario)
     make_folder(folder)
     for name, content in files.items():
         write_atomic(folder / name, content)
@@ -127,12 +137,12 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
 def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
     """Make the forecasts of tuple ``number``. Raises InputError and ConfigError."""
     workload = forecast_workload(scenario, number)
-    production_w = forecast_production_w(scenario, number)
-    return forecast_inputs(scenario, workload, b"".join(workload.json_pieces()), production_w)
+    production = forecast_production(scenario, number)
+    return forecast_inputs(scenario, workload, b"".join(workload.json_pieces()), production)
 
 
 def forecast_inputs(
-    scenario: Scenario, workload: GeneratedWorkload, workload_json: bytes, production_w: FloatArray
+    scenario: Scenario, workload: GeneratedWorkload, workload_json: bytes, production: ForecastProduction
 ) -> ForecastInputs:
     """Return the forecasts of a tuple, whose workload and production (W per step) have been made."""
     servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
@@ -143,16 +153,22 @@ def forecast_inputs(
         season_windows=scenario.windows if scenario.plan.season and wet else 0,
         platform="".join(platform_xml(servers)).encode(),
         workload=workload_json,
-        production=power_text(production_w, scenario),
+        production=power_text(production.total_w, production.sun_w, scenario),
         options=scenario.plan,
     )
-    return ForecastInputs(workload, production_w, plan)
+    return ForecastInputs(workload, production, plan)
 
 
-def make_real(scenario: Scenario, forecast: ForecastInputs, number: int, seed: int) -> RealInputs:
-    """Make what really happens in the execution ``seed`` of tuple ``number``."""
-    workload = make_real_workload(scenario, forecast.workload, number, seed)
-    return RealInputs(workload, make_real_power(scenario, forecast.production_w, number, seed))
+def make_real(
+    scenario: Scenario, forecast: ForecastInputs, number: int, seed: int, workload: bytes | None = None
+) -> RealInputs:
+    """Make what really happens in the execution ``seed`` of tuple ``number``, its ``workload`` if need be."""
+    if workload is None:
+        workload = make_real_workload(scenario, forecast.workload, number, seed)
+    foreseen = forecast.production
+    power_w = real_production_w(scenario, foreseen.total_w, seed, number)
+    sun_w = part_of_real_w(foreseen.sun_w, foreseen.total_w, power_w)
+    return RealInputs(workload, power_text(power_w, sun_w, scenario))
 
 
 def make_real_workload(scenario: Scenario, forecast: GeneratedWorkload, number: int, seed: int) -> bytes:
@@ -162,14 +178,10 @@ def make_real_workload(scenario: Scenario, forecast: GeneratedWorkload, number: 
     return b"".join(real_workload(scenario, foreseen, seed, number).json_pieces())
 
 
-def make_real_power(scenario: Scenario, forecast_w: FloatArray, number: int, seed: int) -> bytes:
-    """Return the file of the production that really comes; the forecast is in W per step."""
-    return power_text(real_production_w(scenario, forecast_w, seed, number), scenario)
-
-
-def power_text(power_w: FloatArray, scenario: Scenario) -> bytes:
-    """Return a power file."""
-    return "".join(power_event_lines(power_w, scenario.parsed_site().step_s)).encode()
+def power_text(power_w: FloatArray, sun_w: FloatArray, scenario: Scenario) -> bytes:
+    """Return a power file, which tells what of each step's power comes from the sun."""
+    lines = power_event_lines(power_w, scenario.parsed_site().step_s, rates={SUN_FIELD: sun_w})
+    return "".join(lines).encode()
 
 
 def forecast_csv(power_w: FloatArray, scenario: Scenario) -> bytes:
@@ -223,6 +235,11 @@ def noiseless_workload(scenario: Scenario, part: WorkloadPart) -> GeneratedWorkl
 
 def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
     """Return the forecast production of tuple ``number``, W per step. Raises InputError and ConfigError."""
+    return forecast_production(scenario, number).total_w
+
+
+def forecast_production(scenario: Scenario, number: int) -> ForecastProduction:
+    """The same, with the sun's part."""
     part, site = scenario.tuples[number].production, scenario.parsed_site()
     steps = scenario.windows * site.steps
     start_s = None if part.start is None else _moment_s(part.start)
@@ -232,7 +249,8 @@ def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
     if isinstance(part, FileProduction):
         how = {"method": part.interpolation, "gaps": part.gaps}
     powers = [step_power(plant, window, **how) for plant in plants]
-    return np.asarray(np.sum([np.zeros(steps), *powers], axis=0))
+    total_w = np.asarray(np.sum([np.zeros(steps), *powers], axis=0))
+    return ForecastProduction(total_w, sun_part_w(plants, powers, total_w))
 
 
 def real_workload(
@@ -334,12 +352,20 @@ class PlanTask:
 
     @property
     def recipe(self) -> str:
-        """SHA-256 of all of it, and of the program's version."""
+        """SHA-256 of everything here and of the program's version."""
         options = {name: str(getattr(self.options, name)) for name in self.options.__struct_fields__}
         del options["replan"]  # which changes the runs, not the plans that they begin with
         head = json.dumps([__version__, self.windows, self.season_windows, options, self.site]).encode()
         digests = [hashlib.sha256(part).digest() for part in (self.platform, self.workload, self.production)]
         return hashlib.sha256(b"".join([hashlib.sha256(head).digest(), *digests])).hexdigest()
+
+    def expected(
+        self, site: Site, windows: int, step_s: float | None = None
+    ) -> tuple[Platform, FloatArray, FloatArray]:
+        """Return the servers, and the demand and production to plan for, W a step; see `read_back`."""
+        files = self.platform, self.workload, self.production
+        servers, demand_w, renew_w = read_back(site, windows, *files, step_s=step_s)
+        return servers, times_demand_w(servers, demand_w, self.options.demand_factor), renew_w
 
 
 def make_plan(task: PlanTask) -> bytes:
@@ -351,37 +377,27 @@ def make_plan(task: PlanTask) -> bytes:
         "site": task.site.encode(),
     }
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    with TemporaryDirectory(prefix="beasy-plan-") as place:
-        site = parse_site(task.site, "site")
-        files = task.platform, task.workload, task.production
-        servers, demand_w, renew_w = read_back(Path(place), site, task.windows, *files)
-        plans = plan_windows(
-            site,
-            servers,
-            times_demand_w(servers, demand_w, task.options.demand_factor),
-            renew_w,
-            options=OfflineOptions(
-                surplus=task.options.surplus,
-                load_uncertainty=task.options.uncertainty("load"),
-                renew_uncertainty=task.options.uncertainty("renew"),
-                rules=ServerRules(minimum_on_s=task.options.minimum_on_s),
-                tank_targets_kg=_tank_targets_kg(task, site, Path(place)),
-            ),
-            provenance=Provenance(f"beasy-sched {__version__}", inputs=hashes),
-        )
-        write_plans(Path(place, "plan.msgpack"), plans)
-        return Path(place, "plan.msgpack").read_bytes()
-
-
-def _tank_targets_kg(task: PlanTask, site: Site, folder: Path) -> tuple[float, ...]:
-    """Hydrogen wanted at the end of each window, from a coarse plan of all of them; none without one."""
-    if not task.season_windows:
-        return ()
-    step_s, files = parse_duration(task.options.season), (task.platform, task.workload, task.production)
-    servers, demand_w, renew_w = read_back(folder, site, task.season_windows, *files, step_s=step_s)
-    demand_w = times_demand_w(servers, demand_w, task.options.demand_factor)
-    problem = SeasonProblem.of_site(site, servers, demand_w, renew_w, step_s)
-    return plan_season(problem, provenance=Provenance(f"beasy-sched {__version__}")).targets_kg
+    options, site = task.options, parse_site(task.site, "site")
+    made_by = Provenance(f"beasy-sched {__version__}", inputs=hashes)
+    targets_kg: tuple[float, ...] = ()
+    if task.season_windows:
+        step_s = parse_duration(options.season)
+        expected = task.expected(site, task.season_windows, step_s)
+        problem = SeasonProblem.of_site(site, *expected, step_s)
+        targets_kg = plan_season(problem, provenance=made_by).targets_kg
+    plans = plan_windows(
+        site,
+        *task.expected(site, task.windows),
+        options=OfflineOptions(
+            surplus=options.surplus,
+            load_uncertainty=options.uncertainty("load"),
+            renew_uncertainty=options.uncertainty("renew"),
+            rules=ServerRules(minimum_on_s=options.minimum_on_s),
+            tank_targets_kg=targets_kg,
+        ),
+        provenance=made_by,
+    )
+    return plan_bytes(plans)
 
 
 def times_demand_w(servers: Platform, demand_w: FloatArray, factor: float) -> FloatArray:
@@ -394,23 +410,18 @@ def times_demand_w(servers: Platform, demand_w: FloatArray, factor: float) -> Fl
 
 
 def read_back(
-    folder: Path,
-    site: Site,
-    windows: int,
-    platform: bytes,
-    workload: bytes,
-    power: bytes,
-    step_s: float | None = None,
+    site: Site, windows: int, platform: bytes, workload: bytes, power: bytes, step_s: float | None = None
 ) -> tuple[Platform, FloatArray, FloatArray]:
-    """Write files into ``folder``; return what is in them: platform, demand and production (W a step).
+    """Return what is in files: platform, demand and production (W a step) of so many windows.
 
     Steps are the site's, or ``step_s`` seconds long.
     """
-    paths = folder / "platform.xml", folder / "workload.json", folder / "power.txt"
-    for path, content in zip(paths, (platform, workload, power), strict=True):
-        path.write_bytes(content)
     step_s = site.step_s if step_s is None else step_s
     steps = round(site.window_s * windows / step_s)
-    servers = read_simgrid_platform(paths[0]).platform
-    demand_w = workload_demand_w([paths[1]], servers, steps=steps, step_s=step_s)
-    return servers, demand_w, read_power_series(paths[2], steps=steps, step_s=step_s)
+    with TemporaryDirectory(prefix="beasy-plan-") as place:
+        paths = [Path(place, name) for name in ("platform.xml", "workload.json", "power.txt")]
+        for path, content in zip(paths, (platform, workload, power), strict=True):
+            path.write_bytes(content)
+        servers = read_simgrid_platform(paths[0]).platform
+        demand_w = workload_demand_w([paths[1]], servers, steps=steps, step_s=step_s)
+        return servers, demand_w, read_power_series(paths[2], steps=steps, step_s=step_s)

@@ -239,7 +239,7 @@ class LevelProjection:
         return self._levels_j[over : over + both + 1], [*differs.nonzero()[0].tolist(), both, count]
 
     def _go_on(self, level_j: float, gains_j: list[float], known_j: FloatArray) -> list[float]:
-        """Levels after each of ``gains_j``, up to one at a limit that is the same in ``known_j``."""
+        """Levels after each of ``gains_j``, until one is ``known_j`` because the battery is at a limit."""
         kept, most_j, last = self._kept, self._most_j, len(known_j)
         levels_j: list[float] = []
         add = levels_j.append

@@ -23,10 +23,11 @@ from msgspec import Struct
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import in_file, read_bytes
+from beasy_sched.model.jobs import Terms, TermsError, read_terms
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.workflow import Terms, TermsError, in_order, predecessors_of, read_terms
+from beasy_sched.model.workflow import in_order, predecessors_of
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
-from beasy_sched.plan.rolling import JobForecast
+from beasy_sched.plan.windows import JobForecast
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
 _MODELLED = ("delay", "parallel_homogeneous", "parallel_homogeneous_total", "parallel", "composed")

@@ -21,16 +21,18 @@ from beasy_sched.formats.reading import is_number, read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
     PER_UNIT,
+    POWER,
     POWER_UNITS,
     DateOrder,
     Table,
+    TimeSeries,
+    on_grid,
     parse_table,
     power_factor,
     read_table_text,
     split_line,
     unit_in_name,
 )
-from beasy_sched.formats.time_series import POWER, TimeSeries, on_grid
 from beasy_sched.formats.weather_exports import (
     is_entsoe_header,
     is_nasa_header,
@@ -52,7 +54,7 @@ def is_csv_header(cells: list[str]) -> bool:
 
 
 def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
-    """The column that the user means: by name, or by a part of it that only one column has.
+    """The column that the user names, in full or by a part that only one column has.
 
     Raises InputError that lists the columns.
     """
@@ -125,7 +127,9 @@ def time_column(table: Table) -> str | None:
     return next((name for name in table.names if name.lower() in _TIME_NAMES + _END_NAMES), None)
 
 
-def column_times(table: Table, name: str, order: DateOrder | None) -> tuple[IntArray, bool, tuple[str, ...]]:
+def column_times(
+    table: Table, name: str, order: DateOrder | None = None
+) -> tuple[IntArray, bool, tuple[str, ...]]:
     """Seconds of each row (since 1970, or from the start), whether they are dates, and notes."""
     texts = table.texts(name)
     if texts and is_number(texts[0]):
@@ -144,7 +148,6 @@ def read_power_series(
     *,
     steps: int | None,
     step_s: float,
-    column: str | None = None,
     unit: str | None = None,
     as_run: bool = False,
 ) -> FloatArray:
@@ -158,7 +161,7 @@ def read_power_series(
     text = read_text(path)
     if text.lstrip()[:1] == "{":
         return _from_events(path, steps, step_s, as_run)
-    series = parse_power_csv(path, text, column=column, unit=unit, interval_s=round(step_s))
+    series = parse_power_csv(path, text, unit=unit, interval_s=round(step_s))
     values = series.columns[POWER]
     for missing in np.flatnonzero(np.isnan(values)).tolist():
         raise InputError(path, f"has no power for {series.time_text(missing)}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.scenario import PAPER_POLICIES
-from beasy_sched.reproduction.beasy_results import MEASURES, TABLE_MEASURES, PolicySample, Study, ranks
+from beasy_sched.reproduction.beasy_study import MEASURES, TABLE_MEASURES, PolicySample, Study, ranks
 from beasy_sched.reproduction.claims import (
     SLACK,
     Claim,
@@ -368,4 +368,4 @@ _TABLE = _claims(
 CLAIMS: Final[tuple[Claim, ...]] = (
     *_BEST_BEGIN, *_BEST_END, *_WORST_BEGIN, *_WORST_END, *_CONCLUSIONS, *_AVERAGE_CASES, *_TABLE,
 )  # fmt: skip
-"""All of them, in the paper's order."""
+"""All claims, in the paper's order."""

@@ -10,17 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, IndexArray
-from beasy_sched.reproduction.beasy_results import Measure
-from beasy_sched.reproduction.claims import RESAMPLES, Sample, bootstrap_weights, interval, weighted_mean
+from beasy_sched.reproduction.beasy_study import Measure, policy_sample
+from beasy_sched.reproduction.claims import (
+    RESAMPLES,
+    Sample,
+    TextTable,
+    bootstrap_weights,
+    interval,
+    weighted_mean,
+)
 from beasy_sched.reproduction.comparison_bound import Bounds
 from beasy_sched.reproduction.comparison_study import case_of
-from beasy_sched.reproduction.text_table import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +47,7 @@ COMPARED: Final[Mapping[str, Measure]] = {
 """``killed`` is the paper's (killed, reached the walltime or still running); the slowdown is bounded, and
 only of jobs that started."""
 _EXACT_UP_TO: Final = 16
-"""Up to so many clusters, all sign patterns are tried."""
+"""Up to this number of clusters, all sign patterns are tried."""
 _DRAWN: Final = 1 << 16
 """Sign patterns that are drawn where there are more."""
 _PATTERNS_AT_ONCE: Final = 1 << 12
@@ -70,33 +77,12 @@ def with_derived(runs: pd.DataFrame) -> pd.DataFrame:
 def blocks_of(runs: pd.DataFrame, *, resamples: int = RESAMPLES) -> dict[Block, ComparedPolicies]:
     """Return the samples of all blocks, in the order of the rows; without those that have no execution."""
     found: dict[Block, ComparedPolicies] = {}
+    weights = partial(execution_weights, resamples=resamples)
     for (case, setting), own in with_derived(runs).groupby(["block", "setting"], sort=False):
-        sample = _sample(own, resamples)
+        sample = policy_sample(own, ["scenario", "tuple", "seed"], COMPARED, weights)
         if sample is not None:
             found[str(case), str(setting)] = sample
     return found
-
-
-_KEYS: Final = ["scenario", "tuple", "seed"]
-
-
-def _sample(runs: pd.DataFrame, resamples: int) -> ComparedPolicies | None:
-    """The executions in which all policies reached the end."""
-    names = list(runs["policy"].unique())
-    ended = runs[runs["status"] == "ok"]
-    counts = ended.groupby(_KEYS, sort=False)["policy"].nunique()
-    whole = counts[counts == len(names)].index
-    if len(whole) == 0:
-        return None
-    wide = ended.set_index([*_KEYS, "policy"])
-    values = {
-        name: wide[measure.column].unstack("policy").loc[whole, names].to_numpy(np.float64)
-        for name, measure in COMPARED.items()
-    }
-    executions = tuple((str(scenario), int(number), int(seed)) for scenario, number, seed in whole)
-    weights = execution_weights(executions, resamples=resamples)
-    left_out = int(runs.groupby(_KEYS).ngroups) - len(whole)
-    return Sample(tuple(names), values, executions, weights, left_out)
 
 
 Execution = tuple[str, int, int]
@@ -199,7 +185,7 @@ def comparison_tables(
 ) -> Iterator[TextTable]:
     """Yield, for each block, the means of all policies and their differences from one of them.
 
-    With ``bounds`` of all executions, also how much was had of what could be had.
+    With ``bounds`` of all executions, also the share of the achievable that was achieved.
     """
     for block, sample in blocks.items():
         yield means_table(_title(block, titles), sample)
@@ -271,19 +257,14 @@ def difference_table(title: str, sample: ComparedPolicies, against: str) -> Text
     for policy in sample.conditions:
         if policy == against:
             continue
-        for number, (name, measure) in enumerate(COMPARED.items()):
-            found = paired_difference(sample, name, policy, against)
-            what = f"{measure.title} [{_points(measure.unit)}]" if measure.unit else measure.title
-            rows.append(
-                (
-                    policy if number == 0 else "",
-                    what,
-                    found.text if count > 1 else number_text(found.mean, "{:+.2f}"),
-                    p_text(found.p),
-                    number_text(100.0 * found.as_good, "{:.0f} %"),
-                    found.verdict,
-                )
-            )
+        for number, (column, measure) in enumerate(COMPARED.items()):
+            found = paired_difference(sample, column, policy, against)
+            unit_of = "points" if measure.unit == "%" else measure.unit
+            what = f"{measure.title} [{unit_of}]" if unit_of else measure.title
+            difference = found.text if count > 1 else number_text(found.mean, "{:+.2f}")
+            as_good = number_text(100.0 * found.as_good, "{:.0f} %")
+            name = policy if number == 0 else ""
+            rows.append((name, what, difference, p_text(found.p), as_good, found.verdict))
     kind = "pairs of days" if unit == "days" else "noises of the same days"
     note = (
         f"{_executions(sample)}; intervals: 95 %, bootstrap; p: permutation test on the means of {count} "
@@ -315,17 +296,9 @@ def bound_table(title: str, sample: ComparedPolicies, bounds: Bounds, against: s
         if against in sample.conditions and policy != against:
             own = sample.mean("finished", against)
             gap = _gap_closed(finished - own, best[:, 0] - own)
-        rows.append(
-            (
-                policy,
-                f"{finished[0]:.2f}",
-                f"{100.0 * finished[0] / best[0, 0]:.1f}",
-                gap,
-                f"{work[0]:.2f}",
-                f"{100.0 * work[0] / best[0, 1]:.1f}",
-                f"{100.0 * kept:.0f}",
-            )
-        )
+        jobs = f"{finished[0]:.2f}", f"{100.0 * finished[0] / best[0, 0]:.1f}", gap
+        flops = f"{work[0]:.2f}", f"{100.0 * work[0] / best[0, 1]:.1f}"
+        rows.append((policy, *jobs, *flops, f"{100.0 * kept:.0f}"))
     numbers = ("fin. %", "of bound", f"gap of {against} closed %", "work %", "of bound ", "target kept %")
     note = (
         f"{_executions(sample)}. The bound knows production and run times beforehand and keeps the target; a "
@@ -341,10 +314,6 @@ def _gap_closed(gained: FloatArray, missing: FloatArray) -> str:
     closed = 100.0 * gained / missing
     low, high = interval(closed)
     return f"{closed[0]:.0f} [{low:.0f}, {high:.0f}]"
-
-
-def _points(unit: str) -> str:
-    return "points" if unit == "%" else unit
 
 
 def p_text(p: float) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.forecast.accuracy import AccuracyTable
-from beasy_sched.reproduction.claims import Sample, bootstrap_weights
+from beasy_sched.reproduction.claims import Sample, TextTable, bootstrap_weights
 from beasy_sched.reproduction.greenslot_cases import (
     CONVENTIONAL,
     COPIES,
@@ -28,7 +28,6 @@ from beasy_sched.reproduction.greenslot_cases import (
     stand_in_cases,
 )
 from beasy_sched.reproduction.greenslot_study import CaseResult
-from beasy_sched.reproduction.text_table import TextTable
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _MEASURES: Final = ("green_kwh", "cost", "total_kwh", "missed", "refused")
@@ -82,11 +81,16 @@ class GreenResults:
         }
         return {name: self.value(name, case) - spent for name, spent in idle.items()}
 
+    @property
+    def other_weeks(self) -> Sample[str]:
+        """The stand-ins, at least one. Raises KeyError."""
+        if self.stand_ins is None or not self.stand_ins.executions:
+            raise KeyError("other weeks")
+        return self.stand_ins
+
     def gains_of_weeks(self, policy: str) -> tuple[FloatArray, FloatArray]:
         """Return green gains and cost savings of the stand-ins, %, one a week. Raises KeyError."""
-        sample = self.stand_ins
-        if sample is None or not sample.executions:
-            raise KeyError("other weeks")
+        sample = self.other_weeks
         green, cost = (
             sample.of(name, policy) / sample.of(name, "conventional") for name in ("green_kwh", "cost")
         )

@@ -15,8 +15,8 @@ from beasy_sched.model.cluster import HostState
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.jobs import JobState
 from beasy_sched.simulator import Ending
-from beasy_sched.testing.broken import BrokenInvariant, require
 from beasy_sched.testing.grids import WorldGrid, mean_of
+from beasy_sched.testing.witness import BrokenInvariant, require
 from beasy_sched.testing.worlds import PLAIN, STEP_S, SmallWorld, WorldRun
 
 RESERVE: Final = [HostState.ASLEEP, HostState.SWITCHING_OFF, HostState.SWITCHING_ON]
@@ -24,10 +24,11 @@ MOMENT_J: Final = 100.0 * 2e-3
 """What one server at most uses in two moments: a kill comes 1 ms late, and so may a step's end."""
 WAYS_OUT: Final = (
     "the run is over",
+    "asks for no host",
     "asks for more hosts than there are",
     "waits for jobs that never come",
 )
-"""Rules by which a job ends without a start whatever became of its predecessors."""
+"""Rules by which a job ends without a start, whatever happened to its predecessors."""
 
 FINISHED: Final = "the run goes on to its end: no job waits for ever where nothing else will happen"
 EACH_ONCE: Final = "each job is started at most once, and ends in exactly one way"
@@ -221,8 +222,8 @@ def _check_bill(grid: WorldGrid, row: TraceRow) -> None:
 
 
 def check_workflows(world: SmallWorld, done: WorldRun) -> None:
-    """No job starts before its predecessors have finished and its think time is over, nor ever if one of them
-    did not finish; such a job is rejected."""
+    """No job starts before its predecessors have finished and its think time is over, nor at all if one of
+    them did not finish; such a job is rejected."""
     columns = done.session.outcomes.columns()
     ends_s = dict(zip(done.session.outcomes.ids, columns["end_s"].tolist(), strict=True))
     states = outcome_of(done)

@@ -1,4 +1,4 @@
-"""Someone who sees only the messages of a run, keeps its own account, and objects to what may not be."""
+"""A witness that sees only the messages of a run, keeps its own account, and objects to illegal decisions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from beasy_sched.engine.actions import Facts
 from beasy_sched.engine.guard import StepBudget
+from beasy_sched.errors import BeasyError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.testing.broken import require
 
 IDLE, BUSY, FALLING, ASLEEP, WAKING = range(5)
 
@@ -22,6 +22,22 @@ FACTS = "every fact of the decision log is a text or a finite number"
 LEGAL_STARTS = "a job starts once, on as many hosts as it asks for, all on, idle and in service"
 LEGAL_SWITCHES = "hosts switch from a settled state, and sleep only where no job runs"
 LEGAL_ENDS = "only running jobs are killed, and only waiting ones rejected"
+
+
+class BrokenInvariant(BeasyError, AssertionError):
+    """Something that must hold in every run does not."""
+
+    def __init__(self, invariant: str, found: object) -> None:
+        """``invariant`` says what must hold, ``found`` what was found instead."""
+        self.invariant = invariant
+        self.found = str(found)
+        super().__init__(f"{invariant}: found {self.found}")
+
+
+def require(holds: object, invariant: str, found: object) -> None:
+    """Raise BrokenInvariant unless ``holds`` is true."""
+    if not holds:
+        raise BrokenInvariant(invariant, found)
 
 
 class LoggedAction(NamedTuple):
@@ -63,7 +79,7 @@ class Witness:
         }
 
     def log(self, now: float, what: str, job: str, hosts: str, rule: str, facts: Facts) -> None:
-        """Take a row of the decision log; every number of it can be written down."""
+        """Take a row of the decision log; every number in it must be finite."""
         for name, fact in facts.items():
             require(isinstance(fact, str) or math.isfinite(fact), FACTS, f"{what} {rule!r}: {name} is {fact}")
         self.actions.append(LoggedAction(now, what, job, hosts, rule))

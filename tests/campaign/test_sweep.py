@@ -11,10 +11,9 @@ from small_campaign import SMALL, run_campaign, scenario
 from beasy_sched.campaign import campaign as campaign_module
 from beasy_sched.campaign.campaign import begin
 from beasy_sched.campaign.folder import plain_values, scenario_hash
-from beasy_sched.campaign.runs import expand
 from beasy_sched.campaign.scenario_file import parse_scenario, scenario_of
 from beasy_sched.campaign.status import status_lines, status_of
-from beasy_sched.campaign.sweep import AXES, at_point, points_of
+from beasy_sched.campaign.sweep import AXES, at_point, expand, points_of
 from beasy_sched.campaign.table import read_campaign, result_lines
 from beasy_sched.errors import ConfigError, InputError
 
@@ -131,7 +130,7 @@ def test_what_is_wrong_is_told(old, new, message):
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """A sweep that is complete, and how often each input was made."""
-    made = dict.fromkeys(("forecast_workload", "forecast_production_w", "make_real_workload"), 0)
+    made = dict.fromkeys(("forecast_workload", "forecast_production", "make_real_workload"), 0)
     with pytest.MonkeyPatch.context() as patch:
         for name in made:
             original = getattr(campaign_module, name)
@@ -160,7 +159,7 @@ def test_the_table_has_a_column_for_each_axis(done):
 
 
 def test_what_no_axis_touches_is_made_once(done):
-    assert done[1] == {"forecast_workload": 1, "forecast_production_w": 2, "make_real_workload": 2}
+    assert done[1] == {"forecast_workload": 1, "forecast_production": 2, "make_real_workload": 2}
 
 
 def test_a_point_runs_as_a_campaign_of_its_own(done, tmp_path):

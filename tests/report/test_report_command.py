@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from command_line import exit_code
-from hand_run import JOBS, write_run
 from project.shell import ROOT
+from report.by_hand import JOBS, write_run
 
 pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")
@@ -50,7 +50,7 @@ def test_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["bad"], "bad_jobs.csv: final_state: found 'EATEN'"),
         (["a", "--plan", "a_jobs.csv"], "a_jobs.csv: is not a beasy-sched plan"),
         (["a", "campaign"], "campaign is a campaign: it cannot be shown together"),
-        (["campaign", "--plan", "p"], "--plan is for single runs"),
+        (["campaign", "--plan", "p"], "a plan is for single runs"),
         (["campaign"], "campaign.json"),
     ],
 )

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import PROGRAM, Page
 from command_line import exit_code
-from hand_campaign import row
-from hand_run import JOBS, summary, write_run
+from report.by_hand import JOBS, row, summary, write_run
+from report.chromium import PROGRAM, Page
 from report.test_grid_charts import BATTERY, on_a_grid
 from small_site import small_site
 
-from beasy_sched.report.campaign_figures import FIGURES, GRID_FIGURES
 from beasy_sched.report.campaign_html import campaign_html
+from beasy_sched.report.comparison import FIGURES, GRID_FIGURES
 from beasy_sched.report.explain_job import explain_job
 from beasy_sched.report.explain_time import explain_time
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
-from beasy_sched.policies.bid_price.kinds import JobKinds
 
 _BINS: Final = 2048
 """Resolution of the table of survival, as a share of the walltime."""
@@ -18,8 +19,94 @@ _ENOUGH: Final = 20
 """Run times after which the longest is trusted: the next is longer with a probability of 1 in 21."""
 _LIKE_ALL: Final = 2.0
 """Jobs that are like all others, which count with the last ones of a kind."""
+_RECENT_S: Final = 6 * 3600.0
 _KEPT: Final = 4000
 """Run times that are kept; with more, every other one is forgotten."""
+
+
+LAST: Final = 10
+"""Jobs of a kind that are remembered."""
+_MOST_SINGLE: Final = 10_000
+"""Kinds with a single job that are remembered."""
+_WALLTIMES: Final = 2.0**20
+"""Weight of the walltime in a kind's key; there are fewer hosts than that."""
+
+
+class JobKinds:
+    """Which shares of their walltimes the last jobs of each kind needed, of kinds with two jobs or more.
+
+    Jobs of a kind ask for the same: as many hosts for as long. Users submit the same job again and again, and
+    ask for the same each time: a template of historical run times (Smith, Foster, Taylor, Predicting
+    Application Run Times Using Historical Information, JSSPP 1998).
+    """
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._single: dict[float, float] = {}
+        self._row: dict[float, int] = {}
+        self._keys: FloatArray = np.empty(0)
+        self._rows: IndexArray = np.empty(0, dtype=np.intp)
+        self.shares: FloatArray = np.zeros((0, LAST))
+        """The last shares of each kind, 0 where there are fewer: [kind, LAST]."""
+        self.counts: FloatArray = np.zeros(0)
+        """How many of them there are."""
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def add(self, hosts: int, walltime_s: float, share: float) -> None:
+        """Learn from a job that has ended after ``share`` of its walltime."""
+        key = walltime_s * _WALLTIMES + hosts
+        row = self._row.get(key)
+        if row is not None:
+            self._append(row, share)
+        elif key in self._single:
+            row = self._new(key)
+            self._append(row, self._single.pop(key))
+            self._append(row, share)
+        else:
+            self._single[key] = share
+            if len(self._single) > _MOST_SINGLE:
+                for old in [*islice(self._single, _MOST_SINGLE // 2)]:
+                    del self._single[old]
+
+    def _new(self, key: float) -> int:
+        """Add a kind; return its row."""
+        row = self._row[key] = len(self._row)
+        if row == len(self.shares):
+            more = max(row, 16)
+            self.shares = np.concatenate((self.shares, np.zeros((more, LAST))))
+            self.counts = np.concatenate((self.counts, np.zeros(more)))
+        place = int(np.searchsorted(self._keys, key))
+        self._keys = np.insert(self._keys, place, key)
+        self._rows = np.insert(self._rows, place, row)
+        return row
+
+    def _append(self, row: int, share: float) -> None:
+        """Remember a share, in place of the oldest if need be."""
+        count = int(self.counts[row])
+        if count == LAST:
+            self.shares[row, :-1] = self.shares[row, 1:]
+            count -= 1
+        self.shares[row, count] = share
+        self.counts[row] = count + 1
+
+    def rows(self, hosts: FloatArray, walltime_s: FloatArray) -> IndexArray:
+        """Rows of the kinds of jobs; -1 for jobs of an unknown kind."""
+        keys = walltime_s * _WALLTIMES + hosts
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[place] == keys, self._rows[place], -1)
+
+    def row(self, hosts: int, walltime_s: float) -> int:
+        """The same for one job."""
+        return self._row.get(walltime_s * _WALLTIMES + hosts, -1)
+
+    def each(self, rows: IndexArray) -> Iterator[FloatArray]:
+        """Yield the last, the last but one ... share of kinds, a column each: [row, 1]."""
+        shares = self.shares[rows]
+        most = int(self.counts[rows].max(initial=0.0))
+        for number in range(most):
+            yield shares[:, number : number + 1]
 
 
 class RunTimes:
@@ -164,13 +251,14 @@ class ProductionError:
     """The error of the production forecast, in units of its uncertainty: mean, spread, how well known."""
 
     N0: Final = 3.0
-    """Observations that the prior stands for."""
+    """Weight of the prior, in observations."""
     SPREAD: Final = 1.0 / 3.0
     """Second moment of the prior: errors spread evenly over the band."""
+    KEPT: Final = 0.5 ** (1.0 / 144.0)
+    """Weight that observations keep in a step: half of it in 144."""
 
-    def __init__(self, half_life_steps: float = 144.0, *, learns: bool = True) -> None:
-        """Observations lose half their weight in ``half_life_steps``."""
-        self._kept = 0.5 ** (1.0 / half_life_steps)
+    def __init__(self, *, learns: bool = True) -> None:
+        """Start with the prior."""
         self._learns = learns
         self._count = self._sum = self._squares = 0.0
 
@@ -179,9 +267,9 @@ class ProductionError:
         if not self._learns or forecast_w <= 0.0 or uncertainty <= 0.0:
             return
         error = min(max((actual_w - forecast_w) / (uncertainty * forecast_w), -2.0), 2.0)
-        self._count = self._count * self._kept + 1.0
-        self._sum = self._sum * self._kept + error
-        self._squares = self._squares * self._kept + error * error
+        self._count = self._count * self.KEPT + 1.0
+        self._sum = self._sum * self.KEPT + error
+        self._squares = self._squares * self.KEPT + error * error
 
     @property
     def mean(self) -> float:
@@ -197,7 +285,7 @@ class ProductionError:
     def expected_w(
         self, forecast_w: FloatArray, uncertainty: FloatArray, ahead: FloatArray, sigmas: float
     ) -> FloatArray:
-        """Production to count on, W: the mean over ``ahead`` steps, less so many standard errors.
+        """Production to count on, W: the mean over ``ahead`` steps, less ``sigmas`` standard errors.
 
         Below the band only as far as production has been there.
         """
@@ -212,9 +300,9 @@ class ProductionError:
 class SeenArrivals:
     """The last jobs that have arrived: their sizes, and how often they come."""
 
-    def __init__(self, kept: int = 400) -> None:
-        """Remember ``kept`` jobs."""
-        self._jobs: deque[tuple[float, int, float]] = deque(maxlen=kept)
+    def __init__(self) -> None:
+        """Remember none yet, and the last 400 later."""
+        self._jobs: deque[tuple[float, int, float]] = deque(maxlen=400)
         self._recent: deque[tuple[float, int]] = deque()
         self._asked = 0.0
         self._asked_squared = 0.0
@@ -263,17 +351,17 @@ class SeenArrivals:
         """Walltime of each, s."""
         return np.array([job[2] for job in self._jobs])
 
-    def hosts_soon(self, now: float, within_s: float, memory_s: float = 6 * 3600.0) -> float:
+    def hosts_soon(self, now: float, within_s: float) -> float:
         """Hosts that new jobs will hardly exceed ``within_s``: mean and one standard deviation.
 
-        A compound Poisson process with the arrivals of the last ``memory_s``.
+        A compound Poisson process with the arrivals of the last six hours.
         """
         recent = self._recent
-        while recent and recent[0][0] < now - memory_s:
+        while recent and recent[0][0] < now - _RECENT_S:
             _, hosts = recent.popleft()
             self._asked -= hosts
             self._asked_squared -= hosts * hosts
-        share = within_s / memory_s
+        share = within_s / _RECENT_S
         return self._asked * share + math.sqrt(max(self._asked_squared, 0.0) * share)
 
 

@@ -158,11 +158,6 @@ class Round(Struct, frozen=True, eq=False):
     """The window with all placed tasks."""
 
     @property
-    def starts_now(self) -> list[str]:
-        """Keys of the tasks placed at slot 0, the most urgent first."""
-        return [key for key, plan in self.plans.items() if plan.start == 0]
-
-    @property
     def unplaced(self) -> bool:
         """Whether some task that was not refused has no slot, so that the next slot needs a round."""
         return any(plan.start is None and not plan.refused for plan in self.plans.values())
@@ -385,7 +380,7 @@ class _Planner:
     # --- the choice of a slot ---
 
     def _place_long(self, task: QueuedTask, first: int) -> TaskPlan:
-        """Place a task that is longer than the window as soon as its nodes stay free, whatever that costs."""
+        """Place a task that is longer than the window as soon as its nodes stay free, at any cost."""
         size, energy_j = self._slots.size, self._energy_j(task)
         start = self._room.first_free_to_end(task.res, first)
         if start >= size:

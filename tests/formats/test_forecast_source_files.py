@@ -1,0 +1,98 @@
+"""Files of forecasts as they were issued."""
+
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from beasy_sched.errors import InputError
+from beasy_sched.forecast.conditions import CLEARNESS, CLOUD_COVER, WORDS
+from beasy_sched.forecast.outlook import FileForecast
+from beasy_sched.formats.forecast_source import read_forecast_file
+
+START = datetime(2010, 7, 12, 9, tzinfo=timezone(timedelta(hours=-4)))
+
+
+def write(tmp_path, *lines):
+    path = tmp_path / "forecast.csv"
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+def test_powers_with_dates(tmp_path):
+    path = write(
+        tmp_path,
+        "issued,valid,power [kW]",
+        "2010-07-12T09:00-04:00,2010-07-12T09:00-04:00,0.5",
+        "2010-07-12T09:00-04:00,2010-07-12T10:00-04:00,0.75",
+        "2010-07-12 14:00,2010-07-12 14:00,1",
+    )
+    table = read_forecast_file(path, START)
+    assert table.scheme is None
+    assert table.interval_s == 3600.0
+    assert table.issued_s.tolist() == [0.0, 0.0, 3600.0]
+    assert table.valid_s.tolist() == [0.0, 3600.0, 3600.0]
+    assert table.values.tolist() == [500.0, 750.0, 1000.0]
+    source = FileForecast(table, START)
+    assert source.renewable_w(0.0, 3600.0, 3).tolist() == [500.0, 750.0, 0.0]
+    assert source.renewable_w(3600.0, 3600.0, 2).tolist() == [1000.0, 0.0]
+
+
+def test_seconds_from_time_zero_need_no_start(tmp_path):
+    table = read_forecast_file(write(tmp_path, "issued,valid,W", "0,0,1", "0,900,2", "900,900,3"))
+    assert table.interval_s == 900.0
+    assert table.latest(0.0, np.array([0.0, 899.0, 900.0])).tolist() == [1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "scheme", "code"),
+    [
+        ("condition", "PM Showers / Wind", WORDS, 7),
+        ("cloud_cover", "0.8", CLOUD_COVER, 3),
+        ("clearness", "0.8", CLEARNESS, 1),
+    ],
+)
+def test_conditions(tmp_path, name, cell, scheme, code):
+    table = read_forecast_file(write(tmp_path, f"issued,valid,{name}", f"0,0,{cell}", f"0,3600,{cell}"))
+    assert table.scheme is scheme
+    assert table.values.tolist() == [code, code]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["issued,valid,W", "0,0,1", "3600,0,2"], r":3: is valid before it was issued"),
+        (["issued,valid,W", "0,0,1", "0,3600,-2"], r":3: W: must not be negative"),
+        (["issued,valid,W", "0,0,1", "0,3600,"], r":3: W: the value is missing"),
+        (
+            ["issued,valid,condition", "0,0,Sunny", "0,3600,Murky"],
+            r":3: condition: .*'Murky' is not known.*fair",
+        ),
+        (["issued,valid,condition", "0,0,Sunny", "0,3600,"], r":3: condition: the value is missing"),
+        (
+            ["issued,valid,cloud_cover", "0,0,3"],
+            ":2: cloud_cover: cloud cover is 3, expected",
+        ),
+        (["issued,valid,W", "0,0,1", "0,0,2"], r":3: repeats the times of line 2 with another value"),
+        (
+            ["issued,valid,W", "0,0,1", "0,3600,1", "0,7200,1", "0,9000,1"],
+            r":5: is not valid at",
+        ),
+        (["issued,valid,sky", "0,0,1"], r"column 'sky' is not known, expected a power with its unit"),
+        (["issued,valid,W,kW", "0,0,1,1"], r"expected issued, valid and one of values"),
+        (["issued,valid,W"], r"has no row of data"),
+        (["time,W", "0,1"], r"no header line was found"),
+        (["issued,valid,W", "now,0,1"], r":2: found 'now', expected a time"),
+        (["issued,valid,W", "0,2010-07-12 09:00,1"], r"dates in one of issued and valid"),
+        (["issued,valid,W", "2010-07-12 09:00,2010-07-12 09:00,1"], r"what time 0 of the run is"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(tmp_path, lines, message):
+    with pytest.raises(InputError, match=message) as told:
+        read_forecast_file(write(tmp_path, *lines))
+    assert "forecast.csv" in str(told.value)
+
+
+def test_the_same_value_twice_is_one(tmp_path):
+    table = read_forecast_file(write(tmp_path, "issued,valid,W", "0,0,1", "0,0,1", "0,3600,4"))
+    assert table.latest(0.0, np.array([0.0, 3600.0])).tolist() == [1.0, 4.0]

@@ -1,0 +1,229 @@
+"""Plans that are made during a run: from the levels, servers and jobs that they are given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plan.test_windows import LOAD_W, PLATFORM, RENEW_W, SITE, SPEC, planned
+from plan_cases import hydrogen
+
+from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.errors import ConfigError
+from beasy_sched.plan import windows
+from beasy_sched.plan.forecast import draw_by_busy_w
+from beasy_sched.plan.plan import Plan, PlanStore, Provenance, Rolled
+from beasy_sched.plan.servers import ServerStart, least_power_w
+from beasy_sched.plan.windows import (
+    NO_JOBS,
+    JobForecast,
+    KnownJobs,
+    NoPlan,
+    OfflineOptions,
+    PlanRequest,
+    PowerForecast,
+    Span,
+    WindowForecast,
+    make_plans,
+)
+
+pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
+
+STEPS = SITE.steps
+
+
+def request(
+    window: int,
+    level: StorageState,
+    *,
+    servers: ServerStart | None = None,
+    first_step: int = 0,
+    ahead: int = 2,
+    load_w: np.ndarray = LOAD_W,
+    renew_w: np.ndarray = RENEW_W,
+) -> PlanRequest:
+    """Ask for the rest of a window, and for up to ``ahead`` windows in all."""
+    begin = window * STEPS + first_step
+    edges = [begin, *((window + n) * STEPS for n in range(1, ahead + 1))]
+    parts = tuple(
+        WindowForecast(window + n, load_w[a:b], renew_w[a:b])
+        for n, (a, b) in enumerate(pairwise(edges))
+        if b <= len(load_w)
+    )
+    rolled = Rolled(window, begin * SITE.step_s - 300.0, level.battery_j, level.hydrogen_kg, 0, 0)
+    servers = servers or ServerStart.all_on(PLATFORM)
+    return PlanRequest(begin * SITE.step_s, level, servers, parts, rolled)
+
+
+def made(asked: PlanRequest, site=SITE, **choices: Any) -> tuple[Plan, ...]:
+    return make_plans(site, PLATFORM, asked, OfflineOptions(**choices), Provenance("a test"))
+
+
+def at_pct(pct: float) -> StorageState:
+    return StorageState(SPEC.capacity_j * pct / 100.0)
+
+
+def server_start_after(plan: Plan) -> ServerStart:
+    assert plan.servers is not None
+    start = ServerStart.all_on(PLATFORM)
+    return ServerStart.after(PLATFORM, plan.servers.states, SITE.step_s, 3600.0, start)
+
+
+def test_where_all_came_as_planned_the_plan_is_that_of_all_windows_at_once() -> None:
+    at_once = planned()
+    for window in range(1, 4):
+        before = at_once[window - 1]
+        found = made(request(window, before.level_at(-1), servers=server_start_after(before)))[0]
+        assert found.servers is not None
+        expected = at_once[window]
+        assert expected.servers is not None
+        assert np.array_equal(found.servers.states, expected.servers.states)
+        assert np.array_equal(found.power.envelope_w, expected.power.envelope_w)
+        assert found.start_s == expected.start_s
+        assert found.provenance.rolled.number == window
+
+
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(st.floats(10.0, 100.0), st.integers(0, STEPS - 12))
+def test_a_plan_begins_at_the_level_it_is_given_and_ends_at_its_target(pct: float, first_step: int) -> None:
+    level = at_pct(pct)
+    rest, after = made(request(1, level, first_step=first_step))
+    if pct > 12.0:
+        assert rest.level_at(0) == level
+    assert rest.steps == STEPS - first_step
+    assert after.start_s == rest.end_s
+    assert after.level_at(0) == rest.level_at(-1)
+    assert min(rest.soc_pct.min(), after.soc_pct.min()) >= SPEC.soc_min_pct - 1e-4
+    assert after.soc_pct[-1] >= min(SPEC.soc_target_pct, 0.98 * rest.soc_pct[-1]) - 1e-4
+    store = PlanStore(planned())
+    store.renew((rest, after))
+    assert store.end_s == 4 * SITE.window_s
+
+
+def test_a_target_out_of_reach_is_lowered_to_the_level_there_is() -> None:
+    dark = least_power_w(PLATFORM, len(LOAD_W), 300.0) * 1.001
+    (plan, *_) = made(request(0, at_pct(30.0), renew_w=dark))
+    assert plan.storage.battery.soc_target_pct == pytest.approx(0.98 * 30.0)
+    assert plan.soc_pct[-1] >= 0.98 * 30.0 - 1e-4
+
+
+def test_a_level_below_the_least_is_planned_from_the_least() -> None:
+    """And from a little more where sleeping servers need that, for which the guard goes below the least."""
+    (plan, *_) = made(request(0, at_pct(4.0)))
+    assert SPEC.soc_min_pct - 1e-4 <= plan.soc_pct[0] < SPEC.soc_min_pct + 1.0
+
+
+def test_a_window_may_have_a_target_of_its_own() -> None:
+    site = replace(SITE, storage=Storage(SPEC, hydrogen(electrolyzer_max_w=200.0)))
+    full = StorageState(SPEC.max_j, 1.0)
+    (plan,) = made(request(0, full, ahead=1), site, tank_targets_kg=(1.001,))
+    assert plan.power.hydrogen_kg[-1] >= 1.001 - 1e-6
+    assert plan.storage.hydrogen.level_target_kg == 1.001
+
+
+def test_a_later_window_without_a_plan_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan_first = windows.plan_window
+
+    def only_first(*given: Any) -> Any:
+        if given[4].window > 0:
+            raise NoPlan("it rained")
+        return plan_first(*given)
+
+    monkeypatch.setattr(windows, "plan_window", only_first)
+    assert [plan.start_s for plan in made(request(0, at_pct(50.0)))] == [0.0]
+    with pytest.raises(NoPlan, match="it rained"):
+        made(request(1, at_pct(50.0)))
+
+
+# --- the demand ---------------------------------------------------------------------------------------
+
+
+def span(first_step: int = 12, steps: int = 60) -> Span:
+    return Span(first_step * 300.0 - 300.0, first_step * 300.0, steps, 300.0)
+
+
+JOB = st.tuples(st.integers(1, 6), st.floats(0.0, 4000.0), st.floats(0.0, 4000.0))
+
+
+def host_seconds(load_w: np.ndarray) -> float:
+    draw_w = draw_by_busy_w(PLATFORM)
+    return float(np.interp(load_w, draw_w, np.arange(len(draw_w))).sum() * 300.0)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(JOB, max_size=5), st.lists(JOB, max_size=5))
+def test_no_job_is_forgotten(known: list[tuple], coming: list[tuple]) -> None:
+    """What known jobs have left, and all of what jobs to come need, is in the demand."""
+    hosts, left_s, _ = (np.array(column) for column in zip(*known, strict=True)) if known else ([], [], [])
+    jobs = KnownJobs(np.array(hosts, dtype=np.int64), np.array(left_s), np.zeros(len(known)))
+    more = np.array([job[0] for job in coming], dtype=np.int64)
+    run_s = np.array([job[1] for job in coming])
+    submit_s = np.array([job[2] for job in coming])
+    of = span(steps=600)
+    expected = float((jobs.hosts * jobs.left_s).sum())
+    later = submit_s > of.asked_s
+    expected += float((more * run_s)[later].sum())
+    load_w = JobForecast(submit_s, run_s, more).load_w(PLATFORM, jobs, of)
+    assert host_seconds(load_w) == pytest.approx(expected, rel=1e-6, abs=1.0)
+
+
+def test_a_job_that_reaches_into_the_next_window_is_in_its_demand() -> None:
+    long_job = KnownJobs(np.array([2]), np.array([60 * 300.0]), np.zeros(1))
+    nothing = JobForecast(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
+    load_w = nothing.load_w(PLATFORM, long_job, span(first_step=STEPS - 10, steps=10 + STEPS))
+    assert np.all(load_w[:60] == draw_by_busy_w(PLATFORM)[2])
+    assert np.all(load_w[60:] == draw_by_busy_w(PLATFORM)[0])
+
+
+def test_powers_are_taken_as_they_are_and_lateness_is_added() -> None:
+    series = PowerForecast(LOAD_W)
+    assert np.array_equal(series.load_w(PLATFORM, NO_JOBS, span(12, 60)), LOAD_W[12:72])
+    on_time = KnownJobs(np.array([3]), np.array([3000.0]), np.zeros(1))
+    assert np.array_equal(series.load_w(PLATFORM, on_time, span(12, 60)), LOAD_W[12:72])
+    late = KnownJobs(np.array([1]), np.array([3000.0]), np.array([1500.0]))
+    more = host_seconds(series.load_w(PLATFORM, late, span(12, 60))) - host_seconds(LOAD_W[12:72])
+    assert more == pytest.approx(1500.0, rel=1e-6)
+
+
+# --- the store ------------------------------------------------------------------------------------------
+
+
+def test_new_plans_take_the_place_of_old_ones_from_their_start_on() -> None:
+    store, old = PlanStore(planned()), planned()
+    fresh = made(request(1, at_pct(80.0), first_step=30))
+    store.renew(fresh)
+    assert [(plan.start_s / 300.0, plan.steps) for plan in store] == [
+        (0, 72),
+        (72, 30),
+        (102, 42),
+        (144, 72),
+        (216, 72),
+    ]
+    assert store[1].servers is not None
+    assert old[1].servers is not None
+    assert np.array_equal(store[1].servers.states, old[1].servers.states[:30])
+    assert store[1].level_at(-1) == old[1].level_at(30)
+    assert store[2] is fresh[0]
+    assert store[3] is fresh[1]
+    assert store.version == 1
+    for plan in store:
+        plan.check()
+    place = store.place(102 * 300.0)
+    assert place is not None
+    assert (place.window, place.step) == (2, 0)
+    assert [plan.steps for plan in store.until(110 * 300.0)] == [72, 30, 8]
+
+
+def test_a_plan_of_another_site_changes_nothing() -> None:
+    store = PlanStore(planned())
+    other = replace(made(request(1, at_pct(80.0)))[0], storage=Storage(replace(SPEC, capacity_j=1e9)))
+    before = [*store]
+    with pytest.raises(ConfigError):
+        store.renew([other])
+    assert [*store] == before
+    assert store.version == 0
