@@ -119,6 +119,12 @@ class Execution:
         if job.run is not None and job.task is not None and job.task.rate != NEVER:
             self._world.clock.change_rate(job.run, job.task.rate)
 
+    def share_hosts(self) -> None:
+        """From now on, let several jobs be on a host: slower to simulate, so that it begins when needed."""
+        if not self._sharing:
+            self._sharing = True
+            self._share()
+
     def _share(self) -> None:
         """Recompute rates, powers and ends of all running jobs: hosts are shared."""
         world = self._world
@@ -331,7 +337,7 @@ class Execution:
             done = min(1.0, (self._world.now - job.leaf_start) / leaf.delay_s)
         elif job.run is not None:
             done = 1.0 - self._world.clock.settle(job.run)
-        told: dict[str, Any] = {"profile_name": leaf.name, "progress": round(done, 6)}
+        told: dict[str, Any] = {"profile_name": leaf.name, "progress": round(done, self._world.decimals)}
         for profile, index in reversed(job.stack or []):
             told = {"profile_name": profile.name, "current_task_index": index, "current_task": told}
         self._finish(job, JobEnd.KILLED, KILLED_DELAY if isinstance(leaf, Delay) else KILLED_TASK)

@@ -47,7 +47,7 @@ class Tracer:
     def __init__(self, prefix: str | os.PathLike[str], *, energy: bool, machine_states: bool = True) -> None:
         """Open the files under temporary names. Raises InputError where that is not possible."""
         self.prefix = os.fspath(prefix)
-        self._writes_states, self._writes_energy = machine_states, energy
+        self._writes_states, self._writes_pstates = machine_states, energy
         written = {run_files.STATES: machine_states, run_files.PSTATES: energy, run_files.ENERGY: energy}
         self._files: dict[str, PartFile] = {}
         try:
@@ -95,7 +95,7 @@ class Tracer:
 
     def pstate(self, now: float, hosts: HostSet, pstate: int) -> None:
         """Write a P-state change: a number, -1 or -2 on the way to computing or asleep, -42 if unknown."""
-        if self._writes_energy:
+        if self._writes_pstates:
             self._pstates.append(f"{now:g},{hosts},{pstate}\n")
             if len(self._pstates) >= _ROWS:
                 self._flush(*self._files)

@@ -95,15 +95,20 @@ class Requests:
         uniform = common_mode(modes)
         if not (world.table.ready_of[uniform] if uniform >= 0 else world.table.ready[modes].all()):
             self._check_readiness(decision)
+        self._place(decision, job)
+        self._execution.start(job, decision, modes, uniform)
+
+    def _place(self, decision: d.ExecuteJob, job: SimJob) -> None:
+        """Find out which executor runs on which host, and whether the number of hosts will do."""
+        ids = decision.alloc.ids
         if decision.mapping is not None:
-            job.executors = _executors(decision, job)
+            job.executors = executors_of(decision, job)
         elif len(ids) != job.request.res and not (isinstance(job.profile, Homogeneous) and job.profile.total):
             raise DecisionRefused(
                 f"Job '{decision.job_id}' allocation ('{decision.alloc}') is invalid. The job requires"
                 f" {job.request.res} machines but {len(ids)} were given. If you meant to use multiple"
                 " executors per machine, please specify a custom execution mapping."
             )
-        self._execution.start(job, decision, modes, uniform)
 
     def _check_hosts(self, ids: IntArray) -> None:
         if not len(ids):
@@ -211,7 +216,7 @@ class Requests:
                 f"You asked to be awaken in the past! (you ask: {decision.at:.6f}, it is: {world.now:.6f})"
             )
         world.calls += 1
-        world.clock.wait(CALL, None, max(as_batsim_reads(decision.at) - world.now, _SHORTEST_CALL_S))
+        world.clock.wait(CALL, decision, max(as_batsim_reads(decision.at) - world.now, _SHORTEST_CALL_S))
 
     def _query(self, decision: d.QueryEnergy) -> None:
         world = self._world
@@ -270,7 +275,7 @@ class Requests:
                     " formula by a spreadsheet that opens the CSV files (Batsim itself would take it)"
                 )
         self._met.add(job_id)
-        submitted = world.jobs[job_id] = SimJob(workload, profile, job)
+        submitted = world.jobs[job_id] = SimJob(workload, profile, job, world.decimals)
         if world.options.acknowledge_dynamic_jobs:
             raw = self._raw_profiles.get((workload, job.profile)) if world.options.forward_profiles else None
             world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
@@ -279,7 +284,7 @@ class Requests:
         self.dynamic_open = is_open
 
 
-def _executors(decision: d.ExecuteJob, job: SimJob) -> IntArray:
+def executors_of(decision: d.ExecuteJob, job: SimJob) -> IntArray:
     """Read a custom mapping: executor number to position in the allocation."""
     mapping = decision.mapping or {}
     try:

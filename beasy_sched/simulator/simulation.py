@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,16 @@ from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.outputs import Tracer, is_formula
 from beasy_sched.simulator.requests import Requests
-from beasy_sched.simulator.world import ARRIVAL, CALL, LEAF, REPLY, SWITCH, SimulationOptions, World
+from beasy_sched.simulator.world import (
+    ARRIVAL,
+    CALL,
+    LEAF,
+    REPLY,
+    SWITCH,
+    Dialect,
+    SimulationOptions,
+    World,
+)
 
 _NO_NETWORK = (
     "the platform describes a network, which is not simulated: Batsim's own messages take no time"
@@ -99,19 +109,29 @@ class Simulation:
         self._messages = 0
         self._in_scheduler_s = 0.0
         profiles = {workload.name: dict(workload.profiles) for workload in workloads}
-        world = self.world = World(platform.platform, profiles, options or SimulationOptions(), tracer)
-        if tracer is not None and world.energy:
+        world = self.world = World(
+            platform.platform, profiles, options or SimulationOptions(), tracer, self.dialect
+        )
+        if tracer is not None:
             pstates = world.table.pstates[world.machines.mode]
             for pstate in np.unique(pstates).tolist():
                 tracer.pstate(0.0, HostSet((pstates == pstate).nonzero()[0]), pstate)
         self._execution = Execution(world)
-        self.arrivals = Arrivals(world, self._execution, workloads, events)
-        self._requests = Requests(world, self._execution, self.arrivals)
+        self.arrivals = self._make_arrivals(events)
+        self._requests = self._make_requests()
         self._power_states = self._requests.power_states
         self._ready = False
         """Whether the scheduler has answered the last message, and the answer has been carried out."""
         self._reply_now = 0.0
         self._decisions: Iterator[Decision] = iter(())
+
+    dialect = Dialect()
+
+    def _make_arrivals(self, events: Sequence[ExternalEvent] | None) -> Arrivals:
+        return Arrivals(self.world, self._execution, self._workloads, events)
+
+    def _make_requests(self) -> Requests:
+        return Requests(self.world, self._execution, self.arrivals)
 
     def run(self, decide: Decide, progress: Callable[[float], None] | None = None) -> SimulationResult:
         """Run to the end.
@@ -124,7 +144,7 @@ class Simulation:
         try:
             if tracer is not None:
                 tracer.begin()
-            events: list[Event] = [self.begin()]
+            events = self.start()
             while events:
                 self.answer(self._ask(decide, events))
                 if progress is not None and self._messages % 256 == 0:
@@ -147,6 +167,10 @@ class Simulation:
         return reply
 
     # --- a simulation without its scheduler: `begin`, then `answer` and `listen` in turn ---
+
+    def start(self) -> list[Event]:
+        """Start everything at time 0, and return the events of the first message."""
+        return [self.begin()]
 
     def begin(self) -> SimulationBegins:
         """Start everything at time 0, and return what the scheduler is told first."""
@@ -320,13 +344,13 @@ class Simulation:
         elif kind == ARRIVAL:
             subject.woken()
         elif kind == CALL:
-            put(Item(self._tell_call))
+            put(Item(partial(self._tell_call, subject)))
         elif kind == SWITCH:
             self._power_states.tell(*subject)
         else:
             self._put(subject)
 
-    def _tell_call(self) -> None:
+    def _tell_call(self, asked: Any) -> None:
         self.world.calls -= 1
         self.world.outbox.append(RequestedCall(self.world.stamp))
 

@@ -41,6 +41,16 @@ class SimulationOptions:
     """Text for the scheduler (``--sched-cfg``)."""
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """What the versions of Batsim do differently below decisions and events."""
+
+    decimals: int = 6
+    """Of times in messages."""
+    always_sleeps: bool = False
+    """Whether hosts have sleep states, and can be switched, without metering energy, too."""
+
+
 CALL, ARRIVAL, SWITCH, LEAF, REPLY = range(5)
 """What an action of the clock is: a requested call, the wait of a file's sender, a transition, a job's leaf
 or its walltime, the wait of the scheduler's reply."""
@@ -55,13 +65,17 @@ class World:
         profiles: dict[str, dict[str, Profile]],
         options: SimulationOptions,
         tracer: Tracer | None,
+        dialect: Dialect,
     ) -> None:
         self.options = options
         self.energy = options.energy
+        self.decimals = dialect.decimals
         self.tracer = tracer
         self.profiles = profiles
         """By workload and name."""
-        self.table = ModeTable(platform.kinds, options.energy)
+        self.table = ModeTable(
+            platform.kinds, metered=options.energy, sleeps=options.energy or dialect.always_sleeps
+        )
         self.machines = Machines(platform, self.table)
         self.slots: list[SimJob | None] = []
         """Running jobs by slot."""
@@ -114,7 +128,7 @@ class World:
     def advance(self) -> None:
         """Take over the clock's time."""
         self.now = now = self.clock.now
-        self.stamp = round(now, 6)
+        self.stamp = round(now, self.decimals)
 
     def meter_row(self, kind: str) -> None:
         """Meter all hosts, and write a row of the energy file."""
