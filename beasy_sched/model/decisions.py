@@ -26,6 +26,9 @@ class ExecuteJob(Decision, frozen=True, gc=False):
     alloc: HostSet
     mapping: dict[str, str] | None = None
     """Executor number to the position of its host in ``alloc``; None maps them one to one."""
+    placement: dict[str, Any] | None = None
+    """Batsim 5's other members, as on the wire: ``strategy``, ``profile_allocation_override``,
+    ``storage_placement``."""
 
 
 class RejectJob(Decision, frozen=True, gc=False):
@@ -45,12 +48,45 @@ class SetResourceState(Decision, frozen=True, gc=False):
 
     resources: HostSet
     state: int
+    switch: bool | None = None
+    """Whether it switches hosts on or off, and does not just change their speed; None where the protocol
+    makes no difference."""
 
 
 class CallMeLater(Decision, frozen=True, gc=False):
     """Ask for a message at time ``at`` (s), which must be in the future."""
 
     at: float
+    id: str = ""
+    """Repeated in the `RequestedCall`, where the protocol has it."""
+
+
+class CallPeriodically(Decision, frozen=True, gc=False):
+    """Ask for a message at every multiple of a period (Batsim 5)."""
+
+    id: str
+    period_ms: int
+    offset_ms: int = 0
+    count: int | None = None
+    """Number of periods; None for all."""
+
+
+class StopCalls(Decision, frozen=True, gc=False):
+    """End the calls of a `CallPeriodically` (Batsim 5)."""
+
+    id: str
+
+
+class ProbeRequest(Decision, frozen=True, gc=False):
+    """Create, stop, trigger or reset a probe (Batsim 5), in the words of the wire."""
+
+    kind: str
+    """Name of the event."""
+    data: dict[str, Any]
+
+
+class ForceStop(Decision, frozen=True, gc=False):
+    """End the simulation at once (Batsim 5)."""
 
 
 class QueryEnergy(Decision, frozen=True, gc=False):

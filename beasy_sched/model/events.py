@@ -30,6 +30,11 @@ class Resource(Struct, frozen=True):
     state: str = "idle"
     properties: dict[str, str] = {}
     zone_properties: dict[str, str] = {}
+    pstate: int | None = None
+    """The P-state in which the host starts; None where the simulator does not tell."""
+    speeds_flops: tuple[float, ...] = ()
+    """Speed of one core in each P-state, flops/s; empty where the simulator does not tell."""
+    cores: int = 1
 
 
 class JobRequest(Struct, frozen=True, gc=False):
@@ -42,11 +47,14 @@ class JobRequest(Struct, frozen=True, gc=False):
     res: int
     """Number of hosts requested."""
     profile: str = ""
+    """Its name, without the workload where that is the job's own."""
     walltime: float | int | None = None
     """Requested time, s; None means no limit. A job is ended after this time whatever the speed of its hosts;
     as a measure of work, it counts at their reference speed (`ServerKind.reference_speed_flops`)."""
     extras: dict[str, Any] | None = None
     """Fields that Batsim does not know, passed through unchanged (deadline, user, ...)."""
+    rigid: bool = True
+    """Whether the job needs exactly ``res`` hosts (Batsim 5). Every job gets exactly that many."""
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -65,6 +73,8 @@ class SimulationBegins(Event, frozen=True):
     allow_compute_sharing: bool = False
     allow_storage_sharing: bool = True
     storage_resources: tuple[Resource, ...] = ()
+    answers_queries: bool = True
+    """Whether the simulator answers `QueryEnergy`."""
 
 
 class SimulationEnds(Event, frozen=True, gc=False):
@@ -93,6 +103,8 @@ class JobsKilled(Event, frozen=True, gc=False):
 
     job_ids: tuple[str, ...]
     progress: dict[str, Any] = {}
+    profiles: dict[str, dict[str, dict[str, Any]]] | None = None
+    """By workload and name, if the simulator forwards them."""
 
 
 class ResourceStateChanged(Event, frozen=True, gc=False):
@@ -100,6 +112,9 @@ class ResourceStateChanged(Event, frozen=True, gc=False):
 
     resources: HostSet
     state: int
+    switch: bool | None = None
+    """Whether hosts were switched on or off, not just changed in speed; None if the simulator does not tell.
+    """
 
 
 class Notify(Event, frozen=True, gc=False):
@@ -111,10 +126,17 @@ class Notify(Event, frozen=True, gc=False):
 
     kind: str
     data: dict[str, Any]
+    id: str = ""
+    """Of the external event, where the simulator gives it one."""
 
 
 class RequestedCall(Event, frozen=True, gc=False):
     """The call that CallMeLater asked for."""
+
+    id: str = ""
+    """As given to CallMeLater, where the simulator repeats it."""
+    is_last: bool = False
+    """Whether it is the last one of a number of periods."""
 
 
 class EnergyAnswer(Event, frozen=True, gc=False):

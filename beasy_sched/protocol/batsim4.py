@@ -14,15 +14,24 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from beasy_sched.limits import MOST_HOSTS_NAMED, MOST_UNKNOWN, shortened
+from beasy_sched.limits import MOST_UNKNOWN, shortened
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.hosts import HostSet
-from beasy_sched.protocol.wire import Unknown, convert_at, decode_envelope, dump, fault, reader
+from beasy_sched.protocol.wire import (
+    Envelope,
+    Unknown,
+    add_hosts,
+    convert_at,
+    dump,
+    fault,
+    read_hosts,
+    reader,
+)
 
 __all__ = ["decode_message", "decode_reply", "encode_message", "encode_reply"]
 
 NO_WALLTIME = -1
+_ENVELOPE = Envelope()
 
 _MOST_HOSTS = 2**31 - 1
 _LONGEST_TIME_S = 1e300
@@ -35,7 +44,7 @@ _LONGEST_TIME_S = 1e300
 def decode_message(raw: bytes) -> e.Message:
     """Read a message from Batsim. Raises ProtocolError."""
     unknown: Unknown = []
-    envelope = decode_envelope(raw, unknown)
+    envelope = _ENVELOPE.decode(raw, unknown)
     events: list[e.Event] = []
     hosts = 0
     for index, event in enumerate(envelope.events):
@@ -47,9 +56,9 @@ def decode_message(raw: bytes) -> e.Message:
         decoded = read(event.timestamp, event.data, path, unknown)
         events.append(decoded)
         if type(decoded) is e.JobCompleted:
-            hosts = _add_hosts(hosts, decoded.alloc, path)
+            hosts = add_hosts(hosts, decoded.alloc, path)
         elif type(decoded) is e.ResourceStateChanged:
-            hosts = _add_hosts(hosts, decoded.resources, path)
+            hosts = add_hosts(hosts, decoded.resources, path)
     return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
 
 
@@ -57,6 +66,14 @@ def encode_message(message: e.Message) -> bytes:
     """Write a message as Batsim does: reals with six decimals, no spaces."""
     events = ",".join(map(_event_text, message.events))
     return f'{{"now":{message.now:.6f},"events":[{events}]}}'.encode()
+
+
+class _Host(Struct):
+    id: int
+    name: str
+    state: str = "idle"
+    properties: dict[str, str] = {}
+    zone_properties: dict[str, str] = {}
 
 
 class _Begins(Struct):
@@ -108,7 +125,8 @@ class _Notify(Struct):
     type: str
 
 
-_resource = reader(e.Resource)
+_host = reader(_Host)
+_HOST_FIELDS = _Host.__struct_fields__
 _begins = reader(_Begins, ("nb_resources", "nb_compute_resources", "nb_storage_resources"))
 _submitted = reader(_Submitted)
 _completed = reader(_Completed)
@@ -135,7 +153,8 @@ def _read_begins(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.
 
 
 def _resources(items: list[dict[str, Any]], path: str, unknown: Unknown) -> tuple[e.Resource, ...]:
-    return tuple(_resource(item, f"{path}[{index}]", unknown) for index, item in enumerate(items))
+    hosts = (_host(item, f"{path}[{index}]", unknown) for index, item in enumerate(items))
+    return tuple(e.Resource(x.id, x.name, x.state, x.properties, x.zone_properties) for x in hosts)
 
 
 def _read_submitted(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
@@ -206,11 +225,15 @@ def _write_begins(x: e.SimulationBegins) -> tuple[str, dict[str, Any]]:
         "allow_compute_sharing": x.allow_compute_sharing,
         "allow_storage_sharing": x.allow_storage_sharing,
         "config": x.config,
-        "compute_resources": [msgspec.structs.asdict(resource) for resource in x.resources],
-        "storage_resources": [msgspec.structs.asdict(resource) for resource in x.storage_resources],
+        "compute_resources": [*map(_write_resource, x.resources)],
+        "storage_resources": [*map(_write_resource, x.storage_resources)],
         "workloads": x.workloads,
         "profiles": x.profiles,
     }
+
+
+def _write_resource(x: e.Resource) -> dict[str, Any]:
+    return {field: getattr(x, field) for field in _HOST_FIELDS}
 
 
 def _write_submitted(x: e.JobSubmitted) -> tuple[str, dict[str, Any]]:
@@ -273,7 +296,7 @@ def _write_execute(x: d.ExecuteJob) -> tuple[str, dict[str, Any]]:
 
 def decode_reply(raw: bytes) -> d.Reply:
     """Read a scheduler's reply, as strictly as Batsim does. Raises ProtocolError."""
-    envelope = decode_envelope(raw, [])
+    envelope = _ENVELOPE.decode(raw, [])
     decisions: list[d.Decision] = []
     hosts = 0
     for index, event in enumerate(envelope.events):
@@ -290,9 +313,9 @@ def decode_reply(raw: bytes) -> d.Reply:
         decision = read(event.timestamp, event.data, f"{path}.data")
         decisions.append(decision)
         if type(decision) is d.ExecuteJob:
-            hosts = _add_hosts(hosts, decision.alloc, path)
+            hosts = add_hosts(hosts, decision.alloc, path)
         elif type(decision) is d.SetResourceState:
-            hosts = _add_hosts(hosts, decision.resources, path)
+            hosts = add_hosts(hosts, decision.resources, path)
     return d.Reply(envelope.now, decisions)
 
 
@@ -384,25 +407,6 @@ _DECISION_READERS: dict[str, Callable[[float, Any, str], d.Decision]] = {
 # --- fields that are text on the wire ---
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
-
-
-def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
-    """Read ``"0-3 5"``; with ``some``, an empty set is an error. Raises ProtocolError."""
-    try:
-        hosts = HostSet.parse(text)
-    except ValueError as error:
-        raise fault(path, str(error)) from None
-    if some and not len(hosts):
-        raise fault(path, "no hosts are given: expected intervals such as '0-3 5'")
-    return hosts
-
-
-def _add_hosts(count: int, hosts: HostSet, path: str) -> int:
-    """Add a set's size to that of the message's other sets. Raises ProtocolError above the limit."""
-    count += len(hosts)
-    if count > MOST_HOSTS_NAMED:
-        raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in total")
-    return count
 
 
 def read_pstate(text: str, path: str) -> int:

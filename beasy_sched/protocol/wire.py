@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from beasy_sched.errors import ProtocolError
-from beasy_sched.limits import LONGEST_NAME, shortened
+from beasy_sched.limits import LONGEST_NAME, MOST_HOSTS_NAMED, shortened
+from beasy_sched.model.hosts import HostSet
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -21,7 +22,7 @@ Unknown = list[str]
 
 
 class WireEvent(msgspec.Struct):
-    """The envelope of every event and decision."""
+    """The envelope of every event and decision, as Batsim 4 names its members."""
 
     timestamp: float
     type: str
@@ -35,34 +36,35 @@ class WireMessage(msgspec.Struct):
     events: list[WireEvent]
 
 
-class _StrictEvent(WireEvent, forbid_unknown_fields=True):
-    pass
+class Envelope:
+    """Reads the envelope of a protocol's messages; ``event`` has the fields of `WireEvent`, by its names."""
 
+    def __init__(self, event: type[msgspec.Struct] = WireEvent) -> None:
+        self._event = event
+        strict_event = msgspec.defstruct("_StrictEvent", [], bases=(event,), forbid_unknown_fields=True)
+        fields = [("now", float), ("events", list[event])]  # type: ignore[valid-type]
+        strict_fields = [("now", float), ("events", list[strict_event])]  # type: ignore[valid-type]
+        self._decode = msgspec.json.Decoder(msgspec.defstruct("_Message", fields)).decode
+        self._decode_strictly = msgspec.json.Decoder(
+            msgspec.defstruct("_StrictMessage", strict_fields, forbid_unknown_fields=True)
+        ).decode
 
-class _StrictMessage(msgspec.Struct, forbid_unknown_fields=True):
-    now: float
-    events: list[_StrictEvent]
+    def decode(self, raw: bytes, unknown: Unknown) -> WireMessage:
+        """Read the envelope, and append the paths of unknown fields to ``unknown``.
 
-
-_decode = msgspec.json.Decoder(WireMessage).decode
-_decode_strictly = msgspec.json.Decoder(_StrictMessage).decode
-
-
-def decode_envelope(raw: bytes, unknown: Unknown) -> WireMessage:
-    """Read the envelope, and append the paths of unknown fields to ``unknown``.
-
-    Raises ProtocolError with the path of the first fault.
-    """
-    try:
-        return _decode_strictly(raw)  # type: ignore[return-value]  # the same fields
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        message: WireMessage = _explained(_decode, raw)
-    whole = _explained(msgspec.json.decode, raw)
-    places: list[tuple[str, Any, type[msgspec.Struct]]] = [("$", whole, WireMessage)]
-    places += [(f"$.events[{index}]", event, WireEvent) for index, event in enumerate(whole["events"])]
-    for path, data, kind in places:
-        unknown.extend(field_path(path, name) for name in data if name not in kind.__struct_fields__)
-    return message
+        Raises ProtocolError with the path of the first fault.
+        """
+        try:
+            return self._decode_strictly(raw)  # type: ignore[return-value]  # the same fields
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            message: WireMessage = _explained(self._decode, raw)
+        whole = _explained(msgspec.json.decode, raw)
+        places: list[tuple[str, Any, type[msgspec.Struct]]] = [("$", whole, WireMessage)]
+        places += [(f"$.events[{index}]", event, self._event) for index, event in enumerate(whole["events"])]
+        for path, data, kind in places:
+            expected = kind.__struct_encode_fields__
+            unknown.extend(field_path(path, name) for name in data if name not in expected)
+        return message
 
 
 def _explained(decode: Callable[[bytes], Any], raw: bytes) -> Any:
@@ -80,8 +82,11 @@ def _explained(decode: Callable[[bytes], Any], raw: bytes) -> Any:
 
 
 def fault(path: str, text: str) -> ProtocolError:
-    """Return the error for ``path``; a very long ``text`` is shortened."""
-    return ProtocolError(path, shortened(text))
+    """Return the error for ``path``; a very long ``text`` is shortened, and kept on one line."""
+    short = shortened(text)
+    if not short.isprintable():
+        short = "".join(each if each.isprintable() else repr(each)[1:-1] for each in short)
+    return ProtocolError(path, short)
 
 
 def split_path(error: str) -> tuple[str, str]:
@@ -126,8 +131,13 @@ def reader(kind: type[T], known: Iterable[str] = ()) -> Callable[[Any, str, Unkn
 _encode = msgspec.json.encode
 
 
-def dump(value: Any) -> str:
-    """Write a JSON value as Batsim does: reals with six decimals.
+def six_decimals(value: float) -> str:
+    """Write a real number as Batsim 4 does."""
+    return f"{value:.6f}"
+
+
+def dump(value: Any, real: Callable[[float], str] = six_decimals) -> str:
+    """Write a JSON value as Batsim does: reals by ``real``, with six decimals unless told otherwise.
 
     Raises ValueError for NaN and infinities, which JSON does not allow.
     """
@@ -138,10 +148,11 @@ def dump(value: Any) -> str:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{value} cannot be written as JSON")
-        return f"{value:.6f}"
+        return real(value)
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_encode(str(k)).decode()}:{dump(v)}" for k, v in value.items()) + "}"
-    return "[" + ",".join(map(dump, value)) + "]"
+        members = (f"{_encode(str(name)).decode()}:{dump(item, real)}" for name, item in value.items())
+        return "{" + ",".join(members) + "}"
+    return "[" + ",".join(dump(item, real) for item in value) + "]"
 
 
 def rounded(value: Any, decimals: int = 6) -> Any:
@@ -203,6 +214,28 @@ def _gather(digits: str, significant: int) -> tuple[float, int]:
         used += 1
         significant += 1
     return gathered, used
+
+
+# --- sets of hosts ---
+
+
+def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
+    """Read ``"0-3 5"``; with ``some``, an empty set is an error. Raises ProtocolError."""
+    try:
+        hosts = HostSet.parse(text)
+    except ValueError as error:
+        raise fault(path, str(error)) from None
+    if some and not len(hosts):
+        raise fault(path, "no hosts are given: expected intervals such as '0-3 5'")
+    return hosts
+
+
+def add_hosts(count: int, hosts: HostSet, path: str) -> int:
+    """Add a set's size to that of the message's other sets. Raises ProtocolError above the limit."""
+    count += len(hosts)
+    if count > MOST_HOSTS_NAMED:
+        raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in total")
+    return count
 
 
 # --- ZeroMQ endpoints, such as ``tcp://*:28000`` or ``tcp://[::1]:28000`` ---

@@ -1,0 +1,276 @@
+"""What the model says in Batsim 4's terms and Batsim 5 in others: names, profiles, progress, texts.
+
+A profile is ``{"type": "delay", "delay": 5}`` in the model, and its name is given without the workload where
+that is the job's own. Types that Batsim 4 does not have keep their name and fields. A job's ``extra_data``
+is read as the JSON object of its user's fields; any other text is kept as the field ``extra_data``. The data
+of an external event is read in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from beasy_sched.protocol.wire import convert_at
+
+
+class WireProfile(Struct):
+    """A profile as it stands on the wire."""
+
+    id: str
+    profile_type: str
+    profile: dict[str, Any]
+    extra_data: str | None = None
+
+
+# --- names: complete on the wire, without the own workload in the model ---
+
+
+def workload_of(job_id: str) -> str:
+    """Return the workload in the id of a job or profile; empty where there is none."""
+    return job_id.partition("!")[0] if "!" in job_id else ""
+
+
+def bare_name(profile_id: str, workload: str) -> str:
+    """Return a profile's name without the workload, if that is this one and the name remains clear."""
+    found, bang, name = profile_id.partition("!")
+    return name if bang and found == workload and name and "!" not in name else profile_id
+
+
+def complete_name(name: str, workload: str) -> str:
+    """Return a profile's name with its workload."""
+    return f"{workload}!{name}" if name and workload and "!" not in name else name
+
+
+# --- profiles and progress, which the model has in the terms of Batsim 4 ---
+
+_HOMOGENEOUS = "ParallelTaskHomogeneousProfile"
+_EACH, _SPREAD_AMOUNTS = "DefinedAmountsUsedForEachValue", "DefinedAmountsSpreadUniformly"
+_STORAGE = "ParallelTaskOnStorageHomogeneousProfile"
+_STAGING = "ParallelTaskDataStagingBetweenStoragesProfile"
+
+PROFILE_FIELDS: dict[str, tuple[str, ...]] = {
+    "DelayProfile": ("delay",),
+    "ParallelTaskProfile": ("computation_vector", "communication_matrix"),
+    _HOMOGENEOUS: ("computation_amount", "communication_amount", "generation_strategy"),
+    "SequentialCompositionProfile": ("repetition_count", "profile_ids"),
+    "ForkJoinCompositionProfile": ("profile_ids",),
+    "ParallelTaskMergeCompositionProfile": ("profile_ids",),
+    _STORAGE: ("storage_name", "bytes_to_read", "bytes_to_write", "generation_strategy"),
+    _STAGING: ("bytes_to_transfer", "emitter_storage_name", "receiver_storage_name"),
+    "TraceReplayProfile": ("trace_type", "filename"),
+}
+"""The types of profiles, and their fields."""
+
+PROFILE_TYPES = {
+    "delay": "DelayProfile",
+    "parallel": "ParallelTaskProfile",
+    "parallel_homogeneous": _HOMOGENEOUS,
+    "parallel_homogeneous_total": _HOMOGENEOUS,
+    "composed": "SequentialCompositionProfile",
+}
+"""Batsim 4's types of profiles that Batsim 5 has under another name."""
+_FIELD_OF = {
+    "DelayProfile": {"delay": "delay"},
+    "ParallelTaskProfile": {"cpu": "computation_vector", "com": "communication_matrix"},
+    _HOMOGENEOUS: {"cpu": "computation_amount", "com": "communication_amount"},
+    "SequentialCompositionProfile": {"repeat": "repetition_count", "seq": "profile_ids"},
+}
+"""Their fields: Batsim 4's names, and Batsim 5's."""
+
+
+def read_profile(x: WireProfile) -> dict[str, Any]:
+    """Translate a profile into the terms of Batsim 4; a type that it does not have keeps its own."""
+    names = _FIELD_OF.get(x.profile_type)
+    more = {} if x.extra_data is None else {"extra_data": x.extra_data}
+    if names is None:
+        return {"type": x.profile_type, **x.profile, **more}
+    kind = next(old for old, new in PROFILE_TYPES.items() if new == x.profile_type)
+    if x.profile.get("generation_strategy") == _SPREAD_AMOUNTS:
+        kind = "parallel_homogeneous_total"
+    found = {old: x.profile[new] for old, new in names.items() if new in x.profile}
+    if isinstance(found.get("seq"), list):
+        found["seq"] = [bare_name(str(each), workload_of(x.id)) for each in found["seq"]]
+    return {"type": kind, **found, **more}
+
+
+def write_profile(profile_id: str, profile: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate a profile of the model into that of the wire."""
+    kind = str(profile.get("type"))
+    wire_kind = PROFILE_TYPES.get(kind, kind)
+    names = _FIELD_OF.get(wire_kind)
+    if names is None:
+        data = {name: value for name, value in profile.items() if name not in ("type", "extra_data")}
+    else:
+        data = {new: profile[old] for old, new in names.items() if old in profile}
+    if wire_kind == _HOMOGENEOUS:
+        data = {"computation_amount": 0.0, "communication_amount": 0.0, **data}
+        total = kind == "parallel_homogeneous_total"
+        data["generation_strategy"] = _SPREAD_AMOUNTS if total else _EACH
+    if kind == "composed":
+        data = {"repetition_count": 1, **data}
+        data["profile_ids"] = [
+            complete_name(name, workload_of(profile_id)) for name in data.get("profile_ids", ())
+        ]
+    written = {"id": profile_id, "profile_type": wire_kind, "profile": data}
+    return written | ({"extra_data": profile["extra_data"]} if "extra_data" in profile else {})
+
+
+def read_profiles(profiles: Iterable[WireProfile]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Sort profiles by workload and name."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for profile in profiles:
+        workload = workload_of(profile.id)
+        found.setdefault(workload, {})[bare_name(profile.id, workload)] = read_profile(profile)
+    return found
+
+
+def write_profiles(profiles: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """List the profiles of all workloads, as they stand on the wire."""
+    return [
+        write_profile(complete_name(name, workload), profile)
+        for workload, some in profiles.items()
+        for name, profile in some.items()
+    ]
+
+
+class _Atomic(Struct):
+    profile_id: str
+    progress: float = 0.0
+
+
+class _Sequential(Struct):
+    profile_id: str
+    current_task_progress: dict[str, Any]
+    current_repetition: int = 0
+    current_task_index: int = 0
+
+
+class _ForkJoin(Struct):
+    profile_id: str
+    tasks_progress: list[dict[str, Any]]
+
+
+class _Wrapper(Struct):
+    kill_progress_type: str
+    kill_progress: dict[str, Any]
+
+
+def read_progress(wrapper: Any, workload: str, path: str) -> dict[str, Any]:
+    """Translate how far a killed job's profile had come."""
+    raw = convert_at(wrapper, _Wrapper, path)
+    path = f"{path}.kill_progress"
+    if raw.kill_progress_type == "KillProgressSequentialProfile":
+        part = convert_at(raw.kill_progress, _Sequential, path)
+        return {
+            "profile_name": bare_name(part.profile_id, workload),
+            "current_repetition": part.current_repetition,
+            "current_task_index": part.current_task_index,
+            "current_task": read_progress(
+                part.current_task_progress, workload, f"{path}.current_task_progress"
+            ),
+        }
+    if raw.kill_progress_type == "KillProgressForkJoinProfile":
+        forked = convert_at(raw.kill_progress, _ForkJoin, path)
+        tasks = [
+            read_progress(task, workload, f"{path}.tasks_progress[{index}]")
+            for index, task in enumerate(forked.tasks_progress)
+        ]
+        return {"profile_name": bare_name(forked.profile_id, workload), "tasks": tasks}
+    if raw.kill_progress_type != "KillProgressAtomicProfile":
+        return {"kill_progress_type": raw.kill_progress_type, "kill_progress": raw.kill_progress}
+    leaf = convert_at(raw.kill_progress, _Atomic, path)
+    return {"profile_name": bare_name(leaf.profile_id, workload), "progress": leaf.progress}
+
+
+def write_progress(progress: Mapping[str, Any], workload: str) -> dict[str, Any]:
+    """Translate progress back."""
+    if "kill_progress_type" in progress:
+        return dict(progress)
+    data: dict[str, Any] = {"profile_id": complete_name(str(progress.get("profile_name", "")), workload)}
+    if "current_task" in progress:
+        kind = "KillProgressSequentialProfile"
+        data |= {
+            "current_repetition": progress.get("current_repetition", 0),
+            "current_task_index": progress.get("current_task_index", 0),
+            "current_task_progress": write_progress(progress["current_task"], workload),
+        }
+    elif "tasks" in progress:
+        kind = "KillProgressForkJoinProfile"
+        data["tasks_progress"] = [write_progress(task, workload) for task in progress["tasks"]]
+    else:
+        kind = "KillProgressAtomicProfile"
+        data["progress"] = float(progress.get("progress", 0.0))
+    return {"kill_progress_type": kind, "kill_progress": data}
+
+
+# --- texts in which users write JSON ---
+
+NO_MORE = {
+    "no_more_static_job_to_submit": "AllStaticJobsHaveBeenSubmittedEvent",
+    "no_more_external_event_to_occur": "AllStaticExternalEventsHaveBeenInjectedEvent",
+}
+"""Events of their own in Batsim 5 that are kinds of `Notify`."""
+
+_MACHINES = {
+    "machine_available": "event_machine_available",
+    "machine_unavailable": "event_machine_unavailable",
+}
+"""Types of external events that Batsim's documentation suggests, and the kinds of `Notify` they stand for."""
+_GENERIC = "generic"
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that a text holds, or None."""
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def read_extras(text: str | None) -> dict[str, Any] | None:
+    """Read the fields of a job's user from its ``extra_data``."""
+    if not text:
+        return None
+    found = _object(text)
+    return {"extra_data": text} if found is None else found or None
+
+
+def write_extras(extras: Mapping[str, Any] | None) -> str:
+    """Write the fields of a job's user as its ``extra_data``."""
+    if not extras:
+        return ""
+    return _own_text(extras, "extra_data") or msgspec.json.encode(extras).decode()
+
+
+def _own_text(fields: Mapping[str, Any], name: str) -> str:
+    """Return the text that stands alone under ``name``, if it would be read as such; else an empty one."""
+    text = fields.get(name)
+    alone = len(fields) == 1 and isinstance(text, str) and _object(text) is None
+    return str(text) if alone else ""
+
+
+def read_notice(text: str) -> tuple[str, dict[str, Any]]:
+    """Read the data of an external event: what kind of notice it is, and its fields."""
+    found = _object(text)
+    if found is None:
+        return _GENERIC, {"data": text}
+    kind = found.get("type")
+    if not isinstance(kind, str) or kind in NO_MORE or kind in _MACHINES.values():
+        return _GENERIC, found
+    if kind in _MACHINES:
+        kind = _MACHINES[kind]
+        return kind, {**found, "type": kind}
+    return kind, found
+
+
+def write_notice(kind: str, data: Mapping[str, Any]) -> str:
+    """Write the data of an external event."""
+    told = next((told for told, ours in _MACHINES.items() if ours == kind), None)
+    if told is not None:
+        data = {**data, "type": told}
+    return _own_text(data, "data") or msgspec.json.encode(data).decode()
