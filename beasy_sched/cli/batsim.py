@@ -14,6 +14,7 @@ import click
 from beasy_sched._version import __version__
 from beasy_sched.cli.options import CommandOptions, option, progress_bar, with_options
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
+from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.reading import read_text
 
 _WITHOUT_REDIS = "Ignored without --enable-redis."
@@ -162,7 +163,7 @@ def _simulate(given: _BatsimOptions, quiet: bool, say: Callable[[str], None]) ->
         _role_map(given.add_role_to_hosts),
         given.mmax,
         given.mmax_workload,
-        strict=True,
+        strict=BatsimFormat.BATSIM4,
     )
     scheduler = ZmqScheduler(given.socket_endpoint, timeout_s=given.timeout)
     try:

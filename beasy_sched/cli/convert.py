@@ -20,8 +20,6 @@ from beasy_sched.formats.batsim_versions import (
 )
 from beasy_sched.formats.reading import read_bytes
 
-_SAME = {BatsimFormat.BATSIM4: "Batsim 4", BatsimFormat.BATSIM5: "Batsim 5"}
-
 
 class _ConvertOptions(CommandOptions):
     output: str = option("The file to write; - is the standard output.", "-o", required=True, metavar="FILE")
@@ -80,7 +78,7 @@ def _workload(given: _ConvertOptions, source: PathLike, raw: dict[str, Any]) -> 
     if isinstance(profiles, dict) and is_of_batsim5(profiles):
         found = BatsimFormat.BATSIM5
     if found is given.form:
-        raise InputError(source, f"is a workload of {_SAME[found]} already")
+        raise InputError(source, f"is a workload of {found.label} already")
     try:
         if given.form is BatsimFormat.BATSIM5:
             made, notes = workload_for_batsim5(raw, given.name)

@@ -40,7 +40,7 @@ SUN_FIELD = "sun_available"
 SUN_ROUNDING = 2e-6
 """The share of the production, or watts if that is more, by which rounding may put the sun above it."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
-"""Batsim sorts events of one timestamp so, and all others after these."""
+"""Batsim 4 sorts events of one timestamp so, and all others after these; Batsim 5 leaves their order."""
 
 
 class ExternalEvent(Struct, gc=False):
@@ -56,13 +56,18 @@ class ExternalEvent(Struct, gc=False):
     """File and line, for messages."""
     text: str | None = None
     """The data of a generic event, as Batsim 5 forwards it; None in files of Batsim 4."""
+    number: int = 0
+    """Which event of its file it is, from 0: part of the name that Batsim 5 gives it."""
 
 
-def read_external_events(path: PathLike, *, forward_unknown: bool = False) -> list[ExternalEvent]:
+def read_external_events(
+    path: PathLike, *, forward_unknown: bool = False, translate: bool = True
+) -> list[ExternalEvent]:
     """Read an events file, sorted as Batsim plays it.
 
     Types other than ``machine_available`` and ``machine_unavailable`` need ``forward_unknown``, except for
-    the generic events of Batsim 5: these become what they would be for Batsim 4 (`event_from_batsim5`).
+    the generic events of Batsim 5: these become what they would be for Batsim 4 (`event_from_batsim5`),
+    unless ``translate`` is False: to Batsim 4 itself they are events of one more unknown type.
     Raises InputError.
     """
     events: list[ExternalEvent] = []
@@ -73,7 +78,8 @@ def read_external_events(path: PathLike, *, forward_unknown: bool = False) -> li
             if not text:
                 continue
             try:
-                event = _event(text, forward_unknown, f"{os.fspath(path)}:{number}")
+                event = _event(text, forward_unknown, f"{os.fspath(path)}:{number}", translate)
+                event.number = len(events)
                 hosts += 0 if event.hosts is None else len(event.hosts)
                 if hosts > MOST_HOSTS_NAMED:
                     raise ValueError(f"the events name more than {MOST_HOSTS_NAMED:,} hosts in total")
@@ -85,7 +91,7 @@ def read_external_events(path: PathLike, *, forward_unknown: bool = False) -> li
 
 
 def _sort_key(event: ExternalEvent) -> tuple[float, int]:
-    return event.timestamp, _ORDER.get(event.kind, 2)
+    return event.timestamp, _ORDER.get(event.kind, 2) if event.text is None else 0
 
 
 _DECODER = msgspec.json.Decoder(dict[str, Any])
@@ -108,12 +114,12 @@ def _decoded(line: bytes) -> dict[str, Any]:
     return data
 
 
-def _event(line: bytes, forward_unknown: bool, where: str) -> ExternalEvent:
+def _event(line: bytes, forward_unknown: bool, where: str, translate: bool) -> ExternalEvent:
     """Read one line. Raises ValueError."""
     data = _decoded(line)
     kind: str = data["type"]
     text: str | None = None
-    if is_generic_event(data):
+    if translate and is_generic_event(data):
         text, data = data["data"], event_from_batsim5(data)
         kind = data["type"]
     elif kind not in _ORDER and not forward_unknown:

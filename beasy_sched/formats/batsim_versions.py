@@ -20,6 +20,11 @@ class BatsimFormat(str, Enum):
     BATSIM4 = "batsim4"
     BATSIM5 = "batsim5"
 
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return "Batsim 4" if self is BatsimFormat.BATSIM4 else "Batsim 5"
+
 
 _NEW_TYPES: Final = {
     "delay": "DelayProfile",

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from xml.parsers import expat
 
 import numpy as np
@@ -58,6 +59,16 @@ NO_MASTER_HOST = "none"
 _POWER_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, OFF_PROPERTY, OLD_OFF_PROPERTY)
 
 
+class StorageHost(NamedTuple):
+    """A host that stores data and runs no jobs."""
+
+    name: str
+    properties: Mapping[str, str]
+    zone_properties: Mapping[str, str]
+    speeds_flops: tuple[float, ...] = ()
+    cores: int = 1
+
+
 @dataclass(frozen=True)
 class SimGridPlatform:
     """A platform file as Batsim sees it: compute hosts numbered, master and storage hosts apart."""
@@ -66,8 +77,7 @@ class SimGridPlatform:
     """The compute hosts, sorted by name."""
     master: str
     """Name of the host on which Batsim itself would run."""
-    storage: tuple[tuple[str, Mapping[str, str], Mapping[str, str]], ...] = ()
-    """Storage hosts: name, properties, zone properties."""
+    storage: tuple[StorageHost, ...] = ()
     has_network: bool = False
     """Whether the file describes links, so that a real Batsim's own messages would take time."""
     notes: tuple[str, ...] = ()
@@ -137,16 +147,19 @@ def read_simgrid_platform(
     if limit > len(compute):
         raise InputError(path, f"cannot use {limit} machines: only {len(compute)} are described")
     kinds = _Kinds(energy)
-    for host in (*by_role["master"], *by_role["storage"]):
-        kinds.check(host)
+    kinds.check(by_role["master"][0])
+    stores = sorted(by_role["storage"], key=lambda host: natural_key(host.name) if natural_order else ())
+    storage = tuple(_storage(host, kinds.check(host)) for host in stores)
     platform = _build(compute, kinds, limit or len(compute))
     if kinds.note is not None:
         notes.append(kinds.note)
-    stores = sorted(by_role["storage"], key=lambda host: natural_key(host.name) if natural_order else ())
-    storage = tuple((h.name, h.properties, h.zone_properties) for h in stores)
     return SimGridPlatform(
         platform, by_role["master"][0].name, storage, reader.has_network, tuple(dict.fromkeys(notes))
     )
+
+
+def _storage(host: _Host, kind: ServerKind) -> StorageHost:
+    return StorageHost(host.name, host.properties, host.zone_properties, kind.speeds_flops, kind.cores)
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:

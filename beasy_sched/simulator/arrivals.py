@@ -183,8 +183,12 @@ class Arrivals:
         workload = job.id.partition("!")[0]
         profile = world.profiles[workload][job.profile]
         submitted = world.jobs[job.id] = SimJob(workload, profile, job, world.decimals)
-        raw = self._raw[workload][job.profile] if world.options.forward_profiles else None
+        raw = self.raw_profile(workload, job.profile) if world.options.forward_profiles else None
         world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
+
+    def raw_profile(self, workload: str, name: str) -> dict[str, Any] | None:
+        """Return a profile of a file as an object; None if unknown."""
+        return self._raw.get(workload, {}).get(name)
 
     # --- for refusals ---
 

@@ -53,7 +53,7 @@ class Requests:
         self._world = world
         self._execution = execution
         self._arrivals = arrivals
-        self.power_states = PowerStates(world, execution)
+        self.power_states = self._make_power_states()
         self.dynamic_open = world.options.dynamic_jobs
         """Whether the scheduler may register more jobs, so that the simulation must not end."""
         self._raw_profiles: dict[tuple[str, str], dict[str, Any]] = {}
@@ -72,6 +72,9 @@ class Requests:
             d.ContinueRegistration: partial(self._keep_open, world.options.dynamic_jobs),
             d.ChangeJobState: self._change_state,
         }
+
+    def _make_power_states(self) -> PowerStates:
+        return PowerStates(self._world, self._execution)
 
     def _job(self, job_id: str, refusal: str = "") -> SimJob:
         job = self._world.jobs.get(job_id)
@@ -175,8 +178,12 @@ class Requests:
                 if job.state == RUNNING:
                     progress[job_id] = self._execution.kill(job)
                     ended.append(job)
-        if killed:
+        if self._kills_some(killed):
             world.mailbox.put_late(Item(partial(self._tell_kills, tuple(killed), ended, progress)))
+
+    def _kills_some(self, killed: list[str]) -> bool:
+        """Whether there is something to tell: not all jobs are being killed already."""
+        return bool(killed)
 
     def _tell_kills(self, killed: tuple[str, ...], ended: list[SimJob], progress: dict[str, Any]) -> None:
         for job in ended:
@@ -277,8 +284,13 @@ class Requests:
         self._met.add(job_id)
         submitted = world.jobs[job_id] = SimJob(workload, profile, job, world.decimals)
         if world.options.acknowledge_dynamic_jobs:
-            raw = self._raw_profiles.get((workload, job.profile)) if world.options.forward_profiles else None
+            raw = self.raw_profile(workload, job.profile) if world.options.forward_profiles else None
             world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
+
+    def raw_profile(self, workload: str, name: str) -> dict[str, Any] | None:
+        """Return a profile as an object, whether it is in a file or was registered; None if unknown."""
+        registered = self._raw_profiles.get((workload, name))
+        return self._arrivals.raw_profile(workload, name) if registered is None else registered
 
     def _keep_open(self, is_open: bool, decision: d.Decision) -> None:
         self.dynamic_open = is_open
@@ -317,6 +329,9 @@ class PowerStates:
     transition) stays in them, and is answered by mistake when a later request for the same P-state completes
     on that host.
     """
+
+    _tells_switches: bool | None = None
+    """How answers tell apart switches and other changes of P-states; None where they do not."""
 
     def __init__(self, world: World, execution: Execution) -> None:
         self._world = world
@@ -424,5 +439,5 @@ class PowerStates:
             if world.tracer is not None:
                 world.tracer.pstate(world.now, hosts, pstate)
             world.meter_row("p")
-            world.outbox.append(ResourceStateChanged(world.stamp, hosts, pstate))
+            world.outbox.append(ResourceStateChanged(world.stamp, hosts, pstate, self._tells_switches))
         return bool(finished)

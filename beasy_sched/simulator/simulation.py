@@ -20,6 +20,7 @@ import numpy as np
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, DecisionRefused, InputError, PathLike
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
+from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Workload, read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
 from beasy_sched.model.decisions import Decision, Reply
@@ -182,9 +183,10 @@ class Simulation:
         """Return the first event."""
         options, platform = self.world.options, self._platform.platform
         hosts = zip(platform.names, platform.properties, platform.zone_properties, strict=True)
+        storage = (host[:3] for host in self._platform.storage)
         resources = tuple(
             Resource(index, name, "idle", dict(properties), dict(zone))
-            for index, (name, properties, zone) in enumerate((*hosts, *self._platform.storage))
+            for index, (name, properties, zone) in enumerate((*hosts, *storage))
         )
         return SimulationBegins(
             0.0,
@@ -406,29 +408,51 @@ class Inputs:
     """Use only the first so many hosts (0: all)."""
     limit_by_workload: bool = False
     """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
-    strict: bool = False
-    """Refuse whatever Batsim aborts on, even where the meaning is clear."""
+    strict: BatsimFormat | None = None
+    """Refuse whatever this version of Batsim aborts on, even where the meaning is clear."""
 
     def read(
         self, options: SimulationOptions
-    ) -> tuple[SimGridPlatform, list[Workload], list[ExternalEvent] | None]:
-        """Read everything. Raises InputError."""
+    ) -> tuple[SimGridPlatform, list[Workload], list[list[ExternalEvent]]]:
+        """Read everything; the events by file. Raises InputError."""
         workloads = [
             read_workload(os.path.abspath(path), f"w{number}") for number, path in enumerate(self.workloads)
         ]
+        new = self.strict is BatsimFormat.BATSIM5
         wanted = max((w.nb_res for w in workloads), default=0) if self.limit_by_workload else 0
         platform = read_simgrid_platform(
             self.platform,
             master=self.master,
             roles=self.roles,
             limit=min(filter(None, (self.limit, wanted)), default=0),
-            energy=options.energy,
-            strict=self.strict,
+            energy=options.energy or new,  # Batsim 5 switches hosts without metering energy, too
+            strict=self.strict is not None,
+            natural_order=new,
         )
-        events = merge_events(
-            read_external_events(path, forward_unknown=options.forward_unknown_events) for path in self.events
-        )
-        return platform, workloads, events if self.events else None
+        events = [
+            read_external_events(
+                path,
+                forward_unknown=options.forward_unknown_events or new,
+                translate=self.strict is not BatsimFormat.BATSIM4,
+            )
+            for path in self.events
+        ]
+        if self.strict is not None:
+            self._refuse_others(self.strict, workloads, events)
+        return platform, workloads, events
+
+    def _refuse_others(
+        self, form: BatsimFormat, workloads: Sequence[Workload], events: Sequence[Sequence[ExternalEvent]]
+    ) -> None:
+        """Refuse files of another version of Batsim. Raises InputError."""
+        strange = [w.path for w in workloads if w.profiles and w.form is not form]
+        if form is BatsimFormat.BATSIM5:  # the other forwards what it does not know
+            strange += [event.where for one in events for event in one if event.text is None]
+        if strange:
+            raise InputError(
+                strange[0],
+                f"is not for {form.label}: convert it with 'beasy-sched convert --format {form.value}'",
+            )
 
 
 def simulation_from_files(
@@ -449,25 +473,31 @@ def simulation_from_files(
     not tell. ``note`` is told what the user should know about the files; they are checked together with the
     ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
     """
-    platform, workloads, events = inputs.read(options)
+    platform, workloads, lists = inputs.read(options)
+    events = merge_events(lists) if inputs.events else None
     if tell_start:
         platform = replace(platform, platform=platform.platform.telling_start())
     if note is not None:
-        for text in platform.notes:
-            note(text)
         given = RunInputs(platform.platform, workloads, events, options.energy, site, plans, windows)
-        if (wrong := bad_rate(events or ())) is not None:
-            raise ConfigError(wrong.text)
-        for finding in look_at(given):
-            note(finding.text)
+        note_findings(platform, given, note)
     tracer = None
     if prefix is not None:
-        _refuse_formulas(workloads)
+        refuse_formulas(workloads)
         tracer = Tracer(prefix, energy=options.energy, machine_states=machine_states)
     return Simulation(platform, workloads, events, options, tracer)
 
 
-def _refuse_formulas(workloads: Sequence[Workload]) -> None:
+def note_findings(platform: SimGridPlatform, given: RunInputs, note: Callable[[str], None]) -> None:
+    """Tell what the user should know about the files. Raises ConfigError for a rate that is not a number."""
+    for text in platform.notes:
+        note(text)
+    if (wrong := bad_rate(given.events or ())) is not None:
+        raise ConfigError(wrong.text)
+    for finding in look_at(given):
+        note(finding.text)
+
+
+def refuse_formulas(workloads: Sequence[Workload]) -> None:
     """Refuse names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
     for workload in workloads:
         ids = (("job id", job.id.partition("!")[2]) for job in workload.jobs)

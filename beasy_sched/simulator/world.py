@@ -51,9 +51,9 @@ class Dialect:
     """Whether hosts have sleep states, and can be switched, without metering energy, too."""
 
 
-CALL, ARRIVAL, SWITCH, LEAF, REPLY = range(5)
+CALL, ARRIVAL, SWITCH, LEAF, REPLY, PROBE = range(6)
 """What an action of the clock is: a requested call, the wait of a file's sender, a transition, a job's leaf
-or its walltime, the wait of the scheduler's reply."""
+or its walltime, the wait of the scheduler's reply, the next reading of Batsim 5's probes."""
 
 
 class World:

@@ -300,7 +300,7 @@ def test_recorded_conversion() -> None:
 @recorded
 def test_recorded_events() -> None:
     kinds = [(event.timestamp, event.kind) for event in read_external_events(RECORDED / "events.txt")]
-    assert kinds == [(5.5, "machine_unavailable"), (5.5, "generic"), (20.0, "generic")]
+    assert kinds == [(5.5, "generic"), (5.5, "machine_unavailable"), (20.0, "generic")]
     for name in ("events_obj.txt", "events_old.txt"):
         assert all(
             event.text is None for event in read_external_events(RECORDED / name, forward_unknown=True)
