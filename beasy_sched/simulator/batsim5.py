@@ -107,21 +107,28 @@ class Periodic:
             return
         if asked.kind != "CreateProbeEvent":
             raise DecisionRefused(f"Unhandled event type received ({asked.kind.removesuffix('Event')})")
-        if not self._world.energy:
-            raise DecisionRefused(
-                "trying to probe energy on hosts but the energy of hosts is not simulated: start with"
-                " --energy-host"
-            )
         if name in self._probes:
             raise DecisionRefused(f"received a new probe with probe_id='{name}' while this one is in use")
         self._add(self._probes, name, self._checked_probe(name, asked.data))
 
     def _checked_probe(self, name: str, data: Mapping[str, Any]) -> _Trigger:
-        """Check that a probe reads what is simulated: the energy that all hosts have used, as one number."""
+        """Check that a probe reads what is simulated: the energy that all hosts have used, as one number.
+
+        Without energy, anything will do until the first reading, on which Batsim aborts.
+        """
 
         def refuse(what: str, wanted: str) -> DecisionRefused:
             return DecisionRefused(f"the probe '{name}' {what}, which is not simulated: expected {wanted}")
 
+        policy = data.get("measurement_triggering_policy", {})
+        when = policy.get("temporal_trigger", {})
+        if policy.get("temporal_trigger_type") != "Periodic" or when.get("offset", 0):
+            raise refuse("is not periodic", "a period without offset")
+        ms = 1 if when.get("time_unit", "Second") == "Millisecond" else 1000
+        count = when.get("mode", {}).get("nb_periods") if when.get("mode_type") != "Infinite" else None
+        trigger = _Trigger(int(when.get("period", 0)) * ms, count, data)
+        if not self._world.energy:
+            return trigger
         if data.get("metrics", "Power") != "Power":
             raise refuse(f"measures {data['metrics']}", "Power")
         hosts = data.get("resources", {}).get("host_ids", "")
@@ -141,13 +148,7 @@ class Periodic:
             or data.get("emission_filtering_policy_type", "NoFiltering") != "NoFiltering"
         ):
             raise refuse("accumulates otherwise", "a Sum without reset, normalization, aggregation or filter")
-        policy = data.get("measurement_triggering_policy", {})
-        when = policy.get("temporal_trigger", {})
-        if policy.get("temporal_trigger_type") != "Periodic" or when.get("offset", 0):
-            raise refuse("is not periodic", "a period without offset")
-        ms = 1 if when.get("time_unit", "Second") == "Millisecond" else 1000
-        count = when.get("mode", {}).get("nb_periods") if when.get("mode_type") != "Infinite" else None
-        return _Trigger(int(when.get("period", 0)) * ms, count, data)
+        return trigger
 
     def _add(self, triggers: dict[str, _Trigger], name: str, trigger: _Trigger) -> None:
         if trigger.period_ms < 1:
@@ -194,6 +195,11 @@ class Periodic:
         for name, trigger in self._due(self._calls):
             told.append(RequestedCall(world.stamp, name, self._count(self._calls, name, trigger)))
         for name, trigger in self._due(self._probes):
+            if not world.energy:
+                raise DecisionRefused(
+                    "trying to probe energy on hosts but their energy is not simulated: start with"
+                    " --energy-host"
+                )
             if trigger.armed and trigger.probe is not None:
                 told.append(self._reading(trigger.probe))
             trigger.armed = True
@@ -308,9 +314,7 @@ class Batsim5PowerStates(PowerStates):
 class Batsim5Requests(Requests):
     """Carries out the decisions of Batsim 5."""
 
-    def __init__(
-        self, world: World, execution: Execution, arrivals: Arrivals, names: Sequence[str]
-    ) -> None:
+    def __init__(self, world: World, execution: Execution, arrivals: Arrivals, names: Sequence[str]) -> None:
         self._names = names
         self.forward_on_kills = False
         """Whether the profiles of killed jobs are told."""
@@ -478,13 +482,20 @@ class Batsim5Simulation(Simulation):
         options: SimulationOptions | None = None,
         tracer: Tracer | None = None,
         arguments: Sequence[str] = (),
+        context: str = "{}",
     ) -> None:
         """Set everything up at time 0.
 
-        ``events`` has a list for each file; ``arguments`` is the command line that the scheduler is told.
+        ``events`` has a list for each file; ``arguments`` is the command line that the scheduler is told, and
+        ``context`` what of it is in effect (a JSON object).
         """
         self._lists = events
-        self._arguments = arguments
+        self._config = {
+            "batsim_arguments": list(arguments),
+            "batsim_execution_context_json": context,
+            "batsim_version": BATSIM_VERSION,
+            "batsim_commit": "",
+        }
         self._told_s = 0.0
         self._forward_on_begin = False
         super().__init__(platform, workloads, None, options, tracer)
@@ -547,13 +558,12 @@ class Batsim5Simulation(Simulation):
             )
             for index, host in enumerate(self._platform.storage)
         )
-        context = {"batsim_arguments": list(self._arguments), "batsim_execution_context_json": "{}"}
         raw = {w.name: dict(sorted(w.raw_profiles.items())) for w in self._workloads}
         return SimulationBegins(
             0.0,
             resources=resources,
             storage_resources=storage,
-            config={**context, "batsim_version": BATSIM_VERSION, "batsim_commit": ""},
+            config=self._config,
             workloads={w.name: w.path for w in self._workloads},
             profiles=raw if self._forward_on_begin else {},
             answers_queries=False,
@@ -605,6 +615,9 @@ _WALL_TIMES: Final = {"scheduling_time": "time_in_edc_seconds", "simulation_time
 class Batsim5Tracer(Tracer):
     """Batsim 5's files: the prefix is taken literally, names of profiles are complete, summaries are JSON."""
 
+    storage_hosts = 0
+    """They are counted among the machines."""
+
     def begin(self) -> None:
         """Remove the files of an earlier run under the same prefix."""
         super().begin()
@@ -618,7 +631,9 @@ class Batsim5Tracer(Tracer):
 
     def _schedule_text(self, schedule: Mapping[str, str]) -> str:
         figures = {name: "null" if text == "-nan" else text for name, text in schedule.items()}
-        return _json_text({**figures, "batsim_version": json.dumps(BATSIM_VERSION)})
+        machines = int(figures["nb_computing_machines"]) + self.storage_hosts
+        own = {"batsim_version": json.dumps(BATSIM_VERSION), "nb_computing_machines": str(machines)}
+        return _json_text({**figures, **own})
 
     def commit(self, schedule: Mapping[str, str]) -> list[Path]:
         """Write the summaries, and bring all files to their names; return them. Raises InputError."""
@@ -642,6 +657,7 @@ def batsim5_from_files(
     machine_states: bool = False,
     pstates: bool = False,
     arguments: Sequence[str] = (),
+    context: str = "{}",
     note: Callable[[str], None] | None = None,
 ) -> Batsim5Simulation:
     """Read ``inputs``, which must be strict; with a ``prefix``, Batsim's files will be written there.
@@ -658,4 +674,5 @@ def batsim5_from_files(
         tracer = Batsim5Tracer(
             str(prefix), energy=options.energy, machine_states=machine_states, pstates=pstates
         )
-    return Batsim5Simulation(platform, workloads, lists, options, tracer, arguments)
+        tracer.storage_hosts = len(platform.storage)
+    return Batsim5Simulation(platform, workloads, lists, options, tracer, arguments, context)

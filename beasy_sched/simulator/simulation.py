@@ -156,9 +156,13 @@ class Simulation:
                 self._ask(decide, [SimulationEnds(self.world.stamp)])
             return self._result(ending, time.perf_counter() - started)
         except BaseException:
-            if tracer is not None:
-                tracer.discard()
+            self.discard()
             raise
+
+    def discard(self) -> None:
+        """Remove the output files that have been begun, if the simulation is not run to its end."""
+        if self.world.tracer is not None:
+            self.world.tracer.discard()
 
     def _ask(self, decide: Decide, events: list[Event]) -> Reply:
         self._messages += 1
