@@ -24,7 +24,7 @@ from beasy_sched.formats.atomic import ENDING_SIGNALS
 from beasy_sched.limits import MOST_MESSAGE_BYTES
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
-from beasy_sched.protocol import batsim4
+from beasy_sched.protocol.detection import HostsText, Talk, meet
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
 _TICK_MS = 200
@@ -50,10 +50,13 @@ class Daemon:
         endpoint: str,
         *,
         timeout_s: float | None = None,
+        batsim5_hosts: HostsText | None = None,
         waiting: Callable[[str, float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Bind ``endpoint`` (port 0 takes any free one); wait ``timeout_s`` for a first message.
+
+        ``batsim5_hosts`` is how sets of hosts are written for a Batsim 5; None goes by its version.
 
         ``waiting`` is called now and then, at growing intervals, as long as nobody is connected, with the
         endpoint and the time (s) without a connection to it; ``clock`` tells the time by which that is
@@ -69,7 +72,7 @@ class Daemon:
         transport, _, place = endpoint.partition("://")
         if transport == "ipc" and not place.startswith(("@", "*")):
             _check_socket_file(endpoint, place)
-        self.timeout_s = timeout_s
+        self.timeout_s, self._hosts = timeout_s, batsim5_hosts
         self.busy_s = 0.0
         """Time spent on messages of the last simulation, without waiting."""
         self.messages = 0
@@ -127,11 +130,15 @@ class Daemon:
         """
         self.busy_s, self.messages, self.notices, self._peer = 0.0, 0, [], None
         step = step or session.step
+        talk: Talk | None = None
         while not session.ended:
             raw = self._receive(self.timeout_s if self.messages == 0 else None)
             begin = time.perf_counter()
             self.messages += 1
-            reply = batsim4.encode_reply(step(batsim4.decode_message(raw)))
+            if talk is None and (talk := meet(raw, self._hosts)).greeting is not None:
+                reply = talk.greeting
+            else:
+                reply = talk.encode(step(talk.decode(raw)))
             self.busy_s += time.perf_counter() - begin
             if record is not None:
                 record(raw, reply)

@@ -20,6 +20,7 @@ from beasy_sched.cli.options import (
     with_options,
 )
 from beasy_sched.errors import why
+from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.wire import reachable
 from beasy_sched.settings import build_session
 
@@ -48,6 +49,10 @@ class _ServeOptions(CommandOptions):
         metavar="SECONDS",
     )
     keep_serving: bool = option("Serve one simulation after another.")
+    batsim5_hosts: HostsText | None = option(
+        "For a Batsim 5: what separates the parts of a set of hosts. [default: space, or comma for a Batsim"
+        " that says it is 5.0.0-rc0 or -rc1]"
+    )
     verbosity: Literal["debug", "info", "quiet", "silent"] = option(
         "How much is said; -v alone means debug: also how many messages came, and how long they took."
         " silent: errors only.",
@@ -92,7 +97,8 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
         build_session(settings, replan=replanner.rule, plans=replanner.plans)
         first = replanner.plans
     waiting = None if given.verbosity in ("quiet", "silent") else say_waiting
-    with Daemon(socket_endpoint, timeout_s=given.timeout, waiting=waiting) as daemon:
+    how_sets, timeout_s = given.batsim5_hosts, given.timeout
+    with Daemon(socket_endpoint, timeout_s=timeout_s, batsim5_hosts=how_sets, waiting=waiting) as daemon:
         for run in itertools.count(1):
             number = "" if run == 1 else f"-{run}"
             written = None if given.prefix is None else f"{given.prefix}{number}"

@@ -143,7 +143,7 @@ class Commander:
 
         A change of speed takes effect when it is requested: its acknowledgement changes nothing.
         """
-        for switch in (False, True):
+        for switch in (False, True) if event.switch is None else (event.switch,):
             command = (event.resources, event.state, switch)
             if self._sent[command]:
                 self._sent.subtract([command])

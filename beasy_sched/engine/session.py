@@ -54,7 +54,7 @@ from beasy_sched.limits import (
 )
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.cluster import Cluster, PowerAccount
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, Job, JobState, Outcomes
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
@@ -119,6 +119,10 @@ class Session:
         """Why jobs are being killed, by id."""
         self._queries: deque[bool] = deque()
         """Unanswered energy queries; True if the power side sent the query."""
+        self._account: PowerAccount | None = None
+        """What answers the policy's measurements where the simulator answers no queries; else None."""
+        self._answered = False
+        """Whether it has, since the policy was last asked."""
         self._profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
         self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
@@ -221,10 +225,12 @@ class Session:
             self._warn(note)
         self._profiles = event.profiles
         if options.site is not None:
-            self.power = self._power_side(options.site)
+            self.power = self._power_side(options.site, event.answers_queries)
             if options.replan is not None and options.plans is not None:
                 rule, windows = options.replan, options.windows
                 self.replanning = Replanning(rule, options.plans, options.site, platform, windows)
+        if not event.answers_queries:
+            self._account = self.cluster.open_account() if self.power is None else self.power.account
         self._show()
         self._check_speeds(platform)
         self._policy.begin(self.view, self.now)
@@ -244,9 +250,9 @@ class Session:
                 " 'beasy-sched generate platform'"
             )
 
-    def _power_side(self, site: Site) -> PowerSide:
+    def _power_side(self, site: Site, answers_queries: bool) -> PowerSide:
         options = self.options
-        energy = options.energy
+        energy = options.energy if answers_queries else EnergySource.MODEL
         if not options.power_actions and energy is EnergySource.BATSIM:
             energy = EnergySource.MODEL
             self._warn(
@@ -298,6 +304,9 @@ class Session:
                 self._refuse(job, JobState.REJECTED, "one of its members cannot be read", wrong)
                 return
         waits = job.terms is not NO_TERMS and not self.workflows.submit(job)
+        if job.res < 1:
+            self._refuse(job, JobState.REJECTED, "asks for no host", {"hosts_asked": job.res})
+            return
         if job.res > self.cluster.size:
             facts = {"hosts_asked": job.res, "hosts_in_all": self.cluster.size}
             self._refuse(job, JobState.REJECTED, "asks for more hosts than there are", facts)
@@ -367,14 +376,23 @@ class Session:
             self._decisions.append(d.KillJobs(self.now, due))
         self._send_wishes()
         if not self._kills and (self.power is None or self.power.is_open(self.now)):
-            for action in self._policy.ask("schedule", self.view, self.now):
-                self._commit(action)
-            self._ended = []
-            self._show()
-            self._send_wishes()
+            self._schedule()
+            while self._answered:  # where the simulator answers a query, another message brings the answer
+                self._arrived = []
+                self._show()
+                self._schedule()
         self._ask_for_call()
         if self.replanning is not None and self.power is not None:
             self.replanning.look(self.power, self.view, self.outcomes.median_run_share)
+
+    def _schedule(self) -> None:
+        """Let the policy act."""
+        self._answered = False
+        for action in self._policy.ask("schedule", self.view, self.now):
+            self._commit(action)
+        self._ended = []
+        self._show()
+        self._send_wishes()
 
     def _advance_power(self, power: PowerSide) -> None:
         """Settle and open steps as they fall due."""
@@ -451,7 +469,7 @@ class Session:
             self._note("postpone", action.rule, action.facts, job)
 
     def _measure(self) -> None:
-        if not self.options.power_actions:
+        if not self.options.power_actions and self._account is None:
             raise ConfigError(
                 f"policy {self._policy.name!r} measures energy, which requires Batsim's -E:"
                 " run both with power actions enabled"
@@ -459,7 +477,12 @@ class Session:
         if not self.cluster.platform.has_powers and (found := missing_powers(self.cluster.platform)):
             self._warn(found.text)
         self._count_restless()
-        self._query(for_power_side=False)
+        if self._account is None:
+            self._query(for_power_side=False)
+            return
+        self._account.advance(self.now)
+        self.view.measure(self.now, float(self._account.energy_by_use_j.sum()))
+        self._answered = True
 
     def _count_restless(self) -> None:
         """Raise PolicyError for a policy that keeps requesting calls while nothing happens."""

@@ -127,8 +127,18 @@ class ServerKind:
         return 1.0 / self.speeds_flops[self.sleep.on_pstate] if self.sleep and self.speeds_flops else 0.0
 
     @classmethod
-    def from_properties(cls, name: str, properties: Mapping[str, str]) -> ServerKind:
+    def from_properties(
+        cls,
+        name: str,
+        properties: Mapping[str, str],
+        *,
+        speeds_flops: tuple[float, ...] = (),
+        cores: int = 1,
+    ) -> ServerKind:
         """Read the kind from a Batsim host's properties.
+
+        ``speeds_flops`` are those that the simulator tells beside them; otherwise they are read from
+        `SPEEDS_PROPERTY`, if it is there.
 
         Raises ConfigError if a property cannot be read or does not fit the others.
         """
@@ -136,11 +146,12 @@ class ServerKind:
             idle, epsilon, full = host_powers(properties)
             kind = cls(
                 name=name,
-                speeds_flops=_parse_speeds(properties.get(SPEEDS_PROPERTY, "")),
+                speeds_flops=speeds_flops or _parse_speeds(properties.get(SPEEDS_PROPERTY, "")),
                 idle_w=idle,
                 epsilon_w=epsilon,
                 full_w=full,
                 sleeps=parse_sleep_states(properties.get("sleep_pstates", "")),
+                cores=cores,
             )
             kind.check()
         except ConfigError as error:
@@ -185,7 +196,7 @@ class Platform:
     kind_of: IndexArray
     """Index into ``kinds`` for each host."""
     names: tuple[str, ...]
-    """Host names, sorted as text: the order in which Batsim numbers hosts."""
+    """Host names in the order in which Batsim numbers hosts: sorted as text by Batsim 4."""
     initial_pstates: IndexArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     """The P-state in which each host starts; 0 for all if omitted."""
     properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
@@ -254,7 +265,8 @@ class Platform:
 def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Platform:
     """Describe the simulator's hosts, by their properties or, by name, from ``known``.
 
-    The P-state in which each starts also comes from ``known``, or from the property `START_PROPERTY`.
+    The P-state in which each starts is the one that the simulator tells; otherwise it also comes from
+    ``known``, or from the property `START_PROPERTY`.
 
     Raises PeerError for host ids that are not 0, 1, 2, ..., and ConfigError for a host that ``known``
     does not have or for properties that cannot be read.
@@ -264,15 +276,17 @@ def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Plat
         raise PeerError("the hosts of SIMULATION_BEGINS are not numbered 0, 1, 2, ...")
     names = tuple(resource.name for resource in resources)
     if known is not None:
-        return _by_name(names, known)
-    row_of: dict[tuple[str, ...], int] = {}
+        return _by_name(resources, known)
+    row_of: dict[tuple[object, ...], int] = {}
     kinds: list[ServerKind] = []
     kind_of = np.empty(len(resources), dtype=np.intp)
     for resource in resources:
-        key = tuple(resource.properties.get(name, "") for name in _KIND_PROPERTIES)
+        told = resource.speeds_flops, resource.cores
+        key = (*told, *(resource.properties.get(name, "") for name in _KIND_PROPERTIES))
         row = row_of.setdefault(key, len(kinds))
         if row == len(kinds):
-            kinds.append(ServerKind.from_properties(resource.name, resource.properties))
+            name, properties = resource.name, resource.properties
+            kinds.append(ServerKind.from_properties(name, properties, speeds_flops=told[0], cores=told[1]))
         kind_of[resource.id] = row
     initial = [_initial_pstate(resource, kinds[kind_of[resource.id]]) for resource in resources]
     return Platform(tuple(kinds), kind_of, names, np.array(initial, dtype=np.intp))
@@ -281,7 +295,8 @@ def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Plat
 _KIND_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, "sleep_pstates", SPEEDS_PROPERTY)
 
 
-def _by_name(names: tuple[str, ...], known: Platform) -> Platform:
+def _by_name(resources: Sequence[Resource], known: Platform) -> Platform:
+    names = tuple(resource.name for resource in resources)
     at = {name: index for index, name in enumerate(known.names)}
     missing = [name for name in names if name not in at]
     if missing:
@@ -290,7 +305,22 @@ def _by_name(names: tuple[str, ...], known: Platform) -> Platform:
             f" ({len(missing)} of {len(names)} hosts are missing): is it the file that Batsim uses?"
         )
     rows = np.array([at[name] for name in names], dtype=np.intp)
-    return Platform(known.kinds, known.kind_of[rows], names, known.initial_pstates[rows])
+    initial = known.initial_pstates[rows]
+    told = [resource.pstate for resource in resources]
+    for index in (index for index, pstate in enumerate(told) if pstate is not None):
+        initial[index] = _told_pstate(resources[index], known.kind(int(rows[index])))
+    return Platform(known.kinds, known.kind_of[rows], names, initial)
+
+
+def _told_pstate(resource: Resource, kind: ServerKind) -> int:
+    """Return the P-state in which the simulator says that a host starts. Raises PeerError."""
+    pstate = resource.pstate or 0
+    if not 0 <= pstate < max(kind.pstates, 1):
+        raise PeerError(
+            f"the simulator says that host {resource.name!r} starts in P-state {pstate}, but it has only 0 to"
+            f" {kind.pstates - 1}"
+        )
+    return pstate
 
 
 def _initial_pstate(resource: Resource, kind: ServerKind) -> int:
@@ -299,6 +329,8 @@ def _initial_pstate(resource: Resource, kind: ServerKind) -> int:
     If P-state 0 is a sleep or transition state, an idle host is assumed to be in its first computing
     P-state. Batsim reports all hosts as idle, even those that start asleep.
     """
+    if resource.pstate is not None:
+        return _told_pstate(resource, kind)
     told = resource.properties.get(START_PROPERTY, "")
     if told:
         if not (told.isascii() and told.isdigit() and int(told) < kind.pstates):
@@ -316,7 +348,8 @@ def start_note(begins: SimulationBegins, platform: Platform) -> str | None:
     """Return a warning about the first host whose start state had to be guessed, if any."""
     for resource in sorted(begins.resources, key=lambda resource: resource.id):
         kind = platform.kind(resource.id)
-        if START_PROPERTY not in resource.properties and 0 not in kind.computing:
+        guessed = resource.pstate is None and START_PROPERTY not in resource.properties
+        if guessed and 0 not in kind.computing:
             pstate = int(platform.initial_pstates[resource.id])
             state = "asleep" if pstate in kind.asleep_in else "on"
             return (

@@ -41,6 +41,7 @@ WAITED: Final[dict[str, str]] = {
 """By the rule of a postponement; "they" are the jobs."""
 
 REJECTED: Final[dict[str, str]] = {
+    "asks for no host": "ask for no host at all",
     "asks for more hosts than there are": "ask for more than the {hosts} hosts here",
     "no slot before its deadline": "could not have ended before their deadlines",
     "its workflow was refused": "belong to workflows that were refused",

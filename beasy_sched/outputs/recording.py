@@ -18,7 +18,7 @@ from beasy_sched.limits import shortened
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import check_named_in_data
-from beasy_sched.protocol import batsim4
+from beasy_sched.protocol.detection import Talk, meet
 from beasy_sched.replan import replanned
 from beasy_sched.settings import RunSettings, build_session
 
@@ -30,7 +30,10 @@ _LIMITS = {"max_buffer_size": 1 << 31, "max_array_len": 1 << 16, "max_map_len": 
 
 
 class RecordingWriter(PartFile):
-    """Writes a header, pairs of raw messages, and their number; the file gets its name when closed."""
+    """Writes a header, pairs of raw messages, and their number; the file gets its name when closed.
+
+    The first message tells which Batsim it was.
+    """
 
     def __init__(self, path: Path, settings: RunSettings) -> None:
         """Begin to write beside ``path``."""
@@ -39,7 +42,6 @@ class RecordingWriter(PartFile):
         header = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "protocol": "batsim 4",
             "settings": msgspec.to_builtins(settings),
         }
         self.write(msgpack.packb(header))
@@ -128,19 +130,25 @@ def replay(
     with replanned(settings, lambda: platform) as replanner:
         session = build_session(settings, platform=platform, replan=replanner.rule, plans=replanner.plans)
         step, count = replanner.step_of(session), 0
+        talk: Talk | None = None
         for message, recorded in recording.exchanges():
             try:
-                decoded = batsim4.decode_message(message)
-                reply = step(decoded)
+                talk = talk or meet(message)
+                greets = count == 0 and talk.greeting is not None
+                # a greeting names the version of the program: it may differ
+                reply = recorded if greets else talk.encode(step(talk.decode(message)))
             except BeasyError as error:
                 return count, f"message {count + 1}: now it fails: {error}"
-            if batsim4.encode_reply(reply) != recorded:
-                return count, _difference(count + 1, decoded.now, batsim4.decode_reply(recorded), reply)
+            if reply != recorded:
+                replies = talk.decode_reply(recorded), talk.decode_reply(reply)
+                if replies[0] != replies[1]:
+                    return count, _difference(count + 1, *replies)
             count += 1
     return count, None
 
 
-def _difference(number: int, now: float, recorded: Reply, found: Reply) -> str:
+def _difference(number: int, recorded: Reply, found: Reply) -> str:
+    now = found.now
     pairs = zip_longest(recorded.decisions, found.decisions)
     for index, (old, new) in enumerate(pairs, 1):
         if old != new:
@@ -156,5 +164,5 @@ def _words(decision: Decision | None) -> str:
         return "nothing more"
     fields = msgspec.structs.asdict(decision)
     fields.pop("timestamp")
-    told = ", ".join(f"{name}={value}" for name, value in fields.items() if value is not None)
+    told = ", ".join(f"{name}={value}" for name, value in fields.items() if value not in (None, ""))
     return f"{type(decision).__name__} {told}".rstrip()

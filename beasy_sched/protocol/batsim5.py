@@ -244,10 +244,13 @@ class _Property(Struct):
     value: str
 
 
+_U32Value = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+
+
 class _Host(Struct):
     id: int
     name: str
-    pstate: int = 0
+    pstate: _U32Value = 0
     pstate_count: int = 1
     state: str = "IDLE"
     properties: list[_Property] = []
@@ -308,12 +311,12 @@ class _Killed(Struct):
 
 class _Switched(Struct):
     host_ids: str
-    state: int = 0
+    state: _U32Value = 0
 
 
 class _Changed(Struct):
     host_ids: str
-    pstate: int = 0
+    pstate: _U32Value = 0
 
 
 class _Generic(Struct):
@@ -750,7 +753,6 @@ class _Strategy(_Strict):
     strategy: Literal["SpreadOverHostsFirst", "FillOneHostCoresFirst"] = "SpreadOverHostsFirst"
 
 
-_U32Value = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 _U64Value = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 

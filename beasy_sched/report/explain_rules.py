@@ -183,6 +183,7 @@ RULES: Final[dict[tuple[str, str], str]] = {
         "The step lacks {missing_j}, for which the guard would kill every job. Those that had done least work"
         " were ended instead; the end of this one saves {saves_j}."
     ),
+    ("reject", "asks for no host"): "It asks for no host at all, which no job can run on.",
     ("reject", "asks for more hosts than there are"): (
         "It asks for {hosts_asked:host}, and there are only {hosts_in_all}."
     ),

@@ -24,6 +24,7 @@ MOMENT_J: Final = 100.0 * 2e-3
 """What one server at most uses in two moments: a kill comes 1 ms late, and so may a step's end."""
 WAYS_OUT: Final = (
     "the run is over",
+    "asks for no host",
     "asks for more hosts than there are",
     "waits for jobs that never come",
 )

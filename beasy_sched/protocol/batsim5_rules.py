@@ -1,0 +1,227 @@
+"""What a scheduler may say to Batsim 5, followed through a run.
+
+Batsim 5 aborts where Batsim 4 passes over a request, and takes without a word what Batsim 4 refuses: too few
+hosts, too many, busy ones. So everything is checked here before it is sent, against what the simulator has
+said and was told. A P-state request also gets the form that Batsim 5 wants: a switch on or off, or a change
+of speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from beasy_sched.errors import ConfigError, DecisionRefused
+from beasy_sched.limits import MOST_PSTATES
+from beasy_sched.model import decisions as d
+from beasy_sched.model import events as e
+from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.model.platform import parse_sleep_states
+
+_COMPUTING, _SLEEP, _TRANSITION, _NONE = range(4)
+"""Sorts of P-states; _NONE: there is no such P-state."""
+_STALE = (e.ResourceStateChanged, e.Notify, e.JobsKilled)
+"""Events that may carry the time of the message before."""
+
+
+class Rules:
+    """Follows one run from the scheduler's side: `hear` each message, then `allow` the reply to it."""
+
+    def __init__(self) -> None:
+        """Nothing has been said yet."""
+        self._waiting: dict[str, int] = {}
+        """Jobs that have not started, and how many hosts each asks for."""
+        self._running: dict[str, HostSet] = {}
+        """Jobs whose end has not been announced."""
+        self._killed: set[str] = set()
+        """Those of them that are being killed."""
+        self._ended = False
+        self._sorts = np.full((1, 1), _NONE, dtype=np.int8)
+        """Sort of each P-state, [kind, P-state]; the last column stands for all that there is not."""
+        self._set_hosts(())
+        self._checks: dict[type[d.Decision], Callable[[Any], d.Decision]] = {
+            d.ExecuteJob: self._execute,
+            d.RejectJob: self._reject,
+            d.KillJobs: self._kill,
+            d.SetResourceState: self._set_state,
+            d.CallMeLater: self._call,
+        }
+
+    # --- what the simulator says ---
+
+    def hear(self, message: e.Message) -> e.Message:
+        """Take note of a message; return it with the events' right times.
+
+        Where an event that Batsim 5 stamps with the time of the message before comes first, it gets the
+        message's own time.
+        """
+        events = [
+            msgspec.structs.replace(event, timestamp=message.now)
+            if isinstance(event, _STALE) and event.timestamp < message.now
+            else event
+            for event in message.events
+        ]
+        for event in events:
+            self._note(event)
+        return msgspec.structs.replace(message, events=events)
+
+    def _note(self, event: e.Event) -> None:
+        if isinstance(event, e.JobSubmitted):
+            self._waiting[event.job.id] = event.job.res
+        elif isinstance(event, e.JobCompleted):
+            hosts = self._running.pop(event.job_id, None)
+            self._killed.discard(event.job_id)
+            if hosts is not None:
+                self._busy[hosts.ids] = False
+        elif isinstance(event, e.ResourceStateChanged):
+            known = event.resources.ids[event.resources.ids < self._size]
+            self._pstate[known] = event.state
+            if event.switch:
+                self._switching[known] = False
+        elif isinstance(event, e.SimulationBegins):
+            self._set_hosts(event.resources)
+        elif isinstance(event, e.SimulationEnds):
+            self._ended = True
+
+    def _set_hosts(self, resources: tuple[e.Resource, ...]) -> None:
+        ordered = sorted(resources, key=lambda resource: resource.id)
+        self._size = len(ordered)
+        self._pstate = np.array([resource.pstate or 0 for resource in ordered], dtype=np.intp)
+        self._switching = np.zeros(self._size, dtype=np.bool_)
+        self._busy = np.zeros(self._size, dtype=np.bool_)
+        rows: dict[tuple[str, int], int] = {}
+        kinds = [
+            rows.setdefault(
+                (x.properties.get("sleep_pstates", ""), len(x.speeds_flops) or MOST_PSTATES), len(rows)
+            )
+            for x in ordered
+        ]
+        self._kind_of = np.array(kinds, dtype=np.intp)
+        width = max((pstates for _, pstates in rows), default=0) + 1
+        self._sorts = np.full((max(len(rows), 1), width), _NONE, dtype=np.int8)
+        for (text, pstates), row in rows.items():
+            self._sorts[row, :pstates] = _COMPUTING
+            for sleep in _sleeps(text):
+                for pstate, sort in zip(sleep, (_SLEEP, _TRANSITION, _TRANSITION), strict=True):
+                    if 0 <= pstate < pstates:
+                        self._sorts[row, pstate] = sort
+
+    # --- what the scheduler answers ---
+
+    def allow(self, reply: d.Reply) -> d.Reply:
+        """Return the reply as Batsim 5 takes it.
+
+        Raises DecisionRefused for a decision on which Batsim 5 would abort, or which it would carry out
+        without a check although it is wrong.
+        """
+        if self._ended and reply.decisions:
+            raise _refusal(f"a {type(reply.decisions[0]).__name__} after the end of the simulation")
+        allowed = []
+        latest = -np.inf
+        for decision in reply.decisions:
+            if not latest <= decision.timestamp <= reply.now:
+                raise _refusal(
+                    f"a {type(decision).__name__} for {decision.timestamp:g} s, in a reply for"
+                    f" {reply.now:g} s whose decisions must be in the order of time"
+                )
+            latest = decision.timestamp
+            check = self._checks.get(type(decision))
+            if check is None:
+                raise _refusal(f"Batsim 5 has no {type(decision).__name__}, or no scheduler of ours sends it")
+            allowed.append(check(decision))
+        return d.Reply(reply.now, allowed)
+
+    def _execute(self, decision: d.ExecuteJob) -> d.Decision:
+        job = decision.job_id
+        asked = self._waiting.get(job)
+        if asked is None:
+            raise _refusal(f"job {job} is to start, but {self._why_not_waiting(job)}")
+        ids = self._known(decision.alloc, f"job {job} is to start on")
+        if len(ids) != asked:
+            raise _refusal(f"job {job} is to start on {len(ids)} hosts, but asks for {asked}")
+        for problem, wrong in (
+            ("busy", self._busy[ids]),
+            ("switching on or off", self._switching[ids]),
+            ("not in a computing P-state", self._sort_of(ids) != _COMPUTING),
+        ):
+            if wrong.any():
+                raise _refusal(f"job {job} is to start on host {ids[wrong][0]}, which is {problem}")
+        del self._waiting[job]
+        self._running[job] = decision.alloc
+        self._busy[ids] = True
+        return decision
+
+    def _reject(self, decision: d.RejectJob) -> d.Decision:
+        if self._waiting.pop(decision.job_id, None) is None:
+            raise _refusal(
+                f"job {decision.job_id} is to be rejected, but {self._why_not_waiting(decision.job_id)}"
+            )
+        return decision
+
+    def _kill(self, decision: d.KillJobs) -> d.Decision:
+        if not decision.job_ids:
+            raise _refusal("a kill names no job")
+        for job in decision.job_ids:
+            if job in self._killed:
+                raise _refusal(f"job {job} is to be killed a second time")
+            if job not in self._running:
+                raise _refusal(f"job {job} is to be killed, but it does not run, or its end was announced")
+            self._killed.add(job)
+        return decision
+
+    def _set_state(self, decision: d.SetResourceState) -> d.Decision:
+        hosts, target = decision.resources, decision.state
+        ids = self._known(hosts, f"P-state {target} is wanted of")
+        what = f"P-state {target} is wanted of hosts {hosts}"
+        if self._switching[ids].any():
+            raise _refusal(f"{what}, of which {ids[self._switching[ids]][0]} is switching on or off")
+        wanted = self._sorts[self._kind_of[ids], min(max(target, -1), self._sorts.shape[1] - 1)]
+        asleep = self._sort_of(ids) == _SLEEP
+        if asleep.any() != asleep.all() or (wanted != wanted[0]).any():
+            raise _refusal(f"{what}, which are not alike: some sleep, or it is not the same for all")
+        if wanted[0] not in (_COMPUTING, _SLEEP) or (asleep[0] and wanted[0] == _SLEEP):
+            raise _refusal(f"{what}, which cannot go there from P-state {self._pstate[ids[0]]}")
+        to_sleep = bool(wanted[0] == _SLEEP)
+        if to_sleep and self._busy[ids].any():
+            raise _refusal(f"{what}, but a job runs on host {ids[self._busy[ids]][0]}")
+        switch = bool(asleep[0]) or to_sleep
+        self._switching[ids] = switch
+        if not switch:
+            self._pstate[ids] = target
+        return msgspec.structs.replace(decision, switch=switch)
+
+    def _call(self, decision: d.CallMeLater) -> d.Decision:
+        if not decision.timestamp < decision.at < np.inf:
+            raise _refusal(f"a call is wanted for {decision.at:g} s, at {decision.timestamp:g} s")
+        return decision
+
+    # --- words ---
+
+    def _known(self, hosts: HostSet, what: str) -> HostIds:
+        """Return the ids of hosts that must exist."""
+        ids = hosts.ids
+        if not len(ids):
+            raise _refusal(f"{what} no host")
+        if ids[-1] >= self._size or ids[0] < 0:
+            raise _refusal(f"{what} hosts {hosts}, but there are only 0 to {self._size - 1}")
+        return ids
+
+    def _sort_of(self, ids: HostIds) -> np.ndarray[Any, np.dtype[np.int8]]:
+        return self._sorts[self._kind_of[ids], np.minimum(self._pstate[ids], self._sorts.shape[1] - 1)]
+
+    def _why_not_waiting(self, job: str) -> str:
+        return "it runs already" if job in self._running else "it was not submitted, or has ended"
+
+
+def _sleeps(text: str) -> list[tuple[int, int, int]]:
+    try:
+        return [sleep.pstates for sleep in parse_sleep_states(text)]
+    except ConfigError:  # reported, with the host's name, where the platform is read
+        return []
+
+
+def _refusal(text: str) -> DecisionRefused:
+    return DecisionRefused(f"not sent to Batsim 5, which would abort or go wrong: {text}")

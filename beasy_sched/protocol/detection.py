@@ -1,0 +1,88 @@
+"""Which Batsim speaks, told by its first message, and how to talk to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from beasy_sched.errors import ProtocolError
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message, SimulationBegins
+from beasy_sched.protocol import batsim4, batsim5
+from beasy_sched.protocol.batsim5_rules import Rules
+
+
+class HostsText(str, Enum):
+    """What stands between the parts of a set of hosts in messages to Batsim 5."""
+
+    SPACE = "space"
+    """``0-3 5-5``: from 5.0.0-rc2 on."""
+    COMMA = "comma"
+    """``0-3,5-5``: before."""
+
+
+class Talk(NamedTuple):
+    """How one simulator is understood and answered."""
+
+    protocol: str
+    decode: Callable[[bytes], Message]
+    """Read its message. Raises ProtocolError."""
+    encode: Callable[[Reply], bytes]
+    """Write the reply to the message that was read last. Raises DecisionRefused where it must not be sent."""
+    decode_reply: Callable[[bytes], Reply]
+    """Read a reply that was written before."""
+    greeting: bytes | None = None
+    """The answer to the first message, where that was no ordinary one but only opened the talk."""
+
+
+def meet(first: bytes, hosts: HostsText | None = None) -> Talk:
+    """Recognise the protocol by the first message: that of Batsim 4 is JSON, that of Batsim 5 is not.
+
+    ``hosts`` is how sets of hosts are written for a Batsim 5; None goes by the version that it tells.
+
+    Raises ProtocolError for a development version of Batsim 5 that is not supported.
+    """
+    if batsim5.is_start(first):
+        side = _Batsim5(batsim5.decode_start(first), hosts)
+        hello = batsim5.Hello(features=batsim5.Features(forward_profiles_on_simulation_begins=True))
+        greeting = batsim5.encode_hello(hello)
+        return Talk("Batsim 5", side.decode, side.encode, batsim5.decode_reply, greeting)
+    if batsim5.is_old_start(first):
+        raise ProtocolError(
+            "$",
+            "it is the handshake of a development version of Batsim 5 from before April 2025: use Batsim 4,"
+            " or 5.0.0-rc2 or later",
+        )
+    return Talk("Batsim 4", batsim4.decode_message, batsim4.encode_reply, batsim4.decode_reply)
+
+
+class _Batsim5:
+    """The scheduler's side of a talk with Batsim 5: its codec behind its rules."""
+
+    def __init__(self, init: bytes, hosts: HostsText | None) -> None:
+        self._rules = Rules()
+        self._init = init.decode("utf-8", "replace")
+        self._hosts = hosts
+
+    def decode(self, raw: bytes) -> Message:
+        message = self._rules.hear(batsim5.decode_message(raw))
+        if message.events and isinstance(message.events[0], SimulationBegins):
+            return self._begun(message, message.events[0])
+        return message
+
+    def _begun(self, message: Message, begins: SimulationBegins) -> Message:
+        """Add the init text where Batsim 4 has the scheduler's configuration; learn the version."""
+        if self._hosts is None:
+            version = str(begins.config.get("batsim_version", ""))
+            early = version.endswith(("-rc0", "-rc1"))
+            self._hosts = HostsText.COMMA if early else HostsText.SPACE
+        config = {**begins.config, "sched-config": self._init}
+        told = msgspec.structs.replace(begins, config=config)
+        return msgspec.structs.replace(message, events=[told, *message.events[1:]])
+
+    def encode(self, reply: Reply) -> bytes:
+        separator = "," if self._hosts is HostsText.COMMA else " "
+        return batsim5.encode_reply(self._rules.allow(reply), separator)
