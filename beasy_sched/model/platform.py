@@ -137,8 +137,8 @@ class ServerKind:
     ) -> ServerKind:
         """Read the kind from a Batsim host's properties.
 
-        ``speeds_flops`` are those that the simulator tells beside them; otherwise they are read from
-        `SPEEDS_PROPERTY`, if it is there.
+        ``speeds_flops`` are those that the simulator tells beside them, if it does. `SPEEDS_PROPERTY` counts
+        where it agrees with them, since it may have more digits, and where nothing is told.
 
         Raises ConfigError if a property cannot be read or does not fit the others.
         """
@@ -146,7 +146,7 @@ class ServerKind:
             idle, epsilon, full = host_powers(properties)
             kind = cls(
                 name=name,
-                speeds_flops=speeds_flops or _parse_speeds(properties.get(SPEEDS_PROPERTY, "")),
+                speeds_flops=_speeds(properties.get(SPEEDS_PROPERTY, ""), speeds_flops),
                 idle_w=idle,
                 epsilon_w=epsilon,
                 full_w=full,
@@ -461,6 +461,14 @@ def parse_sleep_states(text: str) -> tuple[SleepState, ...]:
             ) from None
         states.append(SleepState(sleep, off, on))
     return tuple(states)
+
+
+def _speeds(text: str, told: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the speeds in a property, or those that are told if they are others. Raises ConfigError."""
+    speeds = _parse_speeds(text)
+    if told and not (len(speeds) == len(told) and np.allclose(speeds, told, rtol=1e-9, atol=1e-12)):
+        return told
+    return speeds
 
 
 def _parse_speeds(text: str) -> tuple[float, ...]:
