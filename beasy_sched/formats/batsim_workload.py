@@ -230,6 +230,7 @@ class WorkloadJob(Struct, gc=False):
     """With its workload: ``"w0!7"``."""
     subtime: float | int
     res: int
+    """Number of hosts; 0 is possible with Batsim 5 (no scheduler can start such a job)."""
     profile: str
     walltime: float | int | None = None
     extras: dict[str, Any] | None = None
@@ -333,14 +334,15 @@ def _jobs(
         if isinstance(job, _FileJob):
             if form is BatsimFormat.BATSIM5:
                 _check_limit_of_batsim5(job.id, job.walltime)
-            yield _checked(name, seen, index, job, None)
+            yield _checked(name, seen, index, job, None, form)
         elif form is BatsimFormat.BATSIM4:
             yield parse_job(name, job, seen, index)
         else:
             members = _members(job, index)
             dropped.update(dropped_by_batsim5(members))
             _check_limit_of_batsim5(members.get("id"), members.get("walltime"))
-            checked = parse_job(name, {k: v for k, v in members.items() if k in JOB_MEMBERS}, seen, index)
+            known = {k: v for k, v in members.items() if k in JOB_MEMBERS}
+            checked = parse_job(name, known, seen, index, form)
             own = {k: v for k, v in job_from_batsim5(members).items() if k not in JOB_MEMBERS}
             checked.extras = own or None
             yield checked
@@ -377,7 +379,11 @@ def _members(job: msgspec.Raw, index: int) -> dict[str, Any]:
 
 
 def parse_job(
-    workload: str, job: Mapping[str, Any] | msgspec.Raw, seen: set[str] | None = None, index: int = 0
+    workload: str,
+    job: Mapping[str, Any] | msgspec.Raw,
+    seen: set[str] | None = None,
+    index: int = 0,
+    form: BatsimFormat = BatsimFormat.BATSIM4,
 ) -> WorkloadJob:
     """Check one job object of a workload; ``seen`` holds the ids before it. Raises WorkloadError."""
     members = _members(job, index) if isinstance(job, msgspec.Raw) else job
@@ -386,11 +392,11 @@ def parse_job(
     except msgspec.ValidationError as error:
         raise WorkloadError(f"jobs[{index}]: {error}") from None
     own = {k: v for k, v in members.items() if k not in JOB_MEMBERS}
-    return _checked(workload, set() if seen is None else seen, index, known, own or None)
+    return _checked(workload, set() if seen is None else seen, index, known, own or None, form)
 
 
 def _checked(
-    name: str, seen: set[str], index: int, job: _FileJob, extras: dict[str, Any] | None
+    name: str, seen: set[str], index: int, job: _FileJob, extras: dict[str, Any] | None, form: BatsimFormat
 ) -> WorkloadJob:
     job_id = _full_job_id(name, str(job.id))
     if job_id in seen:
@@ -400,8 +406,9 @@ def _checked(
     limit = None if job.walltime is UNSET or job.walltime == NO_WALLTIME else job.walltime
     if subtime < 0:
         raise WorkloadError(f"job {job_id!r}: 'subtime' is {subtime:g}, expected 0 or more")
-    if not 1 <= job.res <= LARGEST_INT:
-        raise WorkloadError(f"job {job_id!r}: 'res' is {job.res}, expected 1 to {LARGEST_INT}")
+    least = 0 if form is BatsimFormat.BATSIM5 else 1
+    if not least <= job.res <= LARGEST_INT:
+        raise WorkloadError(f"job {job_id!r}: 'res' is {job.res}, expected {least} to {LARGEST_INT}")
     if limit is not None and limit <= 0:
         raise WorkloadError(
             f"job {job_id!r} has an invalid walltime ({limit:g}): expected -1 (no walltime) or a strictly"
@@ -533,7 +540,7 @@ def profile_run_s(name: str, profiles: Mapping[str, Profile], hosts: int, speed_
     if isinstance(profile, Delay):
         return profile.delay_s
     if isinstance(profile, Homogeneous):
-        return profile.flops / (hosts if profile.total else 1) / speed_flops
+        return profile.flops / (max(hosts, 1) if profile.total else 1) / speed_flops
     if isinstance(profile, Parallel):
         return max(profile.flops, default=0.0) / speed_flops
     if isinstance(profile, Composed):

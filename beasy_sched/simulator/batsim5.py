@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from beasy_sched.arrays import IntArray
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import DecisionRefused, PathLike
 from beasy_sched.formats import run_files
 from beasy_sched.formats.atomic import remove_old, write_atomic
@@ -41,7 +41,7 @@ from beasy_sched.protocol.batsim5 import Features
 from beasy_sched.protocol.batsim5_terms import NO_MORE, complete_name, read_notice
 from beasy_sched.simulator.arrivals import Arrivals, Sender
 from beasy_sched.simulator.clock import Action, Item
-from beasy_sched.simulator.execution import Execution
+from beasy_sched.simulator.execution import Execution, host_powers_w
 from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import COMPUTATION, COMPUTING, IDLE, SLEEP, STATE_NAMES, TRANSITION
 from beasy_sched.simulator.outputs import Tracer
@@ -75,6 +75,8 @@ class Periodic:
     def __init__(self, world: World, names: Sequence[str]) -> None:
         self._world = world
         self._everybody = HostSet(np.arange(len(names)))
+        self._energies_j: FloatArray | None = None
+        """Energy of each host since time 0, if that is kept."""
         self._calls: dict[str, _Trigger] = {}
         self._probes: dict[str, _Trigger] = {}
         self._wait: Action | None = None
@@ -112,9 +114,10 @@ class Periodic:
         self._add(self._probes, name, self._checked_probe(name, asked.data))
 
     def _checked_probe(self, name: str, data: Mapping[str, Any]) -> _Trigger:
-        """Check that a probe reads what is simulated: the energy that all hosts have used, as one number.
+        """Check that a probe reads what is simulated: the energy that hosts have used since time 0.
 
-        Without energy, anything will do until the first reading, on which Batsim aborts.
+        That of single hosts is kept if a probe asks for it at the very start. Without energy, anything will
+        do until the first reading, on which Batsim aborts.
         """
 
         def refuse(what: str, wanted: str) -> DecisionRefused:
@@ -131,12 +134,16 @@ class Periodic:
             return trigger
         if data.get("metrics", "Power") != "Power":
             raise refuse(f"measures {data['metrics']}", "Power")
-        hosts = data.get("resources", {}).get("host_ids", "")
-        if data.get("resources_type") != "HostResources" or HostSet.parse(hosts) != self._everybody:
-            raise refuse("does not measure all compute hosts", f"host_ids '{self._everybody}'")
-        how = data.get("resources_aggregation_function_type")
-        if how not in ("Sum", "ArithmeticMean"):
-            raise refuse(f"has the resources_aggregation_function {how}", "Sum or ArithmeticMean")
+        if data.get("resources_type") != "HostResources":
+            raise refuse("does not measure hosts", "HostResources")
+        hosts, how = _hosts_of(data), data.get("resources_aggregation_function_type")
+        if not len(hosts) or hosts.ids.item(-1) >= len(self._everybody):
+            raise DecisionRefused(f"the probe '{name}' measures hosts '{hosts}', of which some do not exist")
+        if how not in ("Sum", "ArithmeticMean", "NoResourcesAggregation"):
+            raise refuse(
+                f"has the resources_aggregation_function {how}",
+                "Sum, ArithmeticMean or NoResourcesAggregation",
+            )
         gathered = data.get("data_accumulation_strategy", {})
         if (
             data.get("data_accumulation_strategy_type") != "ProbeDataAccumulation"
@@ -148,7 +155,26 @@ class Periodic:
             or data.get("emission_filtering_policy_type", "NoFiltering") != "NoFiltering"
         ):
             raise refuse("accumulates otherwise", "a Sum without reset, normalization, aggregation or filter")
+        if hosts != self._everybody or how == "NoResourcesAggregation":
+            self._keep_energies(name)
         return trigger
+
+    def _keep_energies(self, name: str) -> None:
+        """Keep the energy of each host from now on, which must be the start."""
+        world = self._world
+        if self._energies_j is None:
+            if world.now > 0.0:
+                raise DecisionRefused(
+                    f"the probe '{name}' measures single hosts, and is created later than at time 0: that is"
+                    " not simulated"
+                )
+            self._energies_j = np.zeros(len(self._everybody))
+            world.before_time_passes = self._time_passes
+
+    def _time_passes(self, lasted_s: float) -> None:
+        world = self._world
+        if self._energies_j is not None:
+            self._energies_j += host_powers_w(world.machines, filter(None, world.slots)) * lasted_s
 
     def _add(self, triggers: dict[str, _Trigger], name: str, trigger: _Trigger) -> None:
         if trigger.period_ms < 1:
@@ -224,25 +250,37 @@ class Periodic:
 
     def _reading(self, probe: Mapping[str, Any]) -> Event:
         """Return what a probe tells: joules since time 0."""
-        world = self._world
-        energy_j = world.meter.meter_all(world.now)
-        if probe["resources_aggregation_function_type"] == "ArithmeticMean":
-            energy_j /= len(self._everybody)
+        world, hosts, how = self._world, _hosts_of(probe), probe["resources_aggregation_function_type"]
+        total_j = world.meter.meter_all(world.now)
+        data: float | list[float] = total_j
+        if how == "NoResourcesAggregation" and self._energies_j is not None:
+            data = self._energies_j[hosts.ids].tolist()
+        elif hosts != self._everybody and self._energies_j is not None:
+            data = float(self._energies_j[hosts.ids].sum())
+        if how == "ArithmeticMean" and isinstance(data, float):
+            data /= len(hosts)
         return UnknownEvent(
             world.stamp,
             "ProbeDataEmittedEvent",
             {
                 "probe_id": probe["probe_id"],
                 "resources_type": "HostResources",
-                "resources": {"host_ids": str(self._everybody)},
+                "resources": {"host_ids": str(hosts)},
                 "metrics": "Power",
-                "data_type": "AggregatedProbeData",
-                "data": {"data": energy_j},
+                "data_type": "VectorialProbeData" if isinstance(data, list) else "AggregatedProbeData",
+                "data": {"data": data},
                 "manually_triggered": False,
                 "nb_emitted": 0,
                 "nb_triggered": 0,
             },
         )
+
+
+def _hosts_of(probe: Mapping[str, Any]) -> HostSet:
+    try:
+        return HostSet.parse(probe.get("resources", {}).get("host_ids", ""))
+    except ValueError as error:
+        raise DecisionRefused(f"the probe '{probe['probe_id']}': host_ids: {error}") from None
 
 
 _SAME_TICK: Final = 1e-9
@@ -260,11 +298,19 @@ class Batsim5PowerStates(PowerStates):
     def __init__(self, world: World, execution: Execution, names: Sequence[str]) -> None:
         super().__init__(world, execution)
         self._names = names
+        self._switches: list[Action] = []
+        """Those under way, and some that are over."""
+
+    def _begin(self, ids: IntArray, through: int, state: int, target: int) -> Action:
+        self._switches = [action for action in self._switches if not action.over]
+        self._switches.append(super()._begin(ids, through, state, target))
+        return self._switches[-1]
 
     def change(self, hosts: HostSet, pstate: int) -> None:
         """Change hosts' P-states at once, without checks but that the P-state exists.
 
-        Batsim 5 lets a host be changed in the middle of a switch, and the switch goes wrong: refused here.
+        A host in the middle of a switch goes on with that at the new P-state's speed, as in Batsim: it is
+        there in an instant.
         """
         world = self._world
         table, machines = world.table, world.machines
@@ -276,16 +322,28 @@ class Batsim5PowerStates(PowerStates):
                     f"Invalid parameters for CPU {name} (pstate {pstate} >= length of pstates"
                     f" {table.pstate_count(mode)})"
                 )
-            if table.state_of[mode] not in (IDLE, COMPUTING) and table.sort_of[mode] == TRANSITION:
-                raise DecisionRefused(
-                    f"ChangeHostsPState of host {name} in the middle of a switch: Batsim 5 would let the"
-                    " switch go wrong, which is not simulated"
-                )
         world.meter_row("p")
         if world.tracer is not None:
             world.tracer.pstate(world.now, hosts, pstate)
+        self._hurry(hosts, pstate)
         self._execution.change_pstate(hosts.ids, pstate)
         world.outbox.append(ResourceStateChanged(world.stamp, hosts, pstate, switch=False))
+
+    def _hurry(self, hosts: HostSet, pstate: int) -> None:
+        """Let switches under way go on at the speed of another P-state."""
+        table, machines = self._world.table, self._world.machines
+        for action in self._switches:
+            ids = action.subject[0]
+            inside = np.isin(ids, hosts.ids)
+            if action.over or not inside.any():
+                continue
+            if not inside.all():
+                raise DecisionRefused(
+                    f"ChangeHostsPState of some of the hosts {HostSet(ids)}, in the middle of a switch of all"
+                    " of them: that is not simulated"
+                )
+            mode = table.with_pstate(int(machines.mode[ids[0]]), pstate, IDLE)
+            self._world.clock.change_rate(action, table.speed_of[mode])
 
     def _check(self, mode: int, ids: IntArray, pstate: int) -> None:
         world = self._world
@@ -353,6 +411,8 @@ class Batsim5Requests(Requests):
             if placement.get(name):
                 raise DecisionRefused(f"Job '{decision.job_id}': {name} is not simulated")
         world, ids, res = self._world, decision.alloc.ids, job.request.res
+        if not res:
+            raise DecisionRefused(f"Job '{decision.job_id}' asks for no host: it can only be rejected")
         if decision.mapping is not None:
             job.executors = executors_of(decision, job)
         elif placement.get("strategy") == "FillOneHostCoresFirst":
@@ -628,6 +688,9 @@ class Batsim5Tracer(Tracer):
 
     def _profile(self, job: SimJob) -> str:
         return complete_name(job.request.profile, job.workload)
+
+    def _metadata(self, job: SimJob) -> str:
+        return ""  # schedulers have no way to note anything
 
     def _schedule_text(self, schedule: Mapping[str, str]) -> str:
         figures = {name: "null" if text == "-nan" else text for name, text in schedule.items()}

@@ -5,7 +5,7 @@ Sources: Batsim 4.2.1's behaviour as recorded (docs/conformance.md), SimGrid's p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,10 +53,17 @@ def share(machines: Machines, jobs: Sequence[SimJob]) -> FloatArray:
         growing = [
             i for i in growing if rates[i] < limits[i] * (1 - _TINY) and not full[tasks[i][0][busy[i]]].any()
         ]
-    used = np.zeros(machines.size)
-    for (ids, task), limit, rate in zip(tasks, limits, rates, strict=True):
+    for (_, task), limit, rate in zip(tasks, limits, rates, strict=True):
         task.rate = NEVER if limit == NEVER else rate
-        used[ids] += task.used_on(len(ids))
+    return host_powers_w(machines, jobs)
+
+
+def host_powers_w(machines: Machines, jobs: Iterable[SimJob]) -> FloatArray:
+    """Return the present power of every host, W; ``jobs`` are those that run."""
+    table, used = machines.table, np.zeros(machines.size)
+    for job in jobs:
+        if job.task is not None:
+            used[job.alloc.ids] += job.task.used_on(len(job.alloc.ids))
     switching = table.switching[machines.mode]
     used[switching] = table.speeds[machines.mode[switching]]
     return powers(table, machines.mode, used)

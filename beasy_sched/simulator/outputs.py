@@ -92,6 +92,10 @@ class Tracer:
         """Return how the jobs file names a job's profile."""
         return job.request.profile
 
+    def _metadata(self, job: SimJob) -> str:
+        """Return the cell of what the scheduler has noted of a job."""
+        return _quoted(f"'{job.metadata}" if is_formula(job.metadata) else job.metadata)
+
     def _schedule_text(self, schedule: Mapping[str, str]) -> str:
         """Return the text of the schedule file."""
         return f"{','.join(schedule)}\n{','.join(schedule.values())}\n"
@@ -111,14 +115,14 @@ class Tracer:
         self._jobs.append(
             f"{self._asked(job)},{1 if end is JobEnd.SUCCESS else 0},{end._value_},{start:.6f},{runtime:.6f},"
             f"{finish:.6f},{start - subtime:.6f},{turnaround:.6f},{turnaround / runtime:.6f},{job.alloc},"
-            f"{job.energy_j:.6f},{_metadata(job)}\n"
+            f"{job.energy_j:.6f},{self._metadata(job)}\n"
         )
         if len(self._jobs) >= _ROWS:
             self._flush(*self._files)
 
     def rejected(self, job: SimJob) -> None:
         """Write the row of a rejected job."""
-        self._jobs.append(f"{self._asked(job)},0,REJECTED,,,,,,,,,{_metadata(job)}\n")
+        self._jobs.append(f"{self._asked(job)},0,REJECTED,,,,,,,,,{self._metadata(job)}\n")
 
     def machine_states(self, now: float, counts: Sequence[int]) -> None:
         """Write how many hosts are in each state."""
@@ -184,10 +188,6 @@ def _cell(text: str) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
-
-
-def _metadata(job: SimJob) -> str:
-    return _quoted(f"'{job.metadata}" if is_formula(job.metadata) else job.metadata)
 
 
 def is_formula(text: str) -> bool:

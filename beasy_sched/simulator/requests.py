@@ -25,7 +25,7 @@ from beasy_sched.model.events import EnergyAnswer, JobsKilled, JobSubmitted, Res
 from beasy_sched.model.hosts import HostSet, distinct
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.arrivals import Arrivals
-from beasy_sched.simulator.clock import Item
+from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.jobs import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
 from beasy_sched.simulator.machines import (
@@ -390,14 +390,14 @@ class PowerStates:
         if wanted == SLEEP and len(busy):
             raise DecisionRefused(f"jobs are running on machine {busy[0]}")
 
-    def _begin(self, ids: IntArray, through: int, state: int, target: int) -> None:
+    def _begin(self, ids: IntArray, through: int, state: int, target: int) -> Action:
         """Put hosts of one mode into a transition: 1 flop is run at the transition P-state's speed."""
         world = self._world
         world.machines.change_state(ids, state, world.now)
         self._execution.change_pstate(ids, through)
         mode = int(world.machines.mode[ids[0]])
         world.switching += len(ids)
-        world.clock.work(SWITCH, (ids, target), world.table.speed_of[mode])
+        return world.clock.work(SWITCH, (ids, target), world.table.speed_of[mode])
 
     def arrived(self, ids: IntArray, pstate: int) -> None:
         """Bring hosts out of their transition."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -101,6 +102,8 @@ class World:
         """What the next message will tell."""
         self.switching = 0
         self.calls = 0
+        self.before_time_passes: Callable[[float], None] | None = None
+        """Called with the length of each step of the clock (s), while all is as it was during the step."""
 
     def _settle(self, stale: IndexArray, initial: IndexArray, now: float) -> float:
         """Correct the jobs' energy at the first metering after time 0; return the total's correction, J.
@@ -127,6 +130,8 @@ class World:
 
     def advance(self) -> None:
         """Take over the clock's time."""
+        if self.before_time_passes is not None:
+            self.before_time_passes(self.clock.now - self.now)
         self.now = now = self.clock.now
         self.stamp = round(now, self.decimals)
 
