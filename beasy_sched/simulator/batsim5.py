@@ -66,7 +66,7 @@ class _Trigger:
     probe: Mapping[str, Any] | None = None
     """What was asked of a probe, in the words of the wire."""
     armed: bool = False
-    """Whether a probe has seen its first period, in which it tells nothing."""
+    """Whether a probe has seen its first period, in which it tells nothing, and which does not count."""
 
 
 class Periodic:
@@ -228,8 +228,8 @@ class Periodic:
                 )
             if trigger.armed and trigger.probe is not None:
                 told.append(self._reading(trigger.probe))
+                self._count(self._probes, name, trigger)
             trigger.armed = True
-            self._count(self._probes, name, trigger)
         self._wait = None
         self._arm()
         return told
