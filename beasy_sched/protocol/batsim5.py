@@ -1,8 +1,8 @@
 """Batsim 5 (batprotocol's JSON over ZeroMQ): bytes to typed messages and back, as 5.0.0-rc2 has them.
 
-Only this module uses its field names. The scheduler's side uses, in this order, `is_start` (or
-`is_old_start`), `decode_start`, `encode_hello`, and then `decode_message` and `encode_reply`; the
-simulator's side `encode_start`, `decode_hello`, `encode_message` and `decode_reply`.
+Only this module and those that it is made of (``batsim5_*``) use its names. The scheduler's side uses, in
+this order, `is_start` (or `is_old_start`), `decode_start`, `encode_hello`, and then `decode_message` and
+`encode_reply`; the simulator's side `encode_start`, `decode_hello`, `encode_message` and `decode_reply`.
 
 What the scheduler says is read as strictly as Batsim reads it, since Batsim aborts on anything that it does
 not know; what Batsim says is read leniently: unknown event types and fields are kept and reported. A
@@ -11,22 +11,21 @@ malformed message raises a ProtocolError that names the place.
 
 from __future__ import annotations
 
-import math
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from beasy_sched._version import __version__
 from beasy_sched.limits import MOST_UNKNOWN, shortened
-from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.protocol.batsim5_replies import call_ms, decode_reply, encode_reply
 from beasy_sched.protocol.batsim5_terms import (
     NO_MORE,
-    PROFILE_FIELDS,
+    WireJob,
     WireProfile,
     bare_name,
     complete_name,
@@ -42,17 +41,8 @@ from beasy_sched.protocol.batsim5_terms import (
     write_profiles,
     write_progress,
 )
-from beasy_sched.protocol.wire import (
-    Envelope,
-    Unknown,
-    WireMessage,
-    add_hosts,
-    convert_at,
-    dump,
-    fault,
-    read_hosts,
-    reader,
-)
+from beasy_sched.protocol.batsim5_wire import Unsigned32, decode_envelope, decode_strictly, encode_envelope
+from beasy_sched.protocol.wire import Unknown, add_hosts, convert_at, fault, read_hosts, reader
 
 __all__ = [
     "Constraints",
@@ -71,43 +61,9 @@ __all__ = [
     "is_start",
 ]
 
-_MOST_HOSTS = 2**31 - 1
-_LONGEST_TIME_S = 1e300
 _U32 = struct.Struct("<I")
 _BINARY, _JSON = 1, 2
-_END = b"\0"
-"""Ends each message; Batsim before rc2 needs it."""
-
-
-class _Event(Struct, rename={"type": "event_type", "data": "event"}):
-    timestamp: float
-    type: str
-    data: Any = None
-
-
-_ENVELOPE = Envelope(_Event)
-
-
-def _decode_envelope(raw: bytes, unknown: Unknown) -> WireMessage:
-    return _ENVELOPE.decode(raw.removesuffix(_END), unknown)
-
-
-def _real(value: float) -> str:
-    """Write a real number as Batsim 5 does: at most twelve decimals, at least one."""
-    text = f"{value:.12f}".rstrip("0")
-    return f"{text}0" if text.endswith(".") else text
-
-
-def _dump(value: Any) -> str:
-    return dump(value, _real)
-
-
-def _encode(now: float, events: Iterable[tuple[float, tuple[str, Any]]]) -> bytes:
-    texts = (
-        f'{{"timestamp":{_real(at)},"event_type":{_dump(kind)},"event":{_dump(data)}}}'
-        for at, (kind, data) in events
-    )
-    return f'{{"now":{_real(now)},"events":[{",".join(texts)}]}}'.encode() + _END
+_LONGEST_TIME_S = 1e300
 
 
 # --- the handshake ---
@@ -186,7 +142,7 @@ def encode_hello(hello: Hello) -> bytes:
     """Write the answer to the first message: that JSON is spoken, and who speaks."""
     wire = _Hello(hello.protocol, hello.name, hello.version, hello.commit, _WireFeatures(), hello.constraints)
     data = {**msgspec.to_builtins(wire), "requested_simulation_features": msgspec.to_builtins(hello.features)}
-    return _U32.pack(_JSON) + _encode(0.0, [(0.0, ("EDCHelloEvent", data))])
+    return _U32.pack(_JSON) + encode_envelope(0.0, [(0.0, ("EDCHelloEvent", data))])
 
 
 def decode_hello(raw: bytes) -> Hello:
@@ -196,7 +152,7 @@ def decode_hello(raw: bytes) -> Hello:
         raise fault("$", "it announces binary messages: only JSON is supported")
     if flags != _JSON:
         raise fault("$", "expected a number of 4 bytes, 2 for JSON, and an EDCHelloEvent")
-    envelope = _decode_strictly(raw[_U32.size :])
+    envelope = decode_strictly(raw[_U32.size :])
     if [event.type for event in envelope.events] != ["EDCHelloEvent"]:
         raise fault("$.events", "expected exactly one EDCHelloEvent")
     wire = convert_at(envelope.events[0].data, _Hello, "$.events[0].event")
@@ -217,7 +173,7 @@ def decode_hello(raw: bytes) -> Hello:
 def decode_message(raw: bytes) -> e.Message:
     """Read a message from Batsim. Raises ProtocolError."""
     unknown: Unknown = []
-    envelope = _decode_envelope(raw, unknown)
+    envelope = decode_envelope(raw, unknown)
     events: list[e.Event] = []
     hosts = 0
     for index, event in enumerate(envelope.events):
@@ -236,7 +192,7 @@ def decode_message(raw: bytes) -> e.Message:
 
 def encode_message(message: e.Message) -> bytes:
     """Write a message as Batsim does. Raises ValueError for an event that Batsim 5 does not have."""
-    return _encode(message.now, ((event.timestamp, _event(event)) for event in message.events))
+    return encode_envelope(message.now, ((event.timestamp, _event(event)) for event in message.events))
 
 
 class _Property(Struct):
@@ -244,13 +200,10 @@ class _Property(Struct):
     value: str
 
 
-_U32Value = Annotated[int, Meta(ge=0, le=2**32 - 1)]
-
-
 class _Host(Struct):
     id: int
     name: str
-    pstate: _U32Value = 0
+    pstate: Unsigned32 = 0
     pstate_count: int = 1
     state: str = "IDLE"
     properties: list[_Property] = []
@@ -269,14 +222,6 @@ class _Begins(Struct):
     storage_hosts: list[dict[str, Any]] = []
     workloads: list[_Workload] = []
     profiles: list[WireProfile] | None = None
-
-
-class _Job(Struct):
-    resource_request: Annotated[int, Meta(ge=0, le=_MOST_HOSTS)] = 0
-    walltime: float | int | None = None
-    extra_data: str | None = None
-    rigid: bool = True
-    profile_id: str | None = None
 
 
 class _Submitted(Struct):
@@ -311,12 +256,12 @@ class _Killed(Struct):
 
 class _Switched(Struct):
     host_ids: str
-    state: _U32Value = 0
+    state: Unsigned32 = 0
 
 
 class _Changed(Struct):
     host_ids: str
-    pstate: _U32Value = 0
+    pstate: Unsigned32 = 0
 
 
 class _Generic(Struct):
@@ -347,7 +292,7 @@ _NOT_CONFIG = frozenset((*_Begins.__struct_fields__, *_BEGINS_COUNTS))
 _host = reader(_Host)
 _begins = reader(_Begins, (*_BEGINS_COUNTS, *_BEGINS_CONFIG))
 _submitted = reader(_Submitted)
-_job = reader(_Job)
+_job = reader(WireJob)
 _completed = reader(_Completed)
 _killed = reader(_Killed)
 _switched = reader(_Switched)
@@ -558,406 +503,4 @@ _EVENT_WRITERS: dict[type[e.Event], Callable[[Any], tuple[str, Any]]] = {
         {"call_me_later_id": x.id, "last_periodic_call": x.is_last},
     ),
     e.UnknownEvent: lambda x: (x.type, {} if x.data is None else x.data),
-}
-
-
-# --- decisions: what the scheduler answers ---
-
-
-def encode_reply(reply: d.Reply, separator: str = " ") -> bytes:
-    """Write a reply to Batsim; ``separator`` stands between the parts of a set of hosts.
-
-    Raises ValueError for a decision that Batsim 5 does not have, or that does not tell switches from
-    changes of speed.
-    """
-    return _encode(reply.now, ((each.timestamp, _decision(each, separator)) for each in reply.decisions))
-
-
-def call_ms(at: float) -> int:
-    """Return a time (s) as the whole number of milliseconds in which Batsim counts calls, rounded up."""
-    return max(math.ceil(at * 1000.0 - 1e-6), 0)
-
-
-def _hosts_text(hosts: HostSet, separator: str) -> str:
-    """Write each part as ``a-b``: with a wrong separator, Batsim aborts instead of reading other hosts."""
-    parts = (part if "-" in part else f"{part}-{part}" for part in str(hosts).split())
-    return separator.join(parts)
-
-
-def _decision(decision: d.Decision, separator: str) -> tuple[str, Any]:
-    write = _DECISION_WRITERS.get(type(decision))
-    if write is None:
-        raise ValueError(f"Batsim 5 has no decision such as {type(decision).__name__}")
-    return write(decision, separator)
-
-
-_SPREAD = "SpreadOverHostsFirst"
-_PREDEFINED, _CUSTOM = "PredefinedExecutorPlacementStrategyWrapper", "CustomExecutorToHostMapping"
-_PLACED = ("profile_allocation_override", "storage_placement")
-
-
-def _write_execute(x: d.ExecuteJob, separator: str) -> tuple[str, dict[str, Any]]:
-    more = x.placement or {}
-    kind, placement = _PREDEFINED, {"strategy": more.get("strategy", _SPREAD)}
-    if x.mapping is not None:
-        places = {int(executor): int(place) for executor, place in x.mapping.items()}
-        kind, placement = _CUSTOM, {"mapping": [places[executor] for executor in sorted(places)]}
-    allocation = {
-        "host_allocation": _hosts_text(x.alloc, separator),
-        "executor_placement_type": kind,
-        "executor_placement": placement,
-    }
-    return "ExecuteJobEvent", {
-        "job_id": x.job_id,
-        "allocation": allocation,
-        **{name: more.get(name, []) for name in _PLACED},
-    }
-
-
-def _write_set_state(x: d.SetResourceState, separator: str) -> tuple[str, dict[str, Any]]:
-    if x.switch is None:
-        raise ValueError("a change of P-states must tell whether it switches hosts on or off")
-    hosts = _hosts_text(x.resources, separator)
-    if x.switch:
-        return "TurnOnOffHostsEvent", {"host_ids": hosts, "state": x.state}
-    return "ChangeHostsPStateEvent", {"host_ids": hosts, "pstate": x.state}
-
-
-def _in_unit(ms: Mapping[str, int]) -> dict[str, Any]:
-    """Write times in whole seconds where they are that."""
-    if any(value % 1000 for value in ms.values()):
-        return {**ms, "time_unit": "Millisecond"}
-    return {**{name: value // 1000 for name, value in ms.items()}, "time_unit": "Second"}
-
-
-def _write_call(x: d.CallMeLater, separator: str) -> tuple[str, dict[str, Any]]:
-    ms = call_ms(x.at)
-    name = x.id or f"{ms} ms"
-    return "CallMeLaterEvent", {
-        "call_me_later_id": name,
-        "when_type": "OneShot",
-        "when": _in_unit({"time": ms}),
-    }
-
-
-def _write_periodic(x: d.CallPeriodically, separator: str) -> tuple[str, dict[str, Any]]:
-    mode = ("Infinite", {}) if x.count is None else ("FinitePeriodNumber", {"nb_periods": x.count})
-    when = _in_unit({"period": x.period_ms, "offset": x.offset_ms})
-    return "CallMeLaterEvent", {
-        "call_me_later_id": x.id,
-        "when_type": "Periodic",
-        "when": {**when, "mode_type": mode[0], "mode": mode[1]},
-    }
-
-
-def _write_register_job(x: d.RegisterJob, separator: str) -> tuple[str, dict[str, Any]]:
-    given = dict(x.job)
-    workload = workload_of(x.job_id)
-    walltime = given.pop("walltime", None)
-    job: dict[str, Any] = {"resource_request": given.pop("res")}
-    if walltime is not None and walltime != -1:
-        job["walltime"] = float(walltime)
-    profile, rigid = given.pop("profile", ""), given.pop("rigid", True)
-    for name in ("id", "subtime"):
-        given.pop(name, None)
-    job |= {"extra_data": write_extras(given), "rigid": rigid, "profile_id": complete_name(profile, workload)}
-    return "RegisterJobEvent", {"job_id": x.job_id, "job": job}
-
-
-def _write_register_profile(x: d.RegisterProfile, separator: str) -> tuple[str, dict[str, Any]]:
-    profile_id = complete_name(x.profile_name, x.workload_name)
-    return "RegisterProfileEvent", {"profile": write_profile(profile_id, x.profile)}
-
-
-_DECISION_WRITERS: dict[type[d.Decision], Callable[[Any, str], tuple[str, Any]]] = {
-    d.ExecuteJob: _write_execute,
-    d.RejectJob: lambda x, separator: ("RejectJobEvent", {"job_id": x.job_id}),
-    d.KillJobs: lambda x, separator: ("KillJobsEvent", {"job_ids": list(x.job_ids)}),
-    d.SetResourceState: _write_set_state,
-    d.CallMeLater: _write_call,
-    d.CallPeriodically: _write_periodic,
-    d.StopCalls: lambda x, separator: ("StopCallMeLaterEvent", {"call_me_later_id": x.id}),
-    d.ProbeRequest: lambda x, separator: (x.kind, x.data),
-    d.RegisterProfile: _write_register_profile,
-    d.RegisterJob: _write_register_job,
-    d.FinishRegistration: lambda x, separator: ("FinishRegistrationEvent", {}),
-    d.ForceStop: lambda x, separator: ("ForceSimulationStopEvent", {}),
-}
-
-
-def decode_reply(raw: bytes) -> d.Reply:
-    """Read a scheduler's reply, as strictly as Batsim does. Raises ProtocolError."""
-    envelope = _decode_strictly(raw)
-    decisions: list[d.Decision] = []
-    hosts = 0
-    for index, event in enumerate(envelope.events):
-        path = f"$.events[{index}]"
-        read = _DECISION_READERS.get(event.type)
-        if read is None:
-            raise fault(f"{path}.event_type", f"event {index} is a {event.type!r}, which no scheduler sends")
-        if event.timestamp > envelope.now:
-            raise fault(
-                f"{path}.timestamp",
-                f"invalid event {index} (type='{shortened(event.type)}') in message: event timestamp"
-                f" ({event.timestamp:g}) is after message's now ({envelope.now:g})",
-            )
-        if index and event.timestamp < envelope.events[index - 1].timestamp:
-            raise fault(f"{path}.timestamp", f"event {index} is earlier than the one before it")
-        decision = read(event.timestamp, event.data, f"{path}.event")
-        decisions.append(decision)
-        if type(decision) is d.ExecuteJob:
-            hosts = add_hosts(hosts, decision.alloc, path)
-        elif type(decision) is d.SetResourceState:
-            hosts = add_hosts(hosts, decision.resources, path)
-    return d.Reply(envelope.now, decisions)
-
-
-def _decode_strictly(raw: bytes) -> WireMessage:
-    """Read the envelope of a scheduler's message; refuse unknown fields, and unions in a wrong order."""
-    unknown: Unknown = []
-    envelope = _decode_envelope(raw, unknown)
-    if unknown:
-        raise fault(unknown[0], "unknown field: Batsim 5 aborts on it")
-    for index, event in enumerate(msgspec.json.decode(raw.removesuffix(_END))["events"]):
-        _check_unions(event, f"$.events[{index}]")
-    return envelope
-
-
-def _check_unions(value: Any, path: str) -> None:
-    """Raise ProtocolError where a union's value stands before its type, other than directly."""
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            _check_unions(item, f"{path}[{index}]")
-    if not isinstance(value, dict):
-        return
-    places = {name: place for place, name in enumerate(value)}
-    for name, item in value.items():
-        if places.get(f"{name}_type", 0) > places[name] + 1:
-            raise fault(f"{path}.{name}", f"missing type field for this union value: {name}_type comes later")
-        _check_unions(item, f"{path}.{name}")
-
-
-class _Strict(Struct, forbid_unknown_fields=True):
-    pass
-
-
-class _Allocation(_Strict):
-    host_allocation: str
-    executor_placement_type: Literal[
-        "PredefinedExecutorPlacementStrategyWrapper", "CustomExecutorToHostMapping"
-    ]
-    executor_placement: dict[str, Any]
-
-
-class _Strategy(_Strict):
-    strategy: Literal["SpreadOverHostsFirst", "FillOneHostCoresFirst"] = "SpreadOverHostsFirst"
-
-
-_U64Value = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-
-
-class _Mapping(_Strict):
-    mapping: list[_U32Value] = []
-
-
-class _Override(_Strict):
-    profile_id: str
-    host_allocation: str
-    executor_placement_type: Literal[
-        "PredefinedExecutorPlacementStrategyWrapper", "CustomExecutorToHostMapping"
-    ]
-    executor_placement: dict[str, Any]
-
-
-class _StoragePlace(_Strict):
-    storage_name: str
-    host_id: _U32Value = 0
-
-
-class _Execute(_Strict):
-    job_id: str
-    allocation: _Allocation
-    profile_allocation_override: list[_Override] | None = None
-    storage_placement: list[_StoragePlace] | None = None
-
-
-class _Kill(_Strict):
-    job_ids: list[str]
-
-
-class _TurnOnOff(_Strict):
-    host_ids: str
-    state: _U32Value = 0
-
-
-class _ChangePState(_Strict):
-    host_ids: str
-    pstate: _U32Value = 0
-
-
-class _CallMeLater(_Strict):
-    call_me_later_id: str
-    when_type: Literal["OneShot", "Periodic"]
-    when: dict[str, Any]
-
-
-_Unit = Literal["Second", "Millisecond"]
-
-
-class _OneShot(_Strict):
-    time: _U64Value = 0
-    time_unit: _Unit = "Second"
-
-
-class _Periodic(_Strict):
-    mode_type: Literal["Infinite", "FinitePeriodNumber"]
-    mode: dict[str, Any]
-    period: _U64Value = 0
-    offset: _U64Value = 0
-    time_unit: _Unit = "Second"
-
-
-class _Periods(_Strict):
-    nb_periods: _U32Value = 0
-
-
-class _Nothing(_Strict):
-    pass
-
-
-class _StopCall(_Strict):
-    call_me_later_id: str
-
-
-class _RegisterProfile(_Strict):
-    profile: dict[str, Any]
-
-
-class _StrictProfile(WireProfile, forbid_unknown_fields=True):
-    pass
-
-
-class _RegisterJob(_Strict):
-    job_id: str
-    job: dict[str, Any]
-
-
-class _StrictJob(_Job, forbid_unknown_fields=True):
-    pass
-
-
-class _Rejected(_Strict):
-    job_id: str
-
-
-def _read_execute(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = convert_at(data, _Execute, path)
-    where = f"{path}.allocation"
-    mapping, placement = None, {}
-    if raw.allocation.executor_placement_type == _CUSTOM:
-        placed = convert_at(raw.allocation.executor_placement, _Mapping, f"{where}.executor_placement")
-        mapping = {str(executor): str(place) for executor, place in enumerate(placed.mapping)}
-    else:
-        how = convert_at(raw.allocation.executor_placement, _Strategy, f"{where}.executor_placement")
-        placement = {} if how.strategy == _SPREAD else {"strategy": how.strategy}
-    placement |= {name: data[name] for name in _PLACED if data.get(name)}
-    hosts = read_hosts(raw.allocation.host_allocation, f"{where}.host_allocation", some=True)
-    return d.ExecuteJob(timestamp, raw.job_id, hosts, mapping, placement or None)
-
-
-def _read_turn_on_off(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = convert_at(data, _TurnOnOff, path)
-    hosts = read_hosts(raw.host_ids, f"{path}.host_ids", some=True)
-    return d.SetResourceState(timestamp, hosts, raw.state, switch=True)
-
-
-def _read_change_pstate(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = convert_at(data, _ChangePState, path)
-    hosts = read_hosts(raw.host_ids, f"{path}.host_ids", some=True)
-    return d.SetResourceState(timestamp, hosts, raw.pstate, switch=False)
-
-
-def _read_call_me_later(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = convert_at(data, _CallMeLater, path)
-    if raw.when_type == "OneShot":
-        once = convert_at(raw.when, _OneShot, f"{path}.when")
-        at = once.time / 1000.0 if once.time_unit == "Millisecond" else float(once.time)
-        return d.CallMeLater(timestamp, at, raw.call_me_later_id)
-    often = convert_at(raw.when, _Periodic, f"{path}.when")
-    count = None
-    if often.mode_type == "FinitePeriodNumber":
-        count = convert_at(often.mode, _Periods, f"{path}.when.mode").nb_periods
-    ms = 1 if often.time_unit == "Millisecond" else 1000
-    return d.CallPeriodically(timestamp, raw.call_me_later_id, often.period * ms, often.offset * ms, count)
-
-
-def _read_kill(timestamp: float, data: Any, path: str) -> d.Decision:
-    return d.KillJobs(timestamp, tuple(convert_at(data, _Kill, path).job_ids))
-
-
-def _read_stop_calls(timestamp: float, data: Any, path: str) -> d.Decision:
-    return d.StopCalls(timestamp, convert_at(data, _StopCall, path).call_me_later_id)
-
-
-def _read_register_profile(timestamp: float, data: Any, path: str) -> d.Decision:
-    path = f"{path}.profile"
-    raw = convert_at(convert_at(data, _RegisterProfile, path).profile, _StrictProfile, path)
-    fields = PROFILE_FIELDS.get(raw.profile_type)
-    if fields is None:
-        raise fault(f"{path}.profile_type", f"unknown profile type {raw.profile_type!r}")
-    strange = [name for name in raw.profile if name not in fields]
-    if strange:
-        raise fault(f"{path}.profile", f"a {raw.profile_type} has no field {shortened(strange[0])!r}")
-    workload, _, name = raw.id.rpartition("!")
-    return d.RegisterProfile(timestamp, workload, name, read_profile(raw))
-
-
-def _read_register_job(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = convert_at(data, _RegisterJob, path)
-    job = convert_at(raw.job, _StrictJob, f"{path}.job")
-    found: dict[str, Any] = {
-        **(read_extras(job.extra_data) or {}),
-        "id": raw.job_id,
-        "res": job.resource_request,
-        "profile": bare_name(job.profile_id or "", workload_of(raw.job_id)),
-    }
-    if job.walltime is not None and job.walltime != -1:
-        found["walltime"] = job.walltime
-    if not job.rigid:
-        found["rigid"] = False
-    return d.RegisterJob(timestamp, raw.job_id, found)
-
-
-def _read_probe(kind: str) -> Callable[[float, Any, str], d.Decision]:
-    def read(timestamp: float, data: Any, path: str) -> d.Decision:
-        if not isinstance(data, dict) or not isinstance(data.get("probe_id"), str):
-            raise fault(path, "a probe needs its probe_id, a text")
-        return d.ProbeRequest(timestamp, kind, data)
-
-    return read
-
-
-def _plain(kind: type[d.Decision]) -> Callable[[float, Any, str], d.Decision]:
-    def read(timestamp: float, data: Any, path: str) -> d.Decision:
-        convert_at(data, _Nothing, path)
-        return kind(timestamp)
-
-    return read
-
-
-_PROBES = ("CreateProbeEvent", "StopProbeEvent", "TriggerProbeEvent", "ResetProbeEvent")
-
-_DECISION_READERS: dict[str, Callable[[float, Any, str], d.Decision]] = {
-    "ExecuteJobEvent": _read_execute,
-    "RejectJobEvent": lambda t, data, path: d.RejectJob(t, convert_at(data, _Rejected, path).job_id),
-    "KillJobsEvent": _read_kill,
-    "TurnOnOffHostsEvent": _read_turn_on_off,
-    "ChangeHostsPStateEvent": _read_change_pstate,
-    "CallMeLaterEvent": _read_call_me_later,
-    "StopCallMeLaterEvent": _read_stop_calls,
-    "RegisterProfileEvent": _read_register_profile,
-    "RegisterJobEvent": _read_register_job,
-    "FinishRegistrationEvent": _plain(d.FinishRegistration),
-    "ForceSimulationStopEvent": _plain(d.ForceStop),
-    **{name: _read_probe(name) for name in _PROBES},
 }

@@ -9,12 +9,24 @@ of an external event is read in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from beasy_sched.protocol.wire import convert_at
+
+_MOST_HOSTS = 2**31 - 1
+
+
+class WireJob(Struct):
+    """A job as it stands on the wire."""
+
+    resource_request: Annotated[int, Meta(ge=0, le=_MOST_HOSTS)] = 0
+    walltime: float | int | None = None
+    extra_data: str | None = None
+    rigid: bool = True
+    profile_id: str | None = None
 
 
 class WireProfile(Struct):

@@ -17,7 +17,7 @@ from protocol.test_fuzz import VALUES, places, survives
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
-from beasy_sched.protocol import batsim5
+from beasy_sched.protocol import batsim5, batsim5_replies
 
 Decode = Callable[[bytes], Any]
 
@@ -76,7 +76,7 @@ def message(kind: str, data: str) -> bytes:
 
 
 def test_the_samples_are_whole() -> None:
-    every = {*batsim5._EVENT_READERS, *batsim5._DECISION_READERS, "EDCHelloEvent"}
+    every = {*batsim5._EVENT_READERS, *batsim5_replies._DECISION_READERS, "EDCHelloEvent"}
     others = {"CreateProbeEvent", "TriggerProbeEvent", "ResetProbeEvent"}
     late = {name for name in every if name.startswith("AllStatic")}
     assert {*KINDS} == every - others - late
