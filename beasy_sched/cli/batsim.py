@@ -143,7 +143,9 @@ class _EitherBatsim(click.Command):
     help="Show the version, and stop.",
 )
 def batsim(given: _BatsimOptions) -> None:
-    """Simulate a platform for a scheduler over ZeroMQ, as Batsim 4.2.1 does (or 5, with --protocol 5).
+    """Simulate a platform for a scheduler over ZeroMQ, as Batsim 4.2.1 does.
+
+    With --protocol 5, it is Batsim 5 that it stands in for; --protocol 5 --help lists the options then.
 
     Files and messages are Batsim's; a deadlock ends with exit code 1. The network, MPI replay and storage
     are not simulated (profiles that need them are refused by name). Start the scheduler first, or within
@@ -152,7 +154,6 @@ def batsim(given: _BatsimOptions) -> None:
     \b
     beasy-sched batsim -p platform.xml -w workload.json -e out/run -E \\
         --events power.txt --forward-unknown-events -s tcp://localhost:28000
-    beasy-sched batsim --protocol 5 --help
     """
     for name, reason in _UNSUPPORTED.items():
         if getattr(given, name):
