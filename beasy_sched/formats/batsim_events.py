@@ -193,17 +193,25 @@ def power_event_lines(
 def event_lines_for(form: BatsimFormat, path: PathLike, data: bytes) -> Iterator[str]:
     """Convert an events file whose contents are ``data``, line by line (each with its line end).
 
-    Lines of that form already stay as they are. Raises InputError.
+    Lines of that form already stay as they are. Where machines come and go, lines for Batsim 5 are in the
+    order in which Batsim 4 plays them, since Batsim 5 keeps that of the file. Raises InputError.
     """
-    for number, line in enumerate(data.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            event = _decoded(line)
-        except ValueError as error:
-            raise InputError(path, str(error), line=number) from None
+    events = [*_lines(path, data)]
+    if form is BatsimFormat.BATSIM5 and any(event["type"] in _ORDER for event in events):
+        events.sort(key=lambda event: (event["timestamp"], _ORDER.get(event["type"], 2)))
+    for event in events:
         if form is BatsimFormat.BATSIM5:
             event = event_for_batsim5(event)
         elif is_generic_event(event):
             event = event_from_batsim5(event)
         yield json.dumps(event, ensure_ascii=False) + "\n"
+
+
+def _lines(path: PathLike, data: bytes) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            yield _decoded(line)
+        except ValueError as error:
+            raise InputError(path, str(error), line=number) from None
