@@ -1,9 +1,10 @@
-"""Plans from files: what a plan is made from, where it is read, and the plan."""
+"""Plans from files: what a plan is made from, where it is read, and the plan; of windows, or of a season."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,16 +15,19 @@ from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.forecast_source import forecast_files, read_forecast
+from beasy_sched.formats.plan_file import read_season
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.reading import in_file, read_bytes
-from beasy_sched.formats.season_file import read_season
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.forecast import full_draw_w
+from beasy_sched.plan.forecast import Uncertainty, full_draw_w
 from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import PlanStore, Provenance
-from beasy_sched.plan.power_problem import PowerProblem, check_sizes
+from beasy_sched.plan.power_problem import PowerProblem, Surplus, check_sizes
+from beasy_sched.plan.season import Season, SeasonProblem, plan_season, season_steps
+from beasy_sched.plan.servers import ServerRules
+from beasy_sched.plan.solver import SolverLimits
 from beasy_sched.units import w_to_kw
 
 Tell = Callable[[str, str], None]
@@ -117,18 +121,6 @@ class PlanSources:
             )
         return renew_w
 
-    def season_targets_kg(self, site: Site) -> tuple[float, ...]:
-        """Return the windows' hydrogen targets, kg, of the coarse plan; none without one.
-
-        Raises InputError.
-        """
-        if self.season is None:
-            return ()
-        season = read_season(self.season)
-        with in_file(self.season):
-            season.check_site(site.storage, site.window_s)
-            return season.targets_for(self.windows)
-
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of everything that the plan is made from, by what it is."""
         files: dict[str, PathLike | None] = {"platform": self.platform, "production": self.production}
@@ -138,10 +130,48 @@ class PlanSources:
             files |= {f"production forecast {number}": path for number, path in named}
         files |= {f"workload {number}": path for number, path in enumerate(self.workloads)}
         files |= {f"other year {number}": path for number, path in enumerate(self.other_years)}
-        files["season"] = self.season
-        contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
-        contents["site"] = self.site_text.encode()
-        return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+        return hashes_of({**files, "season": self.season}, self.site_text)
+
+
+def hashes_of(files: Mapping[str, PathLike | None], site_text: str) -> dict[str, str]:
+    """Return the SHA-256 of files that there are, and of the site, by what they are. Raises InputError."""
+    contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
+    contents["site"] = site_text.encode()
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
+def season_targets_kg(path: PathLike, site: Site, windows: int) -> tuple[float, ...]:
+    """Return the windows' hydrogen targets, kg, of the coarse plan at ``path``. Raises InputError."""
+    season = read_season(path)
+    with in_file(path):
+        season.check_site(site.storage, site.window_s)
+        return season.targets_for(windows)
+
+
+def offline_options(
+    surplus: Surplus,
+    load_uncertainty_pct: tuple[float, float],
+    renew_uncertainty_pct: tuple[float, float],
+    minimum_on_s: float,
+    time_limit_s: float | None,
+) -> OfflineOptions:
+    """Return the options of plans as people give them: uncertainties at the start and after 72 h, percent."""
+    load, renew = (
+        Uncertainty(*(share / 100.0 for share in pct))
+        for pct in (load_uncertainty_pct, renew_uncertainty_pct)
+    )
+    limits = _limits(time_limit_s)
+    return OfflineOptions(
+        surplus=surplus,
+        load_uncertainty=load,
+        renew_uncertainty=renew,
+        limits=limits,
+        rules=ServerRules(minimum_on_s=minimum_on_s, time_s=limits.time_s),
+    )
+
+
+def _limits(time_limit_s: float | None) -> SolverLimits:
+    return SolverLimits(time_s=math.inf if time_limit_s is None else time_limit_s)
 
 
 def plan_from_files(
@@ -157,12 +187,52 @@ def plan_from_files(
     load_w = sources.demand_w(platform, steps, site.step_s)
     for note in check_sizes(PowerProblem(site.storage, load_w, renew_w, site.step_s)):
         sources.tell("warning", note)
+    targets_kg = () if sources.season is None else season_targets_kg(sources.season, site, sources.windows)
     return plan_windows(
         site,
         platform,
         load_w,
         renew_w,
-        options=replace(options, tank_targets_kg=sources.season_targets_kg(site)),
+        options=replace(options, tank_targets_kg=targets_kg),
         provenance=Provenance(f"beasy-sched {__version__}", inputs=sources.hashes()),
+        report=report,
+    )
+
+
+def season_from_files(
+    sources: PlanSources,
+    step_s: float,
+    windows: int | None,
+    *,
+    least_end_kg: float | None = None,
+    time_limit_s: float | None = None,
+    report: Callable[[float], None] | None = None,
+) -> Season:
+    """Plan a season coarsely, in steps of ``step_s``; without ``windows``, as long as the production is.
+
+    ``least_end_kg`` is the least hydrogen at the end (None: as much as at the start). Raises ConfigError,
+    InputError and NoPlan.
+    """
+    site, platform = sources.read_site(), sources.read_platform()
+    per_window = season_steps(step_s, site.window_s, "--season-step")
+    steps = None if windows is None else per_window * windows
+    if steps is None and sources.production is None:
+        raise ConfigError("--season with --production-forecast requires the length: give --windows")
+    renew_w = sources.production_w(site, steps, step_s)
+    others_w = tuple(
+        read_power_series(path, steps=len(renew_w), step_s=step_s, unit=sources.unit)
+        for path in sources.other_years
+    )
+    load_w = sources.demand_w(platform, len(renew_w), step_s)
+    settings = {"season_step_s": f"{step_s:g}"}
+    if site.calendar is not None:
+        settings["start"] = site.calendar.start.isoformat()
+        if site.calendar.zone is not None:
+            settings["zone"] = str(site.calendar.zone)
+    return plan_season(
+        SeasonProblem.of_site(site, platform, load_w, renew_w, step_s, least_end_kg),
+        others_w,
+        provenance=Provenance(f"beasy-sched {__version__}", inputs=sources.hashes(), settings=settings),
+        limits=_limits(time_limit_s),
         report=report,
     )

@@ -7,7 +7,6 @@ planner.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,8 +24,6 @@ from beasy_sched.errors import BeasyError, ConfigError, PathLike
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.power_series import read_power_series
-from beasy_sched.formats.reading import in_file, read_bytes
-from beasy_sched.formats.season_file import read_season
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -48,6 +45,7 @@ from beasy_sched.plan.rolling import (
 )
 from beasy_sched.plan.servers import ServerRules, ServerStart
 from beasy_sched.planner import PlannerProcess, PlannerSetup
+from beasy_sched.planning import hashes_of, season_targets_kg
 from beasy_sched.settings import ReplanSettings, RunSettings
 from beasy_sched.units import parse_duration
 
@@ -219,56 +217,48 @@ class _Sources:
 
     def __init__(self, settings: RunSettings, replan: ReplanSettings, site: Site) -> None:
         """Raises ConfigError where they say nothing of what to expect, or twice."""
-        self.settings, self.site = settings, site
+        self.settings, self.replan, self.site = settings, replan, site
         self.every_steps = every_steps(replan.every, site)
         self.plans = None if settings.plan is None else read_plans(settings.plan)
-        self.workloads, self.demand_file, self.production_file = (
-            replan.workloads,
-            replan.demand,
-            replan.production,
-        )
-        self.season_file = replan.season
-        self._check()
-
-    def _check(self) -> None:
-        """Raise ConfigError where nothing says what to expect, or two files do."""
-        if self.workloads and self.demand_file is not None:
+        if replan.workloads and replan.demand is not None:
             raise ConfigError("the demand comes from one place: give --replan-workload or --replan-demand")
-        if not self.workloads and self.demand_file is None and self.plans is None:
+        if not replan.workloads and replan.demand is None and self.plans is None:
             raise ConfigError(
                 "--replan requires the expected demand: --replan-workload, --replan-demand, or a --plan"
             )
-        if self.production_file is None and self.settings.forecast is None and self.plans is None:
+        if replan.production is None and settings.forecast is None and self.plans is None:
             raise ConfigError(
                 "--replan requires the expected production: --forecast, --replan-production, or a --plan"
             )
 
     def rule(self, platform: Platform | None) -> ReplanRule:
         """What the session is told."""
-        options = self._options()
-        if self.season_file is not None:
-            options = replace(options, tank_targets_kg=self._season(self.season_file))
+        options, season = self._options(), self.replan.season
+        if season is not None:
+            targets_kg = season_targets_kg(season, self.site, self.settings.windows)
+            options = replace(options, tank_targets_kg=targets_kg)
         return ReplanRule(self.every_steps, self._demand(platform), self._production_w(), options)
 
     def _demand(self, platform: Platform | None) -> DemandForecast:
-        site = self.site
-        steps = site.steps * self.settings.windows
-        if self.workloads:
+        if self.replan.workloads:
             if platform is None:
                 raise ConfigError(
                     "--replan-workload requires the platform (-p): its speed tells the run times"
                 )
-            return expected_jobs(self.workloads, platform)
-        if self.demand_file is not None:
-            return PowerForecast(read_power_series(self.demand_file, steps=steps, step_s=site.step_s))
+            return expected_jobs(self.replan.workloads, platform)
+        if self.replan.demand is not None:
+            return PowerForecast(self._powers(self.replan.demand))
         return PowerForecast(self._of_plans("load_w"))
 
     def _production_w(self) -> FloatArray | None:
-        site, own = self.site, self.settings
-        if self.production_file is not None:
-            steps = site.steps * own.windows
-            return read_power_series(self.production_file, steps=steps, step_s=site.step_s, as_run=True)
-        return None if own.forecast is not None else self._of_plans("renew_w")
+        if self.replan.production is not None:
+            return self._powers(self.replan.production, as_run=True)
+        return None if self.settings.forecast is not None else self._of_plans("renew_w")
+
+    def _powers(self, file: str, *, as_run: bool = False) -> FloatArray:
+        """The power of each step of the run that a file has, W."""
+        steps = self.site.steps * self.settings.windows
+        return read_power_series(file, steps=steps, step_s=self.site.step_s, as_run=as_run)
 
     def _of_plans(self, name: str) -> FloatArray:
         if self.plans is None:
@@ -290,30 +280,19 @@ class _Sources:
                 switch_cost_s=float(options.get("switch_cost_s", rules.switch_cost_s)),
                 gap=float(options.get("server_gap", rules.gap)),
             ),
-            tank_targets_kg=_season_targets(self.plans),
+            tank_targets_kg=tuple(map(float, options.get(TANK_TARGETS, "").split())),
         )
-
-    def _season(self, file: str) -> tuple[float, ...]:
-        """The windows' hydrogen targets of a plan of the season. Raises InputError and ConfigError."""
-        season = read_season(file)
-        with in_file(file):
-            season.check_site(self.site.storage, self.site.window_s)
-            return season.targets_for(self.settings.windows)
 
     def hashes(self) -> dict[str, str]:
         """The SHA-256 of what the plans are made from, by what it is."""
-        files = {f"workload {number}": path for number, path in enumerate(self.workloads)}
-        given = {"demand": self.demand_file, "production": self.production_file, "plan": self.settings.plan}
-        given["season"] = self.season_file
-        files |= {name: path for name, path in given.items() if path is not None}
-        contents = {name: read_bytes(path) for name, path in files.items()}
-        contents["site"] = (self.settings.site or "").encode()
-        return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-
-
-def _season_targets(plans: PlanStore) -> tuple[float, ...]:
-    """The windows' hydrogen targets, where the plans have them from a plan of the season; none elsewhere."""
-    return tuple(map(float, plans[0].provenance.settings.get(TANK_TARGETS, "").split()))
+        files: dict[str, str | None] = {
+            **{f"workload {number}": path for number, path in enumerate(self.replan.workloads)},
+            "demand": self.replan.demand,
+            "production": self.replan.production,
+            "plan": self.settings.plan,
+            "season": self.replan.season,
+        }
+        return hashes_of(files, self.settings.site or "")
 
 
 def _uncertainty(plan: Plan, shares: FloatArray) -> Uncertainty:

@@ -34,6 +34,8 @@ LARGEST = 1e18
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 _COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "hosts_to_speed")
 """Facts that explanations calculate with."""
+RUN_OVER = "the run is over"
+"""The rule under which a run's end kills what still runs, and rejects what still waits."""
 _SAME_START_S = 10.0
 """How far the start times of scheduler and simulator may differ: by the latency of messages."""
 

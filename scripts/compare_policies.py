@@ -29,7 +29,6 @@ from beasy_sched.errors import BeasyError
 from beasy_sched.reproduction.beasy_figures import make_closeups
 from beasy_sched.reproduction.comparison_bound import Bounds, compute_bounds
 from beasy_sched.reproduction.comparison_figures import comparison_figures, runs_to_show
-from beasy_sched.reproduction.comparison_real import REAL, RealFiles, real_case
 from beasy_sched.reproduction.comparison_results import (
     Block,
     ComparedPolicies,
@@ -40,11 +39,14 @@ from beasy_sched.reproduction.comparison_study import (
     CASES,
     COMPARED_POLICIES,
     QUICK_POLICY,
+    REAL,
     SURPRISES,
     TUNING_BELOW,
     Extent,
+    RealFiles,
     comparison,
     find_cases,
+    real_case,
 )
 from beasy_sched.reproduction.figures import Figures
 

@@ -32,23 +32,21 @@ from beasy_sched.reproduction.beasy_figures import (
     make_closeups,
     runs_to_compare,
 )
-from beasy_sched.reproduction.beasy_results import (
-    Study,
-    ablation_table,
-    guard_table,
-    left_out,
-    result_tables,
-    study_of,
-    verdict_tables,
-)
 from beasy_sched.reproduction.beasy_study import (
     ABLATION,
     HEADLINES,
     SHED,
     Size,
+    Study,
+    ablation_table,
     campaign_in,
     check_folder,
     experiments,
+    guard_table,
+    left_out,
+    result_tables,
+    study_of,
+    verdict_tables,
 )
 from beasy_sched.reproduction.claims import judge
 from beasy_sched.reproduction.figures import Figures

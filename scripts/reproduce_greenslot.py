@@ -40,11 +40,13 @@ from beasy_sched.reproduction.greenslot_cases import (
 )
 from beasy_sched.reproduction.greenslot_claims import green_claim_table, verdicts_of
 from beasy_sched.reproduction.greenslot_figures import greenslot_figures
-from beasy_sched.reproduction.greenslot_grid import ZONE, distinct, grid_file
 from beasy_sched.reproduction.greenslot_inputs import (
     AVERAGE,
     HOURS,
+    ZONE,
     SunWeek,
+    distinct,
+    grid_file,
     synthetic_weeks,
     weeks_of_file,
 )

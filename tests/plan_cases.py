@@ -1,7 +1,8 @@
-"""Small storages and windows for the tests of planning."""
+"""Small storages and windows for the tests of planning, and a coarse plan made by hand."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, Storage
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
 from beasy_sched.plan.power_problem import PowerPlan, PowerProblem
+from beasy_sched.plan.season import Season, SeasonYear
 from beasy_sched.units import kw_to_w, kwh_to_j
 
 HOUR_S = 3600.0
@@ -92,3 +94,40 @@ def hand_plan(start_kwh: float = 5.0) -> Plan:
     shares = np.array([0.05, 0.1, 0.15])
     storage = Storage(battery())
     return Plan(0.0, HOUR_S, storage, power, shares, shares, servers, Provenance("a test"))
+
+
+DAY_S = 86_400.0
+
+
+def hand_season(years: int = 1, *, repeat: int = 1, start: str | None = None) -> Season:
+    """Days of 6 kW, 6 kW, 0 and 0, with 1 kW wanted; a tank that starts empty, filled on the first day.
+
+    ``repeat`` fills the tank once, and then goes on with such days, curtailing and not meeting what is left.
+    """
+    spec = HydrogenSpec(2.0, 0.0, 0.0, 1e4, 1e4, electrolyzer_efficiency=1.0, fuel_cell_efficiency=1.0)
+    days = 4 * repeat
+    renew_w, load_w = np.tile([6e3, 6e3, 0.0, 0.0], repeat), np.full(days, 1e3)
+    into_w, out_w, zero = np.zeros(days), np.zeros(days), np.zeros(days)
+    into_w[0] = 2.0 * 39.4 / 0.024
+    out_w[2:4] = 1e3
+    unmet_w = np.maximum(load_w - renew_w - out_w, 0.0)
+    curtailed_w = renew_w + out_w + unmet_w - load_w - into_w
+    gains_kg = into_w * 0.024 / 39.4 - out_w * 0.024 / 33.3
+    cells = battery(10.0)
+    year = SeasonYear(
+        renew_w=renew_w,
+        charge_w=zero,
+        discharge_w=zero,
+        electrolyzer_w=into_w,
+        fuel_cell_w=out_w,
+        import_w=zero,
+        curtailed_w=curtailed_w,
+        unmet_w=unmet_w,
+        battery_j=np.full(days + 1, cells.start_j),
+        hydrogen_kg=np.concatenate(([0.0], np.cumsum(gains_kg))),
+    )
+    settings = {} if start is None else {"start": start}
+    made_by = Provenance("a test", inputs={"site": "0"}, settings=settings)
+    season = Season(Storage(cells, spec), DAY_S, DAY_S, load_w, 0.0, (year,) * years, made_by)
+    season.check()
+    return replace(season)

@@ -1,7 +1,8 @@
-"""A scenario whose runs take a fraction of a second, and a way to run it."""
+"""A scenario whose runs take a fraction of a second, a way to run it, and an executor of this process."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +59,29 @@ def run_campaign(folder: Path, *scenarios: Any, jobs: int = 2, **options: Any) -
     retry = options.pop("retry_failed", False)
     begin(scenarios or [scenario()], folder, **options)
     return go_on(folder, Processes(jobs), retry_failed=retry, allowed=BAD)
+
+
+class Here:
+    """Does tasks one after the other, in this process; is interrupted after ``most``."""
+
+    slots = 1
+
+    def __init__(self, most: int = 10**6) -> None:
+        self.most = most
+        self.done: list[tuple[Any, Any]] = []
+
+    @property
+    def busy(self) -> int:
+        return len(self.done)
+
+    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
+        self.most -= 1
+        if self.most < 0:
+            raise KeyboardInterrupt
+        self.done.append((key, function(argument)))
+
+    def next_done(self) -> tuple[Any, Any]:
+        return self.done.pop()
+
+    def close(self) -> None:
+        pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -20,8 +19,8 @@ class OfflinePlan(PlanStore):
 
         Returns a matplotlib Figure. Raises ConfigError where matplotlib is missing.
         """
-        from beasy_sched.report.drawing import for_notebooks
-        from beasy_sched.report.plan_figure import plan_figure
+        from beasy_sched.report.notebook import for_notebooks
+        from beasy_sched.report.plan_figures import plan_figure
 
         return for_notebooks(plan_figure(self))
 
@@ -36,7 +35,7 @@ class OfflinePlan(PlanStore):
 
     def _repr_html_(self) -> str:
         from beasy_sched.outputs.tables import plan_rows
-        from beasy_sched.report.run_card import table_of_rows
+        from beasy_sched.report.notebook import table_of_rows
 
         return table_of_rows([*plan_rows(self)], caption="Offline plan")
 
@@ -52,7 +51,7 @@ def plan(
     path: PathLike | None = None,
     windows: int = 1,
     season: PathLike | None = None,
-    surplus: Literal["envelope", "battery"] = "envelope",
+    surplus: Literal["envelope", "store"] = "envelope",
     runs: Literal["profile", "walltime"] = "profile",
     load_uncertainty_pct: tuple[float, float] = (5.0, 30.0),
     renew_uncertainty_pct: tuple[float, float] = (5.0, 30.0),
@@ -77,8 +76,8 @@ def plan(
         path: also write the plan to this file.
         windows: how many of the site's windows to plan, one after the other.
         season: coarse plan (``beasy-sched plan --season``) that has the windows' hydrogen targets.
-        surplus: where power beyond the demand goes first: to the servers (``"envelope"``) or into the
-            ``"battery"``.
+        surplus: where power beyond the demand goes first: to the servers (``"envelope"``), or into the
+            battery (``"store"``).
         runs: how long jobs are expected to run: as their ``"profile"`` says, or to their ``"walltime"``.
         load_uncertainty_pct: uncertainty of the demand at the start and after 72 h, percent.
         renew_uncertainty_pct: the same for the production.
@@ -91,12 +90,8 @@ def plan(
     BeasyError) where there is none.
     """
     from beasy_sched.formats.plan_file import write_plans
-    from beasy_sched.plan.forecast import Uncertainty
-    from beasy_sched.plan.offline import OfflineOptions
     from beasy_sched.plan.power_problem import Surplus
-    from beasy_sched.plan.servers import ServerRules
-    from beasy_sched.plan.solver import SolverLimits
-    from beasy_sched.planning import PlanSources, plan_from_files
+    from beasy_sched.planning import PlanSources, offline_options, plan_from_files
 
     workloads = [workload] if isinstance(workload, str | os.PathLike) else [*(workload or ())]
     _check_one("the demand", {"workload": workloads or None, "demand": demand})
@@ -105,7 +100,6 @@ def plan(
     _check_choice("runs", runs, ["profile", "walltime"])
     if windows < 1:
         raise ConfigError(f"windows: found {windows}, expected at least 1")
-    time_s = math.inf if time_limit_s is None else time_limit_s
     told: list[str] = []
     sources = PlanSources(
         platform,
@@ -120,12 +114,8 @@ def plan(
         unit=unit,
         tell=lambda kind, text: told.append(text),
     )
-    options = OfflineOptions(
-        surplus=Surplus(surplus),
-        load_uncertainty=Uncertainty(*(share / 100.0 for share in load_uncertainty_pct)),
-        renew_uncertainty=Uncertainty(*(share / 100.0 for share in renew_uncertainty_pct)),
-        limits=SolverLimits(time_s=time_s),
-        rules=ServerRules(minimum_on_s=minimum_on_s, time_s=time_s),
+    options = offline_options(
+        Surplus(surplus), load_uncertainty_pct, renew_uncertainty_pct, minimum_on_s, time_limit_s
     )
     try:
         made = OfflinePlan([*plan_from_files(sources, options, progress)])

@@ -35,7 +35,7 @@ class Run(RunTables):
         Returns a matplotlib Figure, which ``savefig`` writes to a file. Raises ConfigError where matplotlib
         or pandas is missing, and InputError where the run has no files to draw.
         """
-        from beasy_sched.report.run_figure import draw_run
+        from beasy_sched.report.notebook import draw_run
 
         return draw_run(self.prefix, width=width)
 
@@ -53,7 +53,7 @@ class Run(RunTables):
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; None, so that it shows the text, where the files cannot be read."""
-        from beasy_sched.report.run_card import run_card
+        from beasy_sched.report.notebook import run_card
 
         try:
             return run_card(self.prefix, self.summary)

@@ -34,13 +34,12 @@ from beasy_sched.campaign.inputs import (
     forecast_workload,
     make_folder,
     make_plan,
-    make_real_power,
+    make_real,
     make_real_workload,
 )
-from beasy_sched.campaign.runs import RunSpec, expand
 from beasy_sched.campaign.scenario import Scenario, quick
 from beasy_sched.campaign.scenario_file import check_code
-from beasy_sched.campaign.sweep import Point, Shaped, shaping
+from beasy_sched.campaign.sweep import Point, RunSpec, Shaped, expand, shaping
 from beasy_sched.campaign.table import check_installed, row_of, write_tables
 from beasy_sched.campaign.tasks import Keep, RunResult, RunTask, execute
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
@@ -175,7 +174,7 @@ class Work:
 
     def _runs(self) -> Iterator[Task]:
         for spec in self._pending:
-            hashes = self.prepared.provenance(spec)
+            self._provenance[spec.key] = self.prepared.provenance(spec)
             try:
                 recipe = self.prepared.forecast(spec).plan.recipe
                 if recipe in self._no_plan:
@@ -184,7 +183,6 @@ class Work:
             except Exception as error:  # a row that says so; the campaign goes on
                 if machine_error(error) is not None:
                     raise
-                self._provenance[spec.key] = hashes
                 self._run_done(spec, Failure(why(error)))
             else:
                 yield spec, execute, task
@@ -301,7 +299,7 @@ class Preparation:
             (_key(spec, "workload"), seed),
             lambda: make_real_workload(scenario, forecast.workload, number, seed),
         )
-        real = RealInputs(workload, make_real_power(scenario, forecast.production_w, number, seed))
+        real = make_real(scenario, forecast, number, seed, workload)
         contents = {"workload": real.workload, "power": real.power, "platform": forecast.plan.platform}
         add = self._folder.add_input
         return real, {f"{kind}_sha256": add(kind, content) for kind, content in contents.items()}

@@ -30,7 +30,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_workload import workload_demand_w
-from beasy_sched.formats.plan_file import write_plans
+from beasy_sched.formats.plan_file import plan_bytes
 from beasy_sched.formats.power_series import read_power_series, read_weather_file
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
@@ -149,10 +149,14 @@ def forecast_inputs(
     return ForecastInputs(workload, production_w, plan)
 
 
-def make_real(scenario: Scenario, forecast: ForecastInputs, number: int, seed: int) -> RealInputs:
-    """Make what really happens in the execution ``seed`` of tuple ``number``."""
-    workload = make_real_workload(scenario, forecast.workload, number, seed)
-    return RealInputs(workload, make_real_power(scenario, forecast.production_w, number, seed))
+def make_real(
+    scenario: Scenario, forecast: ForecastInputs, number: int, seed: int, workload: bytes | None = None
+) -> RealInputs:
+    """Make what really happens in the execution ``seed`` of tuple ``number``, its ``workload`` if need be."""
+    if workload is None:
+        workload = make_real_workload(scenario, forecast.workload, number, seed)
+    power_w = real_production_w(scenario, forecast.production_w, seed, number)
+    return RealInputs(workload, power_text(power_w, scenario))
 
 
 def make_real_workload(scenario: Scenario, forecast: GeneratedWorkload, number: int, seed: int) -> bytes:
@@ -160,11 +164,6 @@ def make_real_workload(scenario: Scenario, forecast: GeneratedWorkload, number: 
     part = scenario.tuples[number].real_workload
     foreseen = forecast if part is None else noiseless_workload(scenario, part)
     return b"".join(real_workload(scenario, foreseen, seed, number).json_pieces())
-
-
-def make_real_power(scenario: Scenario, forecast_w: FloatArray, number: int, seed: int) -> bytes:
-    """Return the file of the production that really comes; the forecast is in W per step."""
-    return power_text(real_production_w(scenario, forecast_w, seed, number), scenario)
 
 
 def power_text(power_w: FloatArray, scenario: Scenario) -> bytes:
@@ -341,6 +340,14 @@ class PlanTask:
         digests = [hashlib.sha256(part).digest() for part in (self.platform, self.workload, self.production)]
         return hashlib.sha256(b"".join([hashlib.sha256(head).digest(), *digests])).hexdigest()
 
+    def expected(
+        self, site: Site, windows: int, step_s: float | None = None
+    ) -> tuple[Platform, FloatArray, FloatArray]:
+        """Return the servers, and the demand and production to plan for, W a step; see `read_back`."""
+        files = self.platform, self.workload, self.production
+        servers, demand_w, renew_w = read_back(site, windows, *files, step_s=step_s)
+        return servers, times_demand_w(servers, demand_w, self.options.demand_factor), renew_w
+
 
 def make_plan(task: PlanTask) -> bytes:
     """Return the plan file. Raises ConfigError, InputError and NoPlan."""
@@ -351,37 +358,27 @@ def make_plan(task: PlanTask) -> bytes:
         "site": task.site.encode(),
     }
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    with TemporaryDirectory(prefix="beasy-plan-") as place:
-        site = parse_site(task.site, "site")
-        files = task.platform, task.workload, task.production
-        servers, demand_w, renew_w = read_back(Path(place), site, task.windows, *files)
-        plans = plan_windows(
-            site,
-            servers,
-            times_demand_w(servers, demand_w, task.options.demand_factor),
-            renew_w,
-            options=OfflineOptions(
-                surplus=task.options.surplus,
-                load_uncertainty=task.options.uncertainty("load"),
-                renew_uncertainty=task.options.uncertainty("renew"),
-                rules=ServerRules(minimum_on_s=task.options.minimum_on_s),
-                tank_targets_kg=_tank_targets_kg(task, site, Path(place)),
-            ),
-            provenance=Provenance(f"beasy-sched {__version__}", inputs=hashes),
-        )
-        write_plans(Path(place, "plan.msgpack"), plans)
-        return Path(place, "plan.msgpack").read_bytes()
-
-
-def _tank_targets_kg(task: PlanTask, site: Site, folder: Path) -> tuple[float, ...]:
-    """Hydrogen wanted at the end of each window, from a coarse plan of all of them; none without one."""
-    if not task.season_windows:
-        return ()
-    step_s, files = parse_duration(task.options.season), (task.platform, task.workload, task.production)
-    servers, demand_w, renew_w = read_back(folder, site, task.season_windows, *files, step_s=step_s)
-    demand_w = times_demand_w(servers, demand_w, task.options.demand_factor)
-    problem = SeasonProblem.of_site(site, servers, demand_w, renew_w, step_s)
-    return plan_season(problem, provenance=Provenance(f"beasy-sched {__version__}")).targets_kg
+    options, site = task.options, parse_site(task.site, "site")
+    made_by = Provenance(f"beasy-sched {__version__}", inputs=hashes)
+    targets_kg: tuple[float, ...] = ()
+    if task.season_windows:
+        step_s = parse_duration(options.season)
+        expected = task.expected(site, task.season_windows, step_s)
+        problem = SeasonProblem.of_site(site, *expected, step_s)
+        targets_kg = plan_season(problem, provenance=made_by).targets_kg
+    plans = plan_windows(
+        site,
+        *task.expected(site, task.windows),
+        options=OfflineOptions(
+            surplus=options.surplus,
+            load_uncertainty=options.uncertainty("load"),
+            renew_uncertainty=options.uncertainty("renew"),
+            rules=ServerRules(minimum_on_s=options.minimum_on_s),
+            tank_targets_kg=targets_kg,
+        ),
+        provenance=made_by,
+    )
+    return plan_bytes(plans)
 
 
 def times_demand_w(servers: Platform, demand_w: FloatArray, factor: float) -> FloatArray:
@@ -394,23 +391,18 @@ def times_demand_w(servers: Platform, demand_w: FloatArray, factor: float) -> Fl
 
 
 def read_back(
-    folder: Path,
-    site: Site,
-    windows: int,
-    platform: bytes,
-    workload: bytes,
-    power: bytes,
-    step_s: float | None = None,
+    site: Site, windows: int, platform: bytes, workload: bytes, power: bytes, step_s: float | None = None
 ) -> tuple[Platform, FloatArray, FloatArray]:
-    """Write files into ``folder``; return what is in them: platform, demand and production (W a step).
+    """Return what is in files: platform, demand and production (W a step) of so many windows.
 
     Steps are the site's, or ``step_s`` seconds long.
     """
-    paths = folder / "platform.xml", folder / "workload.json", folder / "power.txt"
-    for path, content in zip(paths, (platform, workload, power), strict=True):
-        path.write_bytes(content)
     step_s = site.step_s if step_s is None else step_s
     steps = round(site.window_s * windows / step_s)
-    servers = read_simgrid_platform(paths[0]).platform
-    demand_w = workload_demand_w([paths[1]], servers, steps=steps, step_s=step_s)
-    return servers, demand_w, read_power_series(paths[2], steps=steps, step_s=step_s)
+    with TemporaryDirectory(prefix="beasy-plan-") as place:
+        paths = [Path(place, name) for name in ("platform.xml", "workload.json", "power.txt")]
+        for path, content in zip(paths, (platform, workload, power), strict=True):
+            path.write_bytes(content)
+        servers = read_simgrid_platform(paths[0]).platform
+        demand_w = workload_demand_w([paths[1]], servers, steps=steps, step_s=step_s)
+        return servers, demand_w, read_power_series(paths[2], steps=steps, step_s=step_s)

@@ -2,7 +2,7 @@
 
 A scenario is everything that a comparison of policies needs, with all defaults filled in; a scenario file
 becomes one (see `scenario_file`). Its *tuples* are pairs of a workload and a production, with a plan each;
-its *seeds* draw the noise that makes forecasts real. The runs that it stands for are those of `runs`.
+its *seeds* draw the noise that makes forecasts real. The runs that it stands for are those of `sweep`.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from beasy_sched.campaign.scenario import (
     NAMES,
     RATES,
     FileProduction,
+    ProductionPart,
     Scenario,
     SwfWorkload,
     WorkloadPart,
@@ -282,13 +283,12 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
         scenario.parsed_site()
     require(scenario.windows >= 1, "windows", scenario.windows, "1 or more")
     _check_platform(scenario)
-    for number in range(len(scenario.tuples)):
+    for number, part in enumerate(scenario.tuples):
         prefix = f"tuples[{number}]." if len(scenario.tuples) > 1 else ""
-        part = scenario.tuples[number]
         _check_workload(scenario, part.workload, f"{prefix}workload")
         if part.real_workload is not None:
             _check_workload(scenario, part.real_workload, f"{prefix}real_workload")
-        _check_production(scenario, number, prefix)
+        _check_production(part.production, f"{prefix}production")
     for name in ("arrivals_sigma", "run_time_sigma"):
         with _at(f"noise.{name}"):
             gaussian_factors(np.empty(0), getattr(scenario.noise, name))
@@ -328,10 +328,8 @@ def _check_season(scenario: Scenario) -> None:
     season, site = scenario.plan.season, scenario.parsed_site()
     if not season:
         return
-    try:
+    with _at("plan.season", "; expected the length of its steps, such as 1h"):
         step_s = parse_duration(season)
-    except ValueError as error:
-        raise ConfigError(f"plan.season: {error}; expected the length of its steps, such as 1h") from None
     season_steps(step_s, site.window_s, "plan.season:")
     require(scenario.plan.make, "plan.season", season, "nothing where plan.make is false")
     require(site.storage.hydrogen is not None, "plan.season", season, "nothing without hydrogen")
@@ -379,15 +377,11 @@ def _check_foresight(scenario: Scenario) -> None:
             with _at("forecast"):
                 read_forecast(part.named(Path()), site, scenario.windows)
     if scenario.deadlines is not None:
-        try:
+        with _at("deadlines.rule"):
             parse_deadlines(scenario.deadlines.rule)
-        except ValueError as error:
-            raise ConfigError(f"deadlines.rule: {error}") from None
 
 
-def _check_production(scenario: Scenario, number: int, prefix: str) -> None:
-    part = scenario.tuples[number].production
-    where = f"{prefix}production"
+def _check_production(part: ProductionPart, where: str) -> None:
     for name in ("pv_kw", "wind_kw"):
         require(0 <= getattr(part, name) < np.inf, f"{where}.{name}", getattr(part, name), "0 kW or more")
     if part.start is not None:
@@ -441,9 +435,9 @@ def _check_name(field: str, name: str) -> None:
 
 
 @contextmanager
-def _at(field: str) -> Iterator[None]:
-    """Put the field before an error."""
+def _at(field: str, advice: str = "") -> Iterator[None]:
+    """Put the field before an error, and advice after it."""
     try:
         yield
-    except BeasyError as error:
-        raise ConfigError(f"{field}: {error}") from None
+    except (BeasyError, ValueError) as error:
+        raise ConfigError(f"{field}: {error}{advice}") from None

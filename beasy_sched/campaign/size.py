@@ -2,8 +2,14 @@
 
 Each probe is a run of a campaign, with inputs, plan and noise of its own point, and is kept in a folder by
 the hash of its scenario: the same question again, or another goal for the same runs, executes nothing twice.
-Each pair of tuple and seed is a *noise*; it has a smallest size of its own, found as `size_search` says. What
-is told of a policy is the median and the range over the noises.
+Each pair of tuple and seed is a *noise* and has a smallest size of its own. What is told of a policy is the
+median and the range over the noises.
+
+Sizes are rungs of a ladder, numbered from 0. Schedulers are not monotone: with a larger battery a policy may
+start a job that then stands in the way of others. So the search takes nothing for granted that it has not
+tried: the largest size first, then a coarse grid, then bisection between the largest size that failed and
+the next one that did not, and at last the neighbours of what was found. Where one of these fails, it goes on
+above it.
 """
 
 from __future__ import annotations
@@ -23,11 +29,10 @@ from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import Preparation, Progress, Work
 from beasy_sched.campaign.folder import Folder, must_be_empty, scenario_hash
 from beasy_sched.campaign.inputs import make_folder
-from beasy_sched.campaign.runs import RunSpec
 from beasy_sched.campaign.scenario import GuardPart, PolicyPart, Scenario
-from beasy_sched.campaign.size_search import Found, found_by, next_rungs
-from beasy_sched.campaign.sweep import Axis, Point, at_point
+from beasy_sched.campaign.sweep import Axis, Point, RunSpec, at_point
 from beasy_sched.campaign.workers import Executor
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 
 Measure = Literal["work", "jobs"]
@@ -92,7 +97,7 @@ class SizeQuestion:
     """Its policies, tuples and seeds are those that are tried, its other sizes are given."""
     axis: Axis
     sizes: tuple[float, ...]
-    """Rungs, rising; see `size_search.ladder`."""
+    """Rungs, rising; see `ladder`."""
     goal: Goal
     guard: GuardPart
 
@@ -102,17 +107,33 @@ class SizeQuestion:
         return [(number, seed) for number in range(len(self.scenario.tuples)) for seed in self.scenario.seeds]
 
 
-@dataclass(frozen=True)
+@dataclass
 class NoiseAnswer:
-    """The smallest size in one noise."""
+    """The search of one policy in one noise, and what it has come to."""
 
+    policy: PolicyPart
     tuple_number: int
     seed: int
-    found: Found
-    probes: dict[int, Row]
+    goal: Goal
+    probes: dict[int, Row] = field(default_factory=dict)
     """Rows of the runs, by rung."""
     unlimited: Row | None = None
     """That of an unlimited site, where it was asked for."""
+
+    @property
+    def unlimited_pct(self) -> float:
+        """What an unlimited site finishes, %; 100 where it was not asked for."""
+        return 100.0 if self.unlimited is None else self.goal.value(self.unlimited)
+
+    @property
+    def met(self) -> dict[int, bool]:
+        """Which of the rungs that were tried met the goal."""
+        return {rung: self.goal.met(row, self.unlimited_pct) for rung, row in self.probes.items()}
+
+    @property
+    def found(self) -> Found:
+        """The smallest size."""
+        return found_by(self.met)
 
 
 @dataclass(frozen=True)
@@ -126,8 +147,7 @@ class PolicyAnswer:
     @property
     def found(self) -> list[float]:
         """The smallest size of each noise, infinite where the largest does not suffice."""
-        rungs = [noise.found.rung for noise in self.noises]
-        return [math.inf if rung is None else self.sizes[rung] for rung in rungs]
+        return [noise.found.size(self.sizes) for noise in self.noises]
 
     @property
     def median(self) -> float:
@@ -151,21 +171,6 @@ class SizeAnswer:
     warnings: Mapping[str, int]
 
 
-@dataclass
-class _Search:
-    """The search of one policy in one noise."""
-
-    policy: PolicyPart
-    tuple_number: int
-    seed: int
-    probes: dict[int, Row] = field(default_factory=dict)
-    unlimited: Row | None = None
-
-    def met(self, goal: Goal) -> dict[int, bool]:
-        base = 100.0 if self.unlimited is None or not goal.of_unlimited else goal.value(self.unlimited)
-        return {rung: goal.met(row, base) for rung, row in self.probes.items()}
-
-
 def find_sizes(
     question: SizeQuestion,
     folder: Path,
@@ -186,18 +191,14 @@ def find_sizes(
             if progress is not None:
                 least = _least_runs(question)
                 work.progress = lambda done, known: progress(done, max(known, least))
-            searches = [
-                _Search(policy, number, seed)
+            noises = [
+                NoiseAnswer(policy, number, seed, question.goal)
                 for policy in question.scenario.policies
                 for number, seed in question.noises
             ]
-            _Searching(question, place, work, searches, retry_failed).do()
+            _Searching(question, place, work, noises, retry_failed).do()
     by_policy = [
-        PolicyAnswer(
-            policy,
-            [_answer(each, question.goal) for each in searches if each.policy is policy],
-            question.sizes,
-        )
+        PolicyAnswer(policy, [noise for noise in noises if noise.policy is policy], question.sizes)
         for policy in question.scenario.policies
     ]
     return SizeAnswer(question, by_policy, work.executed, work.warnings)
@@ -229,37 +230,35 @@ class _Searching:
     question: SizeQuestion
     folder: Folder
     work: Work
-    searches: Sequence[_Search]
+    noises: Sequence[NoiseAnswer]
     retry_failed: bool
 
     def do(self) -> None:
-        goal, count = self.question.goal, len(self.question.sizes)
-        if goal.of_unlimited:
-            self._run_unlimited(self.searches)
-        while wanted := [
-            (search, rung) for search in self.searches for rung in next_rungs(count, search.met(goal))
-        ]:
-            rows = self._run([self._spec(search, rung) for search, rung in wanted])
-            for (search, rung), row in zip(wanted, rows, strict=True):
-                search.probes[rung] = row
+        count = len(self.question.sizes)
+        if self.question.goal.of_unlimited:
+            self._run_unlimited(self.noises)
+        while wanted := [(noise, rung) for noise in self.noises for rung in next_rungs(count, noise.met)]:
+            rows = self._run([self._spec(noise, rung) for noise, rung in wanted])
+            for (noise, rung), row in zip(wanted, rows, strict=True):
+                noise.probes[rung] = row
         told = set[str]()  # one noise of each policy tells what limits it
-        for search in self.searches:
-            if not search.met(goal)[count - 1] and search.policy.label not in told:
-                told.add(search.policy.label)
-                self._run_unlimited([search])
+        for noise in self.noises:
+            if not noise.met[count - 1] and noise.policy.label not in told:
+                told.add(noise.policy.label)
+                self._run_unlimited([noise])
 
-    def _run_unlimited(self, searches: Sequence[_Search]) -> None:
+    def _run_unlimited(self, noises: Sequence[NoiseAnswer]) -> None:
         top = len(self.question.sizes) - 1
-        rows = self._run([self._spec(search, top, unlimited=True) for search in searches])
-        for search, row in zip(searches, rows, strict=True):
-            search.unlimited = row
+        rows = self._run([self._spec(noise, top, unlimited=True) for noise in noises])
+        for noise, row in zip(noises, rows, strict=True):
+            noise.unlimited = row
 
     def _run(self, specs: Sequence[RunSpec]) -> list[Row]:
         self.work.run(specs, retry_failed=self.retry_failed)
         ended = (self.folder.ended(spec.key) for spec in specs)
         return [each.row for each in ended if each is not None]
 
-    def _spec(self, search: _Search, rung: int, *, unlimited: bool = False) -> RunSpec:
+    def _spec(self, noise: NoiseAnswer, rung: int, *, unlimited: bool = False) -> RunSpec:
         """A run, in a scenario that has nothing but it, by whose hash it is known."""
         question = self.question
         point: Point = ((question.axis.name, question.sizes[rung]),)
@@ -267,10 +266,10 @@ class _Searching:
         if unlimited:
             scenario = unlimited_site(scenario)
         alone = msgspec.structs.replace(
-            scenario, policies=(search.policy,), guards=(question.guard,), seeds=(search.seed,)
+            scenario, policies=(noise.policy,), guards=(question.guard,), seeds=(noise.seed,)
         )
         mark = scenario_hash(alone)[:_MARK_DIGITS]
-        return RunSpec(alone, search.tuple_number, search.seed, question.guard, search.policy, point, mark)
+        return RunSpec(alone, noise.tuple_number, noise.seed, question.guard, noise.policy, point, mark)
 
 
 def unlimited_site(scenario: Scenario) -> Scenario:
@@ -281,7 +280,82 @@ def unlimited_site(scenario: Scenario) -> Scenario:
     return msgspec.structs.replace(scenario, name=f"{scenario.name}-unlimited", site=site)
 
 
-def _answer(search: _Search, goal: Goal) -> NoiseAnswer:
-    return NoiseAnswer(
-        search.tuple_number, search.seed, found_by(search.met(goal)), search.probes, search.unlimited
+_COARSE: Final = 4
+"""Parts that the ladder is divided into at first."""
+_NEIGHBOURS: Final = 2
+"""Rungs that are tried on either side of what was found."""
+_MOST_RUNGS: Final = 100_000
+_DIGITS: Final = 4
+
+
+def ladder(least: float, most: float, resolution_pct: float, *, whole: bool = False) -> tuple[float, ...]:
+    """Return sizes from ``least`` to ``most``, each about ``resolution_pct`` % above the one before.
+
+    They have four significant digits, the two ends excepted; where they are ``whole``, each is a whole
+    number. Raises ConfigError.
+    """
+    if not 0 < least <= most < math.inf:
+        raise ConfigError(
+            f"sizes from {least:g} to {most:g}: expected two sizes above 0, the smaller one first"
+        )
+    if not 0 < resolution_pct <= 100:
+        raise ConfigError(f"resolution: found {resolution_pct:g} %, expected above 0 and at most 100 %")
+    parts = math.ceil(math.log(most / least) / math.log1p(resolution_pct / 100.0) - 1e-9)
+    if parts >= _MOST_RUNGS:
+        raise ConfigError(f"{parts + 1:,} sizes are too many, expected at most {_MOST_RUNGS:,}: be coarser")
+    between = (least * (most / least) ** (part / parts) for part in range(1, parts))
+    rounded = (round(size) if whole else float(f"{size:.{_DIGITS}g}") for size in between)
+    inside = {size for size in rounded if least < size < most}
+    return tuple(sorted({float(least), float(most), *map(float, inside)}))
+
+
+def next_rungs(count: int, met: Mapping[int, bool]) -> list[int]:
+    """Return which of ``count`` rungs to try next, given which of them met the goal; empty at the end."""
+    last = count - 1
+    if last not in met:
+        return [last]
+    if not met[last]:
+        return []
+    coarse = sorted({last * part // _COARSE for part in range(_COARSE)})
+    if missing := [rung for rung in coarse if rung not in met]:
+        return missing
+    failed = max((rung for rung, good in met.items() if not good), default=-1)
+    found = min(rung for rung, good in met.items() if good and rung > failed)
+    if found - failed > 1:
+        return [(failed + found) // 2]
+    near = (*range(failed - _NEIGHBOURS, failed), *range(found + 1, found + 1 + _NEIGHBOURS))
+    return [rung for rung in near if 0 <= rung < count and rung not in met]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has come to."""
+
+    rung: int | None
+    """The smallest rung from which on every rung that was tried met the goal; None where the last did not."""
+    met_below: tuple[int, ...]
+    """Smaller rungs that met the goal, although a rung between them and ``rung`` did not."""
+    failed_above: tuple[int, ...]
+    """Rungs that did not meet it, although a smaller one did."""
+
+    def size(self, sizes: Sequence[float]) -> float:
+        """The smallest size, infinite where the largest does not suffice."""
+        return math.inf if self.rung is None else sizes[self.rung]
+
+    @property
+    def monotone(self) -> bool:
+        """Whether no rung failed above one that met the goal."""
+        return not self.failed_above
+
+
+def found_by(met: Mapping[int, bool]) -> Found:
+    """Return what is found when `next_rungs` asks for nothing more."""
+    failed = max((rung for rung, good in met.items() if not good), default=-1)
+    good = sorted(rung for rung, value in met.items() if value)
+    above = [rung for rung in good if rung > failed]
+    bad = sorted(rung for rung, value in met.items() if not value)
+    return Found(
+        above[0] if above else None,
+        tuple(rung for rung in good if rung < failed),
+        tuple(rung for rung in bad if good and rung > good[0]),
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -19,8 +17,7 @@ from beasy_sched.campaign.inputs import (
     real_production_w,
 )
 from beasy_sched.campaign.scenario import Scenario
-from beasy_sched.campaign.size import SizeQuestion
-from beasy_sched.campaign.size_search import Found, found_by
+from beasy_sched.campaign.size import Found, SizeQuestion, found_by
 from beasy_sched.campaign.sweep import at_point
 from beasy_sched.energy.hourly_balance import balance_hours
 from beasy_sched.energy.site import Site
@@ -115,11 +112,8 @@ def _demand_w(scenario: Scenario, number: int, seed: int) -> tuple[FloatArray, f
     nothing = np.zeros(scenario.windows * scenario.parsed_site().steps)
     forecast = forecast_inputs(scenario, forecast_workload(scenario, number), b"", nothing)
     workload = make_real_workload(scenario, forecast.workload, number, seed)
-    with TemporaryDirectory(prefix="beasy-size-") as place:
-        servers, demand_w, _ = read_back(
-            Path(place), scenario.parsed_site(), scenario.windows, forecast.plan.platform, workload,
-            forecast.plan.production,
-        )  # fmt: skip
+    files = forecast.plan.platform, workload, forecast.plan.production
+    servers, demand_w, _ = read_back(scenario.parsed_site(), scenario.windows, *files)
     return demand_w, float(draw_by_busy_w(servers)[0])
 
 

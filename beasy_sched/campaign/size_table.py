@@ -39,7 +39,7 @@ def size_lines(answer: SizeAnswer) -> Iterator[str]:
 def balance_lines(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> Iterator[str]:
     """The same for the balance."""
     yield from _heading(question, "hourly balance, no scheduler")
-    found = [_size(answer.found.rung, question.sizes) for answer in answers]
+    found = [answer.found.size(question.sizes) for answer in answers]
     rows = [["balance", *_summary(found, question.sizes), str(len(answers))]]
     yield from _table(["", "median", "smallest", "largest", "noises"], rows)
     if best := [answer for answer in answers if answer.found.rung is None]:
@@ -64,7 +64,7 @@ def size_json(answer: SizeAnswer) -> dict[str, Any]:
 
 def balance_json(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> dict[str, Any]:
     """The same for the balance."""
-    found = [_size(answer.found.rung, question.sizes) for answer in answers]
+    found = [answer.found.size(question.sizes) for answer in answers]
     noises = [
         {"tuple": answer.tuple_number, "seed": answer.seed, "size": _finite(size),
          "served_pct": dict(zip(map(str, question.sizes), answer.served_pct.tolist(), strict=True))}
@@ -172,24 +172,19 @@ def _question_json(question: SizeQuestion) -> dict[str, Any]:
 
 def _noise_json(noise: NoiseAnswer, question: SizeQuestion) -> dict[str, Any]:
     sizes, goal = question.sizes, question.goal
-    base = 100.0 if noise.unlimited is None else goal.value(noise.unlimited)
     return {
         "tuple": noise.tuple_number,
         "seed": noise.seed,
-        "size": None if noise.found.rung is None else sizes[noise.found.rung],
+        "size": _finite(noise.found.size(sizes)),
         "met_below": [sizes[rung] for rung in noise.found.met_below],
         "failed_above": [sizes[rung] for rung in noise.found.failed_above],
-        "unlimited_pct": None if noise.unlimited is None else _finite(base),
+        "unlimited_pct": None if noise.unlimited is None else _finite(noise.unlimited_pct),
         "probes": [
-            {"size": sizes[rung], "met": goal.met(row, base), "finished_pct": _finite(goal.value(row)),
+            {"size": sizes[rung], "met": noise.met[rung], "finished_pct": _finite(goal.value(row)),
              "jobs_killed": row["jobs_killed"], "soc_lowest_pct": row["soc_lowest_pct"], "run": row["run"]}
             for rung, row in sorted(noise.probes.items())
         ],
     }  # fmt: skip
-
-
-def _size(rung: int | None, sizes: Sequence[float]) -> float:
-    return math.inf if rung is None else sizes[rung]
 
 
 def _finite(value: float) -> float | None:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from beasy_sched.campaign.folder import Folder, Manifest, read_manifest
-from beasy_sched.campaign.runs import RunSpec, expand
 from beasy_sched.campaign.scenario import Scenario
-from beasy_sched.campaign.sweep import AXES
+from beasy_sched.campaign.sweep import AXES, RunSpec, expand
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.outputs.summary import OWN_PARTS
@@ -227,14 +226,10 @@ def policy_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
 
 def _policy_numbers(summary: Mapping[str, Any] | None) -> dict[str, int | float]:
     """Return the numbers of the policy's own sections, ``section.name``."""
-    sections = {
-        name: part
-        for name, part in (summary or {}).items()
-        if name not in OWN_PARTS and isinstance(part, Mapping)
-    }
     return {
         f"{section}.{name}": value if abs(value) < _LARGEST_WHOLE else float(value)
-        for section, part in sections.items()
+        for section, part in (summary or {}).items()
+        if section not in OWN_PARTS and isinstance(part, Mapping)
         for name, value in part.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST_NUMBER
     }

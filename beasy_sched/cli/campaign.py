@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from beasy_sched.cli import HelpfulGroup
-from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options
+from beasy_sched.cli.options import (
+    FOLDER,
+    CommandOptions,
+    option,
+    parsed,
+    progress_bar,
+    tell_written,
+    with_options,
+)
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_error
 from beasy_sched.units import parse_duration
 
@@ -23,8 +31,6 @@ if TYPE_CHECKING:
     from beasy_sched.campaign.tasks import Keep
     from beasy_sched.campaign.workers import Executor
     from beasy_sched.report.campaign_figures import Figure
-
-_FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def _time_limit(text: str) -> float:
@@ -40,7 +46,7 @@ def _time_limit(text: str) -> float:
 
 
 class _CampaignOptions(CommandOptions):
-    out: Path = option("The campaign's folder.", "-o", "--output", type=_FOLDER, required=True, metavar="DIR")
+    out: Path = option("The campaign's folder.", "-o", "--output", type=FOLDER, required=True, metavar="DIR")
     quick: bool = option("Try it out: 24 h, fewer jobs, two tuples, one seed.")
     keep_traces: bool = option("Keep the energy trace of each run, in DIR/traces.")
     keep_runs: bool = option("Keep all files of each run, in DIR/runs.")
@@ -112,7 +118,7 @@ def run(given: _CampaignOptions, how: WorkerOptions, scenarios: tuple[str, ...])
 
 
 @campaign.command()
-@click.argument("folder", type=_FOLDER, metavar="DIR")
+@click.argument("folder", type=FOLDER, metavar="DIR")
 @with_options(WorkerOptions)
 def resume(how: WorkerOptions, folder: Path) -> None:
     """Continue an interrupted campaign."""
@@ -124,7 +130,7 @@ class _StatusOptions(CommandOptions):
 
 
 @campaign.command()
-@click.argument("folder", type=_FOLDER, metavar="DIR")
+@click.argument("folder", type=FOLDER, metavar="DIR")
 @with_options(_StatusOptions)
 def status(given: _StatusOptions, folder: Path) -> None:
     """Show the progress of a campaign, how long it will still take, and what failed."""
@@ -158,7 +164,7 @@ class _FigureOptions(CommandOptions):
 
 
 @campaign.command()
-@click.argument("folder", type=_FOLDER, metavar="DIR")
+@click.argument("folder", type=FOLDER, metavar="DIR")
 @with_options(_FigureOptions)
 def figure(given: _FigureOptions, folder: Path) -> None:
     """Draw a campaign that sweeps sizes: maps over two axes, lines over one.
@@ -173,8 +179,7 @@ def figure(given: _FigureOptions, folder: Path) -> None:
     from beasy_sched.formats.atomic import write_atomic
 
     write_atomic(given.out, _sweep_picture(given, folder))
-    if not given.quiet:
-        click.echo(f"wrote {given.out}", err=True)
+    tell_written(given.out, quiet=given.quiet)
 
 
 def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import click
 
-from beasy_sched.cli.options import InputOptions, RunOptions, option, replan_of, with_options
+from beasy_sched.cli.options import InputOptions, SiteOptions, option, replan_of, with_options
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.forecast.outlook import ForecastSource
@@ -37,17 +36,7 @@ _VERDICTS = ("fine", "odd", "would fail")
 """By exit code."""
 
 
-class _CheckOptions(InputOptions):
-    site: Path | None = RunOptions.site
-    plan: str | None = RunOptions.plan
-    forecast: str | None = RunOptions.forecast
-    windows: int = RunOptions.windows
-    replan: str | None = RunOptions.replan
-    replan_workload: tuple[Path, ...] = RunOptions.replan_workload
-    replan_demand: Path | None = RunOptions.replan_demand
-    replan_production: Path | None = RunOptions.replan_production
-    replan_season: Path | None = RunOptions.replan_season
-    replan_limit: float | None = RunOptions.replan_limit
+class _CheckOptions(SiteOptions, InputOptions):
     as_json: bool = option("Print the findings as one JSON object.", "--json")
     quiet: bool = option("No table: only the findings, on standard error.", "-q")
 

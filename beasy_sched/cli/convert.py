@@ -8,8 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from beasy_sched.cli.generate import write_output
-from beasy_sched.cli.options import CommandOptions, option, with_options
+from beasy_sched.cli.options import CommandOptions, option, with_options, write_output
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.batsim_events import event_lines_for
 from beasy_sched.formats.batsim_versions import (

@@ -14,8 +14,6 @@ from beasy_sched.cli.options import CommandOptions, option, parsed, with_options
 if TYPE_CHECKING:
     from beasy_sched.report.story import Story
 
-_WIDEST = 110
-
 
 def _moment(text: str) -> float:
     from beasy_sched.report.explain_rules import parse_moment
@@ -76,7 +74,9 @@ def explain(given: _ExplainOptions, run: str) -> None:
 
 def _print(story: Story) -> None:
     """Print a story as wide as the terminal is; headings in bold on one."""
-    width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
+    from beasy_sched.report.story import STORY_WIDTH
+
+    width = min(shutil.get_terminal_size((STORY_WIDTH, 24)).columns, STORY_WIDTH)
     if not sys.stdout.isatty():
         click.echo("\n".join(line for _, line in story.lines(width)))
         return

@@ -14,8 +14,7 @@ import click
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.cli.generate import write_output
-from beasy_sched.cli.options import CommandOptions, option, parsed, with_options
+from beasy_sched.cli.options import CommandOptions, option, output_option, parsed, with_options, write_output
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
@@ -83,9 +82,7 @@ def _power_option(name: str, help: str) -> Any:
 
 
 class _PowerOptions(CommandOptions):
-    output: str = option(
-        "The events file to write; - is the standard output.", "-o", required=True, metavar="FILE"
-    )
+    output: str = output_option("events file")
     pv: str | None = option("Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file.", metavar="FILE")
     wind: str | None = option("Wind: the same kinds of file.", metavar="FILE")
     pv_w: float | None = _power_option("--pv-kw", "Size of the site's PV plant (peak power).")

@@ -11,8 +11,7 @@ import click
 import numpy as np
 from click.core import ParameterSource
 
-from beasy_sched.cli.generate import write_output
-from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options
+from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options, write_output
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
 from beasy_sched.generate.deadlines import DeadlineRule, parse_deadlines, with_deadlines

@@ -10,12 +10,10 @@ from typing import Literal
 import click
 
 from beasy_sched.cli.campaign import WorkerOptions, unless_stopped
-from beasy_sched.cli.options import FILE, CommandOptions, option, progress_bar, with_options
+from beasy_sched.cli.options import FILE, CommandOptions, option, progress_bar, tell_written, with_options
 from beasy_sched.errors import InputError
 from beasy_sched.policies.learned.features import FEATURES
 from beasy_sched.policies.learned.model import Model, read_model, write_model
-
-_LEARNERS = ("q-learning", "bandit")
 
 
 class _LearnOptions(CommandOptions):
@@ -68,9 +66,7 @@ def learn(context: click.Context, given: _LearnOptions) -> None:
         _draw(given, model, given.figure)
     if not given.quiet:
         _show(model)
-        for path in (given.out, given.figure):
-            if path is not None:
-                click.echo(f"wrote {path}", err=True)
+        tell_written(given.out, given.figure)
 
 
 def _train(given: _LearnOptions, out: Path) -> Model:

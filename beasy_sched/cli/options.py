@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, PathLike
+from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.limits import shortened
 from beasy_sched.settings import ReplanSettings, RunSettings, read_options
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from beasy_sched.report.watch import Watch
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
+FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+ABOVE_0: Final = click.FloatRange(0, min_open=True)
 T = TypeVar("T", bound="CommandOptions")
 
 
@@ -109,6 +112,29 @@ def known_platform(path: Path | None) -> Platform | None:
     return read_simgrid_platform(path).platform
 
 
+def output_option(what: str) -> Any:
+    """Declare the file that a command makes, which is `write_output`'s."""
+    return option(f"The {what} to write; - is the standard output.", "-o", required=True, metavar="FILE")
+
+
+def write_output(output: str, pieces: Iterable[str | bytes]) -> None:
+    """Write to the file ``output``, whole or not at all, or to the standard output for ``-``."""
+    if output != "-":
+        write_atomic(output, pieces)
+        return
+    stream = sys.stdout.buffer
+    for piece in pieces:
+        stream.write(piece.encode() if isinstance(piece, str) else piece)
+    stream.flush()
+
+
+def tell_written(*paths: PathLike | None, quiet: bool = False) -> None:
+    """Say on the standard error which files were written; None and the standard output are none."""
+    for path in paths:
+        if not quiet and path is not None and path != "-":
+            click.echo(f"wrote {path}", err=True)
+
+
 def prefix_option(help: str) -> Any:
     """Declare where the files of a run go: ``-o``, or ``-e`` as Batsim calls it."""
     return option(help, "-o", "--output", "-e", "--export", metavar="PREFIX", type=parsed(_prefix))
@@ -153,9 +179,7 @@ class InputOptions(CommandOptions):
     )
 
 
-class RunOptions(CommandOptions):
-    """What `serve` and `simulate` share."""
-
+class _PolicyOptions(CommandOptions):
     policy: str = option(
         "Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
         default="easy",
@@ -175,6 +199,11 @@ class RunOptions(CommandOptions):
         default="{}",
         show_default=False,
     )
+
+
+class SiteOptions(CommandOptions):
+    """Where a run takes place, for how long, and by which plans and forecasts."""
+
     site: Path | None = option(
         "Site file (TOML): battery, hydrogen, steps, guard. Without it, power is unlimited."
         " 'default' selects the file that comes with the program."
@@ -216,11 +245,17 @@ class RunOptions(CommandOptions):
     replan_limit: float | None = option(
         "With --replan: real time after which a plan is given up, and the one before goes on."
         " [default: 60 for serve, 600 for simulate]",
-        type=click.FloatRange(0, min_open=True),
+        type=ABOVE_0,
         metavar="S",
     )
+
+
+class RunOptions(SiteOptions, _PolicyOptions):
+    """What `serve` and `simulate` share."""
+
     energy: EnergySource = option(
-        "Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model.",
+        "Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model (always"
+        " with a Batsim 5).",
         default="batsim",
     )
     no_power_actions: bool = option("Never change P-states: for a Batsim without -E, which aborts on them.")
@@ -262,18 +297,7 @@ def settings_of(given: RunOptions) -> RunSettings:
     )
 
 
-class GivesReplan(Protocol):
-    """Options of plans made during a run, as `RunOptions` has them."""
-
-    replan: str | None
-    replan_workload: tuple[Path, ...]
-    replan_demand: Path | None
-    replan_production: Path | None
-    replan_season: Path | None
-    replan_limit: float | None
-
-
-def replan_of(given: GivesReplan) -> ReplanSettings | None:
+def replan_of(given: SiteOptions) -> ReplanSettings | None:
     """What the options say of plans made during the run. Raises ConfigError for options without --replan."""
     if given.replan is None:
         values = ("workload", "demand", "production", "season", "limit")

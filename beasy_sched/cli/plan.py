@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import click
 
-from beasy_sched._version import __version__
 from beasy_sched.cli import HelpfulGroup
 from beasy_sched.cli.options import (
     FILE,
@@ -18,30 +16,23 @@ from beasy_sched.cli.options import (
     option,
     parsed,
     progress_bar,
+    tell_written,
     with_options,
 )
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.site_file import DEFAULT_SITE
-from beasy_sched.plan.forecast import Uncertainty
-from beasy_sched.plan.offline import OfflineOptions
-from beasy_sched.plan.plan import PlanStore, Provenance
+from beasy_sched.plan.plan import PlanStore
 from beasy_sched.plan.power_problem import Surplus
-from beasy_sched.plan.season import Season, SeasonProblem, plan_season, season_steps
-from beasy_sched.plan.servers import ServerRules
-from beasy_sched.plan.solver import SolverLimits
-from beasy_sched.planning import PlanSources, plan_from_files
+from beasy_sched.plan.season import Season
+from beasy_sched.planning import PlanSources, offline_options, plan_from_files, season_from_files
 from beasy_sched.units import parse_duration
 
 _Planned = TypeVar("_Planned", PlanStore, Season)
-_PCT: Final = click.FloatRange(0, 100)
-
-
-def _uncertainty_option(help: str) -> Any:
-    def read(_: click.Context, __: click.Parameter, percent: tuple[float, float]) -> Uncertainty:
-        return Uncertainty(*(share / 100.0 for share in percent))
-
-    return option(help, type=(_PCT, _PCT), default=(5.0, 30.0), metavar="PCT PCT", callback=read)
+_UNCERTAINTY: Final[dict[str, Any]] = {
+    "type": (click.FloatRange(0, 100), click.FloatRange(0, 100)),
+    "default": (5.0, 30.0),
+    "metavar": "PCT PCT",
+}
 
 
 _WHOLE: Final = ""
@@ -99,10 +90,10 @@ class _PlanOptions(CommandOptions):
     runs: Literal["profile", "walltime"] = option(
         "How long jobs are expected to run: as their profiles say, or to their walltimes.", default="profile"
     )
-    load_uncertainty: Uncertainty = _uncertainty_option(
-        "Uncertainty of the demand, at the start and after 72 h, percent."
+    load_uncertainty: tuple[float, float] = option(
+        "Uncertainty of the demand, at the start and after 72 h, percent.", **_UNCERTAINTY
     )
-    renew_uncertainty: Uncertainty = _uncertainty_option("The same for the production.")
+    renew_uncertainty: tuple[float, float] = option("The same for the production.", **_UNCERTAINTY)
     minimum_on: float = option(
         "Minimum time that a server stays on after waking, seconds.",
         type=click.FloatRange(0),
@@ -169,13 +160,12 @@ def _plan_windows(given: _PlanOptions, exports: _Exports, out: Path, sources: Pl
 
     if given.other_year or given.season_end is not None:
         raise ConfigError("--other-year and --season-end are for --season without a file")
-    time_s = math.inf if given.time_limit is None else given.time_limit
-    options = OfflineOptions(
-        surplus=given.surplus,
-        load_uncertainty=given.load_uncertainty,
-        renew_uncertainty=given.renew_uncertainty,
-        limits=SolverLimits(time_s=time_s),
-        rules=ServerRules(minimum_on_s=given.minimum_on, time_s=time_s),
+    options = offline_options(
+        given.surplus,
+        given.load_uncertainty,
+        given.renew_uncertainty,
+        given.minimum_on,
+        given.time_limit,
     )
     with progress_bar("windows planned", quiet=exports.quiet) as report:
         plans = plan_from_files(sources, options, report)
@@ -199,32 +189,15 @@ def _required(given: _PlanOptions) -> tuple[Path, Path]:
 
 def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: PlanSources) -> None:
     """Plan the whole horizon coarsely, write it and show it."""
-    from beasy_sched.formats.season_file import write_season
+    from beasy_sched.formats.plan_file import write_season
 
-    site, platform = sources.read_site(), sources.read_platform()
-    step_s, settings = given.season_step, {"season_step_s": f"{given.season_step:g}"}
-    per_window = season_steps(step_s, site.window_s, "--season-step")
-    steps = None if given.windows is None else per_window * given.windows
-    if steps is None and given.production is None:
-        raise ConfigError("--season with --production-forecast requires the length: give --windows")
-    renew_w = sources.production_w(site, steps, step_s)
-    others_w = tuple(
-        read_power_series(path, steps=len(renew_w), step_s=step_s, unit=given.unit)
-        for path in given.other_year
-    )
-    load_w = sources.demand_w(platform, len(renew_w), step_s)
-    if site.calendar is not None:
-        settings["start"] = site.calendar.start.isoformat()
-        if site.calendar.zone is not None:
-            settings["zone"] = str(site.calendar.zone)
-    problem = SeasonProblem.of_site(site, platform, load_w, renew_w, step_s, given.season_end)
-    time_s = math.inf if given.time_limit is None else given.time_limit
     with progress_bar("years planned", quiet=exports.quiet) as report:
-        season = plan_season(
-            problem,
-            others_w,
-            provenance=Provenance(f"beasy-sched {__version__}", inputs=sources.hashes(), settings=settings),
-            limits=SolverLimits(time_s=time_s),
+        season = season_from_files(
+            sources,
+            given.season_step,
+            given.windows,
+            least_end_kg=given.season_end,
+            time_limit_s=given.time_limit,
             report=report,
         )
     write_season(out, season)
@@ -270,8 +243,7 @@ class _ShowOptions(CommandOptions):
 @with_options(_Exports)
 def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
     """Print the contents of a plan file, and export it; a plan of the season by month."""
-    from beasy_sched.formats.plan_file import json_text, read_plans
-    from beasy_sched.formats.season_file import SEASON_FORMAT, read_season, season_json
+    from beasy_sched.formats.plan_file import SEASON_FORMAT, json_text, read_plans, read_season, season_json
 
     if SEASON_FORMAT.describes(file):
         season = read_season(file)
@@ -290,26 +262,26 @@ def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
 def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:
     """Export what was asked for, show the plan, and tell what was written."""
     from beasy_sched.formats.plan_file import csv_lines, json_text
-    from beasy_sched.report.plan_figure import draw_plan
+    from beasy_sched.report.plan_figures import draw_plan
 
     _export(plans, exports, json_text, csv_lines, draw_plan)
     if not exports.quiet:
         from beasy_sched.outputs.tables import plan_rows, print_rows
 
         print_rows([*plan_rows(plans)])
-        _tell_written(written, exports)
+        tell_written(*written, exports.export_json, exports.export_csv, exports.figure)
 
 
 def _finish_season(season: Season, written: list[Path], exports: _Exports) -> None:
     """Export what was asked for, show the coarse plan, and tell what was written."""
-    from beasy_sched.formats.season_file import season_csv_lines, season_json
+    from beasy_sched.formats.plan_file import season_csv_lines, season_json
     from beasy_sched.outputs.season_table import season_lines
-    from beasy_sched.report.season_figure import draw_season
+    from beasy_sched.report.plan_figures import draw_season
 
     _export(season, exports, season_json, season_csv_lines, draw_season)
     if not exports.quiet:
         click.echo("\n".join(season_lines(season)))
-        _tell_written(written, exports)
+        tell_written(*written, exports.export_json, exports.export_csv, exports.figure)
 
 
 def _export(
@@ -328,9 +300,3 @@ def _export(
         write_atomic(exports.export_csv, csv_of(what))
     if exports.figure is not None:
         write_atomic(exports.figure, draw(what, exports.figure.suffix))
-
-
-def _tell_written(written: list[Path], exports: _Exports) -> None:
-    for path in (*written, exports.export_json, exports.export_csv, exports.figure):
-        if path is not None:
-            click.echo(f"wrote {path}", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from beasy_sched.cli.options import CommandOptions, option, with_options
+from beasy_sched.cli.options import CommandOptions, option, tell_written, with_options
 
 
 class _RecoverOptions(CommandOptions):
@@ -28,6 +28,4 @@ def recover(given: _RecoverOptions, prefix: str) -> None:
     """
     from beasy_sched.outputs.files import recover as recover_files
 
-    for path in recover_files(prefix):
-        if not given.quiet:
-            click.echo(f"wrote {path}", err=True)
+    tell_written(*recover_files(prefix), quiet=given.quiet)

@@ -17,6 +17,7 @@ from beasy_sched.cli.options import (
     progress_bar,
     required,
     settings_of,
+    tell_written,
     watching,
     with_options,
 )
@@ -88,9 +89,7 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
         click.echo(json.dumps(summary, indent=2, allow_nan=False))
     elif not given.quiet:
         print_summary(summary)
-    if not given.quiet:
-        for path in files.written:
-            click.echo(f"wrote {path}", err=True)
+    tell_written(*files.written, quiet=given.quiet)
     if given.verbose:
         click.echo(f"{format_duration(summary['end_s'] or 0.0)} simulated in {took_s:.2f} s", err=True)
     if not summary["complete"]:

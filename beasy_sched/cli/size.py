@@ -12,7 +12,7 @@ import click
 
 from beasy_sched.campaign.sweep import AXES
 from beasy_sched.cli.campaign import WorkerOptions, executor_of, unless_stopped
-from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options
+from beasy_sched.cli.options import FOLDER, CommandOptions, option, parsed, progress_bar, with_options
 from beasy_sched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _SizeOptions(CommandOptions):
         "Folder of the runs; later questions use what is there. Required but for --balance.",
         "-o",
         "--output",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=FOLDER,
         metavar="DIR",
     )
     as_json: bool = option("Print JSON: each noise with all sizes that were tried.", "--json")
@@ -181,8 +181,7 @@ def _end(failed: bool) -> None:
 def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestion:
     """Raises ConfigError and InputError."""
     from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
-    from beasy_sched.campaign.size import Goal, SizeQuestion
-    from beasy_sched.campaign.size_search import ladder
+    from beasy_sched.campaign.size import Goal, SizeQuestion, ladder
     from beasy_sched.campaign.sweep import at_point
 
     axis = AXES[given.find]

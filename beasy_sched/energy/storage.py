@@ -7,6 +7,7 @@ predicts or checks a step calls the same ones.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -188,17 +189,74 @@ def project_levels_j(battery: BatterySpec, level_j: float, net_w: FloatArray, st
     Eq. 1 of the paper: held within [0, SoC_max] and the limits of charging and discharging. A level that
     starts above SoC_max may only fall.
     """
-    kept, most_j = battery.kept_fraction(step_s), battery.max_j
-    levels_j = [level_j]
-    for gain_j in (step_s * _gained_w(battery, net_w)).tolist():
-        kept_j = level_j * kept
-        level_j = kept_j + gain_j
-        if level_j < 0.0:
-            level_j = 0.0
-        elif level_j > most_j:
-            level_j = max(kept_j, most_j) if gain_j > 0.0 else level_j
-        levels_j.append(level_j)
-    return np.array(levels_j)
+    return LevelProjection(battery, step_s).levels_j(0, level_j, net_w)
+
+
+class LevelProjection:
+    """Projects a battery's levels as `project_levels_j` does, again and again while time goes on.
+
+    Levels that start apart are the same once the battery is full (or empty) in both. From there to the next
+    step whose gain has changed, they are those of the projection before.
+    """
+
+    def __init__(self, battery: BatterySpec, step_s: float) -> None:
+        """Steps of ``step_s`` seconds; nothing is known yet."""
+        self._battery, self._step_s = battery, step_s
+        self._kept, self._most_j = battery.kept_fraction(step_s), battery.max_j
+        self._first = 0
+        self._gained_j = np.empty(0)
+        self._levels_j = np.empty(1)
+
+    def levels_j(self, first: int, level_j: float, net_w: FloatArray) -> FloatArray:
+        """Energy (J) at the start of step ``first`` and after it and each later one: one for each ``net_w``.
+
+        Steps may be numbered in any way that stays the same. The array is for others to read only.
+        """
+        gained_j = self._step_s * _gained_w(self._battery, net_w)
+        known_j, changed = self._known(first, gained_j)
+        levels_j = np.empty(len(gained_j) + 1)
+        levels_j[: len(known_j)] = known_j
+        row = changed[0] if len(known_j) and known_j[0] == level_j else 0
+        levels_j[0] = level_j
+        while row < len(gained_j):
+            found_j = self._go_on(levels_j.item(row), gained_j[row:].tolist(), known_j[row + 1 :])
+            row += len(found_j)
+            levels_j[row - len(found_j) + 1 : row + 1] = found_j
+            row = changed[bisect_left(changed, row)]
+        self._first, self._gained_j, self._levels_j = first, gained_j, levels_j
+        return levels_j
+
+    def _known(self, first: int, gained_j: FloatArray) -> tuple[FloatArray, list[int]]:
+        """Return levels of the last projection from ``first`` on, and the rows that gain something else now.
+
+        The first row that was not projected is among these, and the end.
+        """
+        over, count = first - self._first, len(gained_j)
+        both = min(len(self._gained_j) - over, count)
+        if over < 0 or both <= 0:
+            return self._levels_j[:0], [0, count]
+        differs = gained_j[:both] != self._gained_j[over : over + both]
+        return self._levels_j[over : over + both + 1], [*differs.nonzero()[0].tolist(), both, count]
+
+    def _go_on(self, level_j: float, gains_j: list[float], known_j: FloatArray) -> list[float]:
+        """Levels after each of ``gains_j``, until one is ``known_j`` because the battery is at a limit."""
+        kept, most_j, last = self._kept, self._most_j, len(known_j)
+        levels_j: list[float] = []
+        add = levels_j.append
+        for row, gain_j in enumerate(gains_j):
+            kept_j = level_j * kept
+            level_j = kept_j + gain_j
+            if 0.0 <= level_j <= most_j:
+                add(level_j)
+                continue
+            if level_j < 0.0:
+                level_j = 0.0
+            elif gain_j > 0.0:
+                level_j = max(kept_j, most_j)
+            add(level_j)
+            if row < last and known_j[row] == level_j:
+                break
+        return levels_j
 
 
 def project_need_j(

@@ -56,9 +56,9 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster, PowerAccount
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
-from beasy_sched.model.jobs import ENDS, Job, JobState, Outcomes
+from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError, read_terms
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
-from beasy_sched.model.workflow import NO_TERMS, TermsError, Workflows, read_terms
+from beasy_sched.model.workflow import Workflows
 from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
 from beasy_sched.units import TIME_TOLERANCE_S
 

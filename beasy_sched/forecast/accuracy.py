@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,11 +20,10 @@ HORIZONS_H: Final = (1, 3, 6, 12, 24, 48)
 class AccuracyTable:
     """Errors of whole days: the sum over 24 hours of |E_p - E|, in percent of the sum of B."""
 
-    horizons_h: tuple[int, ...]
     days: IntArray
     """Numbers of the days since 1970, [days]."""
     errors_pct: FloatArray
-    """[days, horizons]."""
+    """[days, horizons]; see `HORIZONS_H`."""
 
     @property
     def median_pct(self) -> FloatArray:
@@ -37,73 +35,50 @@ class AccuracyTable:
         """The 90th percentile over the days, one a horizon."""
         return np.asarray(np.percentile(self.errors_pct, 90, axis=0), dtype=np.float64)
 
-    def lines(self) -> list[str]:
-        """The table as text, with the rows of the paper's."""
-        rows = [
-            ("hours ahead", [f"{horizon:6d}" for horizon in self.horizons_h]),
-            ("median %", [f"{value:6.1f}" for value in self.median_pct]),
-            ("90th %", [f"{value:6.1f}" for value in self.p90_pct]),
-        ]
-        return [f"{name:<12}" + "".join(cells) for name, cells in rows]
 
-
-def accuracy(
-    model: SolarModel,
-    weather: WeatherForecast,
-    *,
-    horizons_h: Sequence[int] = HORIZONS_H,
-    days: IntArray | None = None,
-) -> AccuracyTable:
+def accuracy(model: SolarModel, weather: WeatherForecast) -> AccuracyTable:
     """Predict the model's own history hour by hour, and compare.
 
-    x hours ahead means: at the start of hour t - x + 1, so that 1 is "the next hour". ``days`` are numbers of
-    days since 1970 (default: all that can be judged); left out are days with a gap, without sun, or
-    too near to the start of the history for the largest horizon. Raises ConfigError where none is left.
+    x hours ahead means: at the start of hour t - x + 1, so that 1 is "the next hour". Left out are days with
+    a gap, without sun, or too near to the start of the history for the largest horizon. Raises ConfigError
+    where none is left.
     """
-    horizons = tuple(horizons_h)
-    if not horizons or min(horizons) < 1:
-        raise ConfigError(f"horizons_h: found {list(horizons)}, expected numbers of hours, 1 or more")
-    if model.history.scheme != weather.scheme:
+    history = model.history
+    if history.scheme != weather.scheme:
         raise ConfigError(
-            f"the training data has conditions by {model.history.scheme.name}, "
+            f"the training data has conditions by {history.scheme.name}, "
             f"the forecast by {weather.scheme.name}: they must be the same"
         )
-    history = model.history
-    wanted = history.days if days is None else np.asarray(days, dtype=np.int64)
-    judged = _judged(model, wanted, max(horizons))
+    judged = _judged(model)
     if not len(judged):
         raise ConfigError(
             "the predictor's accuracy: no complete day with sun has enough training data before it"
         )
-    predicted = _predictions(model, weather, judged, horizons)
+    predicted = _predictions(model, weather, judged)
     real = history.by_day_w[judged - history.first_day]
     ideal = np.array([model.day(day, day).ideal_w.sum() for day in judged.tolist()])
     errors = np.abs(predicted - real[:, None, :]).sum(axis=2) / ideal[:, None] * 100.0
-    return AccuracyTable(horizons, judged, errors)
+    return AccuracyTable(judged, errors)
 
 
-def _judged(model: SolarModel, wanted: IntArray, farthest_h: int) -> IntArray:
-    """Those days for which every prediction can be made and compared."""
+def _judged(model: SolarModel) -> IntArray:
+    """The days for which every prediction can be made and compared."""
     history = model.history
-    rows = wanted - history.first_day
-    lead = -(-(farthest_h - 1) // 24)
-    inside = (rows >= 0) & (rows < len(history.by_day_w))
+    rows = np.arange(len(history.by_day_w))
     if model.leave_out is None:
-        inside &= rows >= lead + 350  # H in the year before
-    wanted, rows = wanted[inside], rows[inside]
+        rows = rows[350 - -(max(HORIZONS_H) - 1) // 24 :]  # H in the year before the prediction
+    days = history.days[rows]
     complete = ~np.isnan(history.by_day_w[rows]).any(axis=1)
-    sunny = np.array([model.day(day, day).ideal_w.any() for day in wanted.tolist()], dtype=np.bool_)
-    return wanted[complete & sunny]
+    sunny = np.array([model.day(day, day).ideal_w.any() for day in days.tolist()], dtype=np.bool_)
+    return days[complete & sunny]
 
 
-def _predictions(
-    model: SolarModel, weather: WeatherForecast, days: IntArray, horizons: tuple[int, ...]
-) -> FloatArray:
+def _predictions(model: SolarModel, weather: WeatherForecast, days: IntArray) -> FloatArray:
     """Predicted W, [days, horizons, 24]."""
     history = model.history
-    farthest = max(horizons)
+    farthest = max(HORIZONS_H)
     row_of = {day: row for row, day in enumerate(days.tolist())}
-    predicted = np.full((len(days), len(horizons), 24), np.nan)
+    predicted = np.full((len(days), len(HORIZONS_H), 24), np.nan)
     moments = (days[:, None] * 24 + np.arange(-farthest + 1, 24)).ravel()
     unknown = np.full(24, np.nan)
     for now in np.unique(moments).tolist():
@@ -113,7 +88,7 @@ def _predictions(
         seen[hour:] = np.nan
         classes = weather.classes(now, today * 24, hour + farthest)
         ahead = model.predict_w(now, seen, classes)
-        for column, horizon in enumerate(horizons):
+        for column, horizon in enumerate(HORIZONS_H):
             day, hour_of_day = divmod(now + horizon - 1, 24)
             if day in row_of:
                 predicted[row_of[day], column, hour_of_day] = ahead[horizon - 1]

@@ -7,7 +7,6 @@ produce (`announce`). A policy gets the source's `Outlook`. All times are second
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import ClassVar, Final
 
@@ -122,8 +121,7 @@ class ForecastSource(ABC):
         edges = _slot_edges(now_s, slot_s, slots)
         first = self.hours.whole_hour(now_s)
         count = self.hours.whole_hour(float(edges[-1])) + 1 - first
-        ideal = self._ideal_w(first, count, first // 24)
-        return slot_means_w(edges, self._hour_edges(first, count), ideal)
+        return slot_means_w(edges, self._hour_edges(first, count), self._ideal_w(first, count))
 
     @abstractmethod
     def _curve(self, now_s: float, from_s: float, until_s: float) -> tuple[FloatArray, FloatArray]:
@@ -133,7 +131,7 @@ class ForecastSource(ABC):
         """
 
     @abstractmethod
-    def _ideal_w(self, first_hour: int, hours: int, today: int) -> FloatArray:
+    def _ideal_w(self, first_hour: int, hours: int) -> FloatArray:
         """B of each hour, W, [hours]."""
 
     @abstractmethod
@@ -230,22 +228,19 @@ class SolarForecast(ForecastSource):
             self._predicted = key, self.model.predict_w(now_hour, self._seen_today(now_hour), classes)
         return self._hour_edges(now_hour, count), self._predicted[1][:count]
 
-    def _ideal_w(self, first_hour: int, hours: int, today: int) -> FloatArray:
-        return self.model.ideal_w(first_hour, hours, today)
+    def _ideal_w(self, first_hour: int, hours: int) -> FloatArray:
+        return self.model.ideal_w(first_hour, hours)
 
 
 class _WithoutPredictor(ForecastSource):
-    """A source that is no predictor, but may borrow one's ideal production."""
+    """A source whose predictions do not depend on what is produced."""
 
-    def __init__(self, start: datetime | None, capacity_w: float, ideal: SolarModel | None) -> None:
+    def __init__(self, start: datetime | None, capacity_w: float) -> None:
         """Without ``start``, time 0 is midnight."""
         start = start or datetime(1970, 1, 1, tzinfo=timezone.utc)
         offset = start.utcoffset()
-        own_h = offset.total_seconds() / SECONDS_PER_HOUR if offset is not None else 0.0
-        super().__init__(
-            LocalHours(start, own_h if ideal is None else ideal.history.utc_offset_h), capacity_w
-        )
-        self._ideal = ideal
+        offset_h = offset.total_seconds() / SECONDS_PER_HOUR if offset is not None else 0.0
+        super().__init__(LocalHours(start, offset_h), capacity_w)
         self._most: tuple[int, FloatArray] | None = None
 
     def _take(self, start_s: float, end_s: float, mean_w: float) -> None:
@@ -261,9 +256,7 @@ class _WithoutPredictor(ForecastSource):
         np.maximum.at(hourly, hours - first, np.repeat(values_w, len(parts)))
         self._most = first // 24, running_most(day_rows(hourly, first, 0.0)[0], SEASON_DAYS)
 
-    def _ideal_w(self, first_hour: int, hours: int, today: int) -> FloatArray:
-        if self._ideal is not None:
-            return self._ideal.ideal_w(first_hour, hours, today)
+    def _ideal_w(self, first_hour: int, hours: int) -> FloatArray:
         if self._most is None:
             return np.zeros(hours)
         first_day, most = self._most
@@ -275,24 +268,16 @@ class _WithoutPredictor(ForecastSource):
 class FileForecast(_WithoutPredictor):
     """A file of powers as they were forecast: the latest issued counts; hours without one have no production.
 
-    Without a predictor, B is the most that the file holds for the hour of the day within 15 days.
+    B is the most that the file holds for the hour of the day within 15 days.
     """
 
     name = "file"
 
-    def __init__(
-        self,
-        table: IssuedTable,
-        start: datetime | None = None,
-        *,
-        capacity_w: float | None = None,
-        ideal: SolarModel | None = None,
-    ) -> None:
-        """``capacity_w`` defaults to the largest value of the table. Raises ConfigError."""
+    def __init__(self, table: IssuedTable, start: datetime | None = None) -> None:
+        """The capacity is the largest value of the table. Raises ConfigError."""
         if table.scheme is not None:
             raise ConfigError("the forecast is one of conditions, expected one of power (W): add a predictor")
-        most_w = float(table.values.max()) if capacity_w is None else capacity_w
-        super().__init__(start, most_w, ideal)
+        super().__init__(start, float(table.values.max()))
         self._table = table
         self._learn_ideal(table.valid_s, table.interval_s, table.values)
 
@@ -314,20 +299,13 @@ class PerfectForecast(_WithoutPredictor):
     name = "perfect"
     notes = ("the production was known in advance: for studies only",)
 
-    def __init__(
-        self,
-        production_w: FloatArray,
-        step_s: float,
-        start: datetime | None = None,
-        *,
-        ideal: SolarModel | None = None,
-    ) -> None:
+    def __init__(self, production_w: FloatArray, step_s: float, start: datetime | None = None) -> None:
         """``production_w`` is the mean of each step from time 0 on, then there is none. Raises FieldError."""
         require_positive("step_s", step_s)
         values = np.asarray(production_w, dtype=np.float64)
         fine = values.ndim == 1 and len(values) > 0 and bool(np.all(np.isfinite(values) & (values >= 0)))
         require(fine, "production_w", "other values", "one finite power of 0 or more for each step")
-        super().__init__(start, float(values.max()), ideal)
+        super().__init__(start, float(values.max()))
         self._edges_s = step_s * np.arange(len(values) + 1, dtype=np.float64)
         self._values_w = values
         self._learn_ideal(self._edges_s[:-1], step_s, values)
@@ -340,36 +318,16 @@ class PerfectForecast(_WithoutPredictor):
 
 
 class NoForecast(_WithoutPredictor):
-    """No production is expected, ever; B is a predictor's, or 0."""
+    """No production is expected, ever; B is 0."""
 
     name = "none"
 
-    def __init__(self, start: datetime | None = None, *, ideal: SolarModel | None = None) -> None:
-        """``ideal`` gives the nights to those who ask for B."""
-        super().__init__(start, 0.0 if ideal is None else ideal.history.capacity_w, ideal)
+    def __init__(self, start: datetime | None = None) -> None:
+        """Without ``start``, time 0 is midnight."""
+        super().__init__(start, 0.0)
 
     def _curve(self, now_s: float, from_s: float, until_s: float) -> tuple[FloatArray, FloatArray]:
         return np.array([from_s, max(until_s, from_s + 1.0)]), np.zeros(1)
-
-
-def predicted_steps_w(
-    model: SolarModel,
-    weather: WeatherForecast | None,
-    moment: datetime,
-    *,
-    steps: int,
-    step_s: float,
-    seen: Iterable[tuple[float, float, float]] = (),
-) -> FloatArray:
-    """Production predicted at ``moment`` for each of the next ``steps`` steps, W: a forecast for a plan.
-
-    ``seen`` are steps of today that have passed: start and end (seconds after ``moment``, so negative) and
-    mean W. They let the rest of the day follow the recent past. Raises ConfigError.
-    """
-    source = SolarForecast(model, weather, moment)
-    for start_s, end_s, mean_w in seen:
-        source.observe(start_s, end_s, mean_w)
-    return source.renewable_w(0.0, step_s, steps)
 
 
 def slot_means_w(edges_s: FloatArray, pieces_s: FloatArray, power_w: FloatArray) -> FloatArray:

@@ -180,11 +180,11 @@ class SolarModel:
             )
         return np.sort(nearest)
 
-    def ideal_w(self, first_hour: int, hours: int, today: int) -> FloatArray:
-        """B of ``hours`` hours from ``first_hour`` on, W, as known on the day ``today``; 0 at night."""
-        first, before = divmod(first_hour, 24)
+    def ideal_w(self, first_hour: int, hours: int) -> FloatArray:
+        """B of ``hours`` hours from ``first_hour`` on, W, as known on the first day; 0 at night."""
+        today, before = divmod(first_hour, 24)
         days = -(-(before + hours) // 24)
-        ideal = np.concatenate([self.day(first + k, today).ideal_w for k in range(days)])
+        ideal = np.concatenate([self.day(today + k, today).ideal_w for k in range(days)])
         return ideal[before : before + hours]
 
     def predict_w(self, now_hour: int, seen_w: FloatArray, classes: IntArray) -> FloatArray:

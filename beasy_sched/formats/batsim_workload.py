@@ -34,8 +34,9 @@ from beasy_sched.formats.batsim_versions import (
     profile_from_batsim5,
 )
 from beasy_sched.formats.reading import in_file, read_bytes
+from beasy_sched.model.jobs import Terms, TermsError, read_terms
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.workflow import Terms, TermsError, in_order, predecessors_of, read_terms
+from beasy_sched.model.workflow import in_order, predecessors_of
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.plan.rolling import JobForecast
 from beasy_sched.protocol.wire import as_batsim_reads, rounded

@@ -48,12 +48,16 @@ class PackedFormat:
     version: int
     what: str
 
-    def write(self, path: PathLike, contents: Any) -> None:
-        """Write to ``path``, whole or not at all. Raises InputError."""
+    def packed(self, contents: Any) -> bytes:
+        """Return a file of this kind."""
         packed = msgspec.msgpack.encode(contents, enc_hook=encode_array)
         digest = hashlib.sha256(packed).digest()
         file = _PackedFile(self.name, self.version, f"beasy-sched {__version__}", digest, packed)
-        write_atomic(path, msgspec.msgpack.encode(file))
+        return msgspec.msgpack.encode(file)
+
+    def write(self, path: PathLike, contents: Any) -> None:
+        """Write to ``path``, whole or not at all. Raises InputError."""
+        write_atomic(path, self.packed(contents))
 
     def read(self, path: PathLike, kind: type[T]) -> T:
         """Read a file of this kind. Raises InputError: another kind, damaged, too new, or other contents."""

@@ -1,11 +1,14 @@
-"""Plan files, and plans for other programs: JSON with everything, CSV with one row per step.
+"""Files of plans, and plans for other programs: JSON with everything, CSV with one row per step.
 
-A plan file is MessagePack with compressed arrays and a checksum, so that a damaged one never loads.
+A file holds the plans of some windows, or a coarse plan of the season: MessagePack with compressed arrays and
+a checksum, so that a damaged one never loads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -17,8 +20,10 @@ from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.packed_file import PackedFormat
 from beasy_sched.limits import shortened
 from beasy_sched.plan.plan import Plan, PlannedServers, PlanStore
+from beasy_sched.plan.season import Season
 
 PLAN_FORMAT = PackedFormat("beasy-sched plan", 1, "plan")
+SEASON_FORMAT = PackedFormat("beasy-sched season", 1, "plan of the season")
 
 
 def write_plans(path: PathLike, plans: PlanStore) -> None:
@@ -26,11 +31,36 @@ def write_plans(path: PathLike, plans: PlanStore) -> None:
     PLAN_FORMAT.write(path, list(plans))
 
 
+def plan_bytes(plans: PlanStore) -> bytes:
+    """Return the file of all windows."""
+    return PLAN_FORMAT.packed(list(plans))
+
+
 def read_plans(path: PathLike) -> PlanStore:
     """Read and check a plan file. Raises InputError: not a plan, damaged, too new, or inconsistent."""
     plans = PLAN_FORMAT.read(path, list[Plan])
-    try:
+    with _consistent(path):
         return PlanStore(plans)
+
+
+def write_season(path: PathLike, season: Season) -> None:
+    """Write a coarse plan to ``path``, whole or not at all. Raises InputError."""
+    SEASON_FORMAT.write(path, season)
+
+
+def read_season(path: PathLike) -> Season:
+    """Read and check a coarse plan. Raises InputError: not one, damaged, too new, or inconsistent."""
+    season = SEASON_FORMAT.read(path, Season)
+    with _consistent(path):
+        season.check()
+    return season
+
+
+@contextlib.contextmanager
+def _consistent(path: PathLike) -> Iterator[None]:
+    """Turn what is wrong with the contents into an InputError that names the file."""
+    try:
+        yield
     except ConfigError as error:
         raise InputError(path, shortened(str(error))) from None
 
@@ -63,10 +93,7 @@ def csv_lines(plans: PlanStore) -> Iterator[str]:
             "servers_on": servers.on_count if servers else nothing,
             "server_energy_j": servers.energy_j if servers else nothing,
         }
-        if window == 0:
-            yield ",".join(columns) + "\n"
-        for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-            yield ",".join(map(str, row)) + "\n"
+        yield from _table_lines(columns, with_head=window == 0)
 
 
 def json_text(plans: PlanStore) -> bytes:
@@ -89,6 +116,32 @@ def json_text(plans: PlanStore) -> bytes:
         for plan in plans
     ]
     return msgspec.json.encode({"windows": windows}, enc_hook=np.ndarray.tolist) + b"\n"
+
+
+def season_csv_lines(season: Season) -> Iterator[str]:
+    """The header, then one line per year and step; levels are those at the end of the step."""
+    for number, year in enumerate(season.years):
+        columns: dict[str, npt.NDArray[Any]] = {
+            "year": np.full(season.steps, number),
+            "time_s": season.step_s * np.arange(season.steps),
+            "load_w": season.load_w,
+            **{name: values[-season.steps :] for name, values in vars(year).items()},
+        }
+        yield from _table_lines(columns, with_head=number == 0)
+
+
+def season_json(season: Season) -> bytes:
+    """The whole plan and its targets as one JSON object."""
+    values = {field.name: getattr(season, field.name) for field in fields(season)}
+    values = {"targets_kg": season.targets_kg, **values}
+    return msgspec.json.encode(values, enc_hook=np.ndarray.tolist) + b"\n"
+
+
+def _table_lines(columns: Mapping[str, npt.NDArray[Any]], *, with_head: bool) -> Iterator[str]:
+    if with_head:
+        yield ",".join(columns) + "\n"
+    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+        yield ",".join(map(str, row)) + "\n"
 
 
 def _servers(servers: PlannedServers) -> dict[str, Any]:

@@ -125,7 +125,9 @@ def time_column(table: Table) -> str | None:
     return next((name for name in table.names if name.lower() in _TIME_NAMES + _END_NAMES), None)
 
 
-def column_times(table: Table, name: str, order: DateOrder | None) -> tuple[IntArray, bool, tuple[str, ...]]:
+def column_times(
+    table: Table, name: str, order: DateOrder | None = None
+) -> tuple[IntArray, bool, tuple[str, ...]]:
     """Seconds of each row (since 1970, or from the start), whether they are dates, and notes."""
     texts = table.texts(name)
     if texts and is_number(texts[0]):
@@ -144,7 +146,6 @@ def read_power_series(
     *,
     steps: int | None,
     step_s: float,
-    column: str | None = None,
     unit: str | None = None,
     as_run: bool = False,
 ) -> FloatArray:
@@ -158,7 +159,7 @@ def read_power_series(
     text = read_text(path)
     if text.lstrip()[:1] == "{":
         return _from_events(path, steps, step_s, as_run)
-    series = parse_power_csv(path, text, column=column, unit=unit, interval_s=round(step_s))
+    series = parse_power_csv(path, text, unit=unit, interval_s=round(step_s))
     values = series.columns[POWER]
     for missing in np.flatnonzero(np.isnan(values)).tolist():
         raise InputError(path, f"has no power for {series.time_text(missing)}")

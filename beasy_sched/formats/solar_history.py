@@ -15,14 +15,13 @@ plain CSV          a column of power                    a column of words, of cl
                                                         ratio, or of a modelled production
 =================  ===================================  ====================================================
 
-Hours are those of local standard time: UTC plus a whole number of hours, the one that the user states, or
-that of the file's longitude, or the offset of ``start``, or 0. Summer time plays no part.
+Hours are those of local standard time: UTC plus a whole number of hours, that of the file's longitude, or 0
+where it states none. Summer time plays no part.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -48,8 +47,8 @@ from beasy_sched.formats.power_series import (
     read_weather_file,
     time_column,
 )
-from beasy_sched.formats.reading import in_file
-from beasy_sched.formats.table import DateOrder, Table, parse_table, read_table_text
+from beasy_sched.formats.reading import in_file, is_number
+from beasy_sched.formats.table import Table, parse_table, read_table_text
 from beasy_sched.formats.time_series import (
     CLEAR_SKY,
     CLEARNESS_INDEX,
@@ -83,27 +82,28 @@ def read_solar_history(
     column: str | None = None,
     conditions: str | None = None,
     unit: str | None = None,
-    start: datetime | None = None,
-    utc_offset_h: int | None = None,
-    date_order: DateOrder | None = None,
 ) -> SolarHistory:
     """Read training data; `SolarHistory.scaled_to` then fits it to the site's panels.
 
     ``column`` and ``conditions`` name the columns of a plain CSV file (``column`` also ENTSO-E's), ``unit``
-    is for a column whose name has none (W, kW, MW, GW or per-unit). ``start`` is the time of the first row in
-    a file without dates. Rows finer than an hour are averaged. Raises InputError with line, column and cause.
+    is for a column whose name has none (W, kW, MW, GW or per-unit). Rows finer than an hour are averaged.
+    Raises InputError with line, column and cause.
     """
     text = read_table_text(path)
     if find_header(text, is_ninja_header) or find_header(text, is_nasa_header):
-        series = read_weather_file(path, date_order=date_order)
+        series = read_weather_file(path)
         found = _of_export(series)
     elif find_header(text, is_entsoe_header):
         series = read_weather_file(path, column=column)
-        found = _Conditions(NO_CONDITIONS, np.full(len(series), np.nan))
+        found = _no_conditions(series)
     else:
-        series, found = _of_csv(path, text, column, conditions, unit, date_order)
+        series, found = _of_csv(path, text, column, conditions, unit)
     with in_file(path):
-        return _history(series, found, start, utc_offset_h)
+        return _history(series, found)
+
+
+def _no_conditions(series: TimeSeries) -> _Conditions:
+    return _Conditions(NO_CONDITIONS, np.full(len(series), np.nan))
 
 
 def _of_export(series: TimeSeries) -> _Conditions:
@@ -124,35 +124,37 @@ def _of_export(series: TimeSeries) -> _Conditions:
         return _Conditions(CLEARNESS, ratio)
     if POWER in columns and IRRADIANCE in columns:
         return _Conditions(CLEARNESS, columns[IRRADIANCE], modelled=True)
-    return _Conditions(NO_CONDITIONS, np.full(len(series), np.nan))
+    return _no_conditions(series)
 
 
-_CONDITION_NAMES: Final = ("condition", "conditions", "cloud_cover", "clearness", "clearness_index")
+CONDITION_COLUMNS: Final = {
+    "condition": WORDS,
+    "conditions": WORDS,
+    "cloud_cover": CLOUD_COVER,
+    "clearness": CLEARNESS,
+    "clearness_index": CLEARNESS,
+}
+"""Usual names of columns with conditions, in lower case, and what they hold."""
 
 
 def _of_csv(
-    path: PathLike,
-    text: str,
-    column: str | None,
-    conditions: str | None,
-    unit: str | None,
-    date_order: DateOrder | None,
+    path: PathLike, text: str, column: str | None, conditions: str | None, unit: str | None
 ) -> tuple[TimeSeries, _Conditions]:
     """Production and conditions of a plain CSV file; without a column of times, its rows are hours."""
     table = parse_table(path, text, is_csv_header)
     time_name = time_column(table)
     names = [name for name in table.names if name != time_name]
-    stated = next((name for name in names if name.lower() in _CONDITION_NAMES), None)
+    stated = next((name for name in names if name.lower() in CONDITION_COLUMNS), None)
     chosen = stated if conditions is None else choose_column(path, names, conditions)
     powers = [name for name in names if name != chosen]
     if column is None and len(powers) != 1:
         listing = ", ".join(powers)
         raise InputError(path, f"which column is the production? Name one of: {listing}")
     name = choose_column(path, powers, column)
-    series = parse_power_csv(path, text, column=name, unit=unit, interval_s=_HOUR_S, date_order=date_order)
+    series = parse_power_csv(path, text, column=name, unit=unit, interval_s=_HOUR_S)
     rows = np.searchsorted(table.lines, series.lines)  # an interval without a row has line 0
     if chosen is None:
-        return series, _Conditions(NO_CONDITIONS, np.full(len(series), np.nan))
+        return series, _no_conditions(series)
     found = _condition_column(table, chosen)
     values = np.where(series.lines > 0, found.values[np.minimum(rows, len(table.rows) - 1)], np.nan)
     return series, replace(found, values=values)
@@ -168,19 +170,10 @@ def _condition_column(table: Table, name: str) -> _Conditions:
     if "clearness" in lower:
         number_classes(table, name, table.numbers(name), CLEARNESS)
         return _Conditions(CLEARNESS, table.numbers(name))
-    if not _is_text(table, name):
+    first = next((text for text in table.texts(name) if text), "0")
+    if is_number(first.replace(",", ".")):
         return _Conditions(CLEARNESS, table.numbers(name), modelled=True)
     return _Conditions(WORDS, word_classes(table, name))
-
-
-def _is_text(table: Table, name: str) -> bool:
-    """Whether the first cell that has something in it is no number."""
-    first = next((text for text in table.texts(name) if text), "0")
-    try:
-        float(first.replace(",", "."))
-    except ValueError:
-        return True
-    return False
 
 
 def word_classes(table: Table, name: str) -> FloatArray:
@@ -205,24 +198,28 @@ def number_classes(table: Table, name: str, values: FloatArray, scheme: Conditio
         raise table.error(int(np.argmax(wrong)), f"{name}: {error}") from None
 
 
-def _history(
-    series: TimeSeries, found: _Conditions, start: datetime | None, utc_offset_h: int | None
-) -> SolarHistory:
-    start_s, offset_h, notes = _calendar(series, start, utc_offset_h)
-    first_hour, minute_s = divmod(start_s + offset_h * _HOUR_S, _HOUR_S)
+def _history(series: TimeSeries, found: _Conditions) -> SolarHistory:
+    if series.start_s is None:
+        raise ConfigError("has no dates: expected a column of times, such as 2023-01-01 00:00 (UTC)")
+    offset_h, notes = 0, [*series.notes]
+    if series.longitude_deg is not None:
+        offset_h = round(series.longitude_deg / 15.0)
+    else:
+        notes.append("does not state its longitude: its days are those of UTC")
+    first_hour, minute_s = divmod(series.start_s + offset_h * _HOUR_S, _HOUR_S)
     is_power = POWER in series.columns
     production = series.columns[POWER if is_power else IRRADIANCE]
     if series.interval_s > _HOUR_S or _HOUR_S % series.interval_s:
         raise ConfigError(f"has a row every {series.interval_s} s, expected hours or equal parts of an hour")
     if series.interval_s == _HOUR_S and minute_s:
-        notes += (f"hours begin {minute_s // 60} min past the hour: taken as the hours that they begin in",)
+        notes.append(f"hours begin {minute_s // 60} min past the hour: taken as the hours that they begin in")
         minute_s = 0
     hourly = _by_hour(production, series.interval_s, minute_s)
     missing = int(np.isnan(hourly).sum())
     if missing:
-        notes += (f"{missing} of {len(hourly)} hours have no production: left out",)
+        notes.append(f"{missing} of {len(hourly)} hours have no production: left out")
     if found.scheme is NO_CONDITIONS:
-        notes += ("has no conditions: only the recent past tells one day from another",)
+        notes.append("has no conditions: only the recent past tells one day from another")
     capacity_w = series.capacity_w or (float(np.nanmax(hourly, initial=0.0)) if is_power else _REFERENCE_W_M2)
     return SolarHistory(
         first_hour,
@@ -231,56 +228,32 @@ def _history(
         found.scheme,
         capacity_w or 1.0,
         offset_h,
-        (*series.notes, *notes),
+        tuple(notes),
     )
 
 
-def _calendar(
-    series: TimeSeries, start: datetime | None, utc_offset_h: int | None
-) -> tuple[int, int, tuple[str, ...]]:
-    """Seconds since 1970 (UTC) of the first row, hours of local standard time ahead of UTC, and notes."""
-    offset = None if start is None else start.utcoffset()
-    if start is not None and offset is None:
-        raise ConfigError(f"start: found {start.isoformat()}, expected a time with its UTC offset")
-    start_s = series.start_s
-    if start_s is None:
-        if start is None:
-            raise ConfigError(
-                "has no dates: state the start of its first row, such as 2023-01-01T00:00+00:00"
-            )
-        start_s = int(start.timestamp())
-    if utc_offset_h is not None:
-        return start_s, utc_offset_h, ()
-    if series.longitude_deg is not None:
-        return start_s, round(series.longitude_deg / 15.0), ()
-    if offset is not None:
-        return start_s, round(offset.total_seconds() / SECONDS_PER_HOUR), ()
-    return start_s, 0, ("does not state its longitude: its days are those of UTC",)
+def _in_hours(values: FloatArray, interval_s: int, minute_s: int) -> FloatArray:
+    """Values as rows of whole hours, NaN where there are none; ``minute_s`` is the first one's."""
+    parts, before = _HOUR_S // interval_s, minute_s // interval_s
+    after = -(before + len(values)) % parts
+    return np.pad(values, (before, after), constant_values=np.nan).reshape(-1, parts)
 
 
 def _by_hour(values: FloatArray, interval_s: int, minute_s: int) -> FloatArray:
-    """The mean of each hour; NaN where less than half of it is known. ``minute_s`` is the first row's."""
+    """The mean of each hour; NaN where less than half of it is known."""
     if interval_s == _HOUR_S:
         return values.copy()
-    parts = _HOUR_S // interval_s
-    before = minute_s // interval_s
-    padded = np.pad(values, (before, -(before + len(values)) % parts), constant_values=np.nan).reshape(
-        -1, parts
-    )
-    known = (~np.isnan(padded)).sum(axis=1)
-    means = np.nansum(padded, axis=1) / np.maximum(known, 1)
-    return np.where(known * 2 >= parts, means, np.nan)
+    parts = _in_hours(values, interval_s, minute_s)
+    known = (~np.isnan(parts)).sum(axis=1)
+    means = np.nansum(parts, axis=1) / np.maximum(known, 1)
+    return np.where(known * 2 >= parts.shape[1], means, np.nan)
 
 
 def _classes(found: _Conditions, interval_s: int, minute_s: int, first_hour: int) -> IntArray:
     """The class of each hour: of its mean, or for words of the first row that has one."""
     if found.scheme is WORDS:
-        parts = _HOUR_S // interval_s
-        before = minute_s // interval_s
-        after = -(before + len(found.values)) % parts
-        padded = np.pad(found.values, (before, after), constant_values=np.nan).reshape(-1, parts)
-        first = np.argmax(~np.isnan(padded), axis=1)
-        words = padded[np.arange(len(padded)), first]
+        parts = _in_hours(found.values, interval_s, minute_s)
+        words = parts[np.arange(len(parts)), np.argmax(~np.isnan(parts), axis=1)]
         return np.where(np.isnan(words), UNKNOWN, words).astype(np.int64)
     hourly = _by_hour(found.values, interval_s, minute_s)
     if found.scheme is NO_CONDITIONS:

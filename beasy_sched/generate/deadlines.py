@@ -1,6 +1,6 @@
 """Deadlines and chains for jobs that come from a trace or a model, which have none of their own.
 
-The members that they write are read by the scheduler: see `beasy_sched.model.workflow`.
+The members that they write are read by the scheduler: see `beasy_sched.model.jobs.Terms`.
 """
 
 from __future__ import annotations

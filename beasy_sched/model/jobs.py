@@ -1,22 +1,23 @@
-"""Jobs as the scheduler sees them: their life cycle, the queue of the waiting, the outcomes of the rest."""
+"""Jobs as the scheduler sees them: terms, life cycle, the queue of the waiting, the outcomes of the rest."""
 
 from __future__ import annotations
 
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import NO_HOSTS, HostSet, read_only
-from beasy_sched.model.workflow import NO_TERMS
 
 SLOWDOWN_FLOOR_S: Final = 10.0
 """tau of the bounded slowdown (Eq. 4 of the BEASY paper, 3.26 of the thesis)."""
@@ -60,6 +61,93 @@ ENDS: Final[dict[JobEnd, JobState]] = {
     JobEnd.WALLTIME_REACHED: JobState.WALLTIME_REACHED,
     JobEnd.KILLED: JobState.KILLED,
 }
+
+
+class Terms(Struct, frozen=True, gc=False):
+    """What a job asks for beside hosts and a walltime; all of it is optional.
+
+    Batsim passes on members of a job that it does not know, so deadlines and dependencies are written in the
+    workload (GreenSlot: Goiri et al., SC 2011, Section 3).
+    """
+
+    deadline_s: float = math.inf
+    """Simulated time by which the job, or its workflow, shall have ended, s."""
+    workflow: str = ""
+    """The workflow with its workload: ``"w0!blast"``; empty for a job on its own."""
+    phase: int | None = None
+    """Jobs of a workflow wait for all jobs of lower phases."""
+    after: tuple[str, ...] = ()
+    """Ids of jobs that must have finished first."""
+    think_time_s: float = 0.0
+    """Time between the end of the last predecessor and the earliest start, s."""
+    estimate_s: float | None = None
+    """The user's estimate of the run time, s, for a job whose walltime is none."""
+    power_w: float | None = None
+    """Power of one of its hosts while it computes, W, where the user knows it."""
+
+
+NO_TERMS: Final = Terms()
+
+
+class TermsError(ValueError):
+    """A member of a job has an impossible value: the text names it, what was found and what was expected."""
+
+
+def read_terms(job_id: str, members: Mapping[str, Any] | None, subtime_s: float) -> Terms:
+    """Read the members of a job that the scheduler knows; ``job_id`` includes the workload.
+
+    Raises TermsError.
+    """
+    if members is None or _MEMBERS.isdisjoint(members):
+        return NO_TERMS
+    values: dict[str, Any] = {}
+    for name in ("deadline_s", "think_time_s", "estimate_s", "power_w"):
+        if members.get(name) is not None:
+            values[name] = _number(name, members[name])
+    if values.get("deadline_s", math.inf) < subtime_s:
+        raise TermsError(
+            f"deadline_s: found {values['deadline_s']:g}, before the submission at {subtime_s:g} s"
+        )
+    if (workflow := members.get("workflow")) is not None:
+        values["workflow"] = f"{_workload(job_id)}!{_text('workflow', workflow)}"
+    if (phase := members.get("phase")) is not None:
+        if isinstance(phase, bool) or not isinstance(phase, int) or phase < 0:
+            raise TermsError(f"phase: found {shortened(repr(phase))}, expected a whole number of 0 or more")
+        if not values.get("workflow"):
+            raise TermsError(f"phase: found {phase} without a workflow, whose phase it would be")
+        values["phase"] = phase
+    if (after := members.get("after")) is not None:
+        values["after"] = _ids(job_id, after)
+    return Terms(**values)
+
+
+_MEMBERS: Final = frozenset(Terms.__struct_fields__)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LATEST_S:
+        raise TermsError(f"{name}: found {shortened(repr(value))}, expected a number of 0 or more")
+    return float(value)
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise TermsError(f"{name}: found {shortened(repr(value))}, expected a text")
+    return str(value)
+
+
+def _ids(job_id: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise TermsError(f"after: found {shortened(repr(value))}, expected a list of job ids")
+    names = [_text("after", each) for each in value]
+    ids = tuple(dict.fromkeys(name if "!" in name else f"{_workload(job_id)}!{name}" for name in names))
+    if job_id in ids:
+        raise TermsError("after: the job waits for itself")
+    return ids
+
+
+def _workload(job_id: str) -> str:
+    return job_id.partition("!")[0]
 
 
 class Job:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -218,3 +218,21 @@ def checked_powers(name: str, values: npt.ArrayLike) -> FloatArray:
             f"the {name} is {powers[largest]:g} W at step {largest}: more than 1e12 W, check the unit"
         )
     return powers.copy()
+
+
+def checked_forecasts(load_w: npt.ArrayLike, renew_w: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Demand and production as arrays of W, one value per step each. Raises ConfigError."""
+    load, renew = checked_powers("demand", load_w), checked_powers("production", renew_w)
+    if len(load) != len(renew):
+        raise ConfigError(
+            f"the demand has {len(load)} steps and the production {len(renew)}: expected the same number"
+        )
+    return load, renew
+
+
+def check_shape(name: str, values: npt.NDArray[Any], count: int) -> None:
+    """Raise ConfigError unless an array that a file had has ``count`` numbers."""
+    if values.dtype != np.float64 or values.shape != (count,):
+        raise ConfigError(
+            f"{name} is an array of {values.dtype} of shape {values.shape}, expected {count} numbers"
+        )

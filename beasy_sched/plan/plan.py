@@ -17,7 +17,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform, ServerKind, sleep_pstates
-from beasy_sched.plan.forecast import Forecast, Predictions, predict
+from beasy_sched.plan.forecast import Forecast, Predictions, check_shape, predict
 from beasy_sched.plan.power_problem import PowerPlan, storage_violations
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -221,10 +221,7 @@ class Plan:
         arrays += [(name, getattr(self, name)) for name in ("load_uncertainty", "renew_uncertainty")]
         for name, values in arrays:
             count = steps + (name in ("battery_j", "hydrogen_kg"))
-            if values.dtype != np.float64 or values.shape != (count,):
-                raise ConfigError(
-                    f"{name} is an array of {values.dtype} of shape {values.shape}, expected {count} numbers"
-                )
+            check_shape(name, values, count)
             if not np.isfinite(values).all():
                 raise ConfigError(f"{name} is not finite at step {int(np.argmin(np.isfinite(values)))}")
 

@@ -164,12 +164,10 @@ class PowerFlowModel:
         """
         steps = self.problem.steps
         least, most, target, start = (level / unit for level in levels)
-        lower, share, given = np.full(steps, least), np.full(steps, -kept), np.zeros(steps)
-        lower[-1], share[0], given[0] = max(least, target), 0.0, kept * start
+        lower = np.full(steps, least)
+        lower[-1] = max(least, target)
         level = self.model.columns(steps, lower, most)
-        before = np.concatenate((level[:1], level[:-1]))
-        flows = (into[0], -into[1] * self.hours), (out[0], out[1] * self.hours)
-        self.model.rows(steps, given, given, (level, 1.0), (before, share), *flows)
+        self.model.chain(level, kept, start, (into[0], into[1] * self.hours), (out[0], -out[1] * self.hours))
         return level
 
     def _add_balance(self) -> None:

@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.storage import Storage, StorageState, energy_after_step, level_after_step
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.forecast import checked_powers
+from beasy_sched.plan.forecast import checked_forecasts, checked_powers
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
 
@@ -63,12 +63,7 @@ class PowerProblem:
     """``floor_w`` as one value per step."""
 
     def __post_init__(self) -> None:
-        load = checked_powers("demand", self.load_w)
-        renew = checked_powers("production", self.renew_w)
-        if len(load) != len(renew):
-            raise ConfigError(
-                f"the demand has {len(load)} steps and the production {len(renew)}: expected the same number"
-            )
+        load, renew = checked_forecasts(self.load_w, self.renew_w)
         if not (np.isfinite(self.step_s) and self.step_s > 0):
             raise ConfigError(f"step_s: found {self.step_s!r}, expected a finite number > 0")
         if not (self.import_limit_w >= 0 and 0 <= self.base_w < np.inf):

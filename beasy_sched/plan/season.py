@@ -22,7 +22,13 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import HydrogenSpec, Storage, energy_after_step, level_after_step
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.forecast import checked_powers, draw_by_busy_w, full_draw_w
+from beasy_sched.plan.forecast import (
+    check_shape,
+    checked_forecasts,
+    checked_powers,
+    draw_by_busy_w,
+    full_draw_w,
+)
 from beasy_sched.plan.plan import Provenance, Solved
 from beasy_sched.plan.solver import (
     LinearModel,
@@ -93,11 +99,7 @@ class SeasonProblem:
     """Least hydrogen at the end of the horizon; None: as much as at its start."""
 
     def __post_init__(self) -> None:
-        load, renew = checked_powers("demand", self.load_w), checked_powers("production", self.renew_w)
-        if len(load) != len(renew):
-            raise ConfigError(
-                f"the demand has {len(load)} steps and the production {len(renew)}: expected the same number"
-            )
+        load, renew = checked_forecasts(self.load_w, self.renew_w)
         object.__setattr__(self, "load_w", load)
         object.__setattr__(self, "renew_w", renew)
         if self.storage.hydrogen is None:
@@ -105,12 +107,7 @@ class SeasonProblem:
                 "the site has no hydrogen, so there is nothing to keep for another season: add a section "
                 "[hydrogen] to the site file, or plan without --season"
             )
-        ratio = self.window_s / self.step_s
-        if not (self.step_s > 0 and ratio >= 1 and abs(ratio - round(ratio)) < 1e-9 * ratio):
-            raise ConfigError(
-                f"steps of {self.step_s / SECONDS_PER_HOUR:g} h do not fill the site's windows of "
-                f"{self.window_s / SECONDS_PER_HOUR:g} h: choose --season-step so that they do"
-            )
+        season_steps(self.step_s, self.window_s, "--season-step")
         if len(load) < 2 * self.window_steps:
             raise ConfigError(
                 f"the forecasts cover {len(load) * self.step_s / SECONDS_PER_HOUR:g} h: a plan of the season "
@@ -222,10 +219,6 @@ class Season:
         width = round(self.window_s / self.step_s)
         return tuple(self.hydrogen_kg[width::width].tolist())
 
-    def level_kg(self, time_s: float) -> float:
-        """Hydrogen wanted at any time of the horizon, kg; after its end, that of its end."""
-        return float(np.interp(time_s, self.step_s * np.arange(self.steps + 1), self.hydrogen_kg))
-
     def check_site(self, storage: Storage, window_s: float) -> None:
         """Raise ConfigError, naming the first difference, where the plan was made for another site."""
         if window_s != self.window_s:
@@ -261,20 +254,12 @@ class Season:
             raise ConfigError("the season is for a site without hydrogen")
         checked_powers("demand", self.load_w)
         for number, year in enumerate(self.years):
-            _check_shapes(year, self.steps)
+            for name, values in vars(year).items():
+                check_shape(name, values, self.steps + (name in ("battery_j", "hydrogen_kg")))
             for what, broken in _broken(self, hydrogen, year):
                 if not np.all(broken <= 0.0):  # a NaN is broken, too
                     step = int(np.argmax(~(broken <= 0.0)))
                     raise ConfigError(f"year {number}: {what} is broken at step {step}")
-
-
-def _check_shapes(year: SeasonYear, steps: int) -> None:
-    for name in year.__dataclass_fields__:
-        values, count = getattr(year, name), steps + (name in ("battery_j", "hydrogen_kg"))
-        if values.dtype != np.float64 or values.shape != (count,):
-            raise ConfigError(
-                f"{name} is an array of {values.dtype} of shape {values.shape}, expected {count} numbers"
-            )
 
 
 _TOLERANCE: Final = 1e-6
@@ -348,6 +333,7 @@ class _SeasonModel:
         lost_w = (1.0 - battery.kept_fraction(problem.step_s)) * battery.min_j / problem.step_s
         dark_w = floor_w + problem.base_w + lost_w / battery.charge_efficiency
         limit_w = np.minimum(problem.import_limit_w, problem.load_w + problem.base_w)
+        limit_w = limit_w if problem.import_limit_w else np.empty(0)
         windows = -(-steps // problem.window_steps)
         starts = np.arange(0, steps, problem.window_steps)
         demand = np.add.reduceat((problem.load_w - floor_w) / self.power_w, starts) * self.hours
@@ -360,9 +346,7 @@ class _SeasonModel:
             discharge=columns(steps, 0.0, min(battery.discharge_limit_w / self.power_w, 1e3) * exists),
             electrolyzer=columns(steps, 0.0, hydrogen.electrolyzer_max_w / self.power_w),
             fuel_cell=columns(steps, 0.0, hydrogen.fuel_cell_max_w / self.power_w),
-            imported=columns(
-                steps if problem.import_limit_w else 0, 0.0, _limits(limit_w / self.power_w, problem)
-            ),
+            imported=columns(len(limit_w), 0.0, limit_w / self.power_w),
             curtailed=columns(steps),
             unmet=columns(steps, 0.0, (problem.load_w - floor_w) / self.power_w),
             dark=columns(steps, 0.0, dark_w / self.power_w),
@@ -386,26 +370,12 @@ class _SeasonModel:
         """Level after a step = kept share of the level before + what flows in - what flows out."""
         at, problem = self.columns, self.problem
         battery, start = problem.storage.battery, problem.storage.start()
-        kept = battery.kept_fraction(problem.step_s)
-        into, out = (at.charge, battery.charge_efficiency), (at.discharge, battery.drawn_per_delivered())
-        self._add_level(at.battery, start.battery_j / self.energy_j, kept, into, out)
-        start_kg = start.hydrogen_kg / self.hour_kg
-        self._add_level(at.tank, start_kg, 1.0, (at.electrolyzer, 1.0), (at.fuel_cell, self.drawn))
-
-    def _add_level(
-        self,
-        level: IntArray,
-        start: float,
-        kept: float,
-        into: tuple[IntArray, float],
-        out: tuple[IntArray, float],
-    ) -> None:
-        steps = self.problem.steps
-        share, given = np.full(steps, -kept), np.zeros(steps)
-        share[0], given[0] = 0.0, kept * start
-        before = np.concatenate((level[:1], level[:-1]))
-        flows = (into[0], -into[1] * self.hours), (out[0], out[1] * self.hours)
-        self.model.rows(steps, given, given, (level, 1.0), (before, share), *flows)
+        kept, hours, chain = battery.kept_fraction(problem.step_s), self.hours, self.model.chain
+        into = at.charge, battery.charge_efficiency * hours
+        out = at.discharge, -battery.drawn_per_delivered() * hours
+        chain(at.battery, kept, start.battery_j / self.energy_j, into, out)
+        into, out = (at.electrolyzer, hours), (at.fuel_cell, -self.drawn * hours)
+        chain(at.tank, 1.0, start.hydrogen_kg / self.hour_kg, into, out)
 
     def _add_windows(self) -> None:
         """The unmet demand of each window, in tenths; the battery's target at each window's end."""
@@ -459,10 +429,6 @@ class _SeasonModel:
             battery_j=np.concatenate(([start.battery_j], battery_j)),
             hydrogen_kg=np.concatenate(([start.hydrogen_kg], tank_kg)),
         )
-
-
-def _limits(limits: FloatArray, problem: SeasonProblem) -> FloatArray | float:
-    return limits if problem.import_limit_w else 0.0
 
 
 def plan_season(

@@ -60,6 +60,18 @@ class LinearModel:
         self.row_count += count
         return indices
 
+    def chain(self, level: IndexArray, kept: float, start: float, *terms: Term) -> IndexArray:
+        """Add the rows ``level[t] = kept * level[t - 1] + sum of terms[t]``, and return their indices.
+
+        ``start`` is the level before the first.
+        """
+        count = len(level)
+        share, given = np.full(count, -kept), np.zeros(count)
+        share[0], given[0] = 0.0, kept * start
+        before = np.concatenate((level[:1], level[:-1]))
+        changes = ((columns, -np.asarray(values)) for columns, values in terms)
+        return self.rows(count, given, given, (level, 1.0), (before, share), *changes)
+
     def add_entries(self, rows: IndexArray, columns: IndexArray, values: FloatArray) -> None:
         """Add coefficients one by one: ``values`` of ``columns`` in ``rows``, no place twice."""
         self._entries.append((rows, columns, values))

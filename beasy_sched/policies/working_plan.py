@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import ServerSteps, step_table_j
-from beasy_sched.energy.storage import BatterySpec, project_levels_j
+from beasy_sched.energy.storage import BatterySpec, LevelProjection
 from beasy_sched.engine.actions import Action, FactDict, SetPState
 from beasy_sched.engine.guard import energy_tolerance_j
 from beasy_sched.engine.policy import View
@@ -101,6 +101,7 @@ class WorkingPlan:
         self.battery: BatterySpec = plans[0].storage.battery
         self.sleep = platform.sleep_pstate
         """P-state in which each server sleeps (N), -1 where it cannot."""
+        self._projection = LevelProjection(self.battery, self.step_s)
         self._steps = ServerSteps(platform, self.step_s)
         self._before = before.astype(np.int8)
         self._plans = plans
@@ -305,7 +306,7 @@ class WorkingPlan:
         rows = slice(step, end_step)
         net_w = self.renew_w[rows] + self.given_w[rows] - self.energy_j[rows] / self.step_s
         net_w[0] -= more_j / self.step_s
-        return project_levels_j(self.battery, battery_j, net_w, self.step_s)
+        return self._projection.levels_j(step, battery_j, net_w)
 
 
 _Cell = TypeVar("_Cell", bound=np.generic)
@@ -593,6 +594,10 @@ class Rest:
     """The true level of the battery now."""
     changed: bool = False
     """Whether compensation has changed states."""
+    first_step: int = 0
+    """The number of the present step: row 0."""
+    projection: LevelProjection | None = None
+    """What has projected the levels of the steps before, if anything."""
 
     @cached_property
     def tolerance_j(self) -> float:
@@ -602,7 +607,9 @@ class Rest:
     def levels_j(self, extra_j: FloatArray | float = 0.0) -> FloatArray:
         """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row."""
         net_w = (self.supply_j - self.demand_j - extra_j) / self.dt_s
-        return project_levels_j(self.battery, self.start_j, net_w, float(self.dt_s[-1]))[1:]
+        if self.projection is None:
+            self.projection = LevelProjection(self.battery, float(self.dt_s[-1]))
+        return self.projection.levels_j(self.first_step, self.start_j, net_w)[1:]
 
     @property
     def diff_j(self) -> float:

@@ -46,8 +46,8 @@ from beasy_sched.protocol.wire import Unknown, add_hosts, convert_at, fault, rea
 
 __all__ = [
     "Constraints",
-    "Features",
     "Hello",
+    "RequestedFeatures",
     "call_ms",
     "decode_hello",
     "decode_message",
@@ -91,7 +91,7 @@ def decode_start(raw: bytes) -> bytes:
     return raw[_U32.size :]
 
 
-class Features(Struct, frozen=True, forbid_unknown_fields=True):
+class RequestedFeatures(Struct, frozen=True, forbid_unknown_fields=True):
     """What the scheduler asks of the simulation."""
 
     dynamic_registration: bool = False
@@ -118,13 +118,13 @@ class Hello(Struct, frozen=True):
     name: str = "beasy-sched"
     version: str = __version__
     commit: str = ""
-    features: Features = Features()
+    features: RequestedFeatures = RequestedFeatures()
     constraints: Constraints = Constraints()
     protocol: str = "1.0.0"
     """Version of batprotocol, which Batsim does not check."""
 
 
-class _WireFeatures(Features, frozen=True, forbid_unknown_fields=True):
+class _WireFeatures(RequestedFeatures, frozen=True, forbid_unknown_fields=True):
     forward_unknown_external_events: bool = False
     """Removed in July 2025: read, never written."""
 
@@ -161,7 +161,7 @@ def decode_hello(raw: bytes) -> Hello:
         wire.decision_component_name,
         wire.decision_component_version,
         wire.decision_component_commit,
-        Features(*(getattr(asked, name) for name in Features.__struct_fields__)),
+        RequestedFeatures(*(getattr(asked, name) for name in RequestedFeatures.__struct_fields__)),
         wire.scheduling_constraints or Constraints(),
         wire.batprotocol_version,
     )

@@ -47,7 +47,7 @@ def meet(first: bytes, hosts: HostsText | None = None) -> Talk:
     """
     if batsim5.is_start(first):
         side = _Batsim5(batsim5.decode_start(first), hosts)
-        hello = batsim5.Hello(features=batsim5.Features(forward_profiles_on_simulation_begins=True))
+        hello = batsim5.Hello(features=batsim5.RequestedFeatures(forward_profiles_on_simulation_begins=True))
         greeting = batsim5.encode_hello(hello)
         return Talk("Batsim 5", side.decode, side.encode, batsim5.decode_reply, greeting)
     if batsim5.is_old_start(first):

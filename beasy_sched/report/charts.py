@@ -19,8 +19,8 @@ from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.plan.plan import Plan, PlanStore
 from beasy_sched.report.page import MOST_POINTS, Absent, Chart, TimeChart, power_unit
-from beasy_sched.report.run_data import OUTCOMES, RUN_OVER, RunData, RunJobs
-from beasy_sched.results import LogLine
+from beasy_sched.report.run_data import OUTCOMES, RunData, RunJobs
+from beasy_sched.results import RUN_OVER, LogLine
 
 
 @dataclass(frozen=True)

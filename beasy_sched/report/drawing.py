@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import io
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
+
+T = TypeVar("T")
 
 _FORMATS: Final[dict[str, dict[str, Any]]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """Formats of figures, each with what keeps the date out of it."""
@@ -14,6 +20,11 @@ OKABE_ITO: Final = {"blue": "#0072b2", "vermillion": "#d55e00", "green": "#009e7
 """Okabe and Ito's colours, which colour-blind readers can tell apart, by name."""
 PALETTE: Final = tuple(OKABE_ITO.values())
 """The same for curves, in this order."""
+PRODUCTION, DEMAND, SHORTAGE = OKABE_ITO["orange"], OKABE_ITO["blue"], OKABE_ITO["vermillion"]
+BATTERY, HYDROGEN, LIMIT = OKABE_ITO["green"], OKABE_ITO["purple"], "#888888"
+"""Colours of what runs and plans have in common."""
+LEGEND: Final = {"loc": "upper right", "fontsize": 8, "framealpha": 0.9}
+"""Where a panel's legend is, and its size."""
 
 
 def new_figure(suffix: str, size: tuple[float, float]) -> Any:
@@ -30,6 +41,45 @@ def new_figure(suffix: str, size: tuple[float, float]) -> Any:
     return Figure(figsize=size, layout="constrained")
 
 
+def stacked_panels(
+    suffix: str,
+    size: tuple[float, float, float],
+    draws: Sequence[tuple[Callable[[Any, T], None], float]],
+    shown: T,
+    title: str,
+) -> tuple[Any, list[Any]]:
+    """Return a figure of panels one below the other, over one axis of time, and its panels.
+
+    ``size`` is the width, the height of an empty figure and what each panel adds to it, inches; ``draws`` has
+    what draws ``shown`` in each panel, and its relative height. Raises ConfigError as `new_figure` does.
+    """
+    width, empty, each = size
+    figure = new_figure(suffix, (width, empty + each * len(draws)))
+    heights = [height for _, height in draws]
+    panels = figure.subplots(len(draws), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for (draw, _), panel in zip(draws, panels, strict=True):
+        draw(panel, shown)
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_title(title, fontsize=11, loc="left")
+    return figure, list(panels)
+
+
+def draw_level(panel: Any, hours: FloatArray, level: FloatArray, color: str) -> None:
+    """Draw the level of a storage over time, filled below."""
+    panel.plot(hours, level, color=color, linewidth=1.6)
+    panel.fill_between(hours, level, color=color, alpha=0.15, linewidth=0)
+
+
+def mark_hours(panel: Any, first_h: float, last_h: float) -> None:
+    """Mark hours from the start of the run, at parts of days."""
+    span = last_h - first_h
+    spacing = next((s for s in (1, 2, 6, 12, 24, 48, 168) if span / s <= 16), span / 8)
+    panel.set_xticks(np.arange(first_h, last_h + 1e-6, spacing))
+    panel.set_xlim(first_h, last_h)
+    panel.set_xlabel("time [h]")
+
+
 def figure_bytes(figure: Any, suffix: str) -> bytes:
     """Return the file of a figure: the same bytes for the same figure and matplotlib."""
     from matplotlib import rc_context
@@ -38,16 +88,6 @@ def figure_bytes(figure: Any, suffix: str) -> bytes:
     with rc_context({"svg.hashsalt": "beasy-sched"}):  # ids that are the same every time
         figure.savefig(buffer, format=_kind(suffix), dpi=120, metadata=_FORMATS[_kind(suffix)])
     return buffer.getvalue()
-
-
-def for_notebooks(figure: Any) -> Any:
-    """Return the figure, which a notebook now shows wherever it is a cell's result.
-
-    Notebooks show figures by themselves only where pyplot, whose figures last as long as the program, was
-    imported before.
-    """
-    figure._repr_png_ = lambda: figure_bytes(figure, ".png")
-    return figure
 
 
 def _kind(suffix: str) -> str:

@@ -6,18 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 from beasy_sched.formats.run_files import SUMMARY, path_of
 from beasy_sched.outputs.reasons import QUEUED, in_words
 from beasy_sched.policies.easy import NO_STEP_ENERGY
 from beasy_sched.report.explain_rules import clock, count, energy, percent, span
 from beasy_sched.report.story import AT_ONCE_S, Chapter, Entry, Story, because, told
-from beasy_sched.results import JobRow, LogLine, RunTables, read_jobs, read_log, read_trace
+from beasy_sched.results import RUN_OVER, JobRow, LogLine, RunTables, read_jobs, read_log, read_trace
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
-RUN_OVER: Final = "the run is over"
-"""The rule of those that the run's end kills and refuses."""
 LONGEST = 5
 """How many of the longest waits the overview tells."""
 _NEAR_MIN_POINTS = 1.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.report.explain_rules import clock, count, energy, percent, power, span
@@ -20,36 +21,42 @@ MADE = "planned anew"
 Row = Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A step and what was decided in it; without a site, five minutes."""
+
+    start_s: float
+    end_s: float
+    row: Row | None = None
+    """Of the energy trace; None without a site."""
+    before: Row | None = None
+    """The row before that."""
+    plans: Sequence[LogLine] = ()
+    """The plan in effect, and those that were to follow it."""
+    lines: Sequence[LogLine] = ()
+
+    @property
+    def title(self) -> str:
+        number = "" if self.row is None else f"Step {self.row['step']:.0f}, "
+        return f"{number}{clock(self.start_s)} to {clock(self.end_s)}"
+
+
 def explain_time(prefix: str, time_s: float) -> Story:
     """Tell what happened in the step that holds a moment of the run (s), and why.
 
     Without a site, in the five minutes that hold it. Raises ConfigError where the run has no such
     time, and InputError for files that cannot be read.
     """
-    start_s, end_s, row, before = _find_step(prefix, time_s)
-    lines: list[LogLine] = []
-    plans: list[LogLine] = []
-    last_s = 0.0
-    for line in read_log(prefix):
-        last_s = line.time
-        if line.time >= end_s - TIME_TOLERANCE_S:
-            break
-        if line.kind == "plan":
-            plans = _in_effect(plans, line)
-        elif line.time >= start_s - TIME_TOLERANCE_S:
-            lines.append(line)
-    if row is None and time_s > last_s + NO_SITE_STEP_S:
-        raise ConfigError(f"--at {clock(time_s)}: the last decision of this run was taken at {clock(last_s)}")
+    step = _step_at(prefix, time_s)
     money, currency = (currency_of(prefix, of_plans=of_plans) for of_plans in (False, True))
-    chapters = _chapters(row, before, plans, lines, money, currency)
     data = {
-        "start_s": start_s,
-        "end_s": end_s,
-        "energy": None if row is None else dict(row),
-        **({"plan": [told(line, currency) for line in plans]} if plans else {}),
-        "decisions": [told(line, currency) for line in lines],
+        "start_s": step.start_s,
+        "end_s": step.end_s,
+        "energy": None if step.row is None else dict(step.row),
+        **({"plan": [told(line, currency) for line in step.plans]} if step.plans else {}),
+        "decisions": [told(line, currency) for line in step.lines],
     }
-    return Story(_title(row, start_s, end_s), chapters, data)
+    return Story(step.title, _chapters(step, money, currency), data)
 
 
 def explain_steps(prefix: str) -> Iterator[tuple[float, float, str, list[Chapter]]]:
@@ -59,18 +66,42 @@ def explain_steps(prefix: str) -> Iterator[tuple[float, float, str, list[Chapter
     cannot be read.
     """
     money, currency = (currency_of(prefix, of_plans=of_plans) for of_plans in (False, True))
+    for step in _steps(prefix):
+        yield step.start_s, step.end_s, step.title, _chapters(step, money, currency)
+
+
+def _step_at(prefix: str, time_s: float) -> _Step:
+    """The step that holds a moment. Raises ConfigError where there is none."""
+    last = None
+    for step in _steps(prefix):
+        if time_s < step.end_s - TIME_TOLERANCE_S:
+            if step.start_s <= time_s + TIME_TOLERANCE_S:
+                return step
+            break  # without a site, and nothing was decided in these five minutes
+        last = step
+    else:
+        if last is not None and last.row is not None:
+            raise ConfigError(f"{clock(time_s)}: the steps of this run end at {clock(last.end_s)}")
+        last_s = 0.0 if last is None else last.lines[-1].time
+        if time_s > last_s + NO_SITE_STEP_S:
+            raise ConfigError(f"{clock(time_s)}: the last decision of this run was taken at {clock(last_s)}")
+    start_s = time_s // NO_SITE_STEP_S * NO_SITE_STEP_S
+    return _Step(start_s, start_s + NO_SITE_STEP_S)
+
+
+def _steps(prefix: str) -> Iterator[_Step]:
+    """The steps of a run; without a site, each five minutes in which something was decided."""
     log = _Ahead(read_log(prefix))
     plans: list[LogLine] = []
     before: Row | None = None
-    for start_s, end_s, row in _steps(prefix, log):
+    for start_s, end_s, row in _spans(prefix, log):
         lines: list[LogLine] = []
         for line in log.before(end_s - TIME_TOLERANCE_S):
             if line.kind == "plan":
-                plans = _in_effect(plans, line)
+                plans = [*([] if line.rule == MADE else plans), line]
             elif line.time >= start_s - TIME_TOLERANCE_S:
                 lines.append(line)
-        chapters = _chapters(row, before, plans, lines, money, currency)
-        yield start_s, end_s, _title(row, start_s, end_s), chapters
+        yield _Step(start_s, end_s, row, before, plans, lines)
         before = row
 
 
@@ -88,7 +119,7 @@ class _Ahead:
             yield line
 
 
-def _steps(prefix: str, log: _Ahead) -> Iterator[tuple[float, float, Row | None]]:
+def _spans(prefix: str, log: _Ahead) -> Iterator[tuple[float, float, Row | None]]:
     """Start and end of each step, with its row; without a site those in which the log goes on."""
     some = False
     for row in read_trace(prefix):
@@ -99,42 +130,15 @@ def _steps(prefix: str, log: _Ahead) -> Iterator[tuple[float, float, Row | None]
         yield start_s, start_s + NO_SITE_STEP_S, None
 
 
-def _in_effect(plans: list[LogLine], line: LogLine) -> list[LogLine]:
-    """The plan that was made last, and those that were to follow it."""
-    return [*([] if line.rule == MADE else plans), line]
-
-
-def _title(row: Row | None, start_s: float, end_s: float) -> str:
-    number = "" if row is None else f"Step {row['step']:.0f}, "
-    return f"{number}{clock(start_s)} to {clock(end_s)}"
-
-
-def _chapters(
-    row: Row | None, before: Row | None, plans: list[LogLine], lines: list[LogLine], money: str, currency: str
-) -> list[Chapter]:
+def _chapters(step: _Step, money: str, currency: str) -> list[Chapter]:
     """What is told of a step; ``money`` is the currency of the grid, ``currency`` that of planned costs."""
-    chapters = [] if row is None else [Chapter("Energy", [*_energy(row, before, money)])]
-    if plans:
-        chapters.append(Chapter("Plan", [Entry(because(line, currency), line.time) for line in plans]))
-    chapters += [chapter for chapter in _decisions(lines, currency) if chapter.entries]
-    if not lines:
+    chapters = [] if step.row is None else [Chapter("Energy", [*_energy(step.row, step.before, money)])]
+    if step.plans:
+        chapters.append(Chapter("Plan", entries_of(step.plans, currency)))
+    chapters += [chapter for chapter in _decisions(step.lines, currency) if chapter.entries]
+    if not step.lines:
         chapters.append(Chapter("Decisions", [Entry("None: nothing changed.")]))
     return chapters
-
-
-def _find_step(prefix: str, time_s: float) -> tuple[float, float, Row | None, Row | None]:
-    """Start and end of the step (s), its row, and the row before it; without a site only the times."""
-    before: Row | None = None
-    end_s = 0.0
-    for row in read_trace(prefix):
-        end_s = row["start_s"] + row["duration_s"]
-        if time_s < end_s - TIME_TOLERANCE_S:
-            return row["start_s"], end_s, row, before
-        before = row
-    if before is not None:
-        raise ConfigError(f"--at {clock(time_s)}: the steps of this run end at {clock(end_s)}")
-    start_s = time_s // NO_SITE_STEP_S * NO_SITE_STEP_S
-    return start_s, start_s + NO_SITE_STEP_S, None, None
 
 
 def _energy(row: Row, before: Row | None, currency: str) -> Iterator[Entry]:
@@ -213,7 +217,7 @@ def _battery(row: Row, before: Row | None) -> str:
     return f"{did}{plan}; {was}to {percent(row['soc_pct'])} of charge{planned}"
 
 
-def _decisions(lines: list[LogLine], currency: str) -> Iterator[Chapter]:
+def _decisions(lines: Sequence[LogLine], currency: str) -> Iterator[Chapter]:
     """The decisions by kind, what shaped the step first."""
     by_kind = defaultdict(list)
     for line in lines:

@@ -13,7 +13,7 @@ from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.summary import DONE, LOST
-from beasy_sched.report.drawing import PALETTE, figure_bytes, new_figure
+from beasy_sched.report.drawing import PALETTE, figure_bytes, stacked_panels
 from beasy_sched.report.run_data import OUTCOMES, RunData
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
@@ -162,21 +162,15 @@ def draw_year(runs: Sequence[RunData], title: str) -> bytes:
     """
     for run in runs:
         months_of(run)  # refuses what cannot be drawn
-    draws = [_draw_energy]
+    draws = [(_draw_energy, 1.0)]
     if any(run.has_battery for run in runs):
-        draws.append(_draw_soc)
+        draws.append((_draw_soc, 1.0))
     if any(run.trace["hydrogen_kg"].to_numpy().any() for run in runs):
-        draws.append(_draw_hydrogen)
-    draws.append(_draw_jobs)
-    figure = new_figure(".png", (12.0, 1.2 + 2.1 * len(draws)))
-    panels = figure.subplots(len(draws), 1, sharex=True)
-    for draw, panel in zip(draws, panels, strict=True):
-        draw(panel, runs)
-        panel.grid(alpha=0.25)
-        panel.set_xlim(0.0, _days(runs[0]))
-        panel.spines[["top", "right"]].set_visible(False)
+        draws.append((_draw_hydrogen, 1.0))
+    draws.append((_draw_jobs, 1.0))
+    figure, panels = stacked_panels(".png", (12.0, 1.2, 2.1), draws, runs, title)
     panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
-    panels[0].set_title(title, loc="left", fontsize=11)
+    panels[-1].set_xlim(0.0, _days(runs[0]))
     _mark_months(panels[-1], runs[0])
     return figure_bytes(figure, ".png")
 

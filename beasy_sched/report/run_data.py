@@ -18,7 +18,7 @@ from beasy_sched.model.events import JobEnd
 from beasy_sched.model.jobs import ENDS, JobState
 from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
 from beasy_sched.outputs.summary import SITE_CHOICES
-from beasy_sched.results import LARGEST, LogLine, Number, RunTables, check_starts, read_log
+from beasy_sched.results import LARGEST, RUN_OVER, LogLine, Number, RunTables, check_starts, read_log
 
 OUTCOMES = tuple(state for state in JobState if state not in (JobState.WAITING, JobState.RUNNING))
 """Every end of a job, in the order of tables; a job's outcome is an index into it."""
@@ -29,8 +29,6 @@ OUTCOME_COLORS = tuple(state.value.replace(" ", "-") for state in OUTCOMES)
 _BATSIM_STATES = {end.value: state for end, state in ENDS.items()} | {"REJECTED": JobState.REJECTED}
 _CUT_OFF = _BATSIM_STATES | {JobEnd.KILLED.value: JobState.UNFINISHED, "REJECTED": JobState.POSTPONED}
 """The same for jobs that the run's end cut off: Batsim's table cannot tell, the decision log can."""
-RUN_OVER = "the run is over"
-"""The rule under which a run's end kills what still runs, and rejects what still waits."""
 
 
 @dataclass(frozen=True)

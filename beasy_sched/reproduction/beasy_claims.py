@@ -15,7 +15,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.scenario import PAPER_POLICIES
-from beasy_sched.reproduction.beasy_results import MEASURES, TABLE_MEASURES, PolicySample, Study, ranks
+from beasy_sched.reproduction.beasy_study import MEASURES, TABLE_MEASURES, PolicySample, Study, ranks
 from beasy_sched.reproduction.claims import (
     SLACK,
     Claim,

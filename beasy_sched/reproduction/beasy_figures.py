@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,8 +16,8 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.campaign import Preparation
 from beasy_sched.campaign.inputs import make_forecast, make_real, read_back
-from beasy_sched.campaign.runs import RunSpec
 from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.sweep import RunSpec
 from beasy_sched.campaign.table import Campaign
 from beasy_sched.campaign.tasks import TRACE, RunResult, execute
 from beasy_sched.campaign.workers import Failure, Processes, work_through
@@ -26,7 +25,7 @@ from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.plan.forecast import CURVES
 from beasy_sched.plan.plan import Plan
-from beasy_sched.reproduction.beasy_results import PolicySample, Study
+from beasy_sched.reproduction.beasy_study import PolicySample, Study
 from beasy_sched.reproduction.claims import interval
 from beasy_sched.reproduction.figures import (
     OUTCOMES,
@@ -215,9 +214,7 @@ def _powers(
     site, forecast = scenario.parsed_site(), make_forecast(scenario, number)
 
     def hourly_w(workload: bytes, power: bytes) -> tuple[FloatArray, ...]:
-        with TemporaryDirectory(prefix="beasy-figures-") as place:
-            files = forecast.plan.platform, workload, power
-            _, *powers_w = read_back(Path(place), site, scenario.windows, *files)
+        _, *powers_w = read_back(site, scenario.windows, forecast.plan.platform, workload, power)
         return tuple(_hourly(power_w, site.step_s) for power_w in powers_w)
 
     came = {}

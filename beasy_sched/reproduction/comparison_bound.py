@@ -25,6 +25,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.campaign.campaign import Progress
+from beasy_sched.campaign.folder import read_ended
 from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.table import Campaign
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
@@ -171,23 +172,14 @@ def _model(
     model = LinearModel()
     parts = model.columns(len(jobs.work_h), 0.0, 1.0)
     work = model.columns(steps, 0.0, servers.hosts * hours)
-    done = _summed(model, steps, (work, 1.0))
+    done = model.columns(steps)
+    model.chain(done, 1.0, 0.0, (work, 1.0))
     edges_h = hours * np.arange(steps + 1.0)
     for shares_of, least, most in ((_can_be_done, -np.inf, 0.0), (_must_be_done, 0.0, np.inf)):
         limit = _sum_of_jobs(model, parts, jobs, edges_h, shares_of)
         model.rows(steps, least, most, (done, 1.0), (limit, -1.0))
     _add_energy(model, site, servers, renew_w, work)
     return model, parts
-
-
-def _summed(model: LinearModel, steps: int, *terms: tuple[IndexArray, float]) -> IndexArray:
-    """Columns of running sums of the terms."""
-    sums = model.columns(steps)
-    before = np.concatenate((sums[:1], sums[:-1]))
-    earlier = np.full(steps, -1.0)
-    earlier[0] = 0.0
-    model.rows(steps, 0.0, 0.0, (sums, 1.0), (before, earlier), *((c, -value) for c, value in terms))
-    return sums
 
 
 def _can_be_done(jobs: FluidJobs, edges_h: FloatArray) -> FloatArray:
@@ -215,10 +207,7 @@ def _sum_of_jobs(
     """
     steps = len(edges_h) - 1
     sums = model.columns(steps)
-    before = np.concatenate((sums[:1], sums[:-1]))
-    earlier = np.full(steps, -1.0)
-    earlier[0] = 0.0
-    rows = model.rows(steps, 0.0, 0.0, (sums, 1.0), (before, earlier))
+    rows = model.chain(sums, 1.0, 0.0)
     for start in range(0, len(parts), _JOBS_AT_ONCE):
         some = FluidJobs(*(column[start : start + _JOBS_AT_ONCE] for column in jobs))
         shares = shares_of(some, edges_h)
@@ -244,12 +233,8 @@ def _add_energy(
     discharge = model.columns(steps, 0.0, battery.discharge_limit_w / 1e3)
     unserved = model.columns(steps, 0.0, np.where(empty, np.maximum(-spare_kw, 0.0), 0.0))
     level = model.columns(steps, least_kwh, battery.max_j / JOULES_PER_KWH)
-    before = np.concatenate((level[:1], level[:-1]))
-    kept = battery.kept_fraction(site.step_s)
-    share, given = np.full(steps, -kept), np.zeros(steps)
-    share[0], given[0] = 0.0, kept * battery.start_j / JOULES_PER_KWH
-    flows = (charge, -battery.charge_efficiency * hours), (discharge, battery.drawn_per_delivered() * hours)
-    model.rows(steps, given, given, (level, 1.0), (before, share), *flows)
+    flows = (charge, battery.charge_efficiency * hours), (discharge, -battery.drawn_per_delivered() * hours)
+    model.chain(level, battery.kept_fraction(site.step_s), battery.start_j / JOULES_PER_KWH, *flows)
     load = work, servers.busy_kw / hours
     model.rows(steps, -np.inf, spare_kw, load, (charge, 1.0), (discharge, -1.0), (unserved, -1.0))
 
@@ -293,7 +278,9 @@ def compute_bounds(
     """
     wanted = dict(_executions(campaign))
     tasks = {task.digest: task for task in wanted.values()}
-    found = {digest: bound for digest in tasks if (bound := _read(folder, digest)) is not None}
+    paths = {digest: folder / f"{digest}.json" for digest in tasks}
+    known = {digest: read_ended(path, ClairvoyantBound) for digest, path in paths.items()}
+    found = {digest: bound for digest, bound in known.items() if bound is not None}
 
     def pending() -> Iterator[Task]:
         for digest, task in tasks.items():
@@ -304,7 +291,7 @@ def compute_bounds(
         if isinstance(result, Failure):
             raise BeasyError(result.error)
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(_path(folder, digest), msgspec.json.encode(result))
+        write_atomic(paths[digest], msgspec.json.encode(result))
         found[digest] = result
         if progress is not None:
             progress(len(found), len(tasks))
@@ -316,28 +303,11 @@ def compute_bounds(
 def _executions(campaign: Campaign) -> Iterator[tuple[tuple[str, int, int], BoundTask]]:
     """The executions with complete inputs, each once."""
     scenarios: dict[str, Scenario] = {each.name: each for each in campaign.manifest.parsed()}
-    kinds = ("platform", "workload", "power")
-    runs = campaign.runs.drop_duplicates(["scenario", "tuple", "seed"])
-    for name, number, seed, *digests in runs[
-        ["scenario", "tuple", "seed", *(f"{kind}_sha256" for kind in kinds)]
-    ].itertuples(index=False):
+    keys, kinds = ["scenario", "tuple", "seed"], ("platform", "workload", "power")
+    runs = campaign.runs.drop_duplicates(keys)[[*keys, *(f"{kind}_sha256" for kind in kinds)]]
+    for name, number, seed, *digests in runs.itertuples(index=False):
         if all(digests):
             scenario = scenarios[name]
-            paths = [
-                campaign.folder.input_path(kind, digest) for kind, digest in zip(kinds, digests, strict=True)
-            ]
-            yield (
-                (str(name), int(number), int(seed)),
-                BoundTask(scenario.site_text(), scenario.windows, *paths),
-            )
-
-
-def _path(folder: Path, digest: str) -> Path:
-    return folder / f"{digest}.json"
-
-
-def _read(folder: Path, digest: str) -> ClairvoyantBound | None:
-    try:
-        return msgspec.json.decode(_path(folder, digest).read_bytes(), type=ClairvoyantBound)
-    except (OSError, msgspec.MsgspecError):
-        return None
+            paths = map(campaign.folder.input_path, kinds, digests)
+            task = BoundTask(scenario.site_text(), scenario.windows, *paths)
+            yield (str(name), int(number), int(seed)), task

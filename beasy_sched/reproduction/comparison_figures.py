@@ -22,9 +22,8 @@ from beasy_sched.reproduction.figures import (
     GREY,
     ORANGE,
     TWO_COLUMNS_IN,
-    VERMILLION,
     Figures,
-    mark_days,
+    level_axis,
     new_figure,
 )
 from beasy_sched.units import SECONDS_PER_HOUR
@@ -80,12 +79,7 @@ def _draw_levels(panel: Any, shown: ShownRuns, closeups: Mapping[str, Closeup], 
         trace = closeups[run].trace
         hours = (trace["start_s"] + trace["duration_s"]).to_numpy() / SECONDS_PER_HOUR
         panel.plot(hours, trace["soc_pct"], color=color, linestyle=style, linewidth=1.3, label=policy)
-    for value in (battery.soc_min_pct, battery.soc_max_pct):
-        panel.axhline(value, color=VERMILLION, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1)
-    panel.axhline(battery.soc_target_pct, color=GREY, linestyle=(0, (1, 2)), linewidth=0.8, zorder=1)
-    mark_days(panel, float(hours[-1]) / 24.0)
-    panel.set_ylim(0, 100)
-    panel.set_ylabel("state of charge [%]")
+    level_axis(panel, battery, float(hours[-1]))
     panel.set_title(shown.title, loc="left")
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, IndexArray
-from beasy_sched.reproduction.beasy_results import Measure
+from beasy_sched.reproduction.beasy_study import Measure, policy_sample
 from beasy_sched.reproduction.claims import RESAMPLES, Sample, bootstrap_weights, interval, weighted_mean
 from beasy_sched.reproduction.comparison_bound import Bounds
 from beasy_sched.reproduction.comparison_study import case_of
@@ -77,26 +78,11 @@ def blocks_of(runs: pd.DataFrame, *, resamples: int = RESAMPLES) -> dict[Block, 
     return found
 
 
-_KEYS: Final = ["scenario", "tuple", "seed"]
-
-
 def _sample(runs: pd.DataFrame, resamples: int) -> ComparedPolicies | None:
     """The executions in which all policies reached the end."""
-    names = list(runs["policy"].unique())
-    ended = runs[runs["status"] == "ok"]
-    counts = ended.groupby(_KEYS, sort=False)["policy"].nunique()
-    whole = counts[counts == len(names)].index
-    if len(whole) == 0:
-        return None
-    wide = ended.set_index([*_KEYS, "policy"])
-    values = {
-        name: wide[measure.column].unstack("policy").loc[whole, names].to_numpy(np.float64)
-        for name, measure in COMPARED.items()
-    }
-    executions = tuple((str(scenario), int(number), int(seed)) for scenario, number, seed in whole)
-    weights = execution_weights(executions, resamples=resamples)
-    left_out = int(runs.groupby(_KEYS).ngroups) - len(whole)
-    return Sample(tuple(names), values, executions, weights, left_out)
+    return policy_sample(
+        runs, ["scenario", "tuple", "seed"], COMPARED, partial(execution_weights, resamples=resamples)
+    )
 
 
 Execution = tuple[str, int, int]

@@ -124,7 +124,7 @@ def soc_figure(curves: Sequence[SocCurve], battery: BatterySpec) -> Any:
             panel.plot(
                 hours, below, mark, **look, label=f"{curve.name} kills jobs ({sum(curve.kills.values())})"
             )
-    _level_axis(panel, battery, max(curve.hours[-1] for curve in curves))
+    level_axis(panel, battery, max(curve.hours[-1] for curve in curves))
     figure.legend(loc="outside upper center", ncols=2, columnspacing=1.0, handlelength=1.6)
     return figure
 
@@ -150,7 +150,7 @@ def nine_curves_figure(
     if np.any(dangerous):
         panel.fill_between(hours, 0, 100, where=dangerous, step="pre", color=GREY, alpha=0.25, linewidth=0)
         handles.append(Patch(color=GREY, alpha=0.25, label="dangerous steps"))
-    _level_axis(panel, battery, hours[-1])
+    level_axis(panel, battery, hours[-1])
     figure.legend(handles=handles, loc="outside upper center", ncols=3, columnspacing=1.0, handlelength=1.6)
     return figure
 
@@ -225,7 +225,7 @@ def tuple_figure(hours: FloatArray, tuples: Sequence[tuple[PowerCurves, PowerCur
     return figure
 
 
-def _level_axis(panel: Any, battery: BatterySpec, hours: float) -> None:
+def level_axis(panel: Any, battery: BatterySpec, hours: float) -> None:
     """Axes of time and of the state of charge, with the battery's limits and target."""
     for value in (battery.soc_min_pct, battery.soc_max_pct):
         panel.axhline(value, color=VERMILLION, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1)

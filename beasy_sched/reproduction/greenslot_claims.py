@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec.structs import replace
 
+from beasy_sched.forecast.accuracy import HORIZONS_H
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
 from beasy_sched.reproduction.claims import Claim, Ruling, Truth, Verdict, judge, weighted_mean
 from beasy_sched.reproduction.greenslot_cases import (
@@ -80,7 +81,7 @@ def _printed_errors(column: str, printed: Sequence[float], results: GreenResults
 def _flat_beyond_3h(results: GreenResults) -> tuple[Truth, str]:
     if results.accuracy is None:
         raise KeyError("training data of the predictor")
-    at = dict(zip(results.accuracy.horizons_h, results.accuracy.median_pct, strict=True))
+    at = dict(zip(HORIZONS_H, results.accuracy.median_pct, strict=True))
     return _once(at[48] - at[3] <= TOLERANCE), f"{at[3]:.1f} -> {at[48]:.1f} %"
 
 
@@ -226,8 +227,7 @@ def _peak(results: GreenResults) -> tuple[Truth, str]:
 def _all_weeks(policy: str, which: int, low: float, high: float, results: GreenResults) -> tuple[Truth, str]:
     """Whether there is a gain in every week, and the mean lies in the printed range."""
     gains = results.gains_of_weeks(policy)[which]
-    sample = results.stand_ins
-    weights = np.ones((2, len(gains))) if sample is None else sample.weights
+    weights = results.other_weeks.weights
     means = weighted_mean(weights, gains)
     true = (weights @ (gains <= 0) == 0) & (means >= low) & (means <= high)
     return true, f"{gains.min():.0f} to {gains.max():.0f} %, mean {means[0]:.0f}"
@@ -236,18 +236,14 @@ def _all_weeks(policy: str, which: int, low: float, high: float, results: GreenR
 def _both_positive(results: GreenResults) -> tuple[Truth, str]:
     """In the week with the least to gain."""
     green, cost = results.gains_of_weeks("greenonly")
-    sample = results.stand_ins
-    weights = np.ones((2, len(green))) if sample is None else sample.weights
-    true = weights @ ((green <= 0) | (cost <= 0)) == 0
+    true = results.other_weeks.weights @ ((green <= 0) | (cost <= 0)) == 0
     return true, f"least: green {green.min():+.0f} %, cost saved {cost.min():+.0f} %"
 
 
 def _cheaper_than_green_only(results: GreenResults) -> tuple[Truth, str]:
     own = results.saving_pct(VAR_PRICES) - results.saving_pct(GREEN_ONLY)
     cheaper = results.gains_of_weeks("greenvarprices")[1] - results.gains_of_weeks("greenonly")[1]
-    sample = results.stand_ins
-    weights = np.ones((2, len(cheaper))) if sample is None else sample.weights
-    true = (weights @ (cheaper <= 0) == 0) & (own > 0)
+    true = (results.other_weeks.weights @ (cheaper <= 0) == 0) & (own > 0)
     return true, f"Average by {own:.1f} points, other weeks by {cheaper.min():.1f} to {cheaper.max():.1f}"
 
 

@@ -82,11 +82,16 @@ class GreenResults:
         }
         return {name: self.value(name, case) - spent for name, spent in idle.items()}
 
+    @property
+    def other_weeks(self) -> Sample[str]:
+        """The stand-ins, at least one. Raises KeyError."""
+        if self.stand_ins is None or not self.stand_ins.executions:
+            raise KeyError("other weeks")
+        return self.stand_ins
+
     def gains_of_weeks(self, policy: str) -> tuple[FloatArray, FloatArray]:
         """Return green gains and cost savings of the stand-ins, %, one a week. Raises KeyError."""
-        sample = self.stand_ins
-        if sample is None or not sample.executions:
-            raise KeyError("other weeks")
+        sample = self.other_weeks
         green, cost = (
             sample.of(name, policy) / sample.of(name, "conventional") for name in ("green_kwh", "cost")
         )

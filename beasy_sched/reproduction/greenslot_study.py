@@ -30,7 +30,8 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.platform import preset_platform, write_platform
 from beasy_sched.generate.workflows import NODES, WorkflowOptions, workflow_workload
 from beasy_sched.generate.workload import GeneratedWorkload
-from beasy_sched.model.workflow import Terms, due_times
+from beasy_sched.model.jobs import Terms
+from beasy_sched.model.workflow import due_times
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.policies.greenslot.planning import QueuedTask, RoundSettings, plan_round
 from beasy_sched.policies.greenslot.slots import Slots

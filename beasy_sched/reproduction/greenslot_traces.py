@@ -48,7 +48,6 @@ class TraceWeek:
     name: str
     start: str
     """When it begins, for readers: a date, or how long after the trace's first job."""
-    processors_per_node: int
     workload: GeneratedWorkload
     """Its jobs, without deadlines; time 0 is Monday 9:00."""
 
@@ -110,7 +109,7 @@ def trace_week(path: Path, most_nodes: int = MOST_NODES) -> TraceWeek:
         walltime_s=whole.walltime_s[jobs],
         midnight_s=-_START_HOUR * SECONDS_PER_HOUR,
     )
-    return TraceWeek(path.name.removesuffix(".gz").removesuffix(".swf"), told, per_node, workload)
+    return TraceWeek(path.name.removesuffix(".gz").removesuffix(".swf"), told, workload)
 
 
 def _chosen(path: Path, whole: GeneratedWorkload) -> tuple[float, str]:

@@ -37,7 +37,7 @@ from beasy_sched.model.events import (
 )
 from beasy_sched.model.hosts import HostSet, distinct
 from beasy_sched.preflight import RunInputs
-from beasy_sched.protocol.batsim5 import Features
+from beasy_sched.protocol.batsim5 import RequestedFeatures
 from beasy_sched.protocol.batsim5_terms import NO_MORE, complete_name, read_notice
 from beasy_sched.simulator.arrivals import Arrivals, Sender
 from beasy_sched.simulator.clock import Action, Item
@@ -568,7 +568,7 @@ class Batsim5Simulation(Simulation):
         self._told_requests = Batsim5Requests(self.world, self._execution, arrivals, names)
         return self._told_requests
 
-    def greet(self, features: Features) -> None:
+    def greet(self, features: RequestedFeatures) -> None:
         """Take over what the scheduler has asked for in its hello; call it before the start."""
         self.world.options = replace(
             self.world.options,

@@ -11,7 +11,7 @@ The project tests its own policies in this way. Nothing but the project itself i
 follow a plan need `pip install 'beasy-sched[plan]'`, with which the plans are made.
 """
 
-from beasy_sched.testing.broken import BrokenInvariant
 from beasy_sched.testing.checking import PolicyCheck, PolicyCheckFailed, check_policy
+from beasy_sched.testing.witness import BrokenInvariant
 
 __all__ = ["BrokenInvariant", "PolicyCheck", "PolicyCheckFailed", "check_policy"]

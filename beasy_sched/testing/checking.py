@@ -13,8 +13,8 @@ from beasy_sched.engine.policy import Policy
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.model.decisions import KillJobs
 from beasy_sched.policies.registry import check_class, make_policy, policy_class
-from beasy_sched.testing.broken import BrokenInvariant, require
 from beasy_sched.testing.invariants import check_jobs, check_run
+from beasy_sched.testing.witness import BrokenInvariant, require
 from beasy_sched.testing.worlds import SmallWorld, WorldRun, green_world, random_world, rich_world, run_world
 
 MOST_JOBS: Final = 60

@@ -15,8 +15,8 @@ from beasy_sched.model.cluster import HostState
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.jobs import JobState
 from beasy_sched.simulator import Ending
-from beasy_sched.testing.broken import BrokenInvariant, require
 from beasy_sched.testing.grids import WorldGrid, mean_of
+from beasy_sched.testing.witness import BrokenInvariant, require
 from beasy_sched.testing.worlds import PLAIN, STEP_S, SmallWorld, WorldRun
 
 RESERVE: Final = [HostState.ASLEEP, HostState.SWITCHING_OFF, HostState.SWITCHING_ON]

@@ -10,11 +10,11 @@ import numpy as np
 
 from beasy_sched.engine.actions import Facts
 from beasy_sched.engine.guard import StepBudget
+from beasy_sched.errors import BeasyError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.testing.broken import require
 
 IDLE, BUSY, FALLING, ASLEEP, WAKING = range(5)
 
@@ -22,6 +22,22 @@ FACTS = "every fact of the decision log is a text or a finite number"
 LEGAL_STARTS = "a job starts once, on as many hosts as it asks for, all on, idle and in service"
 LEGAL_SWITCHES = "hosts switch from a settled state, and sleep only where no job runs"
 LEGAL_ENDS = "only running jobs are killed, and only waiting ones rejected"
+
+
+class BrokenInvariant(BeasyError, AssertionError):
+    """Something that must hold in every run does not."""
+
+    def __init__(self, invariant: str, found: object) -> None:
+        """``invariant`` says what must hold, ``found`` what was found instead."""
+        self.invariant = invariant
+        self.found = str(found)
+        super().__init__(f"{invariant}: found {self.found}")
+
+
+def require(holds: object, invariant: str, found: object) -> None:
+    """Raise BrokenInvariant unless ``holds`` is true."""
+    if not holds:
+        raise BrokenInvariant(invariant, found)
 
 
 class LoggedAction(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from notebook_cells import execute, read_notebook, source_of
+from api.notebook_cells import execute, read_notebook, source_of
 
 NOTEBOOK = Path(__file__).parents[2] / "docs/notebook.ipynb"
 
@@ -30,7 +30,7 @@ def test_it_runs_and_shows_what_it_did(tmp_path: Path) -> None:
     """Run again, each cell has outputs of the same kinds; figures may differ with the solver's version.
 
     Where this fails, the notebook shows something else now, and is written again by
-    python tests/notebook_cells.py docs/notebook.ipynb
+    python tests/api/notebook_cells.py docs/notebook.ipynb
     """
     notebook = read_notebook(NOTEBOOK)
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bench_traces import ROWS, TRACES, Inputs, command
+from bench.traces import ROWS, TRACES, Inputs, command
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench_traces import ROWS, command
+from bench.traces import ROWS, command
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from beasy_sched.model.decisions import Reply

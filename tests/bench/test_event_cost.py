@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from bench_traces import ROWS, Inputs
+from bench.traces import ROWS, Inputs
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from beasy_sched.model.decisions import Reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from bench_traces import ROWS, Inputs
+from bench.traces import ROWS, Inputs
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from beasy_sched.simulator import Inputs as Files

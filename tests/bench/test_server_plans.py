@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bench_traces import ROWS
+from bench.traces import ROWS
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from beasy_sched.generate.platform import preset_platform

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench_traces import ROWS, command
+from bench.traces import ROWS, command
 from pytest_benchmark.fixture import BenchmarkFixture
 
 pytestmark = pytest.mark.bench

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bench_traces import ROWS, Inputs, command
+from bench.traces import ROWS, Inputs, command
 from pytest_benchmark.fixture import BenchmarkFixture
 
 pytestmark = pytest.mark.bench

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -30,8 +28,7 @@ from beasy_sched.campaign.scenario_file import parse_scenario
 from beasy_sched.campaign.sweep import at_point
 from beasy_sched.campaign.table import read_campaign
 from beasy_sched.errors import InputError
-from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.formats.season_file import read_season
+from beasy_sched.formats.plan_file import read_plans, read_season
 
 FOR_BATSIM = {"platform.xml", "workload.json", "power.txt", "site.toml", "plan.msgpack"}
 
@@ -202,9 +199,8 @@ def test_a_demand_that_is_overestimated():
     high = scenario(("[production]", "[plan]\ndemand_factor = 1.3\n\n[production]"))
     site, tasks = high.parsed_site(), [make_forecast(each, 0).plan for each in (high, scenario())]
     assert tasks[0].recipe != tasks[1].recipe
-    with TemporaryDirectory() as place:
-        files = tasks[0].platform, tasks[0].workload, tasks[0].production
-        servers, demand_w, _ = read_back(Path(place), site, 1, *files)
+    files = tasks[0].platform, tasks[0].workload, tasks[0].production
+    servers, demand_w, _ = read_back(site, 1, *files)
     scaled_w = times_demand_w(servers, demand_w, 1.3)
     np.testing.assert_allclose(scaled_w - 18.0, 1.3 * (demand_w - 18.0), atol=1e-9)
     assert times_demand_w(servers, demand_w, 1.0) is demand_w

@@ -10,7 +10,7 @@ import pyarrow.parquet
 from small_campaign import scenario
 from worlds import green_world, session_of
 
-from beasy_sched.campaign.runs import expand
+from beasy_sched.campaign.sweep import expand
 from beasy_sched.campaign.table import COLUMNS, parquet_of, policy_columns, row_of
 from beasy_sched.outputs.summary import OWN_PARTS, summarize
 from beasy_sched.settings import RunSettings

@@ -8,9 +8,9 @@ import pytest
 from small_campaign import BAD, SMALL, scenario
 
 from beasy_sched.campaign.folder import plain_values
-from beasy_sched.campaign.runs import expand
 from beasy_sched.campaign.scenario import NAMES, PAPER_POLICIES, quick
 from beasy_sched.campaign.scenario_file import find_scenario, parse_scenario, read_scenario, scenario_of
+from beasy_sched.campaign.sweep import expand
 from beasy_sched.errors import InputError
 from beasy_sched.generate.noise import ProductionCase
 

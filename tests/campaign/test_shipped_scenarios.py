@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from beasy_sched.campaign.inputs import forecast_production_w, forecast_workload, make_forecast
-from beasy_sched.campaign.runs import expand
 from beasy_sched.campaign.scenario import NAMES, scenario_text
 from beasy_sched.campaign.scenario_file import find_scenario
+from beasy_sched.campaign.sweep import expand
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.generate.platform import preset_platform
 

@@ -13,14 +13,12 @@ import time
 import msgspec
 import pytest
 from command_line import exit_code
-from in_process import Here
-from small_campaign import SMALL
+from small_campaign import SMALL, Here
 
 from beasy_sched.campaign import campaign as campaign_module
 from beasy_sched.campaign.scenario_file import parse_scenario
-from beasy_sched.campaign.size import Goal, SizeQuestion, find_sizes
+from beasy_sched.campaign.size import Goal, SizeQuestion, find_sizes, ladder
 from beasy_sched.campaign.size_balance import balance_sizes
-from beasy_sched.campaign.size_search import ladder
 from beasy_sched.campaign.size_table import balance_lines, limits_text, size_json, size_lines
 from beasy_sched.campaign.sweep import AXES
 from beasy_sched.campaign.tasks import RunResult, RunTask, execute

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beasy_sched.campaign.size_search import Found, found_by, ladder, next_rungs
+from beasy_sched.campaign.size import Found, found_by, ladder, next_rungs
 from beasy_sched.errors import ConfigError
 
 

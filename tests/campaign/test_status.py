@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import exit_code
-from in_process import Here
-from small_campaign import scenario
+from small_campaign import Here, scenario
 
 from beasy_sched.campaign.campaign import begin, go_on
 from beasy_sched.campaign.folder import Folder

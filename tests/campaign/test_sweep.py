@@ -11,10 +11,9 @@ from small_campaign import SMALL, run_campaign, scenario
 from beasy_sched.campaign import campaign as campaign_module
 from beasy_sched.campaign.campaign import begin
 from beasy_sched.campaign.folder import plain_values, scenario_hash
-from beasy_sched.campaign.runs import expand
 from beasy_sched.campaign.scenario_file import parse_scenario, scenario_of
 from beasy_sched.campaign.status import status_lines, status_of
-from beasy_sched.campaign.sweep import AXES, at_point, points_of
+from beasy_sched.campaign.sweep import AXES, at_point, expand, points_of
 from beasy_sched.campaign.table import read_campaign, result_lines
 from beasy_sched.errors import ConfigError, InputError
 

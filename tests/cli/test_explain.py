@@ -45,9 +45,9 @@ def test_json(tmp_path: Path, capsys: Out) -> None:
         (("--at", "noon"), "'noon' is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'"),
         (
             ("--job", "w0!e"),
-            "--job w0!e: this run has no such job; it has 4 jobs, w0!a to w0!d; did you mean w0!",
+            "job w0!e: this run has no such job; it has 4 jobs, w0!a to w0!d; did you mean w0!",
         ),
-        (("--at", "1d"), "--at 1d 00:00:00: the steps of this run end at 00:10:00"),
+        (("--at", "1d"), "1d 00:00:00: the steps of this run end at 00:10:00"),
     ],
 )
 def test_errors(arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: Out) -> None:

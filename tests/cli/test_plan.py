@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 from beasy_sched.cli import cli
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.batsim_events import power_event_lines
-from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.formats.season_file import read_season
+from beasy_sched.formats.plan_file import read_plans, read_season
 from beasy_sched.replan import replanned
 from beasy_sched.settings import ReplanSettings, RunSettings
 

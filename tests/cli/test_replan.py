@@ -27,8 +27,7 @@ from beasy_sched.campaign.tasks import RunTask, execute
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.replanning import PlanOutcome
 from beasy_sched.errors import InputError, Interrupted
-from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.formats.season_file import read_season
+from beasy_sched.formats.plan_file import read_plans, read_season
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.plan.offline import OfflineOptions

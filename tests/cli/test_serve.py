@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from alike import differing
 from command_line import exit_code
 from daemon.serving import BEGIN, END, Served, job, raw, serving
 from processes import program, started
-from small_site import SmallSite, small_site
+from small_site import SmallSite, differing, small_site
 
 from beasy_sched.outputs.recording import open_recording
 

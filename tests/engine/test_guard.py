@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from guard_steps import ASLEEP_J, BUSY_J, FALLING_J, IDLE_J, SLEEP, at_soc_min, next_step, rows
+from engine.guard_steps import ASLEEP_J, BUSY_J, FALLING_J, IDLE_J, SLEEP, at_soc_min, next_step, rows
 from talk import (
     ASLEEP,
     Talk,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from guard_steps import BUSY_J, FALLING_J, IDLE_J, PLAIN, SLEEP, at_soc_min, next_step, rows
+from engine.guard_steps import BUSY_J, FALLING_J, IDLE_J, PLAIN, SLEEP, at_soc_min, next_step, rows
 from talk import (
     ASLEEP,
     changed,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forecast.sunny_days import CLOUD, DAY_ONE, SCHEME, SUN, day_of, history
+from forecast.sunny_days import CLOUD, DAY_ONE, SUN, day_of, history
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import accuracy
@@ -30,28 +30,23 @@ def test_an_error_is_a_share_of_the_ideal_day():
     shadow = day_of(100.0)
     shadow[12:14] = 40.0  # two hours under a cloud that nobody told of
     cloudy = history([(SUN, shadow if day == 30 else 100.0) for day in range(60)])
-    table = accuracy(
-        SolarModel(cloudy, leave_out=1), ActualWeather(data), days=np.array([dark]), horizons_h=(1, 2, 24)
-    )
+    table = accuracy(SolarModel(cloudy, leave_out=1), ActualWeather(data))
     # Told a day ahead: two hours of 60 W are missed, 12 % of 1000 Wh. The next hour: hour 12 is missed; then
     # method 2 said 100 W for hour 12, as the weather did: a tie, and 13 is missed, too. At 14:00 method 2 had
     # been right: 40 W for hour 14, and 60 W are missed again.
-    np.testing.assert_allclose(table.errors_pct, [[18.0, 18.0, 12.0]])
-    assert table.lines() == [
-        "hours ahead      1     2    24",
-        "median %      18.0  18.0  12.0",
-        "90th %        18.0  18.0  12.0",
-    ]
+    errors_pct = table.errors_pct[table.days.tolist().index(dark)]
+    np.testing.assert_allclose(errors_pct[[0, 4]], [18.0, 12.0])
+    assert (table.median_pct[4], table.p90_pct[4]) == (0.0, 0.0)
 
 
 def test_noise_that_grows_makes_errors_that_grow():
     data = history([(SUN, 100.0), (CLOUD, 50.0)] * 50)
     noise = ForecastNoise(0.0, 1.0, horizon_h=24.0)
-    table = accuracy(SolarModel(data, leave_out=1), ActualWeather(data, noise), horizons_h=(1, 12, 24))
+    table = accuracy(SolarModel(data, leave_out=1), ActualWeather(data, noise))
     assert not table.errors_pct[:, 0].any()
-    assert 0 < table.median_pct[1] < table.median_pct[2]
+    assert 0 < table.median_pct[3] < table.median_pct[4]
     # A day ahead, all are exchanged: for about half of them a class that is wrong by half of the ideal.
-    assert table.errors_pct[:, 2].mean() == pytest.approx(26.0, abs=2.0)
+    assert table.errors_pct[:, 4].mean() == pytest.approx(26.0, abs=2.0)
 
 
 def test_days_with_gaps_or_too_near_to_the_start_are_not_judged():
@@ -69,8 +64,6 @@ def test_without_a_day_to_judge_there_is_a_message():
         accuracy(SolarModel(data), ActualWeather(data))
     with pytest.raises(ConfigError, match="must be the same"):
         accuracy(SolarModel(data), NoWeather())
-    with pytest.raises(ConfigError, match="horizons_h"):
-        accuracy(SolarModel(data), NoWeather(SCHEME), horizons_h=(0,))
 
 
 # --- real data ------------------------------------------------------------------------------------------

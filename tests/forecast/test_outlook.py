@@ -15,7 +15,6 @@ from beasy_sched.forecast.outlook import (
     NoForecast,
     PerfectForecast,
     SolarForecast,
-    predicted_steps_w,
     slot_means_w,
 )
 from beasy_sched.forecast.solar import SolarModel
@@ -80,7 +79,7 @@ def test_slots_keep_the_energy_of_the_pieces(powers, first_s, slot_s, slots):
         FileForecast(issued([(0, 0, 5)])),
         PerfectForecast(np.ones(3), QUARTER),
         NoForecast(),
-        NoForecast(START, ideal=SolarModel(changing())),
+        NoForecast(START),
     ],
     ids=lambda source: source.name,
 )
@@ -268,9 +267,9 @@ def test_without_news_there_is_a_revision_every_two_hours():
 
 
 def test_a_small_move_is_no_revision_and_a_large_one_is():
-    rows = [(0, hour * HOUR, 50) for hour in range(4)]
+    rows = [(0, hour * HOUR, 50) for hour in range(4)] + [(0, 40 * HOUR, 100)]
     for later, expected in ((50.9, 0), (51.1, 1), (48.0, 1)):
-        source = FileForecast(issued([*rows, (1800, 3 * HOUR, later)]), capacity_w=100.0)
+        source = FileForecast(issued([*rows, (1800, 3 * HOUR, later)]))
         source.announce(0.0, 0.0)
         source.announce(1800.0, 0.0)
         assert source.revision == expected
@@ -278,7 +277,7 @@ def test_a_small_move_is_no_revision_and_a_large_one_is():
 
 def test_small_moves_add_up():
     rows = [(0, 3 * HOUR, 50), (900, 3 * HOUR, 50.6), (1800, 3 * HOUR, 51.2), (2700, 3 * HOUR, 51.8)]
-    source = FileForecast(issued(rows), capacity_w=100.0)
+    source = FileForecast(issued([*rows, (0, 40 * HOUR, 100)]))
     found = []
     for now in (0.0, 900.0, 1800.0, 2700.0):
         source.announce(now, 0.0)
@@ -325,11 +324,6 @@ def test_the_ideal_of_a_file_is_the_most_of_the_hour_of_the_day():
     np.testing.assert_array_equal(shifted.clear_sky_w(0.0, HOUR, 12), [0] * 10 + [30, 30])
 
 
-def test_the_ideal_of_a_file_may_be_a_predictors():
-    source = FileForecast(issued([(0, 0, 10)]), START, ideal=SolarModel(changing()))
-    np.testing.assert_array_equal(source.clear_sky_w(0.0, HOUR, 24), np.roll(day_of(100.0), -6))
-
-
 def test_a_file_of_conditions_is_refused():
     with pytest.raises(ConfigError, match="add a predictor"):
         FileForecast(issued([(0, 0, 1)], SCHEME))
@@ -352,12 +346,10 @@ def test_perfect_knowledge_needs_powers(series):
         PerfectForecast(np.array(series), HOUR)
 
 
-def test_none_expects_nothing_but_knows_the_nights_of_a_predictor():
-    assert not NoForecast().renewable_w(0.0, HOUR, 48).any()
-    assert not NoForecast().clear_sky_w(0.0, HOUR, 48).any()
-    source = NoForecast(START, ideal=SolarModel(changing()))
-    assert not source.renewable_w(0.0, HOUR, 48).any()
-    np.testing.assert_array_equal(source.clear_sky_w(0.0, HOUR, 24), np.roll(day_of(100.0), -6))
+def test_none_expects_nothing():
+    for source in (NoForecast(), NoForecast(START)):
+        assert not source.renewable_w(0.0, HOUR, 48).any()
+        assert not source.clear_sky_w(0.0, HOUR, 48).any()
 
 
 # --- for plans ------------------------------------------------------------------------------------------
@@ -366,15 +358,17 @@ def test_none_expects_nothing_but_knows_the_nights_of_a_predictor():
 def test_predicted_steps_for_a_plan():
     model = SolarModel(changing())
     noon = START + timedelta(hours=6)
-    found = predicted_steps_w(model, None, noon, steps=48, step_s=1800.0)
+    source = SolarForecast(model, None, noon)
+    found = source.renewable_w(0.0, 1800.0, 48)
     usual = model.day(DAY_ONE + 40, DAY_ONE + 40).factors[12, -1] * 100.0
     np.testing.assert_allclose(found[:12], usual)
     assert not found[12:40].any()
-    seen = [(-3 * HOUR, -HOUR, 90.0), (-HOUR, 0.0, 90.0)]
-    np.testing.assert_allclose(predicted_steps_w(model, None, noon, steps=12, step_s=1800.0, seen=seen), 90.0)
+    source.observe(-3 * HOUR, -HOUR, 90.0)
+    source.observe(-HOUR, 0.0, 90.0)
+    np.testing.assert_allclose(source.renewable_w(0.0, 1800.0, 12), 90.0)
 
 
 def test_a_plan_may_reach_further_than_two_days():
     model = SolarModel(history([(SUN, 60.0)] * 40))
-    found = predicted_steps_w(model, None, START, steps=24 * 7, step_s=HOUR)
+    found = SolarForecast(model, None, START).renewable_w(0.0, HOUR, 24 * 7)
     np.testing.assert_allclose(found, np.roll(np.tile(day_of(60.0), 7), -6))

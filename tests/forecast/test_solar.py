@@ -348,7 +348,7 @@ def test_predictions_lie_between_nothing_and_the_ideal(case):
     data, leave_out, sticky, now, seen, forecast = case
     model = SolarModel(data, leave_out, sticky)
     found = model.predict_w(now, seen, forecast)
-    ideal = model.ideal_w(now, len(found), now // 24)
+    ideal = model.ideal_w(now, len(found))
     assert np.all(found >= 0)
     assert np.all(found <= ideal * (1 + 1e-12))
     assert not found[ideal == 0].any()

@@ -42,7 +42,6 @@ def test_ninja_weather_has_radiation_and_cloud_cover(tmp_path):
     assert data.first_hour == FIRST_HOUR - 5
     assert data.production_w.tolist() == [production(hour) for hour in range(HOURS)]
     assert data.classes[:6].tolist() == [0, 1, 2, 3, 4, 0]
-    assert read_solar_history(path, utc_offset_h=2).first_hour == FIRST_HOUR + 2
 
 
 def test_ninja_solar_power_has_the_clearness_of_its_irradiance(tmp_path):
@@ -147,13 +146,12 @@ def test_a_plain_csv_of_numbers(tmp_path, name, value, scheme, code):
 def test_a_modelled_production_serves_as_weather(tmp_path):
     def row(h):
         share = 0.4 if h // 24 % 2 else 1.0
-        return f"{production(h) / 100},{production(h) * share / 100}"
+        return f"{stamp(h)},{production(h) / 100},{production(h) * share / 100}"
 
-    path = write(tmp_path, "measured,modelled", row)
-    start = datetime(2023, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
-    data = read_solar_history(path, column="measured", conditions="model", unit="per-unit", start=start)
-    assert (data.scheme, data.capacity_w, data.utc_offset_h) == (CLEARNESS, 1.0, 1)
-    assert data.first_hour == int(start.timestamp()) // 3600 + 1
+    path = write(tmp_path, "time,measured,modelled", row)
+    data = read_solar_history(path, column="measured", conditions="model", unit="per-unit")
+    assert (data.scheme, data.capacity_w, data.utc_offset_h) == (CLEARNESS, 1.0, 0)
+    assert data.first_hour == FIRST_HOUR
     assert data.classes[[12, 36, 0]].tolist() == [0, 3, UNKNOWN]
     assert data.scaled_to(2300.0).production_w[12] == pytest.approx(0.24 * 2300)
 
@@ -214,12 +212,10 @@ def test_less_than_a_month_is_refused(tmp_path):
         read_solar_history(path)
 
 
-def test_a_file_without_dates_needs_a_start_with_its_offset(tmp_path):
+def test_a_file_without_dates_is_refused(tmp_path):
     path = write(tmp_path, "a_w,b_w", lambda h: "1,1")
-    with pytest.raises(InputError, match="has no dates: state the start of its first row"):
+    with pytest.raises(InputError, match=r"past.csv: has no dates: expected a column of times"):
         read_solar_history(path, column="a_w")
-    with pytest.raises(InputError, match="expected a time with its UTC offset"):
-        read_solar_history(path, column="a_w", start=datetime(2023, 1, 1))
 
 
 def test_rows_of_several_hours_are_refused(tmp_path):
@@ -234,13 +230,6 @@ def test_rows_of_several_hours_are_refused(tmp_path):
         ("ninja/uk2019_ninja_weather", {}, CLOUD_COVER, 0, 1000.0),
         ("ninja/ny2019_ninja_pv", {}, CLEARNESS, -5, 12.5e6),
         ("ninja/berlin2014_ninja_pv_52.5170_13.3889_corrected_original", {}, CLEARNESS, 1, 1000.0),
-        (
-            "solar_measured/Almeria",
-            {"column": "PV-MEAS", "conditions": "ERA5", "unit": "per-unit", "start": FIRST},
-            CLEARNESS,
-            0,
-            1.0,
-        ),
         ("solar_measured/entsoe_BE", {"column": "Solar"}, NO_CONDITIONS, 0, 2708e6),
     ],
 )

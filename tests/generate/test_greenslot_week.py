@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.forecast.outlook import FileForecast
-from beasy_sched.formats.forecast_file import read_forecast_file
+from beasy_sched.formats.forecast_source import read_forecast_file
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W, forecast_lines, step_power_w
 from beasy_sched.generate.workflows import WEEK_S
 

@@ -1,4 +1,4 @@
-"""Deadlines and workflows: what jobs ask for, and who waits for whom."""
+"""Workflows: who waits for whom, and until when."""
 
 import math
 
@@ -7,62 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.model.events import JobRequest
-from beasy_sched.model.jobs import Job, JobState, Outcomes
-from beasy_sched.model.workflow import (
-    NO_TERMS,
-    PREDECESSOR_LOST,
-    Terms,
-    TermsError,
-    Workflows,
-    due_times,
-    in_order,
-    predecessors_of,
-    read_terms,
-)
+from beasy_sched.model.jobs import Job, JobState, Outcomes, Terms, read_terms
+from beasy_sched.model.workflow import PREDECESSOR_LOST, Workflows, due_times, in_order, predecessors_of
 
 
 def job(name, subtime=0.0, **members):
     made = Job(JobRequest(f"w0!{name}", subtime, 1, "p", 100.0, members or None))
     made.terms = read_terms(made.id, members, subtime)
     return made
-
-
-# --- members ------------------------------------------------------------------------------------------------
-
-
-def test_jobs_without_members_have_no_terms():
-    assert read_terms("w0!1", None, 0.0) is NO_TERMS
-    assert read_terms("w0!1", {"user": "ann", "deadline": 3}, 0.0) is NO_TERMS
-
-
-def test_members():
-    members = {"deadline_s": 100, "workflow": "blast", "phase": 2, "think_time_s": 5.5, "estimate_s": 60,
-               "power_w": 140, "user": 7}  # fmt: skip
-    assert read_terms("w0!1", members, 0.0) == Terms(100.0, "w0!blast", 2, (), 5.5, 60.0, 140.0)
-    assert read_terms("w0!1", {"after": [2, "3", "w1!4", 2]}, 0.0).after == ("w0!2", "w0!3", "w1!4")
-    assert read_terms("w0!1", {"workflow": 12}, 0.0).workflow == "w0!12"
-
-
-@pytest.mark.parametrize(
-    ("members", "message"),
-    [
-        ({"deadline_s": "soon"}, "deadline_s: found 'soon', expected a number of 0 or more"),
-        ({"deadline_s": True}, "deadline_s: found True, expected a number"),
-        ({"deadline_s": math.nan}, "deadline_s: found nan, expected a number"),
-        ({"deadline_s": 9}, "deadline_s: found 9, before the submission at 10 s"),
-        ({"think_time_s": -1}, "think_time_s: found -1, expected a number of 0 or more"),
-        ({"workflow": ["a"]}, r"workflow: found \['a'\], expected a text"),
-        ({"workflow": "a", "phase": -1}, "phase: found -1, expected a whole number of 0 or more"),
-        ({"workflow": "a", "phase": 1.5}, "phase: found 1.5, expected a whole number"),
-        ({"phase": 1}, "phase: found 1 without a workflow"),
-        ({"after": "2"}, "after: found '2', expected a list of job ids"),
-        ({"after": [[2]]}, r"after: found \[2\], expected a text"),
-        ({"after": [1]}, "after: the job waits for itself"),
-    ],
-)
-def test_wrong_members(members, message):
-    with pytest.raises(TermsError, match=f"^{message}"):
-        read_terms("w0!1", members, 10.0)
 
 
 def test_predecessors_are_those_named_or_those_of_the_phase_before():

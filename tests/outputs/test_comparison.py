@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_campaign import scenario
 
-from beasy_sched.campaign.runs import expand
+from beasy_sched.campaign.sweep import expand
 from beasy_sched.campaign.table import COLUMNS as CAMPAIGN_COLUMNS
 from beasy_sched.campaign.table import row_of
 from beasy_sched.outputs.tables import (

@@ -9,8 +9,7 @@ import math
 import pytest
 
 from beasy_sched.model.events import JobRequest
-from beasy_sched.model.jobs import Job, JobState
-from beasy_sched.model.workflow import read_terms
+from beasy_sched.model.jobs import Job, JobState, read_terms
 from beasy_sched.outputs.deadlines import deadlines_csv, deadlines_part, lateness_s, outcome
 
 

@@ -6,9 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from alike import differing
 from command_line import exit_code
-from small_site import small_site
+from small_site import differing, small_site
 
 from beasy_sched.outputs.recording import open_recording
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from season_cases import hand_season
+from plan_cases import hand_season
 
 from beasy_sched.outputs.season_table import season_lines
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from beasy_steps import Steps
+from policies.beasy_steps import Steps
 from talk import ASLEEP, Talk, only, production, small_battery, submitted
 from worlds import FAST, SLOW, plans_of
 

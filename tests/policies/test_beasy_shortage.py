@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from beasy_steps import Steps
+from policies.beasy_steps import Steps
 from talk import ASLEEP, changed, production, submitted
 from worlds import FAST
 

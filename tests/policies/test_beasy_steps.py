@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from beasy_steps import Steps
+from policies.beasy_steps import Steps
 from talk import ASLEEP, changed, submitted
 
 Z, ON, SLOWER = ASLEEP, 0, 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from slot_runs import SLOT_S, Task, run_slots
+from policies.greenslot.slot_runs import SLOT_S, Task, run_slots
 
 from beasy_sched.errors import ConfigError
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from two_processes import RunFailed, run_both
+from policy_run import RunFailed, run_both
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 LISTENS = "import sys, time; print('listening on tcp://127.0.0.1:1', file=sys.stderr, flush=True);"
@@ -29,8 +29,8 @@ def test_the_simulator_learns_the_endpoint_and_the_output_comes_last(capfd: pyte
 
 
 def test_a_simulator_may_write_its_files_long_after_the_scheduler_has_ended(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("two_processes.FAREWELL_S", 0.1)
-    monkeypatch.setattr("two_processes.ORPHAN_S", 0.1)
+    monkeypatch.setattr("policy_run.FAREWELL_S", 0.1)
+    monkeypatch.setattr("policy_run.ORPHAN_S", 0.1)
     run_both(program(LISTENS), program("import time; time.sleep(0.6)"))
 
 
@@ -49,8 +49,8 @@ def test_a_simulator_may_write_its_files_long_after_the_scheduler_has_ended(monk
 def test_when_one_dies_the_other_is_ended(
     scheduler: str, simulator: str, text: str, exit_code: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("two_processes.FAREWELL_S", 1.0)
-    monkeypatch.setattr("two_processes.ORPHAN_S", 0.2)
+    monkeypatch.setattr("policy_run.FAREWELL_S", 1.0)
+    monkeypatch.setattr("policy_run.ORPHAN_S", 0.2)
     begin = time.monotonic()
     with pytest.raises(RunFailed) as caught:
         run_both(program(scheduler), program(simulator))
@@ -60,7 +60,7 @@ def test_when_one_dies_the_other_is_ended(
 
 
 def test_a_scheduler_that_never_listens(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("two_processes.START_LIMIT_S", 0.3)
+    monkeypatch.setattr("policy_run.START_LIMIT_S", 0.3)
     with pytest.raises(RunFailed, match="no endpoint within"):
         run_both(program("import time; time.sleep(60)"), program(""))
 
@@ -79,7 +79,7 @@ def test_a_signal_ends_both(number: signal.Signals, tmp_path: Path):
         "print(os.getpid(), flush=True); time.sleep(60)"
     )
     main = (
-        "import sys, console, two_processes as t; t.FAREWELL_S = 1.0\n"
+        "import sys, console, policy_run as t; t.FAREWELL_S = 1.0\n"
         f"pair = [sys.executable, '-c', {scheduler!r}], [sys.executable, '-c', {simulator!r}]\n"
         "sys.exit(console.exit_code_of('run', lambda: t.run_both(*pair)))"
     )

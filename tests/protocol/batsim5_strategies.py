@@ -222,7 +222,7 @@ hellos = st.builds(
     texts,
     texts,
     texts,
-    st.builds(batsim5.Features, *[st.booleans()] * len(batsim5.Features.__struct_fields__)),
+    st.builds(batsim5.RequestedFeatures, *[st.booleans()] * len(batsim5.RequestedFeatures.__struct_fields__)),
     st.builds(
         batsim5.Constraints, st.booleans(), st.booleans(), st.sampled_from(["None", "MatchJobRequestExactly"])
     ),

@@ -45,7 +45,7 @@ def test_batsim5(init: bytes) -> None:
     assert talk.greeting is not None
     hello = batsim5.decode_hello(talk.greeting)
     assert hello.name == "beasy-sched"
-    assert hello.features == batsim5.Features(forward_profiles_on_simulation_begins=True)
+    assert hello.features == batsim5.RequestedFeatures(forward_profiles_on_simulation_begins=True)
 
 
 @pytest.mark.parametrize("flags", [0, 1, 2])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand_campaign import row
+from report.by_hand import row
 
 from beasy_sched.report.campaign_figures import FIGURES, mean_and_half_width
 from beasy_sched.report.campaign_html import (

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand_run import STARTS, TRACE, summary, write_run
 from plan_cases import hand_plan
+from report.by_hand import STARTS, TRACE, summary, write_run
 
 from beasy_sched.energy.storage import Storage
 from beasy_sched.plan.plan import PlanStore

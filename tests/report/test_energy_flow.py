@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import exit_code
-from hand_run import TRACE, write_run
 from project.shell import ROOT
+from report.by_hand import TRACE, write_run
 from report.test_grid_charts import BATTERY, on_a_grid
 from small_site import small_site
 

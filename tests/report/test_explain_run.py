@@ -12,9 +12,9 @@ from small_site import SmallSite, small_site
 
 from beasy_sched.outputs.reasons import KILLED, QUEUED, REJECTED, WAITED, in_words, reason_rows
 from beasy_sched.report.explain_rules import RULES
-from beasy_sched.report.explain_run import RUN_OVER, explain_killed, explain_run, explain_waits
+from beasy_sched.report.explain_run import explain_killed, explain_run, explain_waits
 from beasy_sched.report.story import AT_ONCE_S
-from beasy_sched.results import read_jobs
+from beasy_sched.results import RUN_OVER, read_jobs
 
 Out = pytest.CaptureFixture[str]
 

@@ -94,7 +94,7 @@ def test_as_data(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("site", "message"),
-    [(True, "--at 1d 00:00:00: the steps of this run end at 00:10:00"), (False, "was taken at 00:10:00")],
+    [(True, "1d 00:00:00: the steps of this run end at 00:10:00"), (False, "was taken at 00:10:00")],
 )
 def test_a_time_after_the_run(site: bool, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import exit_code
-from hand_run import PSTATES, write_run
+from report.by_hand import PSTATES, write_run
 from small_site import small_site
 
 from beasy_sched.errors import InputError

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand_run import summary, write_run
+from report.by_hand import summary, write_run
 
 from beasy_sched.errors import InputError
 from beasy_sched.report import grid_charts as grid_module

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_run import summary, write_run
+from report.by_hand import summary, write_run
 
 from beasy_sched.report import judgement
 from beasy_sched.report.judgement import Bounds, Grade, cards, cards_html, compared

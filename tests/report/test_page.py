@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hand_run import DECISIONS, JOBS, STARTS, summary, write_run
+from report.by_hand import DECISIONS, JOBS, STARTS, summary, write_run
 
 from beasy_sched.report.html import MOST_DETAILED, report_html
 from beasy_sched.report.page import embedded_json

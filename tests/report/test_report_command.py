@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from command_line import exit_code
-from hand_run import JOBS, write_run
 from project.shell import ROOT
+from report.by_hand import JOBS, write_run
 
 pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import PROGRAM, Page
 from command_line import exit_code
-from hand_campaign import row
-from hand_run import JOBS, summary, write_run
+from report.by_hand import JOBS, row, summary, write_run
+from report.chromium import PROGRAM, Page
 from report.test_grid_charts import BATTERY, on_a_grid
 from small_site import small_site
 

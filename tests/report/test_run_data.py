@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hand_run import DECISIONS, JOBS, PSTATES, STATES, TRACE, summary, write_run
+from report.by_hand import DECISIONS, JOBS, PSTATES, STATES, TRACE, summary, write_run
 
 from beasy_sched.errors import InputError
 from beasy_sched.report.run_data import OUTCOMES, read_run_data

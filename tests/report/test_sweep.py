@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand_campaign import row
+from report.by_hand import row
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.report.campaign_html import campaign_html

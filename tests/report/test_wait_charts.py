@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hand_run import write_run
+from report.by_hand import write_run
 
 from beasy_sched.report.charts import utilization
 from beasy_sched.report.run_data import read_run_data

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hand_study import hand_sample
+from reproduction.hand_study import hand_sample
 
 from beasy_sched.campaign.scenario import PAPER_POLICIES
 from beasy_sched.reproduction.beasy_claims import ALL, CLAIMS, LowPlaces, Ranked
-from beasy_sched.reproduction.beasy_results import MEASURES, PAPER_RANKS
+from beasy_sched.reproduction.beasy_study import MEASURES, PAPER_RANKS
 from beasy_sched.reproduction.claims import Ruling, Several, judge
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hand_study import hand_sample
+from reproduction.hand_study import hand_sample
 
 from beasy_sched.reproduction.beasy_claims import (
     LeadOfWorst,

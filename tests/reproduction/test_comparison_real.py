@@ -11,8 +11,7 @@ from command_line import exit_code
 from beasy_sched.campaign.inputs import forecast_production_w, make_forecast, read_back
 from beasy_sched.campaign.scenario import FileProduction, SwfWorkload, SyntheticProduction, SyntheticWorkload
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.reproduction.comparison_real import RealFiles, real_case, spread_s
-from beasy_sched.reproduction.comparison_study import Extent, comparison
+from beasy_sched.reproduction.comparison_study import Extent, RealFiles, comparison, real_case, spread_s
 
 EXTENT = Extent(range(5000, 5002), range(5000, 5003), seeds_per_day=1)
 DAY_S = 86_400
@@ -62,7 +61,7 @@ def test_weather_and_trace(files: Path, tmp_path: Path):
     for number in range(3):
         inputs = make_forecast(found, number)
         task = inputs.plan
-        _, demand_w, _ = read_back(tmp_path, site, 1, task.platform, task.workload, task.production)
+        _, demand_w, _ = read_back(site, 1, task.platform, task.workload, task.production)
         demanded += demand_w.sum()
         produced += inputs.production_w.sum()
     assert produced / demanded == pytest.approx(1.15, rel=1e-3)

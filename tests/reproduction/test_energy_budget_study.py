@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from in_process import Here
+from small_campaign import Here
 
 from beasy_sched.campaign.workers import Failure
 from beasy_sched.errors import ConfigError

@@ -12,8 +12,7 @@ import pytest
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.grid_rates import CARBON, PRICE
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.reproduction.greenslot_grid import distinct, grid_file
-from beasy_sched.reproduction.greenslot_inputs import AVERAGE, HOURS, site_text
+from beasy_sched.reproduction.greenslot_inputs import AVERAGE, HOURS, distinct, grid_file, site_text
 
 HEAD = "time,price_EUR_per_MWh\n"
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from in_process import Here
 from msgspec.structs import replace
 from project.shell import ROOT
+from small_campaign import Here
 
 from beasy_sched.campaign.workers import Failure
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.accuracy import HORIZONS_H, AccuracyTable
+from beasy_sched.forecast.accuracy import AccuracyTable
 from beasy_sched.formats.grid_rates import PRICE
 from beasy_sched.generate.workflows import WorkflowOptions, workflow_workload
 from beasy_sched.reproduction import greenslot_study as study_module
@@ -42,12 +42,12 @@ from beasy_sched.reproduction.greenslot_cases import (
 )
 from beasy_sched.reproduction.greenslot_claims import CLAIMS, green_claim_table, verdicts_of
 from beasy_sched.reproduction.greenslot_figures import greenslot_figures
-from beasy_sched.reproduction.greenslot_grid import grid_file
 from beasy_sched.reproduction.greenslot_inputs import (
     ACTUAL_W,
     AVERAGE,
     HOURS,
     PREDICTED_W,
+    grid_file,
     synthetic_weeks,
     weeks_of_file,
 )
@@ -285,7 +285,7 @@ def made_up(values: Callable[[Case], dict[str, float]], slope: float = 1.0) -> G
         curves = {name: [0.1 * (at % 3)] * 416 for name in CURVES}
         runs[case] = CaseResult(values=values(case), curves=curves)
     medians = np.array((12.9, 15.6, 15.8, 16.1, 16.5, 19.0))
-    accuracy = AccuracyTable(HORIZONS_H, np.arange(3), np.tile(slope * medians, (3, 1)))
+    accuracy = AccuracyTable(np.arange(3), np.tile(slope * medians, (3, 1)))
     return results_of(runs, [week.name for week in weeks], accuracy, {60: 0.002, 240: 0.008 * slope})
 
 
@@ -410,7 +410,7 @@ def test_a_table_and_a_figure_of_prices_from_a_file(tmp_path: Path) -> None:
 
 def test_what_the_jobs_of_a_trace_use_by_hand() -> None:
     """Two hours of 100 W asleep, sun 50 and 300 W; a job of 200 W in the first hour, or in the second."""
-    trace = TraceWeek("kth", "x", 1, workflow_workload(WorkflowOptions()))
+    trace = TraceWeek("kth", "x", workflow_workload(WorkflowOptions()))
     early, _, late = trace_rows([trace], ["factor:3"])
 
     def hourly(first: float, second: float) -> list[float]:

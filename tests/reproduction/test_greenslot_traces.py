@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -9,10 +10,10 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from in_process import Here
-from swf_lines import write_trace
+from small_campaign import Here
 
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.swf import FIELDS_A_ROW
 from beasy_sched.reproduction.greenslot_cases import MAIN, trace_rows
 from beasy_sched.reproduction.greenslot_inputs import AVERAGE, HOURS
 from beasy_sched.reproduction.greenslot_study import GreenSlotStudy
@@ -42,7 +43,7 @@ def test_the_week_with_the_paper_s_load_from_monday_nine_on(tmp_path: Path) -> N
     found = trace_week(weeks_of_jobs(tmp_path))
     assert found.name == "small"
     assert found.start == "week of 1996-10-28"
-    assert (found.nodes, found.panels, found.processors_per_node) == (16, 10, 1)
+    assert (found.nodes, found.panels) == (16, 10)
     assert found.workload.submit_s.tolist() == [n * HOUR for n in range(104)]
     assert found.workload.load == pytest.approx(0.5)
     assert found.label == "small: week of 1996-10-28, 104 jobs, 16 nodes, 10 panels, load 50.0 %"
@@ -58,7 +59,7 @@ def test_a_trace_without_dates_is_cut_from_its_first_job(tmp_path: Path) -> None
 
 def test_processors_share_nodes_where_there_are_too_many(tmp_path: Path) -> None:
     found = trace_week(weeks_of_jobs(tmp_path), most_nodes=6)
-    assert (found.processors_per_node, found.nodes, found.panels) == (3, 6, 4)
+    assert (found.nodes, found.panels) == (6, 4)
     assert set(found.workload.hosts.tolist()) == {3}  # 8 processors
 
 
@@ -127,3 +128,13 @@ def test_another_trace_is_another_run(tmp_path: Path) -> None:
     assert len(names) == 2
     with pytest.raises(ConfigError, match="trace small: is not one of the study"):
         GreenSlotStudy(tmp_path / "out", [LONG_WEEK], [case])._name(case)
+
+
+def write_trace(path: Path, jobs: Iterable[tuple[float, float, int, float]], header: str) -> Path:
+    """Write an SWF trace; jobs are (submission, run time, processors, requested time)."""
+    lines = [header]
+    for number, (submit_s, run_s, processors, requested_s) in enumerate(jobs, 1):
+        fields = {1: number, 2: submit_s, 3: 0, 4: run_s, 5: processors, 8: processors, 9: requested_s, 11: 1}
+        lines.append(" ".join(str(fields.get(i, -1)) for i in range(1, FIELDS_A_ROW + 1)))
+    path.write_text("\n".join(lines) + "\n")
+    return path

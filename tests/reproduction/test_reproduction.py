@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 import pytest
-from hand_study import hand_sample
+from reproduction.hand_study import hand_sample
 from small_campaign import run_campaign, scenario
 
 from beasy_sched.campaign.scenario import PAPER_POLICIES
@@ -14,25 +14,23 @@ from beasy_sched.campaign.scenario_file import find_scenario
 from beasy_sched.campaign.table import read_campaign
 from beasy_sched.reproduction.beasy_claims import CLAIMS
 from beasy_sched.reproduction.beasy_figures import make_closeups
-from beasy_sched.reproduction.beasy_results import (
+from beasy_sched.reproduction.beasy_study import (
     MEASURES,
+    OUR_GUARD,
     PAPER_RANKS,
+    PAPERS_GUARD,
+    VARIANTS,
+    Size,
+    ablation,
     ablation_table,
+    campaign_in,
+    experiments,
     guard_table,
     left_out,
     result_tables,
     sample_of,
     study_of,
     verdict_tables,
-)
-from beasy_sched.reproduction.beasy_study import (
-    OUR_GUARD,
-    PAPERS_GUARD,
-    VARIANTS,
-    Size,
-    ablation,
-    campaign_in,
-    experiments,
 )
 from beasy_sched.reproduction.claims import judge
 from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown

@@ -14,7 +14,7 @@ from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.protocol.batsim5 import Features
+from beasy_sched.protocol.batsim5 import RequestedFeatures
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, SimulationResult
 from beasy_sched.simulator.batsim5 import Batsim5Simulation, batsim5_from_files
 
@@ -150,7 +150,7 @@ def test_machines_named_in_events_are_a_matter_of_the_scheduler(tmp_path: Path) 
 def test_profiles_are_told_where_they_are_asked_for(tmp_path: Path) -> None:
     simulation = made(tmp_path, [job("a")])
     simulation.greet(
-        Features(
+        RequestedFeatures(
             forward_profiles_on_job_submission=True,
             forward_profiles_on_jobs_killed=True,
             forward_profiles_on_simulation_begins=True,
@@ -237,7 +237,7 @@ def test_kills(tmp_path: Path) -> None:
 
 def test_registered_jobs_need_no_permission(tmp_path: Path) -> None:
     simulation = made(tmp_path, [])
-    simulation.greet(Features(dynamic_registration=True, acknowledge_dynamic_jobs=True))
+    simulation.greet(RequestedFeatures(dynamic_registration=True, acknowledge_dynamic_jobs=True))
     profile = d.RegisterProfile(0, "dyn", "p", {"type": "delay", "delay": 5})
     new = d.RegisterJob(0, "dyn!j", {"res": 1, "profile": "p", "rigid": False})
     begin = d.ExecuteJob(0, "dyn!j", HostSet.of([2]))

@@ -73,7 +73,7 @@ def written(folder: Path) -> set[str]:
 
 def test_a_run(tmp_path: Path) -> None:
     write_files(tmp_path, [job("a"), job("b", 3, extra_data="text")], [[(1, "x")]])
-    features = batsim5.Features(forward_profiles_on_job_submission=True)
+    features = batsim5.RequestedFeatures(forward_profiles_on_job_submission=True)
     with Serving(InOrder(), batsim5.Hello(features=features)) as serving:
         done = run(
             tmp_path, "-s", serving.endpoint, "hello there", "--external-events", "events0.txt",

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
+from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
@@ -321,6 +322,8 @@ class LivePlan:
         """When the job of each host ends at the latest, s; minus infinity without a job."""
         self.on_s: FloatArray = view.power_model.on_s[view.platform.kind_of]
         """How long each host takes to wake, s."""
+        self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
+        """Of compensation, whose rests do not count what servers have drawn beyond the plan."""
         self._hosts = np.arange(view.platform.size)
         self._gone = (-1, 0.0)
         self._levels: tuple[tuple[int, int, float], FloatArray] = ((-1, -1, 0.0), np.empty(0))
@@ -528,6 +531,8 @@ class LivePlan:
             demand_j=plan.energy_j[rows].copy(),
             battery=plan.battery,
             start_j=battery_j(view),
+            first_step=step,
+            projection=self._projection,
         )
 
     def adopt(self, step: int, rest: Rest) -> None:

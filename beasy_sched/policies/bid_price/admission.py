@@ -18,8 +18,7 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.bid_price.fleet import Speed
 from beasy_sched.policies.bid_price.jobs import Expected, aged
-from beasy_sched.policies.bid_price.options import BidPriceOptions
-from beasy_sched.policies.bid_price.step import Step
+from beasy_sched.policies.bid_price.step import BidPriceOptions, Step
 from beasy_sched.policies.easy import ORDERS, EasyPass, Order, Places, Reservation
 from beasy_sched.units import TIME_TOLERANCE_S
 

@@ -24,8 +24,7 @@ from beasy_sched.policies.bid_price.admission import BidPass, LackingHosts
 from beasy_sched.policies.bid_price.estimators import RunTimes
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.jobs import Expected
-from beasy_sched.policies.bid_price.options import BidPriceOptions
-from beasy_sched.policies.bid_price.step import Step, StepMaker
+from beasy_sched.policies.bid_price.step import BidPriceOptions, Step, StepMaker
 from beasy_sched.policies.easy import break_even_s, sleep, wake
 from beasy_sched.units import TIME_TOLERANCE_S
 

@@ -1,10 +1,10 @@
-"""What is worked out at the start of a step: the price, and what has been committed so far."""
+"""What is worked out at the start of a step: the price, and what has been committed so far; the options."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -12,15 +12,67 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import StepBudget
-from beasy_sched.engine.policy import View
+from beasy_sched.engine.policy import Options, View
+from beasy_sched.errors import ConfigError
 from beasy_sched.model.cluster import IDLE, SWITCHING_ON
 from beasy_sched.policies.bid_price.estimators import ProductionError, demand_ratio, share_to_come
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
-from beasy_sched.policies.bid_price.foresight import ForeseenSteps, Foresight
-from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells
+from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells, ForeseenSteps, Foresight
 from beasy_sched.policies.bid_price.jobs import Expected, aged
-from beasy_sched.policies.bid_price.options import BidPriceOptions
 from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, WaitingJobs
+from beasy_sched.policies.easy import OrderName
+
+
+class BidPriceOptions(Options, frozen=True):
+    """Options of `bid-price`: most of them leave one part of the method out, for ablation studies."""
+
+    quick: bool = False
+    """Whether servers are woken at once for jobs that may start: less waiting, more energy for switching."""
+    patience: float = 1.0
+    """How long a job waits for others' servers while energy is rationed, in expected run times."""
+    warm: float = 1.0
+    """How long idle servers stay on while energy is enough, in break-even times (T_wait, Eq. 2.9)."""
+    price: bool = True
+    """Whether there is a price; without it, a job may start if the battery stays above its floor."""
+    predict_demand: bool = True
+    """Whether jobs still to arrive count; without them, the price follows from the queue alone."""
+    correct_demand: bool = True
+    """Whether the predicted demand is scaled by what has arrived, compared with what was predicted."""
+    opportunity: bool = True
+    """Whether a job above the price may start where its energy is not missed."""
+    learn_run_times: bool = True
+    """Whether run times are learned; if not, jobs are expected to need their whole walltimes."""
+    learn_production: bool = True
+    """Whether the error of the production forecast is learned."""
+    production: Literal["plan", "forecast"] = "plan"
+    """Which prediction of the production is used where there are both."""
+    speed: Literal["free", "thrifty"] = "free"
+    """Whether servers run at full speed where its energy is not missed, or always at the thriftiest speed."""
+    hurry: bool = True
+    """Whether jobs that could only end in time at full speed get it, at least until they end."""
+    order: Literal["energy"] | OrderName = "energy"
+    """Order in which jobs are tried."""
+    margins: bool = True
+    """Whether there are margins above SoC_min and target, and for doubts of commitments."""
+    certainty: float = 1.0
+    """Share of jobs that must be expected to end in time for a job of their kind to start."""
+    ageing_h: float | None = None
+    """Hours of waiting after which a job counts as half as dear, a third after twice as many; None: never."""
+    most_per_kwh: float | None = None
+    """Highest price at which energy from a grid is used, in the site's currency; None: any."""
+
+    def check(self) -> None:
+        """Raise ConfigError for values out of range."""
+        for name in ("patience", "warm"):
+            if not 0.0 <= getattr(self, name) < float("inf"):
+                raise ConfigError(f"{name}: found {getattr(self, name)!r}, expected a number of at least 0")
+        if not 0.0 < self.certainty <= 1.0:
+            raise ConfigError(
+                f"certainty: found {self.certainty!r}, expected a share above 0 and at most 1 (80 % is 0.8)"
+            )
+        if self.ageing_h is not None and not self.ageing_h > 0.0:
+            raise ConfigError(f"ageing_h: found {self.ageing_h!r}, expected hours above 0, or null")
+
 
 _RATIONING_SIGMAS: Final = 0.5
 """k_r: standard errors of the production that the price leaves out; it can be corrected at each step."""

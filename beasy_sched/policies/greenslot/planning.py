@@ -158,11 +158,6 @@ class Round(Struct, frozen=True, eq=False):
     """The window with all placed tasks."""
 
     @property
-    def starts_now(self) -> list[str]:
-        """Keys of the tasks placed at slot 0, the most urgent first."""
-        return [key for key, plan in self.plans.items() if plan.start == 0]
-
-    @property
     def unplaced(self) -> bool:
         """Whether some task that was not refused has no slot, so that the next slot needs a round."""
         return any(plan.start is None and not plan.refused for plan in self.plans.values())

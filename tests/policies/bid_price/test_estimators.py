@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.policies.bid_price.estimators import (
+    JobKinds,
     ProductionError,
     RunTimes,
     SeenArrivals,
     demand_ratio,
     share_to_come,
 )
-from beasy_sched.policies.bid_price.kinds import JobKinds
 
 shares = st.lists(st.floats(0.001, 1.0), max_size=60)
 

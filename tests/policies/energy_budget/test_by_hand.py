@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from budget_runs import run_budget, world_of
+from policies.energy_budget.budget_runs import run_budget, world_of
 
 from beasy_sched.model.decisions import QueryEnergy, SetResourceState
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from budget_runs import lowest_balance_j
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from policies.energy_budget.budget_runs import lowest_balance_j
 
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
 from beasy_sched.policies.energy_budget.projection import Ceiling, Commitments, Passing, Projection

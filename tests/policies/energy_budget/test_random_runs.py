@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from budget_runs import HIGH, BudgetRun, lowest_balance_j, run_budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from policies.energy_budget.budget_runs import HIGH, BudgetRun, lowest_balance_j, run_budget
 from worlds import FAST, SLOW, World, WorldJob
 
 from beasy_sched.model.decisions import CallMeLater, ExecuteJob

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from budget_runs import lowest_balance_j, run_budget, world_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from policies.energy_budget.budget_runs import lowest_balance_j, run_budget, world_of
 from worlds import FAST
 
 from beasy_sched.engine.actions import Postpone

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 import pytest
-from slot_runs import ASLEEP, SLOT_S, Task, run_slots
+from policies.greenslot.slot_runs import ASLEEP, SLOT_S, Task, run_slots
 
 from beasy_sched.errors import ConfigError, PolicyError
 from beasy_sched.forecast.outlook import FileForecast
@@ -58,7 +58,7 @@ def test_a_new_forecast_moves_a_waiting_job() -> None:
     assert found.starts == {"a": 2}
     assert found.session.results()["greenslot"]["moved_earlier"] == 1
     noon = datetime(2010, 7, 12, 12, tzinfo=timezone.utc)
-    without = FileForecast(IssuedTable(issued[:8], valid[:8], watts[:8], SLOT_S), noon, capacity_w=100.0)
+    without = FileForecast(IssuedTable(issued[:8], valid[:8], watts[:8], SLOT_S), noon)
     later = run_slots("greenslot", [Task("a", 1, due=4)], [0, 0, 25, 0, *REST], forecast=without)
     assert later.starts == {"a": 3}
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from greenslot_cases import SLOT_S, WH_J, running, task, window
 from msgspec.structs import replace
+from policies.greenslot.round_cases import SLOT_S, WH_J, running, task, window
 
 from beasy_sched.policies.greenslot import planning
 from beasy_sched.policies.greenslot.planning import LOWEST_WINDOW, QueuedTask, RoundSettings, plan_round
@@ -452,7 +452,7 @@ def test_what_is_told_about_a_choice() -> None:
         pytest.approx(0.005),
     )
     now = plan_round(window(NO_SUN), [task("a", 4, 1, 4)], {})
-    assert (now.plans["a"].why, now.starts_now) == (planning.CHEAPEST, ["a"])
+    assert (now.plans["a"].why, now.plans["a"].start) == (planning.CHEAPEST, 0)
     slots = window((25, 25), running=[running("r", 1, 0, 1)])
     assert plan_round(slots, [task("a", 1, 1, 2)], {}).plans["a"].why == planning.FIRST_ROOM
 

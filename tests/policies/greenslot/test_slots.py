@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from greenslot_cases import SLOT_S, WH_J, running, window
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from policies.greenslot.round_cases import SLOT_S, WH_J, running, window
 
 from beasy_sched.policies.greenslot.slots import Reservations, RunningTask, whole_slots
 

@@ -7,8 +7,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from greenslot_cases import NODE_WH, Instance, first_fit, instances, task, window
 from hypothesis import HealthCheck, Phase, given, settings
+from policies.greenslot.round_cases import NODE_WH, Instance, first_fit, instances, task, window
 
 from beasy_sched.policies.greenslot import planning
 from beasy_sched.policies.greenslot.planning import QueuedTask, RoundSettings, plan_round

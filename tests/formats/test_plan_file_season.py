@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plan_cases import hand_plan
-from season_cases import hand_season
+from plan_cases import hand_plan, hand_season
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.plan_file import read_plans, write_plans
-from beasy_sched.formats.season_file import (
+from beasy_sched.formats.plan_file import (
     SEASON_FORMAT,
+    read_plans,
     read_season,
     season_csv_lines,
     season_json,
+    write_plans,
     write_season,
 )
 from beasy_sched.plan.plan import PlanStore

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from beasy_sched.reproduction.beasy_results import MEASURES
+from beasy_sched.reproduction.beasy_study import MEASURES
 from beasy_sched.reproduction.claims import Sample, bootstrap_weights
 
 SPREADS = np.linspace(-1.0, 1.0, 9)

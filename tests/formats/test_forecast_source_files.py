@@ -8,7 +8,7 @@ import pytest
 from beasy_sched.errors import InputError
 from beasy_sched.forecast.conditions import CLEARNESS, CLOUD_COVER, WORDS
 from beasy_sched.forecast.outlook import FileForecast
-from beasy_sched.formats.forecast_file import read_forecast_file
+from beasy_sched.formats.forecast_source import read_forecast_file
 
 START = datetime(2010, 7, 12, 9, tzinfo=timezone(timedelta(hours=-4)))
 

@@ -3,7 +3,7 @@
 It knows what docs/notebook.ipynb needs and no more: Jupyter is not required. To write that notebook again,
 with the outputs of this machine:
 
-    python tests/notebook_cells.py docs/notebook.ipynb
+    python tests/api/notebook_cells.py docs/notebook.ipynb
 """
 
 from __future__ import annotations

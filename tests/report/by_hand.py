@@ -1,10 +1,15 @@
-"""A run made by hand: four servers, four jobs, four steps; small enough to know every number."""
+"""A run made by hand: four servers, four jobs, four steps; small enough to know every number.
+
+Also rows of a campaign's table: ten jobs a run, finished or killed.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from typing import Any
+
+from beasy_sched.report.campaign_figures import FIGURES
 
 JOBS = """\
 job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,\
@@ -85,3 +90,18 @@ def write_run(prefix: Path, **changes: str | None) -> str:
         if content is not None:
             Path(f"{prefix}_{name}").write_text(content, "utf-8")
     return str(prefix)
+
+
+_COUNTS = ("submitted", "finished", "failed", "reached_walltime", "killed", "not_completely_finished",
+           "postponed", "rejected")  # fmt: skip
+
+
+def row(policy: str, seed: int, finished: int, **changes: Any) -> dict[str, Any]:
+    """One run; ``changes`` are other values of its columns."""
+    counts = {f"jobs_{name}": 0 for name in _COUNTS} | {
+        "jobs_submitted": 10, "jobs_finished": finished, "jobs_killed": 10 - finished,
+    }  # fmt: skip
+    figures = dict.fromkeys((figure.column for figure in FIGURES), 0.0) | {"finished_pct": 10.0 * finished}
+    known = {"run": f"{policy}-{seed}", "scenario": "s", "guard": "shed", "veto": True, "policy": policy,
+             "seed": seed, "status": "ok", "error": "", "version": "1"}  # fmt: skip
+    return {**known, **counts, **figures, **changes}
