@@ -13,6 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
+from beasy_sched.protocol.batsim5_terms import (
+    EACH_AMOUNT,
+    PROFILE_FIELDS,
+    PROFILE_TYPES,
+    SPREAD_AMOUNTS,
+    read_extras,
+    write_extras,
+)
+
 
 class BatsimFormat(str, Enum):
     """Whose input files to write."""
@@ -26,28 +35,11 @@ class BatsimFormat(str, Enum):
         return "Batsim 4" if self is BatsimFormat.BATSIM4 else "Batsim 5"
 
 
-_NEW_TYPES: Final = {
-    "delay": "DelayProfile",
-    "parallel_homogeneous": "ParallelTaskHomogeneousProfile",
-    "parallel_homogeneous_total": "ParallelTaskHomogeneousProfile",
-    "parallel": "ParallelTaskProfile",
-    "composed": "SequentialCompositionProfile",
-}
-"""Batsim 5's name of each type of profile of Batsim 4 that can be converted."""
-_OLD_TYPES: Final = {new: old for old, new in _NEW_TYPES.items() if old != "parallel_homogeneous_total"}
-TYPES_OF_BATSIM5_ALONE: Final = (
-    "ForkJoinCompositionProfile",
-    "ParallelTaskMergeCompositionProfile",
-    "ParallelTaskOnStorageHomogeneousProfile",
-    "ParallelTaskDataStagingBetweenStoragesProfile",
-    "TraceReplayProfile",
-)
+_OLD_TYPES: Final = {new: old for old, new in PROFILE_TYPES.items() if old != "parallel_homogeneous_total"}
+TYPES_OF_BATSIM5_ALONE: Final = frozenset(PROFILE_FIELDS) - frozenset(_OLD_TYPES)
 """Types of profiles that Batsim 5 has, and that have no counterpart here."""
-_BATSIM5_TYPES: Final = frozenset((*_OLD_TYPES, *TYPES_OF_BATSIM5_ALONE))
 
 _STRATEGY: Final = "generation_strategy"
-_EACH: Final = "DefinedAmountsUsedForEachValue"
-_SPREAD: Final = "DefinedAmountsSpreadUniformly"
 _EXTRA_DATA: Final = "extra_data"
 _PROFILE_MEMBERS: Final = frozenset({"type", "ret", "delay", "cpu", "com", "repeat", "seq"})
 JOB_MEMBERS: Final = frozenset({"id", "subtime", "res", "profile", "walltime"})
@@ -62,7 +54,7 @@ DEFAULT_EVENT_TYPE: Final = "user_specific_type"
 def is_of_batsim5(profiles: Mapping[str, Any]) -> bool:
     """Whether a workload with these profiles is one of Batsim 5: a profile has one of its types."""
     types = [profile.get("type") for profile in profiles.values() if isinstance(profile, Mapping)]
-    return any(isinstance(kind, str) and kind in _BATSIM5_TYPES for kind in types)
+    return any(isinstance(kind, str) and kind in PROFILE_FIELDS for kind in types)
 
 
 # --- profiles ---
@@ -74,22 +66,23 @@ def profile_from_batsim5(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     Raises ValueError for a type of Batsim 4, which Batsim 5 refuses, and a wrong ``generation_strategy``.
     """
     kind = raw.get("type")
-    if kind in _NEW_TYPES:
+    if kind in PROFILE_TYPES:
         raise ValueError(
             f"profile {name!r} has the type {kind!r} of Batsim 4 among profiles of Batsim 5, where it is"
-            f" called {_NEW_TYPES[kind]!r}"
+            f" called {PROFILE_TYPES[kind]!r}"
         )
     if not isinstance(kind, str) or kind not in _OLD_TYPES:
         return dict(raw)
     profile = {key: value for key, value in raw.items() if key in _PROFILE_MEMBERS}
     profile["type"] = _OLD_TYPES[kind]
-    if kind == _NEW_TYPES["parallel_homogeneous"]:
-        strategy = raw.get(_STRATEGY, _EACH)
-        if strategy not in (_EACH, _SPREAD):
+    if kind == PROFILE_TYPES["parallel_homogeneous"]:
+        strategy = raw.get(_STRATEGY, EACH_AMOUNT)
+        if strategy not in (EACH_AMOUNT, SPREAD_AMOUNTS):
             raise ValueError(
-                f"profile {name!r}: {_STRATEGY!r} is {strategy!r}, expected {_EACH!r} or {_SPREAD!r}"
+                f"profile {name!r}: {_STRATEGY!r} is {strategy!r}, expected {EACH_AMOUNT!r} or"
+                f" {SPREAD_AMOUNTS!r}"
             )
-        if strategy == _SPREAD:
+        if strategy == SPREAD_AMOUNTS:
             profile["type"] = "parallel_homogeneous_total"
     return profile | (extras_from(raw.get(_EXTRA_DATA), _PROFILE_MEMBERS) or {})
 
@@ -97,17 +90,17 @@ def profile_from_batsim5(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
 def profile_for_batsim5(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return a profile of Batsim 4 in Batsim 5's form. Raises ValueError for types without a counterpart."""
     kind = raw.get("type")
-    if not isinstance(kind, str) or kind not in _NEW_TYPES:
+    if not isinstance(kind, str) or kind not in PROFILE_TYPES:
         raise ValueError(
-            f"profile {name!r} has the type {kind!r}: profiles of the types {', '.join(_NEW_TYPES)} can be"
+            f"profile {name!r} has the type {kind!r}: profiles of the types {', '.join(PROFILE_TYPES)} can be"
             " converted for Batsim 5"
         )
     profile = {key: value for key, value in raw.items() if key in _PROFILE_MEMBERS}
-    profile["type"] = _NEW_TYPES[kind]
+    profile["type"] = PROFILE_TYPES[kind]
     if kind == "parallel_homogeneous_total":
-        profile[_STRATEGY] = _SPREAD
+        profile[_STRATEGY] = SPREAD_AMOUNTS
     own = {key: value for key, value in raw.items() if key not in _PROFILE_MEMBERS}
-    return profile | ({_EXTRA_DATA: extra_data_for(own)} if own else {})
+    return profile | ({_EXTRA_DATA: write_extras(own)} if own else {})
 
 
 # --- what users add to jobs and profiles ---
@@ -119,25 +112,13 @@ def extras_from(extra_data: Any, taken: frozenset[str] = JOB_MEMBERS) -> dict[st
     Those are the members of a JSON object, written out as a text or not. Any other text, and an object with
     a member that is among those ``taken``, becomes one member, ``extra_data``. None where there is nothing.
     """
-    if extra_data is None or extra_data == "":
+    if extra_data is None:
         return None
-    members = extra_data
-    if isinstance(extra_data, str):
-        try:
-            members = msgspec.json.decode(extra_data)
-        except (msgspec.DecodeError, RecursionError):
-            members = None
-    if isinstance(members, dict) and not taken.intersection(members):
-        return members or None
-    return {_EXTRA_DATA: extra_data}
-
-
-def extra_data_for(extras: Mapping[str, Any]) -> str:
-    """Return the text with which `extras_from` gives ``extras``, which must not be empty."""
-    only = extras.get(_EXTRA_DATA)
-    if len(extras) == 1 and isinstance(only, str) and extras_from(only) == dict(extras):
-        return only
-    return json.dumps(extras, separators=(",", ":"), ensure_ascii=False)
+    text = extra_data if isinstance(extra_data, str) else json.dumps(extra_data)
+    members = read_extras(text)
+    if members is not None and not taken.intersection(members):
+        return members
+    return None if members is None else {_EXTRA_DATA: extra_data}
 
 
 def job_from_batsim5(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +133,7 @@ def job_for_batsim5(raw: Mapping[str, Any]) -> dict[str, Any]:
     if job.get("walltime") == -1:
         del job["walltime"]
     own = {key: value for key, value in raw.items() if key not in JOB_MEMBERS}
-    return job | ({_EXTRA_DATA: extra_data_for(own)} if own else {})
+    return job | ({_EXTRA_DATA: write_extras(own)} if own else {})
 
 
 def dropped_by_batsim5(raw: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,6 @@ from beasy_sched.formats.batsim_events import event_lines_for, read_external_eve
 from beasy_sched.formats.batsim_versions import (
     JOB_MEMBERS,
     BatsimFormat,
-    extra_data_for,
     extras_from,
     profile_for_batsim5,
     profile_from_batsim5,
@@ -25,6 +24,7 @@ from beasy_sched.formats.batsim_versions import (
     workload_for_batsim5,
 )
 from beasy_sched.formats.batsim_workload import Homogeneous, Workload, read_workload
+from beasy_sched.protocol.batsim5_terms import write_extras
 
 RECORDED = Path(__file__).resolve().parents[2] / ".." / "shared" / "batsim5-recordings" / "workloads"
 
@@ -125,7 +125,7 @@ def test_there_and_back(content: dict[str, Any]) -> None:
 @given(members)
 def test_what_users_add_survives_as_a_text(extras: dict[str, Any]) -> None:
     if extras:
-        assert extras_from(extra_data_for(extras)) == extras
+        assert extras_from(write_extras(extras)) == extras
 
 
 def test_extra_data() -> None:
@@ -134,7 +134,7 @@ def test_extra_data() -> None:
     assert extras_from("[1]") == {"extra_data": "[1]"}
     assert extras_from('{"res": 9}') == {"extra_data": '{"res": 9}'}  # it must not hide the job's own
     assert extras_from("") is extras_from(None) is extras_from("{}") is None
-    assert extra_data_for({"extra_data": "plain text"}) == "plain text"
+    assert write_extras({"extra_data": "plain text"}) == "plain text"
 
 
 def test_a_workload_of_batsim_5(tmp_path: Path) -> None:
