@@ -33,9 +33,8 @@ from beasy_sched.errors import BeasyError, Interrupted, why
 from beasy_sched.formats.packed_file import array_decoder, encode_array
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.offline import OfflineOptions
 from beasy_sched.plan.plan import Plan, Provenance
-from beasy_sched.plan.rolling import PlanRequest, make_plans
+from beasy_sched.plan.windows import OfflineOptions, PlanRequest, make_plans
 
 T = TypeVar("T")
 _LENGTH: Final = struct.Struct("<Q")

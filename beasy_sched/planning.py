@@ -22,12 +22,12 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import Uncertainty, full_draw_w
-from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import PlanStore, Provenance
 from beasy_sched.plan.power_problem import PowerProblem, Surplus, check_sizes
 from beasy_sched.plan.season import Season, SeasonProblem, plan_season, season_steps
 from beasy_sched.plan.servers import ServerRules
 from beasy_sched.plan.solver import SolverLimits
+from beasy_sched.plan.windows import OfflineOptions, plan_windows
 from beasy_sched.units import w_to_kw
 
 Tell = Callable[[str, str], None]

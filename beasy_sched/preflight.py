@@ -30,12 +30,12 @@ from beasy_sched.formats.batsim_events import (
 )
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
-from beasy_sched.formats.time_series import POWER, TimeSeries
+from beasy_sched.formats.table import POWER, TimeSeries
 from beasy_sched.limits import shortened
 from beasy_sched.model.platform import POWERS_PROPERTY, Platform
 from beasy_sched.plan.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.plan.rolling import ReplanRule
+from beasy_sched.plan.windows import ReplanRule
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
 
 SHORT_RUN_SHARE = 0.02

@@ -29,13 +29,16 @@ from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import Uncertainty
-from beasy_sched.plan.offline import TANK_TARGETS, NoPlan, OfflineOptions
 from beasy_sched.plan.plan import Plan, PlanStore, Rolled
 from beasy_sched.plan.power_problem import Surplus
-from beasy_sched.plan.rolling import (
+from beasy_sched.plan.servers import ServerRules, ServerStart
+from beasy_sched.plan.windows import (
     NO_JOBS,
     PLANNED_AHEAD,
+    TANK_TARGETS,
     DemandForecast,
+    NoPlan,
+    OfflineOptions,
     PlanRequest,
     PowerForecast,
     ReplanRule,
@@ -43,7 +46,6 @@ from beasy_sched.plan.rolling import (
     WindowForecast,
     part_of,
 )
-from beasy_sched.plan.servers import ServerRules, ServerStart
 from beasy_sched.planner import PlannerProcess, PlannerSetup
 from beasy_sched.planning import hashes_of, season_targets_kg
 from beasy_sched.settings import ReplanSettings, RunSettings

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats import run_files as files
 from beasy_sched.formats.atomic import leftover
 from beasy_sched.formats.reading import read_text, reading
@@ -61,9 +61,17 @@ def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_
     return cached_property(frame)
 
 
-def place_of(run: RunTables | str | os.PathLike[str]) -> str:
+def place_of(run: RunTables | PathLike) -> str:
     """Return the prefix, or whatever else names the files of a run."""
     return run.prefix if isinstance(run, RunTables) else os.fspath(run)
+
+
+def places_of(runs: Places) -> list[str]:
+    """Return the places of one run or several, each as `place_of` does. Raises ConfigError for none."""
+    given = [runs] if isinstance(runs, str | os.PathLike | RunTables) else [*runs]
+    if not given:
+        raise ConfigError("runs: found none, expected at least one")
+    return [place_of(run) for run in given]
 
 
 @dataclass(frozen=True)
@@ -108,11 +116,15 @@ class RunTables:
     )
 
 
+Places: TypeAlias = RunTables | PathLike | Sequence[RunTables | PathLike]
+"""One run or several: their tables, prefixes, or folders."""
+
+
 def _no_number(text: str) -> None:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def find_runs(places: Sequence[str | os.PathLike[str]]) -> dict[str, str]:
+def find_runs(places: Sequence[PathLike]) -> dict[str, str]:
     """Return the runs by name, each with the prefix of its files, in the order asked for, no run twice.
 
     A place is an export prefix (``out/run``), one of a run's files, or a folder: all runs in it, by name.
@@ -175,7 +187,7 @@ def _names(paths: list[str]) -> list[str]:
     return paths
 
 
-def find_prefix(run: str | os.PathLike[str]) -> str:
+def find_prefix(run: PathLike) -> str:
     """The prefix of a run's files: ``run`` itself, or that of the only run in the folder ``run``.
 
     Raises InputError where there is no run, or more than one.

@@ -17,7 +17,7 @@ from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.plan.rolling import ReplanRule
+from beasy_sched.plan.windows import ReplanRule
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.preflight import rates_too_short
 

@@ -48,9 +48,8 @@ from beasy_sched.reproduction.beasy_study import (
     study_of,
     verdict_tables,
 )
-from beasy_sched.reproduction.claims import judge
+from beasy_sched.reproduction.claims import TextTable, judge
 from beasy_sched.reproduction.figures import Figures
-from beasy_sched.reproduction.text_table import TextTable
 
 SCENARIOS = {
     "critical": ("best-begin", "best-end", "worst-begin", "worst-end"),

@@ -14,8 +14,8 @@ from console import ENVIRONMENT, count, tell, width, writable
 from beasy_sched.campaign.campaign import Progress
 from beasy_sched.campaign.workers import processors
 from beasy_sched.cli.options import progress_bar
+from beasy_sched.reproduction.claims import TextTable, markdown_of, write_markdown
 from beasy_sched.reproduction.figures import Figures, write_figures
-from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 STOPPED = "stopped; completed runs are kept, and the same command continues"

@@ -25,7 +25,7 @@ from beasy_sched.forecast.solar import SolarModel
 from beasy_sched.forecast.weather import ActualWeather
 from beasy_sched.formats.grid_rates import CARBON, PRICE
 from beasy_sched.formats.solar_history import read_solar_history
-from beasy_sched.reproduction.claims import tally
+from beasy_sched.reproduction.claims import TextTable, tally
 from beasy_sched.reproduction.greenslot_cases import (
     STUDIES,
     Case,
@@ -62,7 +62,6 @@ from beasy_sched.reproduction.greenslot_results import (
 )
 from beasy_sched.reproduction.greenslot_study import GreenSlotStudy, round_times_s
 from beasy_sched.reproduction.greenslot_traces import LONG_WEEK, MOST_NODES, RULES, TraceWeek, trace_week
-from beasy_sched.reproduction.text_table import TextTable
 
 SEEDS = 2
 WEEKS_OF_FILE = 9

@@ -13,12 +13,10 @@ All functions work on files, the same as those of the command line and Batsim, a
 `ConfigError` for an argument, `InputError` for a file.
 """
 
-from beasy_sched.api.campaigns import campaign
-from beasy_sched.api.comparison import compare
 from beasy_sched.api.inputs import generate_platform, generate_power, generate_workload
 from beasy_sched.api.pages import explain, report
 from beasy_sched.api.plans import plan
-from beasy_sched.api.runs import Run, read_run, simulate
+from beasy_sched.api.runs import Run, campaign, compare, read_run, simulate
 
 __all__ = [
     "Run",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from beasy_sched.errors import ConfigError, PathLike
 
@@ -29,22 +30,6 @@ def generate_platform(servers: Mapping[str, int], path: PathLike, *, one_pstate:
 
     write_platform(preset_platform(servers, one_pstate=one_pstate), path)
     return Path(path)
-
-
-_OF_TRACES: Final = frozenset(
-    {"start_s", "end_s", "absolute", "carry_over", "cores_per_host", "keep_oversize", "processors"}
-    | {"requested_time_field", "keep", "min_run_s", "max_run_s", "max_hosts", "zero_run_time_s"}
-    | {"missing_walltime", "clip_run_time", "chains", "extras", "accept_damaged"}
-)
-_OF_SYNTHETIC: Final = frozenset(
-    {"jobs", "day_shares", "night_ratio", "gap_log_sd", "run_median_s", "run_log_sd", "run_cap_s"}
-    | {"host_shares"}
-)
-_CHOICES: Final[Mapping[str, Sequence[str]]] = {
-    "processors": ("allocated", "requested"),
-    "chains": ("none", "keep", "wait"),
-    "profile_type": ("parallel_homogeneous", "delay"),
-}
 
 
 def generate_workload(
@@ -136,42 +121,35 @@ def generate_workload(
     An argument that is None has the default. Issues a UserWarning for anything unusual in a trace. Raises
     ConfigError and InputError.
     """
-    values = dict(locals())
-    own = ("path", "swf", "reference", "deadlines")
-    options = {name: value for name, value in values.items() if name not in own and value is not None}
-    workload = _workload(swf, _checked(swf, options), reference)
+    options = {name: value for name, value in locals().items() if value is not None}
+    for name in ("path", "swf", "reference", "deadlines"):
+        options.pop(name, None)
+    workload = _workload(swf, options, reference)
     for text in workload.report.warnings:
         warnings.warn(text, stacklevel=2)
     _with_deadlines(workload, deadlines, seed).write(path)
     return Path(path)
 
 
-def _checked(swf: PathLike | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options as their classes take them. Raises ConfigError for those of the other kind."""
-    wrong, kind = (_OF_TRACES, "traces: give swf") if swf is None else (_OF_SYNTHETIC, "synthetic workloads")
-    if found := sorted(wrong & options.keys()):
-        raise ConfigError(f"{', '.join(found)}: only for {kind}")
-    for name, choices in _CHOICES.items():
-        if options.get(name, choices[0]) not in choices:
-            raise ConfigError(f"{name}: found {options[name]!r}, expected one of {', '.join(choices)}")
-    walltimes = options.get("walltimes")
-    known = (True, False) if swf is None else ("trace", "groups", "none")
-    if walltimes is not None and walltimes not in known:
-        expected = ", ".join(map(repr, known))
-        raise ConfigError(f"walltimes: found {walltimes!r}, expected one of {expected}")
-    if isinstance(keep := options.get("keep"), Mapping):
-        options["keep"] = {field: frozenset(values) for field, values in keep.items()}
-    for name in ("day_shares", "extras"):
-        if name in options:
-            options[name] = tuple(options[name])
-    return options
-
-
 def _workload(swf: PathLike | None, options: dict[str, Any], reference: str) -> GeneratedWorkload:
+    """Make a workload. Raises ConfigError, also for options of the other kind, and InputError."""
     from beasy_sched.generate.platform import load_server
     from beasy_sched.generate.workload import SwfOptions, SyntheticOptions, synthetic_workload
     from beasy_sched.generate.workload_swf import workload_from_swf
 
+    types, others = get_type_hints(SyntheticOptions), "traces: give swf"
+    if swf is not None:
+        types, others = get_type_hints(SwfOptions), "synthetic workloads"
+    if wrong := sorted(options.keys() - types.keys()):
+        raise ConfigError(f"{', '.join(wrong)}: only for {others}")
+    for name, value in options.items():
+        choices = (True, False) if types[name] is bool else get_args(types[name])
+        if (types[name] is bool or get_origin(types[name]) is Literal) and value not in choices:
+            raise ConfigError(f"{name}: found {value!r}, expected one of {', '.join(map(str, choices))}")
+        if get_origin(types[name]) is tuple:
+            options[name] = tuple(value)
+    if "keep" in options:
+        options["keep"] = {field: frozenset(values) for field, values in options["keep"].items()}
     if "reference_speed_flops" not in options:
         options["reference_speed_flops"] = load_server(reference).kind().reference_speed_flops
     if swf is None:
@@ -230,24 +208,18 @@ def generate_power(
     An argument that is None has the default. Issues a UserWarning for anything unusual in a file. Raises
     ConfigError and InputError.
     """
+    given = dict(locals())
     import numpy as np
 
     from beasy_sched.formats.atomic import write_atomic
-    from beasy_sched.formats.batsim_events import power_event_lines
+    from beasy_sched.formats.batsim_events import SUN_FIELD, power_event_lines
     from beasy_sched.formats.power_series import read_weather_file
     from beasy_sched.formats.table import parse_moment
     from beasy_sched.generate import power
     from beasy_sched.units import SECONDS_PER_DAY, kw_to_w
 
-    climate = {
-        "latitude_deg": latitude_deg,
-        "cloudiness": cloudiness,
-        "cloud_memory_h": cloud_memory_h,
-        "wind_mean_m_s": wind_mean_m_s,
-        "wind_shape": wind_shape,
-        "wind_memory_h": wind_memory_h,
-    }
-    weather = {name: value for name, value in climate.items() if value is not None}
+    climate = {field.name for field in fields(power.SyntheticWeather)}
+    weather = {name: value for name, value in given.items() if name in climate and value is not None}
     begin_s = parse_moment(power.SYNTHETIC_START if start is None else start)
     if begin_s is None:
         raise ConfigError(f"start: found {start!r}, expected a date such as 2024-06-01")
@@ -268,6 +240,8 @@ def generate_power(
             warnings.warn(f"{plant.series.path}: {finding.text}", stacklevel=2)
     start_s = power.shared_start(plants) if start is None else begin_s
     window = power.Window(round(days * SECONDS_PER_DAY / _STEP_S), _STEP_S, start_s)
-    total_w = np.sum([np.zeros(window.steps), *(power.step_power(plant, window) for plant in plants)], axis=0)
-    write_atomic(path, power_event_lines(total_w, _STEP_S))
+    powers_w = [power.step_power(plant, window) for plant in plants]
+    total_w = np.sum([np.zeros(window.steps), *powers_w], axis=0)
+    sun_w = power.sun_part_w(plants, powers_w, total_w)
+    write_atomic(path, power_event_lines(total_w, _STEP_S, rates={SUN_FIELD: sun_w}))
     return Path(path)

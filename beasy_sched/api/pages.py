@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.results import RunTables, check_same_run, find_prefix, place_of
+from beasy_sched.results import Places, RunTables, check_same_run, find_prefix, place_of, places_of
 
 if TYPE_CHECKING:
     from beasy_sched.campaign.scenario import Scenario
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    runs: RunTables | PathLike | Sequence[RunTables | PathLike],
+    runs: Places,
     path: PathLike,
     *,
     plan: PathLike | PlanStore | None = None,
@@ -39,11 +38,7 @@ def report(
     """
     from beasy_sched.formats.atomic import write_atomic
 
-    places = [runs] if isinstance(runs, str | os.PathLike | RunTables) else [*runs]
-    if not places:
-        raise ConfigError("runs: found none, expected at least one")
-    prefixes = [place_of(run) for run in places]
-    write_atomic(path, report_pieces(prefixes, plan=plan, title=title, report=progress))
+    write_atomic(path, report_pieces(places_of(runs), plan=plan, title=title, report=progress))
     return Path(path)
 
 
@@ -63,7 +58,7 @@ def report_pieces(
         raise ConfigError(f"{campaigns[0]} is a campaign: it cannot be shown together with other runs")
     if campaigns:
         if plan is not None:
-            raise ConfigError("--plan is for single runs: a campaign has its own plans")
+            raise ConfigError("a plan is for single runs: a campaign has its own plans")
         return _campaign_pieces(campaigns[0], title)
     from beasy_sched.formats.plan_file import read_plans
     from beasy_sched.report.html import report_html

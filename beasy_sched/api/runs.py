@@ -1,20 +1,24 @@
-"""Runs from Python: simulate one, read it again, and how it shows itself."""
+"""Runs from Python: simulate one, read it again, compare several, run a campaign of them."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beasy_sched.errors import BeasyError, ConfigError, PathLike
-from beasy_sched.results import RunTables
+from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
+from beasy_sched.results import Places, RunTables, find_runs, place_of, places_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from beasy_sched.campaign.tasks import Keep
     from beasy_sched.engine.policy import Policy
+    from beasy_sched.outputs.tables import Contender
     from beasy_sched.plan.plan import PlanStore
 
 
@@ -162,3 +166,111 @@ def _plan_file(plan: PathLike | PlanStore) -> str:
 
 def _new_folder() -> str:
     return tempfile.mkdtemp(prefix="beasy-sched-")
+
+
+def compare(
+    runs: Places | Mapping[str, RunTables | PathLike],
+) -> pd.DataFrame:
+    """Return a table of runs: a run a row, with the columns that ``scripts/run`` prints.
+
+    Args:
+        runs: what `simulate` or `read_run` returned, prefixes of runs, or folders of them; or a dictionary
+            of one run each, by the names that their rows shall have.
+
+    Rows are named by policy where each run has another one, else by the runs' names. Jobs are in percent of
+    those submitted, energies in kWh. A run that failed has no figures, and a ``problem``. The table shows
+    itself as ``scripts/run`` does. Raises ConfigError where pandas is missing, and InputError where there is
+    no run.
+    """
+    try:
+        from beasy_sched.api.comparison_frame import comparison_frame
+    except ImportError:
+        raise ConfigError("data frames need pandas: pip install 'beasy-sched[data]'") from None
+    return comparison_frame(_contenders(runs))
+
+
+def _contenders(
+    runs: Places | Mapping[str, RunTables | PathLike],
+) -> list[Contender]:
+    """Return the runs with their names, each once."""
+    if isinstance(runs, Mapping):
+        named = {str(name): [*find_runs([place_of(run)]).values()] for name, run in runs.items()}
+        for name, prefixes in named.items():
+            if len(prefixes) > 1:
+                raise ConfigError(f"runs: {name!r} stands for {len(prefixes)} runs, expected one")
+        return [_contender(name, prefix) for name, (prefix,) in named.items()]
+    found = [_contender(name, prefix) for name, prefix in find_runs(places_of(runs)).items()]
+    policies = [each.summary["settings"]["policy"] for each in found if each.summary is not None]
+    if len(set(policies)) == len(found):
+        return [replace(each, policy=policy) for each, policy in zip(found, policies, strict=True)]
+    return found
+
+
+def _contender(name: str, prefix: str) -> Contender:
+    from beasy_sched.outputs.tables import Contender
+
+    try:
+        return Contender(name, RunTables(prefix).summary)
+    except InputError as error:
+        return Contender(name, None, str(error))
+
+
+def campaign(
+    scenarios: PathLike | Sequence[PathLike],
+    folder: PathLike,
+    *,
+    quick: bool = False,
+    keep: Keep = "nothing",
+    jobs: int | None = None,
+    time_limit_s: float | None = None,
+    retry_failed: bool = False,
+    allow_policies: Collection[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Run scenarios, every policy, guard setting and seed of each, and return the table of the runs.
+
+    A campaign that was interrupted continues when it is called again, and gives the same table. Each run has
+    its own process; in a script, call this below ``if __name__ == "__main__":``.
+
+    Args:
+        scenarios: scenario files, or names of those that come with the program, such as ``"best-begin"``.
+        folder: the campaign's folder; ``runs.parquet`` in it has the table, too.
+        quick: try it out: 24 h, fewer jobs, two tuples, one seed.
+        keep: what is kept of each run in the folder: ``"nothing"``, its energy ``"trace"`` or
+            ``"everything"``.
+        jobs: how many runs at a time (default: as many as there are processors).
+        time_limit_s: stop a run that takes longer, s; it counts as failed (default: 6 h).
+        retry_failed: run failed runs again.
+        allow_policies: policies ``"package.module:Class"`` that the scenarios may import.
+        progress: called with how many runs have ended, and how many there are.
+
+    Issues a UserWarning for what the runs warned of, and for runs that failed: ``status`` and ``error`` of
+    their rows tell why. Raises ConfigError, InputError and MachineError.
+    """
+    from beasy_sched.campaign.campaign import begin, go_on
+    from beasy_sched.campaign.scenario_file import find_scenario
+    from beasy_sched.campaign.table import read_campaign
+    from beasy_sched.campaign.workers import TIME_LIMIT_S, Processes, processors
+
+    names = [scenarios] if isinstance(scenarios, str | os.PathLike) else [*scenarios]
+    if not names:
+        raise ConfigError("scenarios: found none, expected at least one")
+    if keep not in ("nothing", "trace", "everything"):
+        raise ConfigError(f"keep: found {keep!r}, expected 'nothing', 'trace' or 'everything'")
+    if jobs is not None and jobs < 1:
+        raise ConfigError(f"jobs: found {jobs}, expected at least 1")
+    place = Path(folder)
+    found = [find_scenario(os.fspath(name), allowed=tuple(allow_policies)) for name in names]
+    begin(found, place, small=quick, keep=keep)
+    outcome = go_on(
+        place,
+        Processes(jobs or processors(), TIME_LIMIT_S if time_limit_s is None else time_limit_s),
+        progress=progress,
+        retry_failed=retry_failed,
+        allowed=allow_policies,
+    )
+    for text, count in outcome.warnings.items():
+        warnings.warn(f"{count} of {outcome.executed} runs: {text}", stacklevel=2)
+    if outcome.failed:
+        warnings.warn(f"{outcome.failed} of {outcome.runs} runs failed", stacklevel=2)
+    return read_campaign(place).runs

@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
-from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.folder import (
     Folder,
     check_same,
@@ -27,10 +26,11 @@ from beasy_sched.campaign.folder import (
 )
 from beasy_sched.campaign.inputs import (
     ForecastInputs,
+    ForecastProduction,
     RealInputs,
     forecast_csv,
     forecast_inputs,
-    forecast_production_w,
+    forecast_production,
     forecast_workload,
     make_folder,
     make_plan,
@@ -49,7 +49,7 @@ from beasy_sched.generate.workload import GeneratedWorkload
 
 Value = TypeVar("Value")
 Progress = Callable[[int, int], None]
-"""Told how many runs have ended, and how many there are."""
+"""Called with the number of runs that have ended and the number of all."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Outcome:
 def begin(
     scenarios: Sequence[Scenario], folder: Path, *, small: bool = False, keep: Keep = "nothing"
 ) -> None:
-    """Make the folder of a campaign, or see that it is that of the same one.
+    """Make the folder of a campaign, or check that it belongs to the same one.
 
     ``small`` takes the quick relatives of the scenarios. Raises ConfigError and InputError.
     """
@@ -118,7 +118,7 @@ def go_on(
 
 @dataclass
 class Work:
-    """What executes runs that have not ended, their plans first; it may be given more of them later."""
+    """Executes runs that have not ended, their plans first; more may be added later."""
 
     folder: Folder
     prepared: Preparation
@@ -224,7 +224,7 @@ class Preparation:
         self._executions = _Recent[tuple[RealInputs, dict[str, str]]](4)
         self._workloads = _Recent[tuple[GeneratedWorkload, bytes]](4)
         self._real_workloads = _Recent[bytes](4)
-        self._productions = _Recent[FloatArray](64)
+        self._productions = _Recent[ForecastProduction](64)
         self._hashes = _Recent[str](64)
 
     def forecast(self, spec: RunSpec) -> ForecastInputs:
@@ -257,7 +257,7 @@ class Preparation:
             expected=(forecast.plan.workload, forecast.plan.production) if scenario.plan.replan else None,
             forecast=scenario.forecast,
             forecast_file=(
-                forecast_csv(forecast.production_w, scenario)
+                forecast_csv(forecast.production.total_w, scenario)
                 if scenario.forecast is not None and scenario.forecast.source == "plan"
                 else None
             ),
@@ -287,10 +287,10 @@ class Preparation:
             return made, b"".join(made.json_pieces())
 
         jobs, as_json = self._workloads.get(_key(spec, "workload"), workload)
-        production_w = self._productions.get(
-            _key(spec, "production"), lambda: forecast_production_w(scenario, number)
+        production = self._productions.get(
+            _key(spec, "production"), lambda: forecast_production(scenario, number)
         )
-        return forecast_inputs(scenario, jobs, as_json, production_w)
+        return forecast_inputs(scenario, jobs, as_json, production)
 
     def _execution(self, spec: RunSpec, forecast: ForecastInputs) -> tuple[RealInputs, dict[str, str]]:
         """What really happens, kept in the folder, and its hashes."""

@@ -135,7 +135,7 @@ class Folder:
         return digest
 
     def has_plan(self, recipe: str) -> bool:
-        """Whether the plan is there, whole."""
+        """Whether there is a complete plan."""
         try:
             read_plans(self.input_path("plan", recipe))
         except BeasyError:
@@ -147,7 +147,7 @@ class Folder:
         return self.path / "inputs" / f"{kind}-{digest[:16]}.{_ENDINGS[kind]}"
 
     def has(self, run: str, keep: Keep) -> bool:
-        """Whether all is there that is to be kept of a run."""
+        """Whether everything that is to be kept of a run exists."""
         if keep == "trace":
             return self.trace(run) is not None
         return keep == "nothing" or (self.path / "runs" / run).is_dir()
@@ -157,7 +157,7 @@ class Folder:
         return self.path / "rows" / f"{run}.json"
 
     def ended(self, run: str) -> Ended | None:
-        """Return what became of a run, None where it has not ended."""
+        """Return the outcome of a run; None if it has not ended."""
         return read_ended(self.row_path(run), Ended)
 
     def add(self, run: str, row: dict[str, Any], result: RunResult, keep: Keep) -> None:
@@ -281,7 +281,7 @@ def _differences_of_manifests(old: Manifest, new: Manifest) -> Iterator[str]:
 
 
 def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the place, the old and the new value of whatever differs between two JSON values."""
+    """Yield the place, the old and the new value of each difference between two JSON values."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             yield from differences(old.get(key), new.get(key), f"{place}.{key}" if place else str(key))

@@ -28,7 +28,7 @@ from beasy_sched.campaign.scenario import (
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.batsim_events import power_event_lines
+from beasy_sched.formats.batsim_events import SUN_FIELD, power_event_lines
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.plan_file import plan_bytes
 from beasy_sched.formats.power_series import read_power_series, read_weather_file
@@ -41,9 +41,11 @@ from beasy_sched.generate.platform import load_server, platform_xml, preset_plat
 from beasy_sched.generate.power import (
     Production,
     Window,
+    part_of_real_w,
     pv_production,
     shared_start,
     step_power,
+    sun_part_w,
     synthetic_series,
     wind_production,
 )
@@ -57,11 +59,10 @@ from beasy_sched.generate.workload import (
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import demand_power_w
-from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
-from beasy_sched.plan.rolling import PLANNED_AHEAD
 from beasy_sched.plan.season import SeasonProblem, plan_season
 from beasy_sched.plan.servers import ServerRules
+from beasy_sched.plan.windows import PLANNED_AHEAD, OfflineOptions, plan_windows
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 
 _EXECUTION_KEY = 1000
@@ -69,11 +70,20 @@ _EXECUTION_KEY = 1000
 
 
 @dataclass(frozen=True)
+class ForecastProduction:
+    """The production that is forecast for a tuple, W per step."""
+
+    total_w: FloatArray
+    sun_w: FloatArray
+    """The part of it that comes from the sun."""
+
+
+@dataclass(frozen=True)
 class ForecastInputs:
     """The forecasts of a tuple."""
 
     workload: GeneratedWorkload
-    production_w: FloatArray
+    production: ForecastProduction
     plan: PlanTask
     """Everything for its plan, the platform's file included."""
 
@@ -117,7 +127,7 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
     if scenario.plan.make:
         files["plan.msgpack"] = make_plan(forecast.plan)
     if scenario.forecast is not None and scenario.forecast.source == "plan":
-        files["forecast.csv"] = forecast_csv(forecast.production_w, scenario)
+        files["forecast.csv"] = forecast_csv(forecast.production.total_w, scenario)
     make_folder(folder)
     for name, content in files.items():
         write_atomic(folder / name, content)
@@ -127,12 +137,12 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
 def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
     """Make the forecasts of tuple ``number``. Raises InputError and ConfigError."""
     workload = forecast_workload(scenario, number)
-    production_w = forecast_production_w(scenario, number)
-    return forecast_inputs(scenario, workload, b"".join(workload.json_pieces()), production_w)
+    production = forecast_production(scenario, number)
+    return forecast_inputs(scenario, workload, b"".join(workload.json_pieces()), production)
 
 
 def forecast_inputs(
-    scenario: Scenario, workload: GeneratedWorkload, workload_json: bytes, production_w: FloatArray
+    scenario: Scenario, workload: GeneratedWorkload, workload_json: bytes, production: ForecastProduction
 ) -> ForecastInputs:
     """Return the forecasts of a tuple, whose workload and production (W per step) have been made."""
     servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
@@ -143,10 +153,10 @@ def forecast_inputs(
         season_windows=scenario.windows if scenario.plan.season and wet else 0,
         platform="".join(platform_xml(servers)).encode(),
         workload=workload_json,
-        production=power_text(production_w, scenario),
+        production=power_text(production.total_w, production.sun_w, scenario),
         options=scenario.plan,
     )
-    return ForecastInputs(workload, production_w, plan)
+    return ForecastInputs(workload, production, plan)
 
 
 def make_real(
@@ -155,8 +165,10 @@ def make_real(
     """Make what really happens in the execution ``seed`` of tuple ``number``, its ``workload`` if need be."""
     if workload is None:
         workload = make_real_workload(scenario, forecast.workload, number, seed)
-    power_w = real_production_w(scenario, forecast.production_w, seed, number)
-    return RealInputs(workload, power_text(power_w, scenario))
+    foreseen = forecast.production
+    power_w = real_production_w(scenario, foreseen.total_w, seed, number)
+    sun_w = part_of_real_w(foreseen.sun_w, foreseen.total_w, power_w)
+    return RealInputs(workload, power_text(power_w, sun_w, scenario))
 
 
 def make_real_workload(scenario: Scenario, forecast: GeneratedWorkload, number: int, seed: int) -> bytes:
@@ -166,9 +178,10 @@ def make_real_workload(scenario: Scenario, forecast: GeneratedWorkload, number: 
     return b"".join(real_workload(scenario, foreseen, seed, number).json_pieces())
 
 
-def power_text(power_w: FloatArray, scenario: Scenario) -> bytes:
-    """Return a power file."""
-    return "".join(power_event_lines(power_w, scenario.parsed_site().step_s)).encode()
+def power_text(power_w: FloatArray, sun_w: FloatArray, scenario: Scenario) -> bytes:
+    """Return a power file, which tells what of each step's power comes from the sun."""
+    lines = power_event_lines(power_w, scenario.parsed_site().step_s, rates={SUN_FIELD: sun_w})
+    return "".join(lines).encode()
 
 
 def forecast_csv(power_w: FloatArray, scenario: Scenario) -> bytes:
@@ -222,6 +235,11 @@ def noiseless_workload(scenario: Scenario, part: WorkloadPart) -> GeneratedWorkl
 
 def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
     """Return the forecast production of tuple ``number``, W per step. Raises InputError and ConfigError."""
+    return forecast_production(scenario, number).total_w
+
+
+def forecast_production(scenario: Scenario, number: int) -> ForecastProduction:
+    """The same, with the sun's part."""
     part, site = scenario.tuples[number].production, scenario.parsed_site()
     steps = scenario.windows * site.steps
     start_s = None if part.start is None else _moment_s(part.start)
@@ -231,7 +249,8 @@ def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
     if isinstance(part, FileProduction):
         how = {"method": part.interpolation, "gaps": part.gaps}
     powers = [step_power(plant, window, **how) for plant in plants]
-    return np.asarray(np.sum([np.zeros(steps), *powers], axis=0))
+    total_w = np.asarray(np.sum([np.zeros(steps), *powers], axis=0))
+    return ForecastProduction(total_w, sun_part_w(plants, powers, total_w))
 
 
 def real_workload(
@@ -333,7 +352,7 @@ class PlanTask:
 
     @property
     def recipe(self) -> str:
-        """SHA-256 of all of it, and of the program's version."""
+        """SHA-256 of everything here and of the program's version."""
         options = {name: str(getattr(self.options, name)) for name in self.options.__struct_fields__}
         del options["replan"]  # which changes the runs, not the plans that they begin with
         head = json.dumps([__version__, self.windows, self.season_windows, options, self.site]).encode()

@@ -26,7 +26,7 @@ from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.units import SECONDS_PER_HOUR
 
 SiteSections = dict[str, dict[str, Any]]
-"""The site file's sections; values are as in TOML, but for times, which are texts."""
+"""The site file's sections; values are as in TOML, except that times are texts."""
 
 RATES: Final = ("price", "carbon")
 """Fields of a site's section ``grid`` that may name a file."""
@@ -77,6 +77,15 @@ class SyntheticWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag
     def arrivals(self) -> str:
         """The name of the shape."""
         return self.shape
+
+    def stretched(self, factor: float) -> SyntheticWorkload:
+        """Return jobs ``factor`` times as long, and fewer in proportion: the demand stays about the same."""
+        return msgspec.structs.replace(
+            self,
+            run_median_s=self.run_median_s * factor,
+            run_cap_s=self.run_cap_s * factor,
+            jobs=max(round(self.jobs / factor), 1),
+        )
 
 
 class SwfWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="swf"):
@@ -237,7 +246,7 @@ PAPER_GUARDS: Final = (
 
 
 class Scenario(Part, frozen=True, kw_only=True):
-    """All of it; paths are absolute."""
+    """A whole scenario; paths are absolute."""
 
     name: str
     comment: str = ""

@@ -80,7 +80,7 @@ def read_scenario(path: PathLike, *, allowed: Collection[str] = ()) -> Scenario:
 
 
 def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Collection[str] = ()) -> Scenario:
-    """Read a scenario from TOML text; files that it names are sought beside ``path``. Raises InputError.
+    """Read a scenario from TOML text; it names files relative to the folder of ``path``. Raises InputError.
 
     A policy ``package.module:Class`` is imported only if it is in ``allowed``, and else an error.
     """
@@ -134,7 +134,8 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     if isinstance(forecast, dict) and isinstance(forecast.get("file"), str):
         filled["forecast"] = {**forecast, "file": os.path.abspath(folder / forecast["file"])}
     if isinstance(raw.get("policies"), list):
-        filled["policies"] = _labelled([_as_table(value) for value in raw["policies"]])
+        tables = [{"name": policy} if isinstance(policy, str) else policy for policy in raw["policies"]]
+        filled["policies"] = _labelled(tables)
     if isinstance(raw.get("seeds"), dict):
         filled["seeds"] = _seeds(raw["seeds"])
     platform = raw.get("platform")
@@ -222,10 +223,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(part) for part in value]
     return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _as_table(policy: Any) -> Any:
-    return {"name": policy} if isinstance(policy, str) else policy
 
 
 def _labelled(policies: list[Any]) -> list[Any]:
@@ -363,7 +360,7 @@ def _check_workload(scenario: Scenario, part: WorkloadPart, where: str) -> None:
 
 
 def _check_foresight(scenario: Scenario) -> None:
-    """Check that prices cover the runs, that the forecast can be had, and the rule of deadlines."""
+    """Check that prices cover the runs, that the forecast can be read, and the rule of deadlines."""
     site = scenario.parsed_site()
     if (short := rates_too_short(site, scenario.windows * site.window_s)) is not None:
         raise ConfigError(f"site.{short.text}")

@@ -109,7 +109,7 @@ class SizeQuestion:
 
 @dataclass
 class NoiseAnswer:
-    """The search of one policy in one noise, and what it has come to."""
+    """The search of one policy in one noise, and its result."""
 
     policy: PolicyPart
     tuple_number: int
@@ -273,7 +273,7 @@ class _Searching:
 
 
 def unlimited_site(scenario: Scenario) -> Scenario:
-    """Return the scenario with a grid that gives all that is asked for, under a name of its own."""
+    """Return the scenario with an unlimited grid, under a name of its own."""
     grid = {**scenario.site.get("grid", {})}
     grid.pop("import_limit_kw", None)
     site = {**scenario.site, "grid": grid}
@@ -329,7 +329,7 @@ def next_rungs(count: int, met: Mapping[int, bool]) -> list[int]:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has come to."""
+    """The result of a search."""
 
     rung: int | None
     """The smallest rung from which on every rung that was tried met the goal; None where the last did not."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.inputs import (
+    ForecastProduction,
     forecast_inputs,
     forecast_production_w,
     forecast_workload,
@@ -110,7 +111,9 @@ def _productions_w(
 def _demand_w(scenario: Scenario, number: int, seed: int) -> tuple[FloatArray, float]:
     """The demand of the jobs that really come, W a step, and that of sleeping servers."""
     nothing = np.zeros(scenario.windows * scenario.parsed_site().steps)
-    forecast = forecast_inputs(scenario, forecast_workload(scenario, number), b"", nothing)
+    forecast = forecast_inputs(
+        scenario, forecast_workload(scenario, number), b"", ForecastProduction(nothing, nothing)
+    )
     workload = make_real_workload(scenario, forecast.workload, number, seed)
     files = forecast.plan.platform, workload, forecast.plan.production
     servers, demand_w, _ = read_back(scenario.parsed_site(), scenario.windows, *files)

@@ -1,4 +1,4 @@
-"""What a search for sizes has come to, as lines for a terminal and as JSON; and what limits a site."""
+"""The result of a search for sizes, as lines for a terminal and as JSON; and what limits a site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from beasy_sched.campaign.size_balance import BalanceAnswer
 _MOST_TOLD: Final = 5
 _WIDTH: Final = 80
 _CURTAILED_SHARE: Final = 0.05
-"""Share of the production above which its loss tells of too little storage."""
+"""Share of the production whose loss indicates too little storage."""
 
 
 def size_lines(answer: SizeAnswer) -> Iterator[str]:
@@ -51,7 +51,7 @@ def balance_lines(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> I
 
 
 def size_json(answer: SizeAnswer) -> dict[str, Any]:
-    """All of it: the question, and each policy's sizes, noises and probes. A size is null where none is."""
+    """The question, and each policy's sizes, noises and probes; a size is null if there is none."""
     policies = []
     for each in answer.policies:
         noises = [_noise_json(noise, answer.question) for noise in each.noises]

@@ -14,7 +14,7 @@ from beasy_sched.units import SECONDS_PER_MINUTE, format_duration
 
 _MOST_FAILURES = 10
 _MANY = 10
-"""Ends of runs from which on the last half of them tells the rate."""
+"""From this many ended runs on, only the later half determines the rate."""
 
 
 @dataclass(frozen=True)

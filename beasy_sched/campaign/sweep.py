@@ -247,7 +247,7 @@ class RunSpec:
     policy: PolicyPart
     point: Point = ()
     mark: str = ""
-    """Tells it from runs that are called the same, in folders where those may be."""
+    """Distinguishes it from runs of the same name, in folders that may have several."""
 
     @property
     def key(self) -> str:

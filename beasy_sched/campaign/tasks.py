@@ -1,4 +1,4 @@
-"""One run, wherever it is executed: everything it needs comes as bytes, everything it gives goes back so."""
+"""One run, wherever it is executed: its inputs come as bytes, and its results are returned as bytes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Attempt:
 
 @dataclass
 class RunResult(Attempt):
-    """What came of it."""
+    """The result of a run."""
 
     summary: dict[str, Any] | None = None
     work_finished_pct: float | None = None
@@ -97,7 +97,7 @@ def attempt(noted: Attempt) -> Iterator[None]:
 
 
 def execute(task: RunTask) -> RunResult:
-    """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
+    """Execute a run. The result reports any failure. Raises MachineError if the machine lacks a resource."""
     result = RunResult()
     with TemporaryDirectory(prefix="beasy-run-") as place:
         folder = Path(place)

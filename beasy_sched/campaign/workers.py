@@ -49,7 +49,7 @@ def processors() -> int:
 
 @dataclass(frozen=True)
 class Failure:
-    """Stands for a result: the task raised an exception, or its process died."""
+    """Takes the place of a result: the task raised an exception, or its process died."""
 
     error: str
     machine: bool = False
@@ -330,7 +330,7 @@ _ADDRESS = re.compile(r"([a-z]+://)?\S+:[0-9]+|inproc://\S+")
 
 
 class DaskCluster:
-    """The workers of a cluster; they need beasy-sched, and no file of ours."""
+    """The workers of a cluster; they need beasy-sched installed, but none of our files."""
 
     def __init__(self, address: str) -> None:
         """Connect. Raises ConfigError where there is no cluster, or no distributed."""

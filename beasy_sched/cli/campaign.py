@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from beasy_sched.campaign.campaign import Outcome
     from beasy_sched.campaign.tasks import Keep
     from beasy_sched.campaign.workers import Executor
-    from beasy_sched.report.campaign_figures import Figure
+    from beasy_sched.report.comparison import Figure
 
 
 def _time_limit(text: str) -> float:
@@ -234,7 +234,7 @@ def _one_of(option: str, given: str | None, known: Sequence[str]) -> str:
 def _figures(measures: Sequence[str]) -> Sequence[Figure]:
     """What is drawn of each column named. Raises ConfigError for one that has no numbers."""
     from beasy_sched.campaign.table import COLUMNS
-    from beasy_sched.report.campaign_figures import Figure
+    from beasy_sched.report.comparison import Figure
     from beasy_sched.report.sweeps import SWEEP_FIGURES
 
     known = {figure.column: figure for figure in SWEEP_FIGURES}

@@ -23,7 +23,7 @@ from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site, read_site_text
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.rolling import ReplanRule
+from beasy_sched.plan.windows import ReplanRule
 from beasy_sched.preflight import Finding, Level, RunInputs, facts, fails, figures, look_at, odd
 from beasy_sched.replan import replan_rule, with_own_inputs
 from beasy_sched.settings import RunSettings

@@ -27,8 +27,7 @@ from beasy_sched.formats.batsim_events import (
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.site_file import read_site
-from beasy_sched.formats.table import DateOrder, parse_moment
-from beasy_sched.formats.time_series import TimeSeries, time_text
+from beasy_sched.formats.table import DateOrder, TimeSeries, parse_moment, time_text
 from beasy_sched.generate.noise import ProductionCase, real_production
 from beasy_sched.generate.power import (
     SYNTHETIC_START,
@@ -42,6 +41,7 @@ from beasy_sched.generate.power import (
     pv_production,
     shared_start,
     step_power,
+    sun_part_w,
     synthetic_series,
     wind_production,
 )
@@ -198,22 +198,12 @@ def power(options: _PowerOptions) -> None:
     ]
     total = np.sum(powers, axis=0)
     real = real_production(total, options.case, step_s=options.dt, seed=options.seed)
-    told = {SUN_FIELD: _from_the_sun(productions, powers, real), **(rates or {})}
+    told = {SUN_FIELD: sun_part_w(productions, powers, real), **(rates or {})}
     write_output(options.output, power_event_lines(real, options.dt, options.events_format, told))
     for production, window in placed:
         _remark(production, window)
     if not options.quiet:
         _print_figures(options, placed, powers, real)
-
-
-def _from_the_sun(productions: list[Production], powers: list[FloatArray], real: FloatArray) -> FloatArray:
-    """The part of the real power that comes from the sun, which has the share that it has in the forecast."""
-    foreseen = zip(productions, powers, strict=True)
-    sun_w = sum((power_w for one, power_w in foreseen if one.name == "pv"), np.zeros(len(real)))
-    total_w = np.sum(powers, axis=0)
-    share = np.divide(sun_w, total_w, out=np.zeros(len(real)), where=total_w > 0.0)
-    sun_of_it_w: FloatArray = np.minimum(share * real, real)
-    return sun_of_it_w
 
 
 def _rates(options: _PowerOptions, path: Path, steps: int) -> dict[str, FloatArray]:

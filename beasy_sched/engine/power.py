@@ -33,7 +33,7 @@ from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 if TYPE_CHECKING:
     from beasy_sched.forecast.outlook import ForecastSource
-    from beasy_sched.plan.rolling import ReplanRule
+    from beasy_sched.plan.windows import ReplanRule
 _SAME_RATE: Final = 2e-6
 """Prices that differ by less (relative above 1) are the same: Batsim forwards six decimals."""
 

@@ -22,7 +22,8 @@ from beasy_sched.engine.power import Open, PowerSide
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.plan.plan import Plan, PlanStore, Rolled
-from beasy_sched.plan.rolling import (
+from beasy_sched.plan.servers import ServerStart
+from beasy_sched.plan.windows import (
     PLANNED_AHEAD,
     KnownJobs,
     PlanRequest,
@@ -31,7 +32,6 @@ from beasy_sched.plan.rolling import (
     WindowForecast,
     part_of,
 )
-from beasy_sched.plan.servers import ServerStart
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 _RETRY_S: Final = SECONDS_PER_HOUR

@@ -117,7 +117,7 @@ class IssuedTable:
         return self._first_s + float(self._interval(np.array([time_s]))[0]) * self.interval_s
 
     def issues_by(self, now_s: float) -> int:
-        """How many times of issue have come by ``now_s``."""
+        """How many times of issue have passed by ``now_s``."""
         return int(np.searchsorted(self._issues[0], now_s + 1e-6, side="right"))
 
     def latest(self, now_s: float, times_s: FloatArray) -> FloatArray:
@@ -141,7 +141,7 @@ class WeatherForecast(ABC):
         """The class forecast at ``now_hour`` for each hour, [hours]; for past hours, what was said last."""
 
     def issues_by(self, now_hour: float) -> int:
-        """A number that grows when another forecast has come between two whole hours."""
+        """A number that grows when another forecast arrives between two whole hours."""
         return 0
 
 

@@ -144,7 +144,7 @@ _unfinished: dict[int, PartFile] = {}
 
 
 def discard_unfinished() -> None:
-    """Discard every file that is still being written: for a program that ends, whatever the reason."""
+    """Discard every file that is still being written: for a program that ends for any reason."""
     for part in [*_unfinished.values()]:
         part.discard()
 

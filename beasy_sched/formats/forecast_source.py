@@ -52,7 +52,7 @@ KINDS: Final = "none, perfect:EVENTS, predictor:FILE, or a forecast file"
 
 
 class _Predictor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The file of a predictor: what it learns from, and what it is told of the weather."""
+    """The file of a predictor: what it learns from, and where its weather forecast comes from."""
 
     training: str
     """File of hourly production of the past; its name is relative to this file's folder."""

@@ -58,7 +58,7 @@ def read_season(path: PathLike) -> Season:
 
 @contextlib.contextmanager
 def _consistent(path: PathLike) -> Iterator[None]:
-    """Turn what is wrong with the contents into an InputError that names the file."""
+    """Turn an error in the contents into an InputError that names the file."""
     try:
         yield
     except ConfigError as error:

@@ -21,16 +21,18 @@ from beasy_sched.formats.reading import is_number, read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
     PER_UNIT,
+    POWER,
     POWER_UNITS,
     DateOrder,
     Table,
+    TimeSeries,
+    on_grid,
     parse_table,
     power_factor,
     read_table_text,
     split_line,
     unit_in_name,
 )
-from beasy_sched.formats.time_series import POWER, TimeSeries, on_grid
 from beasy_sched.formats.weather_exports import (
     is_entsoe_header,
     is_nasa_header,
@@ -52,7 +54,7 @@ def is_csv_header(cells: list[str]) -> bool:
 
 
 def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
-    """The column that the user means: by name, or by a part of it that only one column has.
+    """The column that the user names, in full or by a part that only one column has.
 
     Raises InputError that lists the columns.
     """

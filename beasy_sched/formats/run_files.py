@@ -17,11 +17,11 @@ SCHEDULE: Final = "schedule.csv"
 PLAN: Final = "plan.msgpack"
 """With plans made during the run: those that were in effect."""
 PLANS: Final = "plans.csv"
-"""The same: when each was asked for, and what became of it."""
+"""The same: when each was requested, and its outcome."""
 PLAN_FOLDER: Final = "plans"
 """The same: a folder with each of them."""
 FILES: Final = (SUMMARY, JOBS, TRACE, DECISIONS, STATES, PSTATES)
-"""Files that make a run, the one that tells most first."""
+"""Files that make a run, the most informative first."""
 
 
 def path_of(prefix: str, name: str) -> Path:

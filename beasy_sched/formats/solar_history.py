@@ -48,20 +48,22 @@ from beasy_sched.formats.power_series import (
     time_column,
 )
 from beasy_sched.formats.reading import in_file, is_number
-from beasy_sched.formats.table import Table, parse_table, read_table_text
-from beasy_sched.formats.time_series import (
+from beasy_sched.formats.table import (
     CLEAR_SKY,
     CLEARNESS_INDEX,
     CLOUD_COVER_SHARE,
     IRRADIANCE,
     POWER,
+    Table,
     TimeSeries,
+    parse_table,
+    read_table_text,
 )
 from beasy_sched.formats.weather_exports import is_entsoe_header, is_nasa_header, is_ninja_header
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _REFERENCE_W_M2: Final = 1000.0
-"""Irradiance stands for panels that give their capacity at this one."""
+"""Irradiance is converted for panels that reach their capacity at this value."""
 _HOUR_S: Final = int(SECONDS_PER_HOUR)
 
 

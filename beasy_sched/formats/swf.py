@@ -23,7 +23,7 @@ from beasy_sched.formats.reading import is_number, reading
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 
 Progress = Callable[[int, int], object]
-"""Called now and then with the bytes read and the bytes of the file (0: not known)."""
+"""Called from time to time with the bytes read and the size of the file (0: not known)."""
 
 _NAMES = (
     "job_number submit_s wait_s run_s allocated_processors cpu_time_s used_memory_kb requested_processors"

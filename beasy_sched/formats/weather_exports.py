@@ -28,28 +28,26 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.table import (
-    IRRADIANCE_UNITS,
-    POWER_UNITS,
-    DateOrder,
-    Table,
-    parse_moment,
-    parse_table,
-    plain_unit,
-    split_line,
-    unit_in_name,
-)
-from beasy_sched.formats.time_series import (
     CLEAR_SKY,
     CLEARNESS_INDEX,
     CLOUD_COVER_SHARE,
     FLAGGED,
     IRRADIANCE,
+    IRRADIANCE_UNITS,
     POWER,
+    POWER_UNITS,
     TEMPERATURE,
     WIND_SPEED,
+    DateOrder,
+    Table,
     TimeSeries,
     on_grid,
+    parse_moment,
+    parse_table,
+    plain_unit,
+    split_line,
     time_text,
+    unit_in_name,
 )
 
 _NINJA_UNITS = {

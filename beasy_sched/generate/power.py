@@ -29,7 +29,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.sources import Interpolation, PvPlant, WindTurbine, resample
 from beasy_sched.energy.storage import require, require_positive
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
+from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
 from beasy_sched.formats.weather_exports import ninja_lines
 from beasy_sched.generate.random_streams import Stream, normals, uniforms
 from beasy_sched.preflight import Finding, low_wind, peak_far_below
@@ -171,6 +171,25 @@ def step_power(
         ceiling_w=production.ceiling_w,
         method=method,
     )
+
+
+def sun_part_w(
+    productions: Sequence[Production], powers_w: Sequence[FloatArray], real_w: FloatArray
+) -> FloatArray:
+    """Return the part of ``real_w`` (W per step) that comes from the sun.
+
+    The sun has the share in it that it has in ``powers_w``, the powers foreseen for each of ``productions``.
+    """
+    nothing = np.zeros(len(real_w))
+    foreseen = zip(productions, powers_w, strict=True)
+    sun_w = sum((power_w for one, power_w in foreseen if one.name == "pv"), nothing)
+    return part_of_real_w(sun_w, sum(powers_w, nothing), real_w)
+
+
+def part_of_real_w(part_w: FloatArray, total_w: FloatArray, real_w: FloatArray) -> FloatArray:
+    """Return the part of ``real_w`` with the share that ``part_w`` has in ``total_w``, all W per step."""
+    share = np.divide(part_w, total_w, out=np.zeros(len(real_w)), where=total_w > 0.0)
+    return np.minimum(share * real_w, real_w)
 
 
 def flagged_intervals(series: TimeSeries, window: Window) -> int:

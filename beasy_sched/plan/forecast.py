@@ -177,7 +177,7 @@ def wanted_hosts(
 
 
 def served_power_w(platform: Platform, wanted: FloatArray) -> FloatArray:
-    """Power (W) of the platform in each step when so many hosts are wanted; what finds none waits."""
+    """Power (W) of the platform in each step for a number of wanted hosts; jobs without a host wait."""
     busy, waiting = np.empty(len(wanted)), 0.0
     for step, want in enumerate(wanted):
         waiting += want

@@ -55,7 +55,7 @@ class PowerProblem:
     import_limit_w: float = 0.0
     """What the grid may give to the servers and the base load; 0 without one."""
     base_w: float = 0.0
-    """What always runs beside the servers."""
+    """Power of what always runs beside the servers."""
     tank_from_surplus: bool = False
     """Whether the tank's target, where it is above the start, is filled only from power that nothing else
     needs, and comes second where the sleeping servers cannot do without: as a plan of the season has it."""
@@ -117,7 +117,7 @@ class PowerProblem:
 
     @property
     def held_kg(self) -> float:
-        """What of it is there at the start: the fuel cell leaves it, if it can."""
+        """How much of it is stored at the start: the fuel cell leaves it if it can."""
         return min(self.wished_kg, self.start_state.hydrogen_kg)
 
     def hour(self, step: int) -> float:

@@ -92,7 +92,7 @@ class SeasonProblem:
     floor_w: float = 0.0
     """What sleeping servers draw: the last of the demand that is given up."""
     base_w: float = 0.0
-    """What always runs beside the servers."""
+    """Power of what always runs beside the servers."""
     import_limit_w: float = 0.0
     """What the grid may give to servers and base load; 0 without one."""
     end_kg: float | None = None

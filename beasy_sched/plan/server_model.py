@@ -130,7 +130,7 @@ def _rounded(values: FloatArray) -> IntArray:
 
 
 _MOST_COMBINATIONS = 6000
-"""Combinations of numbers of servers up to which all are looked at."""
+"""Up to this number of combinations of numbers of servers, all are examined."""
 _CELLS_A_PIECE = 1_000_000
 _VIOLATION = 1e-6
 _ROUNDING_J = 1e-6
@@ -209,7 +209,7 @@ class PriceRows:
 
 
 _MOST_SERVERS = 120
-"""Servers up to which the pairs (n, w) are looked at."""
+"""Up to this number of servers, all pairs (n, w) are examined."""
 
 
 class WholeServerRows:

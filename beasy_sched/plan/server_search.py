@@ -321,7 +321,7 @@ class OneServerImprovement:
         ]
 
     def run(self, evaluations: int, enough: float) -> None:
-        """Improve until no server does, the objective is ``enough``, or so many paths were looked at."""
+        """Improve until no server can, the objective is ``enough``, or all ``evaluations`` are used."""
         tried: set[tuple[int, bytes]] = set()
         while evaluations > 0 and self.objective < enough:
             todo = [item for item in self._different_paths().items() if item[0] not in tried]
@@ -415,7 +415,7 @@ def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> B
 
 
 SMALL_COLUMNS = 600
-"""Models with at most so many columns in whole numbers are solved to the end."""
+"""Models with at most this number of integer columns are solved to optimality."""
 _PATHS = 400
 """Paths of single servers that are looked at when a plan is improved."""
 

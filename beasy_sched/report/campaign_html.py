@@ -11,8 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.report.campaign_figures import FIGURES, Figure, figures_of, mean_and_half_width, values_of
-from beasy_sched.report.comparison import Better, ComparedColumn, ComparedRow, comparison_html
+from beasy_sched.report.comparison import (
+    FIGURES,
+    Better,
+    ComparedColumn,
+    ComparedRow,
+    Figure,
+    comparison_html,
+    figures_of,
+    mean_and_half_width,
+    values_of,
+)
 from beasy_sched.report.page import Absent, Chart, Section, bars, color, page, plain, warning_html
 from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES
 from beasy_sched.report.sweeps import SweptAxis, sweep_charts

@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.report.charts import StepCurve, powers, step_edges_s
 from beasy_sched.report.page import Chart, TimeChart, bars, power_unit
-from beasy_sched.report.run_data import RunData
+from beasy_sched.report.run_data import RunData, StepCurve, powers, step_edges_s
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _SERVED: Final = {
@@ -59,13 +58,20 @@ def grid_charts(run: RunData, prefix: str) -> list[Chart]:
 
 
 def green_and_brown(run: RunData, prefix: str) -> Chart:
-    """What serves the load, stacked up to it, and above it the green power that the load did not take."""
-    trace = run.trace
-    curve = powers(trace, ["demand_w", "base_w", *_SERVED, *_LEFT])
-    columns = dict(zip(("demand_w", "base_w", *_SERVED, *_LEFT), curve.values.T, strict=True))
+    """What serves the load, stacked up to it, and above it the green power that the load did not take.
+
+    Sun and wind stand apart where the run's power events tell the sun's part.
+    """
+    trace = run.trace.assign(used_sun_w=_used_sun_w(run.trace))
+    names = ["demand_w", "base_w", "used_sun_w", *_SERVED, *_LEFT]
+    curve = powers(trace, names)
+    columns = dict(zip(names, curve.values.T, strict=True))
     load_w = columns["demand_w"] + columns["base_w"]
     direct_w = np.maximum(load_w - sum(columns[name] for name in _SERVED), 0.0)
     stack = [("green, used at once", "production", direct_w)]
+    if np.isfinite(sun_w := columns["used_sun_w"]).all():
+        wind_w = np.maximum(direct_w - sun_w, 0.0)
+        stack = [("sun, used at once", "production", sun_w), ("wind, used at once", "wind", wind_w)]
     stack += [(name, paint, columns[column]) for column, (name, paint) in (*_SERVED.items(), *_LEFT.items())]
     most_w = max(float(sum(values for *_, values in stack).max()), 1.0)
     unit, size_w = power_unit(most_w)
@@ -84,6 +90,20 @@ def green_and_brown(run: RunData, prefix: str) -> Chart:
     top = most_w / size_w
     _mark_deadlines(chart, run, 1.07 * top)
     return chart.chart(*curve.notes, range=[0, 1.14 * top])
+
+
+def _used_sun_w(trace: Any) -> FloatArray:
+    """What the load takes of the sun at once, W per step; NaN where sun and wind are not told apart.
+
+    The sun has the share in it that it has in the production.
+    """
+    if "sun_w" not in trace.columns or trace["sun_w"].isna().any():
+        return np.full(len(trace), np.nan)
+    renew_w, sun_w = (trace[name].to_numpy(np.float64) for name in ("renewable_w", "sun_w"))
+    load_w = (trace["demand_w"] + trace["base_w"]).to_numpy(np.float64)
+    direct_w = np.maximum(load_w - trace[[*_SERVED]].to_numpy(np.float64).sum(axis=1), 0.0)
+    share = np.divide(sun_w, renew_w, out=np.zeros(len(trace)), where=renew_w > 0.0)
+    return np.asarray(direct_w * np.clip(share, 0.0, 1.0))
 
 
 def carbon(run: RunData, prefix: str) -> Chart:

@@ -14,10 +14,9 @@ import numpy as np
 from beasy_sched.errors import InputError
 from beasy_sched.outputs.tables import summary_rows
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.report.charts import BATTERY_LIMITS, energy_charts, job_charts, levels, waiting
 from beasy_sched.report.comparison import comparison_html
 from beasy_sched.report.drawing import PALETTE
-from beasy_sched.report.energy_flow import SERVER_USES, energy_flow
+from beasy_sched.report.energy_charts import BATTERY_LIMITS, SERVER_USES, energy_charts, energy_flow
 from beasy_sched.report.grid_charts import cost_so_far, grid_bars, grid_charts
 from beasy_sched.report.judgement import cards, cards_html, compared
 from beasy_sched.report.page import (
@@ -32,9 +31,9 @@ from beasy_sched.report.page import (
     table_html,
     warning_html,
 )
-from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES, RunData, read_run_data
-from beasy_sched.report.server_heat import server_heat
-from beasy_sched.report.wait_charts import wait_distribution, waits_over_time, waits_s
+from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES, RunData, levels, read_run_data
+from beasy_sched.report.server_charts import server_charts
+from beasy_sched.report.wait_charts import wait_distribution, waiting, waits_over_time, waits_s
 from beasy_sched.report.why import explanations
 from beasy_sched.results import find_runs
 
@@ -156,8 +155,7 @@ def _charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | 
     if run.trace is not None and len(run.trace):
         charts.append(energy_flow(run, prefix))
     charts += [*grid_charts(run, prefix), *energy_charts(run, plans, prefix)]
-    charts += job_charts(run, prefix)
-    charts.append(server_heat(run, prefix))
+    charts += server_charts(run, prefix)
     if run.jobs is not None and run.jobs.ids:
         charts.append(waits_over_time(run, run.jobs, prefix))
         own = {"jobs": (waits_s(run, run.jobs), "waiting", "solid")}

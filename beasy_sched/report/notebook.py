@@ -11,7 +11,6 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError
 from beasy_sched.outputs.tables import Row, Summary, main_rows
-from beasy_sched.report.charts import BATTERY_LIMITS, last_of_each_time, levels, powers, step_edges_s
 from beasy_sched.report.drawing import (
     BATTERY,
     DEMAND,
@@ -26,7 +25,15 @@ from beasy_sched.report.drawing import (
     mark_hours,
     stacked_panels,
 )
-from beasy_sched.report.run_data import RunData, read_run_data
+from beasy_sched.report.energy_charts import BATTERY_LIMITS
+from beasy_sched.report.run_data import (
+    RunData,
+    last_of_each_time,
+    levels,
+    powers,
+    read_run_data,
+    step_edges_s,
+)
 from beasy_sched.results import read_trace
 from beasy_sched.units import SECONDS_PER_HOUR
 

@@ -21,9 +21,6 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.report.drawing import OKABE_ITO
 
-MOST_POINTS = 2000
-"""Curves of more points are drawn as means over this many spans."""
-
 
 @dataclass(frozen=True)
 class Chart:

@@ -1,8 +1,11 @@
-"""The data of one run that a report shows, as arrays; what the run's files do not contain is None."""
+"""The data of one run that a report shows, as arrays; what the run's files do not contain is None.
+
+A `StepCurve` is a quantity that changes at instants.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -19,6 +22,9 @@ from beasy_sched.model.jobs import ENDS, JobState
 from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
 from beasy_sched.outputs.summary import SITE_CHOICES
 from beasy_sched.results import LARGEST, RUN_OVER, LogLine, Number, RunTables, check_starts, read_log
+
+MOST_POINTS: Final = 2000
+"""Curves of more points are drawn as means over this many spans."""
 
 OUTCOMES = tuple(state for state in JobState if state not in (JobState.WAITING, JobState.RUNNING))
 """Every end of a job, in the order of tables; a job's outcome is an index into it."""
@@ -151,6 +157,70 @@ def read_run_data(name: str, prefix: str) -> RunData:
                 f" scheduler knew {known}; run both sides again, or remove the files of the older run",
             )
     return data
+
+
+@dataclass(frozen=True)
+class StepCurve:
+    """A value (row i of ``values``, of shape (n,) or (n, k)) from each time to the next; n times, rising."""
+
+    times_s: FloatArray
+    values: FloatArray
+    notes: list[str] = field(default_factory=list)
+    """What has to be said of it below its chart."""
+
+    def mean_over(self, edges_s: FloatArray) -> StepCurve:
+        """The time-weighted means between ``edges_s``: sums over time stay what they were.
+
+        Before the first time the value is 0; after the last it stays.
+        """
+        values = self.values.reshape(len(self.times_s), -1)
+        lengths_s = np.diff(self.times_s)[:, None]
+        sums = np.vstack([np.zeros(values.shape[1]), np.cumsum(values[:-1] * lengths_s, axis=0)])
+        at = np.searchsorted(self.times_s, edges_s, "right") - 1
+        since_s = np.where(at >= 0, edges_s - self.times_s[at], 0.0)[:, None]
+        reached = np.where(at[:, None] >= 0, sums[at] + values[at] * since_s, 0.0)
+        means = np.diff(reached, axis=0) / np.diff(edges_s)[:, None]
+        return StepCurve(edges_s[:-1], means.reshape(-1, *self.values.shape[1:]))
+
+    def thinned(self, end_s: float, most: int = MOST_POINTS) -> StepCurve:
+        """Itself where it has at most ``most`` times, means over that many equal spans elsewhere."""
+        if len(self.times_s) <= most or end_s <= self.times_s[0]:
+            return self
+        edges_s = np.linspace(self.times_s[0], end_s, most + 1)
+        note = f"Means over {edges_s[1] - edges_s[0]:,.0f} s each."
+        return replace(self.mean_over(edges_s), notes=[note])
+
+
+def count_changes(times_s: FloatArray, changes: FloatArray) -> StepCurve:
+    """Add up ``changes`` in the order of their times; several at one time count as one."""
+    order = np.argsort(times_s, kind="stable")
+    return last_of_each_time(times_s[order], np.cumsum(changes[order], axis=0))
+
+
+def last_of_each_time(times_s: FloatArray, values: FloatArray) -> StepCurve:
+    """Keep the last row of each time; the times must not fall."""
+    last = np.diff(times_s, append=np.inf) > 0
+    return StepCurve(times_s[last], values[last])
+
+
+def step_edges_s(trace: Any) -> FloatArray:
+    """The start of each step, and the end of the last."""
+    starts_s = trace["start_s"].to_numpy(np.float64)
+    return np.append(starts_s, starts_s[-1] + float(trace["duration_s"].iloc[-1]))
+
+
+def powers(trace: Any, columns: list[str]) -> StepCurve:
+    """The mean powers of the steps (W), one column each, thinned."""
+    edges_s = step_edges_s(trace)
+    return StepCurve(edges_s[:-1], trace[columns].to_numpy(np.float64)).thinned(float(edges_s[-1]))
+
+
+def levels(trace: Any, column: str, start: float | None = None) -> tuple[FloatArray, FloatArray]:
+    """A level at the ends of the steps, with the one at the start where it is known."""
+    edges_s, values = step_edges_s(trace), trace[column].to_numpy(np.float64)
+    if start is None:
+        return edges_s[1:], values
+    return edges_s, np.append(start, values)
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.report.campaign_figures import Figure
+from beasy_sched.report.comparison import Figure
 from beasy_sched.report.drawing import PALETTE, figure_bytes, new_figure
 from beasy_sched.report.page import Chart, color, plain
 

@@ -1,4 +1,4 @@
-"""How long jobs waited: over the time at which they came, and as a distribution."""
+"""Charts of waiting jobs: the queue, and how long jobs waited, by arrival and as a distribution."""
 
 from __future__ import annotations
 
@@ -8,15 +8,39 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.report.charts import until_s
 from beasy_sched.report.page import Chart, TimeChart, color, plain
-from beasy_sched.report.run_data import RunData, RunJobs
+from beasy_sched.report.run_data import RunData, RunJobs, StepCurve, count_changes
 
 SPANS: Final = 240
 """Spans of time in which waits are put together."""
 _UNITS: Final = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 _TICKS: Final = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 86_400: "1 d",
                  864_000: "10 d", 8_640_000: "100 d"}  # fmt: skip
+
+
+def until_s(run: RunData, jobs: RunJobs) -> FloatArray:
+    """Until when each job waited, s: until it started, was rejected by the policy, or the run ended."""
+    rejected_s = {line.job: line.time for line in run.endings or [] if line.action == "reject"}
+    found_s = jobs.start_s.copy()
+    for place in np.flatnonzero(np.isnan(found_s)):
+        found_s[place] = rejected_s.get(jobs.ids[place], max(run.end_s, jobs.submit_s[place]))
+    return found_s
+
+
+def waiting(run: RunData, jobs: RunJobs) -> StepCurve:
+    """How many jobs wait, and for how many servers, two columns."""
+    counts = np.column_stack([np.ones(len(jobs.ids)), jobs.servers])
+    times_s = np.concatenate([jobs.submit_s, until_s(run, jobs)])
+    return count_changes(times_s, np.concatenate([counts, -counts]))
+
+
+def queue(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
+    """Jobs that wait, and servers that they ask for."""
+    curve = waiting(run, jobs).thinned(run.end_s)
+    chart = TimeChart(f"{prefix}-queue", "Queue", prefix, run.end_s, "", "waiting")
+    chart.steps("servers asked for", curve.times_s, curve.values[:, 1], "asked", width=1.2)
+    chart.steps("jobs", curve.times_s, curve.values[:, 0], "waiting")
+    return chart.chart(*curve.notes, rangemode="tozero")
 
 
 def waits_s(run: RunData, jobs: RunJobs) -> FloatArray:

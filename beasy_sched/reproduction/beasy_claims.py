@@ -368,4 +368,4 @@ _TABLE = _claims(
 CLAIMS: Final[tuple[Claim, ...]] = (
     *_BEST_BEGIN, *_BEST_END, *_WORST_BEGIN, *_WORST_END, *_CONCLUSIONS, *_AVERAGE_CASES, *_TABLE,
 )  # fmt: skip
-"""All of them, in the paper's order."""
+"""All claims, in the paper's order."""

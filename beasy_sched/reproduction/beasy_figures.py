@@ -106,7 +106,7 @@ COMPARED: Final = ("workload-reactive", "beasy")
 def critical_figures(
     campaign: Campaign, study: Study, closeups: Mapping[str, Closeup], soc_runs: Mapping[str, str]
 ) -> Figures:
-    """Yield Figures 3, 4 (of the first scenario), 7, 9, 11 to 13, and 10 where its runs are there."""
+    """Yield Figures 3, 4 (of the first scenario), 7, 9, 11 to 13, and 10 if its runs exist."""
     scenarios = {scenario.name: scenario for scenario in campaign.manifest.parsed()}
     yield from _prediction_figures(campaign, next(iter(scenarios.values())))
     if {"best-begin", "best-end", "worst-begin"} <= scenarios.keys():
@@ -120,7 +120,7 @@ def critical_figures(
 def average_figures(
     campaign: Campaign, study: Study, closeups: Mapping[str, Closeup], soc_runs: Mapping[str, str]
 ) -> Figures:
-    """Yield Figures 8 and 14; 15 where its runs are there."""
+    """Yield Figures 8 and 14; 15 if its runs exist."""
     scenario = campaign.manifest.parsed()[0]
     yield "fig08_power", _tuple_powers(scenario)
     for name, sample in study.items():

@@ -32,6 +32,7 @@ from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.reproduction.claims import (
     RESAMPLES,
     Sample,
+    TextTable,
     Verdict,
     bootstrap_weights,
     claim_table,
@@ -40,7 +41,6 @@ from beasy_sched.reproduction.claims import (
     rank_agreement,
     tally,
 )
-from beasy_sched.reproduction.text_table import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,19 +85,13 @@ def _battery(factor: float) -> Change:
 
 
 def _run_times(factor: float) -> Change:
-    """Jobs so many times as long, and fewer in proportion: the demand stays about the same."""
+    """Jobs ``factor`` times as long, and fewer in proportion."""
 
     def change(scenario: Scenario) -> Scenario:
         tuples = []
         for part in scenario.tuples:
             if isinstance(part.workload, SyntheticWorkload):
-                workload = msgspec.structs.replace(
-                    part.workload,
-                    run_median_s=part.workload.run_median_s * factor,
-                    run_cap_s=part.workload.run_cap_s * factor,
-                    jobs=max(round(part.workload.jobs / factor), 1),
-                )
-                part = msgspec.structs.replace(part, workload=workload)
+                part = msgspec.structs.replace(part, workload=part.workload.stretched(factor))
             tuples.append(part)
         return msgspec.structs.replace(scenario, tuples=tuple(tuples))
 
@@ -181,7 +175,7 @@ def check_folder(folder: Path) -> None:
 
 
 def campaign_in(folder: Path, name: str) -> Campaign | None:
-    """Return the campaign ``name`` of a reproduction where it is there and complete."""
+    """Return the campaign ``name`` of a reproduction if it exists and is complete."""
     try:
         campaign = read_campaign(folder / name)
     except BeasyError:

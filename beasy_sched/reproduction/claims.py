@@ -1,4 +1,4 @@
-"""What a paper claims, as data, and whether our runs bear it out.
+"""What a paper claims, as data, whether our runs bear it out, and tables of text that say so.
 
 A `Sample` holds the measures of a study's executions. It is resampled: row 0 of its weights takes each
 execution once, every other row is one resample of the bootstrap. Whatever is computed from all rows has
@@ -9,8 +9,7 @@ A `Statement` is true or false of our executions, and of each resample. A claim 
 is true of ours and of 95 % of the resamples, *does not hold* where it is false of ours and of 95 % of them;
 otherwise it is *undecided*.
 
-A study of a further paper needs its claims, its quantities and its figures; all else is here, in
-`text_table` and in `figures`.
+A study of a further paper needs its claims, quantities and figures; all else is here and in `figures`.
 """
 
 from __future__ import annotations
@@ -20,13 +19,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, IndexArray
-from beasy_sched.reproduction.text_table import TextTable
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import read_text
 
 RESAMPLES: Final = 4000
 CONFIDENCE: Final = 0.95
@@ -203,7 +204,7 @@ def about(quantity: Quantity, value: float, tolerance: float) -> Within:
 
 @dataclass(frozen=True)
 class Several:
-    """Statement: at least so many of some statements are true; all of them unless said otherwise."""
+    """Statement: at least ``at_least`` of some statements are true; all of them by default."""
 
     statements: tuple[Statement, ...]
     at_least: int | None = None
@@ -236,7 +237,7 @@ def _named(statement: Statement) -> str:
 
 
 class Ruling(Enum):
-    """What may become of a claim."""
+    """The possible rulings on a claim."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -261,7 +262,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim, and what we found."""
+    """The ruling on a claim, and what we found."""
 
     claim: Claim
     ruling: Ruling
@@ -289,6 +290,59 @@ def _judged(claim: Claim, study: Any) -> Verdict:
     certain = claim.universal or (support >= CONFIDENCE if truth[0] else support <= 1.0 - CONFIDENCE)
     ruling = Ruling.HOLDS if truth[0] else Ruling.FAILS
     return Verdict(claim, ruling if certain else Ruling.UNDECIDED, ours, support)
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A title, a head and rows of text; columns named in ``numbers`` are aligned right."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    numbers: tuple[str, ...] = ()
+    note: str = ""
+
+    def markdown(self) -> str:
+        """Return the table in Markdown, under its title."""
+        line = ["---:" if name in self.numbers else "---" for name in self.head]
+        rows = [_markdown_row(self.head), _markdown_row(line), *map(_markdown_row, self.rows)]
+        note = f"\n{self.note}\n" if self.note else ""
+        return f"### {self.title}\n{note}\n" + "\n".join(rows) + "\n"
+
+    def print(self, width: int) -> None:
+        """Print it, cells wrapped to ``width`` columns."""
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(title=self.title, title_justify="left", caption=self.note or None, box=box.SIMPLE_HEAD)
+        table.caption_justify = "left"
+        for name in self.head:
+            table.add_column(name, justify="right" if name in self.numbers else "left", overflow="fold")
+        for row in self.rows:
+            table.add_row(*row)
+        Console(width=width, highlight=False, markup=False, color_system=None).print(table)
+
+
+def markdown_of(tables: Iterable[TextTable]) -> str:
+    """Return several tables, one under the other."""
+    return "\n".join(table.markdown() for table in tables)
+
+
+def write_markdown(path: Path, name: str, text: str) -> None:
+    """Write ``text`` to a file; in one that has ``<!-- results: NAME -->``, only up to ``<!-- end -->``.
+
+    Raises InputError.
+    """
+    page = read_text(path) if path.exists() else ""
+    before, mark, rest = page.partition(f"<!-- results: {name} -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    write_atomic(path, f"{before}{mark}\n{text}\n{end}{after}" if end else text)
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    escaped = (cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
 
 
 def claim_table(

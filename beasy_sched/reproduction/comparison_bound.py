@@ -1,4 +1,4 @@
-"""How many jobs could be finished at best: a linear program that knows everything beforehand.
+"""How many jobs could be finished at best: a linear program that knows everything in advance.
 
 It knows the exact production and run times. Its jobs are fluid: they may be interrupted, and finished in
 part; they take the least energy per flop that a server can have, and servers are asleep whenever they do not

@@ -1,4 +1,4 @@
-"""The figure of a comparison: what one policy does otherwise than another, and what comes of it."""
+"""The figure of a comparison: what two policies do differently, and the results."""
 
 from __future__ import annotations
 

@@ -18,10 +18,16 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.reproduction.beasy_study import Measure, policy_sample
-from beasy_sched.reproduction.claims import RESAMPLES, Sample, bootstrap_weights, interval, weighted_mean
+from beasy_sched.reproduction.claims import (
+    RESAMPLES,
+    Sample,
+    TextTable,
+    bootstrap_weights,
+    interval,
+    weighted_mean,
+)
 from beasy_sched.reproduction.comparison_bound import Bounds
 from beasy_sched.reproduction.comparison_study import case_of
-from beasy_sched.reproduction.text_table import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +47,7 @@ COMPARED: Final[Mapping[str, Measure]] = {
 """``killed`` is the paper's (killed, reached the walltime or still running); the slowdown is bounded, and
 only of jobs that started."""
 _EXACT_UP_TO: Final = 16
-"""Up to so many clusters, all sign patterns are tried."""
+"""Up to this number of clusters, all sign patterns are tried."""
 _DRAWN: Final = 1 << 16
 """Sign patterns that are drawn where there are more."""
 _PATTERNS_AT_ONCE: Final = 1 << 12
@@ -71,18 +77,12 @@ def with_derived(runs: pd.DataFrame) -> pd.DataFrame:
 def blocks_of(runs: pd.DataFrame, *, resamples: int = RESAMPLES) -> dict[Block, ComparedPolicies]:
     """Return the samples of all blocks, in the order of the rows; without those that have no execution."""
     found: dict[Block, ComparedPolicies] = {}
+    weights = partial(execution_weights, resamples=resamples)
     for (case, setting), own in with_derived(runs).groupby(["block", "setting"], sort=False):
-        sample = _sample(own, resamples)
+        sample = policy_sample(own, ["scenario", "tuple", "seed"], COMPARED, weights)
         if sample is not None:
             found[str(case), str(setting)] = sample
     return found
-
-
-def _sample(runs: pd.DataFrame, resamples: int) -> ComparedPolicies | None:
-    """The executions in which all policies reached the end."""
-    return policy_sample(
-        runs, ["scenario", "tuple", "seed"], COMPARED, partial(execution_weights, resamples=resamples)
-    )
 
 
 Execution = tuple[str, int, int]
@@ -185,7 +185,7 @@ def comparison_tables(
 ) -> Iterator[TextTable]:
     """Yield, for each block, the means of all policies and their differences from one of them.
 
-    With ``bounds`` of all executions, also how much was had of what could be had.
+    With ``bounds`` of all executions, also the share of the achievable that was achieved.
     """
     for block, sample in blocks.items():
         yield means_table(_title(block, titles), sample)
@@ -257,19 +257,14 @@ def difference_table(title: str, sample: ComparedPolicies, against: str) -> Text
     for policy in sample.conditions:
         if policy == against:
             continue
-        for number, (name, measure) in enumerate(COMPARED.items()):
-            found = paired_difference(sample, name, policy, against)
-            what = f"{measure.title} [{_points(measure.unit)}]" if measure.unit else measure.title
-            rows.append(
-                (
-                    policy if number == 0 else "",
-                    what,
-                    found.text if count > 1 else number_text(found.mean, "{:+.2f}"),
-                    p_text(found.p),
-                    number_text(100.0 * found.as_good, "{:.0f} %"),
-                    found.verdict,
-                )
-            )
+        for number, (column, measure) in enumerate(COMPARED.items()):
+            found = paired_difference(sample, column, policy, against)
+            unit_of = "points" if measure.unit == "%" else measure.unit
+            what = f"{measure.title} [{unit_of}]" if unit_of else measure.title
+            difference = found.text if count > 1 else number_text(found.mean, "{:+.2f}")
+            as_good = number_text(100.0 * found.as_good, "{:.0f} %")
+            name = policy if number == 0 else ""
+            rows.append((name, what, difference, p_text(found.p), as_good, found.verdict))
     kind = "pairs of days" if unit == "days" else "noises of the same days"
     note = (
         f"{_executions(sample)}; intervals: 95 %, bootstrap; p: permutation test on the means of {count} "
@@ -301,17 +296,9 @@ def bound_table(title: str, sample: ComparedPolicies, bounds: Bounds, against: s
         if against in sample.conditions and policy != against:
             own = sample.mean("finished", against)
             gap = _gap_closed(finished - own, best[:, 0] - own)
-        rows.append(
-            (
-                policy,
-                f"{finished[0]:.2f}",
-                f"{100.0 * finished[0] / best[0, 0]:.1f}",
-                gap,
-                f"{work[0]:.2f}",
-                f"{100.0 * work[0] / best[0, 1]:.1f}",
-                f"{100.0 * kept:.0f}",
-            )
-        )
+        jobs = f"{finished[0]:.2f}", f"{100.0 * finished[0] / best[0, 0]:.1f}", gap
+        flops = f"{work[0]:.2f}", f"{100.0 * work[0] / best[0, 1]:.1f}"
+        rows.append((policy, *jobs, *flops, f"{100.0 * kept:.0f}"))
     numbers = ("fin. %", "of bound", f"gap of {against} closed %", "work %", "of bound ", "target kept %")
     note = (
         f"{_executions(sample)}. The bound knows production and run times beforehand and keeps the target; a "
@@ -327,10 +314,6 @@ def _gap_closed(gained: FloatArray, missing: FloatArray) -> str:
     closed = 100.0 * gained / missing
     low, high = interval(closed)
     return f"{closed[0]:.0f} [{low:.0f}, {high:.0f}]"
-
-
-def _points(unit: str) -> str:
-    return "points" if unit == "%" else unit
 
 
 def p_text(p: float) -> str:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace as replaced
 
 from beasy_sched.campaign.inputs import forecast_production_w, forecast_workload, total_s
 from beasy_sched.campaign.scenario import (
@@ -40,7 +40,7 @@ from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.swf import SWF_FIELDS, SwfReader
-from beasy_sched.formats.time_series import TimeSeries, time_text
+from beasy_sched.formats.table import TimeSeries, time_text
 from beasy_sched.generate.noise import ProductionCase
 from beasy_sched.generate.platform import preset_platform
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
@@ -120,11 +120,6 @@ def comparison(cases: Sequence[ComparisonCase], policies: Sequence[str], extent:
     return found
 
 
-def replaced(scenario: Scenario, **values: Any) -> Scenario:
-    """Return a scenario with some fields changed."""
-    return msgspec.structs.replace(scenario, **values)
-
-
 def case_of(scenario: str) -> tuple[str, str]:
     """Split the name of a scenario into those of its case and of the scenario within that ("" if alone)."""
     case, _, rest = scenario.partition(SEPARATOR)
@@ -164,8 +159,8 @@ def _days(part: TuplePart, day: int, **workload: Any) -> TuplePart:
     ):
         raise ConfigError("days can only be drawn for scenarios with synthetic jobs and weather")
     return TuplePart(
-        workload=msgspec.structs.replace(part.workload, seed=day, **workload),
-        production=msgspec.structs.replace(part.production, seed=day),
+        workload=replaced(part.workload, seed=day, **workload),
+        production=replaced(part.production, seed=day),
     )
 
 
@@ -183,47 +178,36 @@ def _surprising(name: str, title: str, change: Change) -> ComparisonCase:
 
 
 def _demand(factor: float) -> Change:
-    """The plan is made for so much more demand than comes."""
-    return lambda scenario: replaced(
-        scenario, plan=msgspec.structs.replace(scenario.plan, demand_factor=factor)
-    )
+    """The plan is made for ``factor`` times the demand that comes."""
+    return lambda scenario: replaced(scenario, plan=replaced(scenario.plan, demand_factor=factor))
 
 
 def _band(width: float, case: ProductionCase) -> Change:
-    """Production leaves the band of its prediction: it lies in one so many times as wide."""
+    """Production leaves the band of its prediction: it lies in one ``width`` times as wide."""
 
     def change(scenario: Scenario) -> Scenario:
         tuples = tuple(
-            msgspec.structs.replace(part, production=msgspec.structs.replace(part.production, case=case))
-            for part in scenario.tuples
+            replaced(part, production=replaced(part.production, case=case)) for part in scenario.tuples
         )
-        noise = msgspec.structs.replace(scenario.noise, production_band=width)
+        noise = replaced(scenario.noise, production_band=width)
         return replaced(scenario, tuples=tuples, noise=noise)
 
     return change
 
 
 def _sizes(factor: float) -> Change:
-    """Other jobs come than were forecast: so many times as long, and fewer in proportion."""
-
-    def change(scenario: Scenario) -> Scenario:
-        return replaced(scenario, tuples=tuple(_other_jobs(part, factor) for part in scenario.tuples))
-
-    return change
+    """The jobs are not those forecast: ``factor`` times as long, and fewer in proportion."""
+    return lambda scenario: replaced(
+        scenario, tuples=tuple(_other_jobs(part, factor) for part in scenario.tuples)
+    )
 
 
 def _other_jobs(part: TuplePart, factor: float) -> TuplePart:
     workload = part.workload
     if not isinstance(workload, SyntheticWorkload):
         return part
-    other = msgspec.structs.replace(
-        workload,
-        seed=workload.seed + OTHER_JOBS,
-        run_median_s=workload.run_median_s * factor,
-        run_cap_s=workload.run_cap_s * factor,
-        jobs=max(round(workload.jobs / factor), 1),
-    )
-    return msgspec.structs.replace(part, real_workload=other)
+    other = replaced(workload.stretched(factor), seed=workload.seed + OTHER_JOBS)
+    return replaced(part, real_workload=other)
 
 
 CASES: Final[tuple[ComparisonCase, ...]] = (
@@ -280,7 +264,7 @@ def _scenario(files: RealFiles, extent: Extent) -> Scenario:
         productions = _productions(files.weather, part.production, count, length_s)
     if files.trace is not None:
         workloads = _workloads(files.trace, base.servers, count, length_s)
-        base = replaced(base, noise=msgspec.structs.replace(base.noise, walltimes="keep"))
+        base = replaced(base, noise=replaced(base.noise, walltimes="keep"))
     tuples = tuple(
         TuplePart(workload=workload, production=production)
         for workload, production in zip(workloads, productions, strict=True)
@@ -335,13 +319,13 @@ def _productions(
 
 
 def _plants_of(series: TimeSeries) -> tuple[str, ...]:
-    """What a file is for; sun, where it does not tell."""
+    """The plants that a file is for; sun if it does not say."""
     both = {"weather": ("pv", "wind"), "wind": ("wind",)}
     return both.get(series.technology or "", ("pv",))
 
 
 def _workloads(path: Path, servers: int, count: int, length_s: float) -> list[WorkloadPart]:
-    """Jobs of other days of the trace, on hosts with so many cores that the machine fits on the servers."""
+    """Jobs of other days of the trace, on hosts with enough cores for the machine to fit on the servers."""
     reader = SwfReader(path)
     column = SWF_FIELDS["submit_s"] - 1
     first, last, widest = math.inf, -math.inf, 1.0
@@ -377,7 +361,7 @@ def _scaled(scenario: Scenario) -> Scenario:
 
 def _sized(part: TuplePart, factor: float) -> TuplePart:
     plants = part.production
-    larger = msgspec.structs.replace(
+    larger = replaced(
         plants, pv_kw=round(plants.pv_kw * factor, 3), wind_kw=round(plants.wind_kw * factor, 3)
     )
-    return msgspec.structs.replace(part, production=larger)
+    return replaced(part, production=larger)

@@ -17,6 +17,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.reproduction.claims import (
     Claim,
     Sample,
+    TextTable,
     Truth,
     Verdict,
     bootstrap_weights,
@@ -25,7 +26,6 @@ from beasy_sched.reproduction.claims import (
     weighted_mean,
 )
 from beasy_sched.reproduction.energy_budget_study import ALGORITHMS, Setting, percent
-from beasy_sched.reproduction.text_table import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from beasy_sched.reproduction.claims import TextTable
 from beasy_sched.reproduction.energy_budget_claims import EASY, Results
 from beasy_sched.reproduction.energy_budget_study import ALGORITHMS, Setting, Week, percent
 from beasy_sched.reproduction.figures import (
@@ -18,7 +19,6 @@ from beasy_sched.reproduction.figures import (
     Figures,
     new_figure,
 )
-from beasy_sched.reproduction.text_table import TextTable
 
 NAMES: Final = {
     (algorithm, shutdown): f"{name} {'SHUT' if shutdown else 'IDLE'}"

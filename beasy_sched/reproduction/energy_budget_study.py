@@ -191,7 +191,7 @@ MEASURES: Final = (
 
 
 def execute_week(task: WeekTask) -> Measured:
-    """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
+    """Execute a run. The result reports any failure. Raises MachineError if the machine lacks a resource."""
     result = Measured()
     with attempt(result):
         result.values = _run(task)

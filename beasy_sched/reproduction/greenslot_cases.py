@@ -145,7 +145,7 @@ def paper_cases() -> list[Case]:
     for error in ERRORS_PCT:
         for seed in ERROR_SEEDS:
             cases += _with_reference(loaded(Load(estimate_error_pct=error, seed=seed)))
-    return _unique(cases)
+    return [*dict.fromkeys(cases)]
 
 
 def stand_in_cases(weeks: Iterable[str]) -> list[Case]:
@@ -160,10 +160,6 @@ def stand_in_cases(weeks: Iterable[str]) -> list[Case]:
 
 def _with_reference(case: Case) -> list[Case]:
     return [case.reference, case]
-
-
-def _unique(cases: Iterable[Case]) -> list[Case]:
-    return [*dict.fromkeys(cases)]
 
 
 # --- studies beyond the paper ---
@@ -197,9 +193,9 @@ def _utilizations() -> Iterator[Row]:
                 yield Row(", ".join(told), case)
 
 
-def _loads(loads: Mapping[str, Load], policies: Sequence[str] = MAIN[1:]) -> Iterator[Row]:
+def _loads(loads: Mapping[str, Load]) -> Iterator[Row]:
     for label, load in loads.items():
-        yield from (Row(label, Case(policy, load=load)) for policy in policies)
+        yield from (Row(label, Case(policy, load=load)) for policy in MAIN[1:])
 
 
 STUDIES: Final[Mapping[str, tuple[str, tuple[Row, ...]]]] = {

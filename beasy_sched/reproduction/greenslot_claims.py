@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from beasy_sched.forecast.accuracy import HORIZONS_H
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
-from beasy_sched.reproduction.claims import Claim, Ruling, Truth, Verdict, judge, weighted_mean
+from beasy_sched.reproduction.claims import Claim, Ruling, TextTable, Truth, Verdict, judge, weighted_mean
 from beasy_sched.reproduction.greenslot_cases import (
     CONVENTIONAL,
     COPIES,
@@ -34,7 +34,6 @@ from beasy_sched.reproduction.greenslot_cases import (
 )
 from beasy_sched.reproduction.greenslot_inputs import IDEAL_DAY_KWH
 from beasy_sched.reproduction.greenslot_results import READ_OFF, READ_OFF_BARS, GreenResults
-from beasy_sched.reproduction.text_table import TextTable
 
 TOLERANCE: Final = 5.0
 """Points by which a number of the one week "Average" may differ from the printed one."""
@@ -56,18 +55,15 @@ def _saving(case: Case) -> Number:
     return lambda results: results.saving_pct(case)
 
 
-def _near(
-    expected: Sequence[tuple[Number, float]], tolerance: float, results: GreenResults
-) -> tuple[Truth, str]:
-    """Whether all numbers are the printed ones, give or take the tolerance."""
-    found = [number(results) for number, _ in expected]
-    true = all(abs(value - printed) <= tolerance for value, (_, printed) in zip(found, expected, strict=True))
-    return _once(true), ", ".join(f"{value:+.1f}" for value in found) + " %"
+def near(*expected: tuple[Number, float]) -> Callable[..., tuple[Truth, str]]:
+    """Statement: numbers (%) are the printed ones, give or take the tolerance."""
 
+    def statement(results: GreenResults) -> tuple[Truth, str]:
+        found = [number(results) for number, _ in expected]
+        off = [abs(value - printed) for value, (_, printed) in zip(found, expected, strict=True)]
+        return _once(max(off) <= TOLERANCE), ", ".join(f"{value:+.1f}" for value in found) + " %"
 
-def near(*expected: tuple[Number, float], tolerance: float = TOLERANCE) -> Callable[..., tuple[Truth, str]]:
-    """Statement: numbers (%) are the printed ones, within some points."""
-    return partial(_near, expected, tolerance)
+    return statement
 
 
 def _printed_errors(column: str, printed: Sequence[float], results: GreenResults) -> tuple[Truth, str]:

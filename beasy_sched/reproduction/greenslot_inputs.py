@@ -31,7 +31,7 @@ from beasy_sched.formats.grid_rates import PRICE, RateFile, RateGaps, RateQuanti
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.reading import as_type, in_file, parse_toml, read_bytes
 from beasy_sched.formats.solar_history import read_solar_history
-from beasy_sched.formats.time_series import POWER
+from beasy_sched.formats.table import POWER
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
 from beasy_sched.generate.power import (
     SyntheticWeather,
@@ -162,7 +162,7 @@ def _zone(given: _Given) -> ZoneInfo:
 
 
 def _weeks(first: datetime, last: datetime, hours: int) -> Iterator[datetime]:
-    """The Mondays, 9:00, from which on so many hours lie between two moments of one time zone."""
+    """The Mondays, 9:00, from which ``hours`` hours lie between two moments of one time zone."""
     monday = first.date() - timedelta(days=first.weekday())
     start = datetime.combine(monday, time(_START_HOUR), first.tzinfo)
     while start.timestamp() + hours * SECONDS_PER_HOUR <= last.timestamp():
@@ -178,7 +178,7 @@ def _apart_days(week: datetime, near: datetime) -> int:
 
 
 def distinct(files: Iterable[GridFile]) -> list[GridFile]:
-    """Return the files. Raises ConfigError where two have one name, by which they are told apart."""
+    """Return the files. Raises ConfigError if two have the same name, which identifies them."""
     found: dict[str, GridFile] = {}
     for file in files:
         if file.name in found:
@@ -222,7 +222,7 @@ class SunWeek:
         return replace(week, price=file) if file.quantity is PRICE else replace(week, carbon=file)
 
     def longer(self, hours: int) -> SunWeek:
-        """Return the week, and its last three days again and again until it has so many hours."""
+        """Return the week, its last three days repeated until it has ``hours`` hours."""
         at = np.arange(hours)
         at = np.where(at < self.hours, at, self.hours - 72 + (at - self.hours) % 72)
         predicted_w = None if self.predicted_w is None else self.predicted_w[at]
@@ -248,13 +248,13 @@ class SunWeek:
         ahead_w[0] = self.hourly_w[now]
         return ahead_w
 
-    def _mean_day_w(self, now: int, known: int = 3) -> FloatArray:
-        """For ``known`` hours what is predicted one hour ahead, then the mean of the week's days."""
+    def _mean_day_w(self, now: int) -> FloatArray:
+        """For three hours what is predicted one hour ahead, then the mean of the week's days."""
         near_w = self.hourly_w if self.predicted_w is None else self.predicted_w
         of_day = np.arange(self.hours) % 24
         mean_w = np.bincount(of_day, self.hourly_w) / np.bincount(of_day)
         ahead_w = mean_w[of_day[now:]]
-        ahead_w[:known] = near_w[now : now + known]
+        ahead_w[:3] = near_w[now : now + 3]
         return np.asarray(ahead_w)
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.forecast.accuracy import AccuracyTable
-from beasy_sched.reproduction.claims import Sample, bootstrap_weights
+from beasy_sched.reproduction.claims import Sample, TextTable, bootstrap_weights
 from beasy_sched.reproduction.greenslot_cases import (
     CONVENTIONAL,
     COPIES,
@@ -28,7 +28,6 @@ from beasy_sched.reproduction.greenslot_cases import (
     stand_in_cases,
 )
 from beasy_sched.reproduction.greenslot_study import CaseResult
-from beasy_sched.reproduction.text_table import TextTable
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _MEASURES: Final = ("green_kwh", "cost", "total_kwh", "missed", "refused")

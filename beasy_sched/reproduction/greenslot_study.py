@@ -89,14 +89,14 @@ class CaseTask:
 
 @dataclass
 class CaseResult(Measured):
-    """What came of it: `MEASURES`, and curves."""
+    """The result of a run: `MEASURES`, and curves."""
 
     curves: dict[str, list[float]] = field(default_factory=dict)
     """`CURVES`, by name."""
 
 
 def execute_case(task: CaseTask) -> CaseResult:
-    """Run it. The result reports whatever goes wrong. Raises MachineError if the machine lacks a resource."""
+    """Execute a run. The result reports any failure. Raises MachineError if the machine lacks a resource."""
     result = CaseResult()
     with attempt(result):
         session = _run(task)
@@ -337,7 +337,7 @@ def _write_once(path: Path, content: str | bytes) -> None:
 
 
 def round_times_s(queues: Sequence[int] = (60, 240), repeats: int = 5) -> dict[int, float]:
-    """Measure how long a round of planning takes with so many queued jobs, each its own workflow, s."""
+    """Measure how long a round of planning takes by number of queued jobs, each its own workflow, s."""
     hours = np.arange(192) / 4.0
     sun_w = 1500.0 * np.maximum(np.sin(2.0 * math.pi * hours / 24.0), 0.0)
     price = np.where(hours % 24 < 14, 0.13, 0.08)

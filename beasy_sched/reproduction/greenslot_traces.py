@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ PAPERS_LOAD: Final = 0.468
 LONG_WEEK: Final = AVERAGE.longer(HOURS + 14 * 24)
 """The sun of traces: long enough for what is put off from the week's end to end, too."""
 RULES: Final = ("factor:2", "factor:4", "factor:8", "hours:24")
-"""Deadlines of a trace's jobs: so many times their walltime, or a day, after their submission."""
+"""Deadlines of a trace's jobs: a multiple of their walltime, or a day, after their submission."""
 _START_HOUR: Final = 9
 _SPAN_S: Final = HOURS * SECONDS_PER_HOUR
 _WEEK_S: Final = 7 * SECONDS_PER_DAY
@@ -135,7 +135,9 @@ def _chosen(path: Path, whole: GeneratedWorkload) -> tuple[float, str]:
 def _weeks(path: Path, submit_s: FloatArray) -> Iterator[tuple[float, str]]:
     """The starts of a trace's weeks, in its own time (s) and for readers."""
     first_s, last_s = float(submit_s[0]), float(submit_s[-1])
-    begin = _local_time(path, first_s)
+    reader = SwfReader(path)
+    next(reader.chunks())  # so that its header is known
+    begin = local_time(reader, first_s)
     if begin is None:
         for week in range(int((last_s - first_s) // _WEEK_S) + 1):
             at_s = first_s + week * _WEEK_S
@@ -148,9 +150,3 @@ def _weeks(path: Path, submit_s: FloatArray) -> Iterator[tuple[float, str]]:
         if at_s >= first_s:
             yield at_s, f"week of {start:%Y-%m-%d}"
         start += timedelta(days=7)
-
-
-def _local_time(path: Path, time_s: float) -> datetime | None:
-    reader = SwfReader(path)
-    next(reader.chunks())
-    return local_time(reader, time_s)

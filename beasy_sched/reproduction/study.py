@@ -1,4 +1,4 @@
-"""What the papers' studies have in common: runs in a folder, each done once, whatever interrupts them.
+"""What the papers' studies share: runs in a folder, each executed once, despite interruptions.
 
 The folder holds ``study.json`` (what the study is), ``rows/`` (one small file for each run that has ended:
 the journal) and, once all have, ``runs.parquet``. What its runs are, and what they read, each study says.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Measured(Attempt):
-    """What came of a run."""
+    """The result of a run."""
 
     values: dict[str, float | int | None] = field(default_factory=dict)
     """The study's measures, by name; empty where the run failed."""
@@ -80,10 +80,10 @@ class Study(ABC, Generic[Run, Result]):
 
     @abstractmethod
     def _described(self, run: Run) -> Mapping[str, Any]:
-        """What the table says of a run, whatever came of it."""
+        """What the table says of a run, whatever its result."""
 
     def begin(self) -> None:
-        """Make the folder, or see that it is that of the same study. Raises ConfigError."""
+        """Make the folder, or check that it belongs to the same study. Raises ConfigError."""
         path = self.folder / "study.json"
         content = msgspec.json.format(msgspec.json.encode(self.identity))
         if path.exists() and path.read_bytes() != content:
@@ -120,18 +120,18 @@ class Study(ABC, Generic[Run, Result]):
         return self.folder / "rows" / f"{self._name(run)}.json"
 
     def result(self, run: Run) -> Result | None:
-        """Return what became of a run, None where it has not ended."""
+        """Return the result of a run; None if it has not ended."""
         return read_ended(self._row_path(run), self._kind)
 
     def _results(self) -> Iterator[tuple[Run, Result]]:
-        """What became of all runs. Raises InputError where one has not ended."""
+        """The results of all runs. Raises InputError if one has not ended."""
         for run in self.runs:
             if (found := self.result(run)) is None:
                 raise InputError(self._row_path(run), "cannot be read: run the study again")
             yield run, found
 
     def results(self) -> dict[Run, Result]:
-        """Return what became of all runs that ended well. Raises InputError."""
+        """Return the results of all runs that ended well. Raises InputError."""
         return {run: result for run, result in self._results() if not result.error}
 
     def failures(self) -> list[tuple[Run, str]]:

@@ -1,4 +1,4 @@
-"""The grid of a random world, its prices and forecasts, and what its jobs ask for beside hosts and time."""
+"""The grid of a random world, its prices and forecasts, and what its jobs request besides hosts and time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FORECAST_S = 120.0
 
 @dataclass(frozen=True)
 class WorldGrid:
-    """A grid beside a world's site; prices and carbon intensities have one value for each `PIECE_S`."""
+    """The grid of a world's site; prices and carbon intensities have one value for each `PIECE_S`."""
 
     import_limit_w: float = math.inf
     export: Export = Export.NONE
@@ -102,7 +102,7 @@ def forecast_of(world: SmallWorld) -> FileForecast | None:
 
 
 def small_grid(rng: np.random.Generator, hosts: int, steps: int, step_s: float) -> WorldGrid:
-    """A grid that is unlimited, or cannot feed all servers; prices below zero now and then."""
+    """A grid that is unlimited, or cannot feed all servers; some prices are below zero."""
     pieces = math.ceil(steps * step_s / PIECE_S)
     prices = carbon = ()
     if rng.random() < 0.6:

@@ -28,7 +28,7 @@ WAYS_OUT: Final = (
     "asks for more hosts than there are",
     "waits for jobs that never come",
 )
-"""Rules by which a job ends without a start whatever became of its predecessors."""
+"""Rules by which a job ends without a start, whatever happened to its predecessors."""
 
 FINISHED: Final = "the run goes on to its end: no job waits for ever where nothing else will happen"
 EACH_ONCE: Final = "each job is started at most once, and ends in exactly one way"
@@ -222,8 +222,8 @@ def _check_bill(grid: WorldGrid, row: TraceRow) -> None:
 
 
 def check_workflows(world: SmallWorld, done: WorldRun) -> None:
-    """No job starts before its predecessors have finished and its think time is over, nor ever if one of them
-    did not finish; such a job is rejected."""
+    """No job starts before its predecessors have finished and its think time is over, nor at all if one of
+    them did not finish; such a job is rejected."""
     columns = done.session.outcomes.columns()
     ends_s = dict(zip(done.session.outcomes.ids, columns["end_s"].tolist(), strict=True))
     states = outcome_of(done)

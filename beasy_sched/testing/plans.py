@@ -20,10 +20,10 @@ from beasy_sched.energy.storage import (
 )
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.plan.forecast import full_draw_w
-from beasy_sched.plan.offline import NoPlan, OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Plan, PlannedServers, PlanStore, Provenance
 from beasy_sched.plan.power_problem import PowerPlan
 from beasy_sched.plan.servers import ServerRules
+from beasy_sched.plan.windows import NoPlan, OfflineOptions, plan_windows
 
 if TYPE_CHECKING:
     from beasy_sched.testing.worlds import SmallWorld

@@ -1,4 +1,4 @@
-"""Someone who sees only the messages of a run, keeps its own account, and objects to what may not be."""
+"""A witness that sees only the messages of a run, keeps its own account, and objects to illegal decisions."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Witness:
         }
 
     def log(self, now: float, what: str, job: str, hosts: str, rule: str, facts: Facts) -> None:
-        """Take a row of the decision log; every number of it can be written down."""
+        """Take a row of the decision log; every number in it must be finite."""
         for name, fact in facts.items():
             require(isinstance(fact, str) or math.isfinite(fact), FACTS, f"{what} {rule!r}: {name} is {fact}")
         self.actions.append(LoggedAction(now, what, job, hosts, rule))

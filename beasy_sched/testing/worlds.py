@@ -120,7 +120,7 @@ class SmallWorld:
     windows: int = 1
     energy: EnergySource = EnergySource.BATSIM
     outages: tuple[tuple[float, float, str], ...] = field(default=())
-    """Hosts out of service: (from s, to s or for ever, hosts)."""
+    """Hosts out of service: (from s, to s or infinity, hosts)."""
     one: int = 0
     plain: int = 0
     sleep_first: int = 0
@@ -129,7 +129,7 @@ class SmallWorld:
     gusts: tuple[tuple[float, float], ...] = ()
     """Production that changes within a step: (s, W)."""
     forecast_w: tuple[float, ...] = ()
-    """What the planner was told of the production; without it plans are drawn at random."""
+    """The production that the planner expects; without it, plans are drawn at random."""
     unplanned_windows: int = 0
     """The last ones of the run for which there is no plan."""
 
@@ -139,7 +139,7 @@ class SmallWorld:
     grid: WorldGrid | None = None
     base_w: float = 0.0
     predicted_w: tuple[float, ...] = ()
-    """What policies are told of the production, one value for each `FORECAST_S`; without it, nothing."""
+    """The production that policies expect, one value for each `FORECAST_S`; empty: no forecast."""
 
     @property
     def counts(self) -> list[int]:
@@ -253,7 +253,7 @@ def _as_json(members: Members) -> dict[str, Any] | None:
 
 @dataclass
 class WorldRun:
-    """What came of a run."""
+    """The result of a run."""
 
     session: Session
     result: SimulationResult
@@ -300,7 +300,7 @@ def session_of(
 
 
 def random_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 12) -> SmallWorld:
-    """Draw a world: too little power now and then, jobs of every size, ends on step boundaries among them."""
+    """Draw a world: sometimes too little power, jobs of every size, some of which end on step boundaries."""
     fast, slow = int(rng.integers(1, 5)), int(rng.integers(0, 4))
     jobs = []
     for _ in range(rng.integers(1, most_jobs + 1)):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import beasy_sched as bs
-from beasy_sched.api import inputs
+from beasy_sched.errors import ConfigError
 from beasy_sched.generate.power import SyntheticWeather
 from beasy_sched.generate.workload import SwfOptions, SyntheticOptions
 
@@ -42,24 +42,32 @@ def test_every_parameter_is_named_typed_and_documented(function: Callable[..., A
     assert signature.return_annotation is not signature.empty
 
 
-def test_options_of_workloads_and_weather_are_parameters() -> None:
-    def fields(kind: type) -> set[str]:
-        return {field.name for field in dataclasses.fields(kind)}
+def fields(kind: type) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
 
+
+def test_options_of_workloads_and_weather_are_parameters() -> None:
     workload = set(inspect.signature(bs.generate_workload).parameters)
     own = {"path", "swf", "reference", "deadlines"}
     assert workload - own == fields(SwfOptions) | fields(SyntheticOptions)
-    assert fields(SwfOptions) - fields(SyntheticOptions) == inputs._OF_TRACES
-    assert fields(SyntheticOptions) - fields(SwfOptions) == inputs._OF_SYNTHETIC
     power = set(inspect.signature(bs.generate_power).parameters)
     assert power >= fields(SyntheticWeather)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("profile_type", SwfOptions), ("chains", SwfOptions), ("processors", SwfOptions)]
+    ("kind", "other", "swf"), [(SwfOptions, SyntheticOptions, None), (SyntheticOptions, SwfOptions, "x.swf")]
 )
-def test_choices_are_those_of_the_options(name: str, kind: type) -> None:
-    assert set(inputs._CHOICES[name]) == set(typing.get_args(typing.get_type_hints(kind)[name]))
+def test_options_of_the_other_kind_are_refused(kind: type, other: type, swf: str | None) -> None:
+    for name in fields(kind) - fields(other):
+        with pytest.raises(ConfigError, match=f"^{name}: only for"):
+            bs.generate_workload("unwritten.json", swf=swf, **{name: 1})
+
+
+@pytest.mark.parametrize("name", ["profile_type", "chains", "processors", "walltimes"])
+def test_choices_are_those_of_the_options(name: str) -> None:
+    choices = ", ".join(typing.get_args(typing.get_type_hints(SwfOptions)[name]))
+    with pytest.raises(ConfigError, match=f"{name}: found 'other', expected one of {choices}$"):
+        bs.generate_workload("unwritten.json", swf="x.swf", **{name: "other"})
 
 
 @pytest.mark.parametrize("name", ["plan", "report", "campaign"])

@@ -130,7 +130,7 @@ def test_what_is_wrong_is_told(old, new, message):
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """A sweep that is complete, and how often each input was made."""
-    made = dict.fromkeys(("forecast_workload", "forecast_production_w", "make_real_workload"), 0)
+    made = dict.fromkeys(("forecast_workload", "forecast_production", "make_real_workload"), 0)
     with pytest.MonkeyPatch.context() as patch:
         for name in made:
             original = getattr(campaign_module, name)
@@ -159,7 +159,7 @@ def test_the_table_has_a_column_for_each_axis(done):
 
 
 def test_what_no_axis_touches_is_made_once(done):
-    assert done[1] == {"forecast_workload": 1, "forecast_production_w": 2, "make_real_workload": 2}
+    assert done[1] == {"forecast_workload": 1, "forecast_production": 2, "make_real_workload": 2}
 
 
 def test_a_point_runs_as_a_campaign_of_its_own(done, tmp_path):

@@ -30,10 +30,9 @@ from beasy_sched.errors import InputError, Interrupted
 from beasy_sched.formats.plan_file import read_plans, read_season
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.plan.offline import OfflineOptions
 from beasy_sched.plan.plan import Rolled
-from beasy_sched.plan.rolling import PlanRequest, WindowForecast
 from beasy_sched.plan.servers import ServerStart
+from beasy_sched.plan.windows import OfflineOptions, PlanRequest, WindowForecast
 from beasy_sched.planner import PlannerProcess, PlannerSetup
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")

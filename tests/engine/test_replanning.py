@@ -18,7 +18,7 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.jobs import JobState
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.plan.rolling import PlanRequest, ReplanRule
+from beasy_sched.plan.windows import PlanRequest, ReplanRule
 from beasy_sched.planner import PlannerSetup, solve
 from beasy_sched.replan import Replanner, _first_request
 from beasy_sched.settings import RunSettings, build_session

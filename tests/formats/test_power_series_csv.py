@@ -2,7 +2,7 @@ import pytest
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.power_series import parse_power_csv
-from beasy_sched.formats.time_series import POWER, time_text
+from beasy_sched.formats.table import POWER, time_text
 
 
 def read(text, **options):

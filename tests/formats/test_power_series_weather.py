@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.power_series import read_weather_file
-from beasy_sched.formats.time_series import IRRADIANCE, POWER, WIND_SPEED
+from beasy_sched.formats.table import IRRADIANCE, POWER, WIND_SPEED
 from beasy_sched.formats.weather_exports import ninja_lines
 
 NINJA = "".join(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, TEMPERATURE, WIND_SPEED
+from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, TEMPERATURE, WIND_SPEED
 from beasy_sched.formats.weather_exports import ninja_lines, parse_ninja
 
 START = 1559347200  # 2019-06-01

@@ -10,7 +10,7 @@ import pytest
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.power_series import read_weather_file
-from beasy_sched.formats.time_series import (
+from beasy_sched.formats.table import (
     CLEARNESS_INDEX,
     CLOUD_COVER_SHARE,
     IRRADIANCE,

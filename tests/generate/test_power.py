@@ -4,7 +4,7 @@ import pytest
 from beasy_sched.cli.generate_power import figures
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.time_series import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries
+from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries
 from beasy_sched.generate.power import (
     Gaps,
     Route,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.energy.storage import FieldError
-from beasy_sched.formats.time_series import IRRADIANCE, POWER, WIND_SPEED
+from beasy_sched.formats.table import IRRADIANCE, POWER, WIND_SPEED
 from beasy_sched.formats.weather_exports import parse_ninja
 from beasy_sched.generate.power import (
     SyntheticWeather,

@@ -14,9 +14,9 @@ from plan_cases import HOUR_S, battery, hydrogen, two_kinds
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_BATTERY, BatterySpec, HydrogenSpec, LossConvention, Storage
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.offline import OfflineOptions, plan_windows
 from beasy_sched.plan.plan import Provenance
 from beasy_sched.plan.season import NoSeason, Season, SeasonProblem, plan_season
+from beasy_sched.plan.windows import OfflineOptions, plan_windows
 from beasy_sched.units import kwh_to_j
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")

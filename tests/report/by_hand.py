@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from beasy_sched.report.campaign_figures import FIGURES
+from beasy_sched.report.comparison import FIGURES
 
 JOBS = """\
 job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,\

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from report.by_hand import row
 
-from beasy_sched.report.campaign_figures import FIGURES, mean_and_half_width
 from beasy_sched.report.campaign_html import (
     campaign_html,
     compared_policies,
@@ -17,6 +16,7 @@ from beasy_sched.report.campaign_html import (
     outcome_bars,
     spread,
 )
+from beasy_sched.report.comparison import FIGURES, mean_and_half_width
 
 pandas = pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")

@@ -14,11 +14,12 @@ from report.by_hand import STARTS, TRACE, summary, write_run
 
 from beasy_sched.energy.storage import Storage
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.report import charts as energy_module
-from beasy_sched.report.charts import dangerous_steps, energy_charts, job_charts
+from beasy_sched.report import energy_charts as energy_module
+from beasy_sched.report.energy_charts import dangerous_steps, energy_charts
 from beasy_sched.report.html import curves_together, overall_bars, table
 from beasy_sched.report.page import Absent, Chart, power_unit
 from beasy_sched.report.run_data import RunData, read_run_data
+from beasy_sched.report.server_charts import server_charts
 
 pytest.importorskip("pandas", reason="reports need pandas")
 
@@ -67,20 +68,20 @@ def test_state_of_charge(run: RunData) -> None:
 
 
 def test_queue(run: RunData) -> None:
-    shown = curves(chart(job_charts(run, "r"), "queue"))
+    shown = curves(chart(server_charts(run, "r"), "queue"))
     assert shown["jobs"] == ([0.0, 10.0, 20.0, 30.0, 50.0, 300.0, 400.0, 400.0], [1, 0, 1, 2, 1, 1, 0, 0])
     assert shown["servers asked for"][1] == [2, 0, 1, 5, 4, 4, 0, 0]
 
 
 def test_servers_by_state(run: RunData) -> None:
-    shown = curves(chart(job_charts(run, "r"), "states"))
+    shown = curves(chart(server_charts(run, "r"), "states"))
     assert shown["computing"] == ([0.0, 10.0, 100.0, 110.0, 250.0, 260.0, 400.0], [0, 3, 2, 1, 1, 1, 1])
     total = np.sum([y for _, y in shown.values()], axis=0)
     assert set(total) == {4.0}
 
 
 def test_gantt(run: RunData) -> None:
-    spec = chart(job_charts(run, "r"), "gantt").spec
+    spec = chart(server_charts(run, "r"), "gantt").spec
     assert spec["servers"] == 4
     assert spec["jobs"]["id"] == ["w!1", "w!2", "w!3", "w!4"]
     assert spec["bars"]["job"].tolist() == [0, 0, 1, 3]
@@ -101,14 +102,14 @@ def test_a_missing_file_is_a_line_that_says_so(
     tmp_path: Path, missing: str, reason: str, content: str | None
 ) -> None:
     run = read_run_data("a", write_run(tmp_path / "a", **{missing: content}))
-    absent = [c for c in [*energy_charts(run, None, "r"), *job_charts(run, "r")] if isinstance(c, Absent)]
-    assert len(absent) == 1
-    assert absent[0].reason.startswith(reason)
+    absent = [c for c in [*energy_charts(run, None, "r"), *server_charts(run, "r")] if isinstance(c, Absent)]
+    assert len(absent) == 1 + (missing == "jobs")  # the map of servers needs the jobs, too
+    assert all(each.reason.startswith(reason) for each in absent)
 
 
 def test_gantt_without_pstates(tmp_path: Path) -> None:
     run = read_run_data("a", write_run(tmp_path / "a", pstate_changes=None))
-    found = chart(job_charts(run, "r"), "gantt")
+    found = chart(server_charts(run, "r"), "gantt")
     assert found.spec["states"] == {}
     assert "no pstate_changes.csv" in found.note
 
@@ -152,7 +153,7 @@ def test_dangerous_steps_are_shaded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_rejected_job_waits_until_then(tmp_path: Path) -> None:
     rejected = json.dumps({"time": 120.0, "action": "reject", "job": "w!3", "rule": "never fits"}) + "\n"
     run = read_run_data("a", write_run(tmp_path / "a", decisions=STARTS + rejected))
-    times, jobs = curves(chart(job_charts(run, "r"), "queue"))["jobs"]
+    times, jobs = curves(chart(server_charts(run, "r"), "queue"))["jobs"]
     assert (times, jobs) == ([0.0, 10.0, 20.0, 30.0, 50.0, 120.0, 300.0, 400.0], [1, 0, 1, 2, 1, 0, 0, 0])
 
 

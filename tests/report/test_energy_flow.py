@@ -12,8 +12,17 @@ from report.by_hand import TRACE, write_run
 from report.test_grid_charts import BATTERY, on_a_grid
 from small_site import small_site
 
-from beasy_sched.report.charts import SOURCES, USES, power_balance
-from beasy_sched.report.energy_flow import SERVER_USES, SERVERS, SITE, Flow, energy_flow, energy_flows
+from beasy_sched.report.energy_charts import (
+    SERVER_USES,
+    SERVERS,
+    SITE,
+    SOURCES,
+    USES,
+    Flow,
+    energy_flow,
+    energy_flows,
+    power_balance,
+)
 from beasy_sched.report.page import Absent, Chart
 from beasy_sched.report.run_data import RunData, read_run_data
 

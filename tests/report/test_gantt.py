@@ -11,8 +11,8 @@ from report.by_hand import PSTATES, write_run
 from small_site import small_site
 
 from beasy_sched.errors import InputError
-from beasy_sched.report.charts import Rectangles, ServerState, job_bars, state_bars
 from beasy_sched.report.run_data import read_run_data
+from beasy_sched.report.server_charts import Rectangles, ServerState, job_bars, state_bars
 
 pytest.importorskip("pandas", reason="reports need pandas")
 

@@ -12,7 +12,7 @@ from report.by_hand import summary, write_run
 
 from beasy_sched.errors import InputError
 from beasy_sched.report import grid_charts as grid_module
-from beasy_sched.report.charts import energy_charts
+from beasy_sched.report.energy_charts import energy_charts
 from beasy_sched.report.grid_charts import cost_so_far, grid_bars, grid_charts
 from beasy_sched.report.html import curves_together, report_html, table
 from beasy_sched.report.page import Absent, Chart

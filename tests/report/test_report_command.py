@@ -50,7 +50,7 @@ def test_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["bad"], "bad_jobs.csv: final_state: found 'EATEN'"),
         (["a", "--plan", "a_jobs.csv"], "a_jobs.csv: is not a beasy-sched plan"),
         (["a", "campaign"], "campaign is a campaign: it cannot be shown together"),
-        (["campaign", "--plan", "p"], "--plan is for single runs"),
+        (["campaign", "--plan", "p"], "a plan is for single runs"),
         (["campaign"], "campaign.json"),
     ],
 )

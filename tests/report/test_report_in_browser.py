@@ -15,8 +15,8 @@ from report.chromium import PROGRAM, Page
 from report.test_grid_charts import BATTERY, on_a_grid
 from small_site import small_site
 
-from beasy_sched.report.campaign_figures import FIGURES, GRID_FIGURES
 from beasy_sched.report.campaign_html import campaign_html
+from beasy_sched.report.comparison import FIGURES, GRID_FIGURES
 from beasy_sched.report.explain_job import explain_job
 from beasy_sched.report.explain_time import explain_time
 

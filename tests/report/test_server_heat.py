@@ -11,16 +11,17 @@ from command_line import exit_code
 from report.by_hand import write_run
 from small_site import small_site
 
-from beasy_sched.report.charts import ServerState, state_bars
 from beasy_sched.report.page import Absent, Chart
 from beasy_sched.report.run_data import read_run_data
-from beasy_sched.report.server_heat import (
+from beasy_sched.report.server_charts import (
     SPANS,
     Changes,
     Occupation,
+    ServerState,
     computing_changes,
     mean_counts,
     server_heat,
+    state_bars,
 )
 
 pytest.importorskip("pandas", reason="reports need pandas")

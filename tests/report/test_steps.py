@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.report.charts import StepCurve, count_changes, last_of_each_time
+from beasy_sched.report.run_data import StepCurve, count_changes, last_of_each_time
 
 
 def test_changes_of_one_time_count_together() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from report.by_hand import write_run
 
-from beasy_sched.report.charts import utilization
 from beasy_sched.report.run_data import read_run_data
+from beasy_sched.report.server_charts import utilization
 from beasy_sched.report.wait_charts import shares, wait_distribution, waits_over_time, waits_s
 
 pytest.importorskip("pandas", reason="reports need pandas")

@@ -63,7 +63,7 @@ def test_weather_and_trace(files: Path, tmp_path: Path):
         task = inputs.plan
         _, demand_w, _ = read_back(site, 1, task.platform, task.workload, task.production)
         demanded += demand_w.sum()
-        produced += inputs.production_w.sum()
+        produced += inputs.production.total_w.sum()
     assert produced / demanded == pytest.approx(1.15, rel=1e-3)
 
 

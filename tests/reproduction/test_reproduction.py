@@ -32,8 +32,7 @@ from beasy_sched.reproduction.beasy_study import (
     study_of,
     verdict_tables,
 )
-from beasy_sched.reproduction.claims import judge
-from beasy_sched.reproduction.text_table import TextTable, markdown_of, write_markdown
+from beasy_sched.reproduction.claims import TextTable, judge, markdown_of, write_markdown
 
 BEST_BEGIN = {
     "best-begin": hand_sample(

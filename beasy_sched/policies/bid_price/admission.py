@@ -16,8 +16,7 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import ASLEEP
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobQueue
-from beasy_sched.policies.bid_price.fleet import Speed
-from beasy_sched.policies.bid_price.jobs import Expected, aged
+from beasy_sched.policies.bid_price.jobs import Expected, Speed, aged
 from beasy_sched.policies.bid_price.step import BidPriceOptions, Step
 from beasy_sched.policies.easy import ORDERS, EasyPass, Order, Places, Reservation
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -40,7 +39,7 @@ _LEAST_COST_SHARE: Final = 3e-6
 _ROUNDING: Final = 1e-9
 """Relative error of energies that are the same."""
 _MISSES: Final = 4
-"""After so many refusals for energy the rest of the queue, which is dearer still, is not tried."""
+"""After this number of refusals for energy, the rest of the queue, which is dearer still, is not tried."""
 _TRIED_ABOVE: Final = 4 * _MISSES
 """Most jobs above the price that one pass looks at."""
 _IMPATIENT: Final = 0.1
@@ -121,7 +120,7 @@ class BidPass(EasyPass):
         return least_energy
 
     def still_holds(self, later: BidPass, openings: int) -> bool:
-        """Whether nothing has changed until a ``later`` pass but that jobs have arrived.
+        """Whether nothing but arrivals has happened until a ``later`` pass.
 
         ``openings``: the counter of what may let a job start, as it was after this pass.
         """
@@ -141,7 +140,7 @@ class BidPass(EasyPass):
     # --- which jobs ---------------------------------------------------------------------------------------
 
     def heads(self) -> Iterable[Job]:
-        """Waiting jobs that are sure to end in time, in order, as far as more can be had for them."""
+        """Waiting jobs that are sure to end in time, in order, as long as there may be hosts and energy."""
         queue = self.view.queue
         if not len(queue):
             return
@@ -186,7 +185,7 @@ class BidPass(EasyPass):
         self._closed = self._options.order == "energy" and max(self._dear, self._short) >= _MISSES
 
     def wanted(self, job: Job) -> bool:
-        """Tell whether there is energy for ``job``, now and ahead, and whether it is to have hosts now."""
+        """Whether there is energy for ``job``, now and ahead, and whether it is to have hosts now."""
         walltime_s = self._expected.walltime_of_s(job, self._left_s)
         if not self._passes_price(job, walltime_s):
             return False
@@ -211,9 +210,7 @@ class BidPass(EasyPass):
         energy_j = self._expected.energy_of_j(job, walltime_s)
         energy_j = aged(energy_j, self.view.now - job.subtime_s, self._options.ageing_h)
         at_margin = energy_j <= price.margin_j * (1.0 + _ROUNDING)
-        if energy_j <= price.price_j or (
-            self._may_be_cheap(job, at_margin) and self._is_cheap(job, walltime_s, at_margin)
-        ):
+        if energy_j <= price.price_j or self._is_cheap(job, walltime_s, at_margin):
             return True
         self._count_refusal(dear=True)
         if self.view.wants_reason(job, TOO_DEAR):
@@ -221,12 +218,6 @@ class BidPass(EasyPass):
             facts |= {"binding_at_s": step.binding_s, "bound": step.bound}
             self._say(job, TOO_DEAR, facts)
         return False
-
-    def _may_be_cheap(self, job: Job, at_margin: bool) -> bool:
-        if job.id in self.step.counted:
-            return True
-        tries = self._options.opportunity or at_margin
-        return tries and self._dear < _MISSES and job.id not in self.step.dear
 
     def _is_cheap(self, job: Job, walltime_s: float, at_margin: bool) -> bool:
         """Whether ``job`` takes little of what is binding, or leaves some of it and is ``at_margin``.
@@ -236,6 +227,8 @@ class BidPass(EasyPass):
         step, price = self.step, self.step.price
         if job.id in step.counted:
             return True
+        if not (self._options.opportunity or at_margin) or self._dear >= _MISSES or job.id in step.dear:
+            return False
         power_w, chance = self._profile(job, walltime_s, price.speed)
         base_w = step.base_w + power_w * chance
         slack_j = step.ahead.slack(step.hopeful_w - base_w).slack_j
@@ -258,7 +251,8 @@ class BidPass(EasyPass):
         if self._short >= _MISSES or job.id in step.short:
             self._count_refusal(dear=False)
             return False
-        power_w, chance = self._profile(job, walltime_s, self._speed_of(job, walltime_s))
+        speed = Speed.FAST if self._hurries(job, walltime_s) else step.price.speed
+        power_w, chance = self._profile(job, walltime_s, speed)
         sigmas = _RUN_SIGMAS if self._options.margins else 0.0
         self._add_w = power_w * (chance + sigmas * np.sqrt(chance * (1.0 - chance)))
         after = step.ahead.stays_up(step.careful_w - step.committed_w - self._add_w)
@@ -278,9 +272,6 @@ class BidPass(EasyPass):
         """Whether a job that starts now ends in time only at full speed."""
         thrifty_s = walltime_s * self._expected.computing.surest_share(Speed.THRIFTY)
         return self._options.hurry and job.computes and thrifty_s > self._left_s - 1.0
-
-    def _speed_of(self, job: Job, walltime_s: float) -> Speed:
-        return Speed.FAST if self._hurries(job, walltime_s) else self.step.price.speed
 
     def _profile(self, job: Job, walltime_s: float, speed: Speed) -> tuple[float, FloatArray]:
         """Power of ``job`` above sleep (W), and the part of each cell in which it is expected to run."""

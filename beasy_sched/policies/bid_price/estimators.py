@@ -19,6 +19,7 @@ _ENOUGH: Final = 20
 """Run times after which the longest is trusted: the next is longer with a probability of 1 in 21."""
 _LIKE_ALL: Final = 2.0
 """Jobs that are like all others, which count with the last ones of a kind."""
+_RECENT_S: Final = 6 * 3600.0
 _KEPT: Final = 4000
 """Run times that are kept; with more, every other one is forgotten."""
 
@@ -91,7 +92,7 @@ class JobKinds:
         self.counts[row] = count + 1
 
     def rows(self, hosts: FloatArray, walltime_s: FloatArray) -> IndexArray:
-        """Rows of the kinds of jobs; -1 for those of no kind that is known."""
+        """Rows of the kinds of jobs; -1 for jobs of an unknown kind."""
         keys = walltime_s * _WALLTIMES + hosts
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[place] == keys, self._rows[place], -1)
@@ -250,13 +251,14 @@ class ProductionError:
     """The error of the production forecast, in units of its uncertainty: mean, spread, how well known."""
 
     N0: Final = 3.0
-    """Observations that the prior stands for."""
+    """Weight of the prior, in observations."""
     SPREAD: Final = 1.0 / 3.0
     """Second moment of the prior: errors spread evenly over the band."""
+    KEPT: Final = 0.5 ** (1.0 / 144.0)
+    """Weight that observations keep in a step: half of it in 144."""
 
-    def __init__(self, half_life_steps: float = 144.0, *, learns: bool = True) -> None:
-        """Observations lose half their weight in ``half_life_steps``."""
-        self._kept = 0.5 ** (1.0 / half_life_steps)
+    def __init__(self, *, learns: bool = True) -> None:
+        """Start with the prior."""
         self._learns = learns
         self._count = self._sum = self._squares = 0.0
 
@@ -265,9 +267,9 @@ class ProductionError:
         if not self._learns or forecast_w <= 0.0 or uncertainty <= 0.0:
             return
         error = min(max((actual_w - forecast_w) / (uncertainty * forecast_w), -2.0), 2.0)
-        self._count = self._count * self._kept + 1.0
-        self._sum = self._sum * self._kept + error
-        self._squares = self._squares * self._kept + error * error
+        self._count = self._count * self.KEPT + 1.0
+        self._sum = self._sum * self.KEPT + error
+        self._squares = self._squares * self.KEPT + error * error
 
     @property
     def mean(self) -> float:
@@ -283,7 +285,7 @@ class ProductionError:
     def expected_w(
         self, forecast_w: FloatArray, uncertainty: FloatArray, ahead: FloatArray, sigmas: float
     ) -> FloatArray:
-        """Production to count on, W: the mean over ``ahead`` steps, less so many standard errors.
+        """Production to count on, W: the mean over ``ahead`` steps, less ``sigmas`` standard errors.
 
         Below the band only as far as production has been there.
         """
@@ -298,9 +300,9 @@ class ProductionError:
 class SeenArrivals:
     """The last jobs that have arrived: their sizes, and how often they come."""
 
-    def __init__(self, kept: int = 400) -> None:
-        """Remember ``kept`` jobs."""
-        self._jobs: deque[tuple[float, int, float]] = deque(maxlen=kept)
+    def __init__(self) -> None:
+        """Remember none yet, and the last 400 later."""
+        self._jobs: deque[tuple[float, int, float]] = deque(maxlen=400)
         self._recent: deque[tuple[float, int]] = deque()
         self._asked = 0.0
         self._asked_squared = 0.0
@@ -349,17 +351,17 @@ class SeenArrivals:
         """Walltime of each, s."""
         return np.array([job[2] for job in self._jobs])
 
-    def hosts_soon(self, now: float, within_s: float, memory_s: float = 6 * 3600.0) -> float:
+    def hosts_soon(self, now: float, within_s: float) -> float:
         """Hosts that new jobs will hardly exceed ``within_s``: mean and one standard deviation.
 
-        A compound Poisson process with the arrivals of the last ``memory_s``.
+        A compound Poisson process with the arrivals of the last six hours.
         """
         recent = self._recent
-        while recent and recent[0][0] < now - memory_s:
+        while recent and recent[0][0] < now - _RECENT_S:
             _, hosts = recent.popleft()
             self._asked -= hosts
             self._asked_squared -= hosts * hosts
-        share = within_s / memory_s
+        share = within_s / _RECENT_S
         return self._asked * share + math.sqrt(max(self._asked_squared, 0.0) * share)
 
 

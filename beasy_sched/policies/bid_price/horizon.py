@@ -25,7 +25,7 @@ _COARSE: Final = 6
 _MIDDLE: Final = 144
 """So many steps are cells of their own, then so many cells have six steps each."""
 _FAR: Final = 96
-"""What is left is divided into about so many."""
+"""Number of cells, about, that the rest is divided into."""
 
 
 class Cells:
@@ -88,7 +88,7 @@ class Slack(NamedTuple):
 
 
 class Commitment(NamedTuple):
-    """What becomes of the battery with what is committed."""
+    """The battery with everything that is committed."""
 
     fits: bool
     """Whether it never falls below the floor."""
@@ -213,7 +213,7 @@ class ForeseenSteps(NamedTuple):
     renew_w: FloatArray
     uncertainty: FloatArray
     given_w: FloatArray
-    """What hydrogen gives beside the production, less the base load; below 0 where it takes more."""
+    """What hydrogen gives in addition to the production, less the base load; below 0 where it takes more."""
     held_w: FloatArray
     """What a fuel cell gives, too, as far as the battery is not above its planned level."""
     planned_j: FloatArray
@@ -249,7 +249,7 @@ class Foresight:
         return min((math.floor((now + TIME_TOLERANCE_S) / window_s) + 1) * window_s, self._view.end_s)
 
     def window_ends_s(self, now: float) -> list[float]:
-        """Ends of windows within the horizon but for its own end, s."""
+        """Ends of windows within the horizon, except its own end, s."""
         first_s, until_s = now + TIME_TOLERANCE_S, self._view.planned_until_s - TIME_TOLERANCE_S
         return [plan.end_s for plan in self._view.plans or () if first_s < plan.end_s < until_s]
 

@@ -1,28 +1,118 @@
-"""What is expected of jobs: how long they run, what they cost, with what probability they still run."""
+"""What jobs cost on the servers, and what is expected of them: how long they run, and whether they still run.
+
+Servers run at two speeds, the fastest and the thriftiest of their kind. Before a job has hosts it is counted
+on a mean server; afterwards, on its hosts.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Final, TypeVar
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.engine.policy import View
-from beasy_sched.model.cluster import Progress
+from beasy_sched.model.cluster import PowerModel, Progress
+from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job, JobQueue, JobState
+from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.policies.bid_price.estimators import RunTimes, SeenArrivals
-from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Cells
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _ENOUGH: Final = 20
-"""Jobs without a walltime that must have ended for the longest of them to stand for the next ones."""
+"""Jobs without a walltime that must have ended before the longest of them is expected of the next ones."""
 _TELLING: Final = frozenset({JobState.FINISHED, JobState.WALLTIME_REACHED})
-"""Ends that tell how long jobs run, or would have run at least."""
+"""Ends from which follows how long jobs run, or would have run at least."""
 _BEYOND: Final = 1.25
-"""A job without a walltime that has outrun all others is expected to need so many times what it has done."""
+"""A job without a walltime that has outrun all others is expected to need this multiple of its work."""
+
+
+class Speed(IntEnum):
+    """At which of its two speeds a server runs."""
+
+    FAST = 0
+    """Its highest speed."""
+    THRIFTY = 1
+    """The speed with the least energy above that of sleep for each flop."""
+
+
+class TwoSpeedFleet:
+    """Powers above those of sleep (W) and speeds (flops/s) of all servers at both speeds."""
+
+    def __init__(self, platform: Platform, power: PowerModel) -> None:
+        """Choose the two P-states of each kind."""
+        kinds = platform.kinds
+        self.size = platform.size
+        self._kind_of = platform.kind_of
+        rest_w = np.where(power.can_sleep, power.sleep_w, _idle_w(kinds))
+        fast = [kind.fastest for kind in kinds]
+        thrifty = [_thriftiest(kind, float(rest)) for kind, rest in zip(kinds, rest_w, strict=True)]
+        self.pstate: StateArray = np.array([fast, thrifty], dtype=np.int8)
+        """P-state of each kind: [speed, kind]."""
+        rows = np.arange(len(kinds))
+        self._busy_w = power.full_w[rows, self.pstate] - rest_w
+        self._flops = np.array([[k.speeds_flops[p] for k, p in zip(kinds, row, strict=True)]
+                                for row in self.pstate.tolist()])  # fmt: skip
+        share = np.bincount(self._kind_of, minlength=len(kinds)) / max(self.size, 1)
+        self.busy_w: FloatArray = self._busy_w @ share
+        """Power of a mean busy server above its sleep, W: [speed]."""
+        self.flops: FloatArray = self._flops @ share
+        """Speed of a mean server, flops/s: [speed]."""
+        self.rest_w = float(rest_w[self._kind_of].sum())
+        """Power of all servers asleep, W; those that cannot sleep idle."""
+        present = np.unique(self._kind_of).tolist()
+        self.reference_flops = max((kinds[row].reference_speed_flops for row in present), default=1.0)
+        """F_ref, the speed that walltimes refer to, flops/s."""
+        self.most_share: float = max(float(self._flops[Speed.FAST, present].max(initial=0.0))
+                                     / self.reference_flops, 1.0)  # fmt: skip
+        """The largest share of its walltime at F_ref that a job can do before that is over."""
+        self.idle_w: FloatArray = power.idle_w[rows, self.pstate] - rest_w
+        """Power of an idle server above its sleep, W: [speed, kind]."""
+        self.mean_idle_w: FloatArray = self.idle_w @ share
+        """The same of a mean server, W: [speed]."""
+        self.one_kind = len(kinds) == 1
+
+    def hosts_w(self, hosts: HostIds, speed: Speed) -> float:
+        """Power of busy ``hosts`` above their sleep, W."""
+        if self.one_kind:
+            return float(self._busy_w[speed, 0]) * len(hosts)
+        return float(self._busy_w[speed, self._kind_of[hosts]].sum())
+
+    def hosts_idle_w(self, hosts: HostIds, speed: Speed) -> float:
+        """Power of idle ``hosts`` above their sleep, W."""
+        return float(self.idle_w[speed, self._kind_of[hosts]].sum())
+
+    def hosts_flops(self, hosts: HostIds, speed: Speed) -> float:
+        """Speed of a job on ``hosts``, flops/s on each: that of the slowest."""
+        if self.one_kind:
+            return float(self._flops[speed, 0])
+        return float(self._flops[speed, self._kind_of[hosts]].min())
+
+    def best(self, hosts: HostIds, count: int, speed: Speed) -> HostIds:
+        """Choose ``count`` of ``hosts``, those with the least energy per flop first, then the lower ids."""
+        if self.one_kind or len(hosts) <= count:
+            return hosts[:count]
+        per_flop_j = (self._busy_w[speed] / self._flops[speed])[self._kind_of[hosts]]
+        return np.sort(hosts[np.argsort(per_flop_j, kind="stable")[:count]])
+
+    def targets(self, speed: Speed) -> StateArray:
+        """P-state of each server at ``speed``."""
+        targets: StateArray = self.pstate[speed, self._kind_of]
+        return targets
+
+
+def _idle_w(kinds: tuple[ServerKind, ...]) -> FloatArray:
+    return np.array([min(kind.idle_w[p] for p in kind.computing) for kind in kinds])
+
+
+def _thriftiest(kind: ServerKind, rest_w: float) -> int:
+    """The P-state with the least energy per flop, among those at which no job outlives its walltime."""
+    fast_enough = [p for p in kind.computing if kind.speeds_flops[p] >= kind.reference_speed_flops]
+    return min(fast_enough, key=lambda p: ((kind.full_w[p] - rest_w) / kind.speeds_flops[p], p))
 
 
 class JobLoad:
@@ -45,7 +135,7 @@ class JobLoad:
         return self.run_times.mean * self._slowness[speed]
 
     def mean_shares(self, speed: Speed, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
-        """The same of jobs that ask for so much; one number if that tells nothing."""
+        """The same for each of some jobs; one number if their requests make no difference."""
         return self.run_times.means(hosts, walltime_s) * self._slowness[speed]
 
     def surest_share(self, speed: Speed) -> float:
@@ -58,17 +148,13 @@ class JobLoad:
         return self.mean_share(Speed.THRIFTY) * self.host_w[Speed.THRIFTY]
 
     def mean_share_of(self, speed: Speed, hosts: int, walltime_s: float) -> float:
-        """Expected run time of one job that asks for so much, in walltimes."""
+        """Expected run time of one job, in walltimes."""
         row = self.run_times.kinds.row(hosts, walltime_s)
         mean = self.run_times.mean if row < 0 else float(self.run_times.means_of(np.array([row]))[0])
         return mean * self._slowness[speed]
 
-    def host_second_of_j(self, hosts: int, walltime_s: float) -> float:
-        """Expected energy of one job that asks for so much, for each host and second of walltime, J."""
-        return self.mean_share_of(Speed.THRIFTY, hosts, walltime_s) * self.host_w[Speed.THRIFTY]
-
     def host_seconds_j(self, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
-        """The same of jobs that ask for so much; one number if that tells nothing, J."""
+        """The same for each of some jobs; one number if their requests make no difference, J."""
         return self.mean_shares(Speed.THRIFTY, hosts, walltime_s) * self.host_w[Speed.THRIFTY]
 
     def chance(
@@ -172,7 +258,8 @@ class Expected:
     def energy_of_j(self, job: Job, walltime_s: float) -> float:
         """Expected energy of a job above sleep, J; ``walltime_s``: as `walltime_of_s` has it."""
         load = self.load_of(job)
-        return job.res * walltime_s * load.host_second_of_j(job.res, walltime_s)
+        share = load.mean_share_of(Speed.THRIFTY, job.res, walltime_s)
+        return job.res * walltime_s * (share * load.host_w[Speed.THRIFTY])
 
     def run_of_s(self, job: Job, walltime_s: float, speed: Speed) -> float:
         """Expected run time of a job at ``speed``, s."""
@@ -227,7 +314,8 @@ class Expected:
         edges, widths = done + rate * cells.edge_s, rate * cells.width_s
         limit = done + rate * np.maximum(walltime_s - progress.run_s, 0.0)[:, None]
         limit[endless] = 1.0
-        rows = self._kinds_of(jobs)
+        kind_rows = (self.load_of(job).run_times.kinds.row(job.res, job.walltime_s) for job in jobs)
+        rows = np.array([*kind_rows], dtype=np.intp)
         computes = np.array([job.computes for job in jobs])
         chance = np.empty_like(widths)
         for load, those in ((self.computing, computes), (self.delaying, ~computes)):
@@ -237,11 +325,6 @@ class Expected:
                 )
         kinds = np.where(computes | (rows < 0), rows, rows + len(self.computing.run_times.kinds))
         return host_w @ chance, _variance_w2(host_w, chance, kinds)
-
-    def _kinds_of(self, jobs: Sequence[Job]) -> IndexArray:
-        """Rows of the jobs' kinds among those of their load."""
-        rows = [self.load_of(job).run_times.kinds.row(job.res, job.walltime_s) for job in jobs]
-        return np.array(rows, dtype=np.intp)
 
     def _draw(self, job: Job, speed: Speed) -> tuple[float, float]:
         """Power of a running job's hosts above their sleep (W), and how fast it proceeds (flops/s)."""

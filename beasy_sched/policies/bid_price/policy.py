@@ -22,8 +22,7 @@ from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.policies.bid_price.admission import BidPass, LackingHosts
 from beasy_sched.policies.bid_price.estimators import RunTimes
-from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
-from beasy_sched.policies.bid_price.jobs import Expected
+from beasy_sched.policies.bid_price.jobs import Expected, Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.step import BidPriceOptions, Step, StepMaker
 from beasy_sched.policies.easy import break_even_s, sleep, wake
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -39,7 +38,7 @@ _RATIONED_REST: Final = 0.5
 
 
 class BidPrice(Policy):
-    """Starts the jobs whose energy a price lets through, which is solved anew at each step."""
+    """Starts the jobs whose energy costs no more than a price, which is solved again at each step."""
 
     name = "bid-price"
     summary = "a price of energy, solved anew at each step, decides which jobs may start"
@@ -72,7 +71,7 @@ class BidPrice(Policy):
     # --- every step ---------------------------------------------------------------------------------------
 
     def power_actions(self, view: View) -> Sequence[Action]:
-        """Solve the price anew and set the speed."""
+        """Solve the price again and set the speed."""
         if view.budget is None or view.storage_state is None:
             return ()
         step = self._step = self._maker.make(view.budget, view.storage_state.battery_j)
@@ -121,7 +120,7 @@ class BidPrice(Policy):
         return np.where(power.can_sleep[kinds], saves_j, 0.0)
 
     def _set_speed(self, view: View, speed: Speed) -> list[Action]:
-        """Bring all servers that are on to the step's speed, but for those of jobs in a hurry."""
+        """Set all servers that are on to the step's speed, except those of urgent jobs."""
         state, targets = view.host_state, self._fleet.targets(speed)
         on: BoolArray = (state == IDLE) | (state == BUSY) | (state == SWITCHING_ON)
         for job in self._expected.urgent_of([*view.running.values()]):
@@ -132,7 +131,7 @@ class BidPrice(Policy):
     # --- every event --------------------------------------------------------------------------------------
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Start what may start, wake servers for what has waited for long, let idle servers sleep."""
+        """Start what may start, wake servers for jobs that have waited enough, let idle servers sleep."""
         step = self._step
         if step is None:
             return ()

@@ -16,15 +16,15 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
-from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import BatteryAhead, Cells, Slack
+from beasy_sched.policies.bid_price.jobs import Speed, TwoSpeedFleet
 
 OVERHEAD: Final = 0.05
 """omega: idle servers and transitions, as a share of the jobs' energy."""
 FREE_SHARE: Final = 0.1
 """Energy of which no more than this share is missing where it counts is free."""
 LEVELS: Final = 32
-"""Quantiles of the energies of arrived jobs among which a price is sought."""
+"""Number of quantiles of the energies of arrived jobs that are tried as a price."""
 
 
 @dataclass(frozen=True)
@@ -76,35 +76,35 @@ class Demand:
         self._running_w, self._waiting, self._to_come = running_w, waiting, to_come
         self._overhead = 1.0 + overhead
 
-    def power_w(self, price_j: float, now: Speed, later: Speed = Speed.THRIFTY) -> FloatArray:
-        """Mean power of each cell, W: jobs up to ``price_j``, at the speeds of ``now`` and ``later``."""
+    def power_w(self, price_j: float, speed: Speed) -> FloatArray:
+        """Mean power of each cell, W: jobs up to ``price_j``; later ones at the thriftiest speed."""
         fleet = self._fleet
-        present_w = self._running_w[now] + self._waiting_w(price_j, now)
-        future = self._to_come.rate(price_j) / fleet.flops[later]
-        busy_w = self._within(present_w, future, now, later)
+        present_w = self._running_w[speed] + self._waiting_w(price_j, speed)
+        future = self._to_come.rate(price_j) / fleet.flops[Speed.THRIFTY]
+        busy_w = self._within(present_w, future, speed)
         power_w: FloatArray = fleet.rest_w + self._overhead * busy_w
         return power_w
 
-    def _waiting_w(self, price_j: float, now: Speed) -> FloatArray:
+    def _waiting_w(self, price_j: float, speed: Speed) -> FloatArray:
         """Power of the waiting jobs up to ``price_j`` above sleep, W by cell."""
         fleet, waiting = self._fleet, self._waiting
         chosen = waiting.energy_j <= price_j
         computing = chosen if waiting.computes is None else chosen & waiting.computes
         hosts = np.zeros(len(self._cells))
         if computing.any():
-            ends_s = waiting.work[computing] / fleet.flops[now]
+            ends_s = waiting.work[computing] / fleet.flops[speed]
             hosts = self._cells.filled(waiting.hosts[computing], ends_s)
-        power_w: FloatArray = hosts * fleet.busy_w[now]
+        power_w: FloatArray = hosts * fleet.busy_w[speed]
         if waiting.computes is not None and (held := chosen & ~waiting.computes).any():
             idle = self._cells.filled(waiting.hosts[held], waiting.held_s[held])
-            power_w = power_w + idle * fleet.mean_idle_w[now]
+            power_w = power_w + idle * fleet.mean_idle_w[speed]
         return power_w
 
-    def _within(self, present_w: FloatArray, future: FloatArray, now: Speed, later: Speed) -> FloatArray:
+    def _within(self, present_w: FloatArray, future: FloatArray, speed: Speed) -> FloatArray:
         """Add the power of the ``future`` servers, and move what exceeds the fleet to later cells."""
         fleet = self._fleet
-        servers = present_w / fleet.busy_w[now] + future
-        power_w: FloatArray = present_w + future * fleet.busy_w[later]
+        servers = present_w / fleet.busy_w[speed] + future
+        power_w: FloatArray = present_w + future * fleet.busy_w[Speed.THRIFTY]
         if servers.max(initial=0.0) <= fleet.size:
             return power_w
         moved_servers = moved_j = 0.0  # server-seconds, and joules
@@ -142,7 +142,7 @@ class Price:
 
     @property
     def scarce(self) -> bool:
-        """Whether there is less energy than is asked for, be there a price yet or not."""
+        """Whether there is less energy than is asked for, whether or not there is a price yet."""
         return self.without.slack_j < 0.0
 
 

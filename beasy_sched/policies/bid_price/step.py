@@ -16,9 +16,8 @@ from beasy_sched.engine.policy import Options, View
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.cluster import IDLE, SWITCHING_ON
 from beasy_sched.policies.bid_price.estimators import ProductionError, demand_ratio, share_to_come
-from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells, ForeseenSteps, Foresight
-from beasy_sched.policies.bid_price.jobs import Expected, aged
+from beasy_sched.policies.bid_price.jobs import Expected, Speed, TwoSpeedFleet, aged
 from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, WaitingJobs
 from beasy_sched.policies.easy import OrderName
 

@@ -380,7 +380,7 @@ class _Planner:
     # --- the choice of a slot ---
 
     def _place_long(self, task: QueuedTask, first: int) -> TaskPlan:
-        """Place a task that is longer than the window as soon as its nodes stay free, whatever that costs."""
+        """Place a task that is longer than the window as soon as its nodes stay free, at any cost."""
         size, energy_j = self._slots.size, self._energy_j(task)
         start = self._room.first_free_to_end(task.res, first)
         if start >= size:

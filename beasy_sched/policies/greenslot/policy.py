@@ -139,7 +139,7 @@ class GreenSlot(Policy):
     # --- rounds ---------------------------------------------------------------------------------------------
 
     def _wants_round(self, view: View) -> bool:
-        """Tell whether anything has happened since the last round that may change it."""
+        """Whether anything has happened since the last round that may change it."""
         seen = (0 if view.outlook is None else view.outlook.revision, int(np.count_nonzero(view.available)))
         changed = self._changed or seen != self._seen
         self._seen, self._changed = seen, False
@@ -153,7 +153,7 @@ class GreenSlot(Policy):
         )
 
     def _hold_round(self, view: View) -> list[Action]:
-        """Plan all waiting jobs anew."""
+        """Plan all waiting jobs again."""
         waiting = {job.id: job for job in (*view.queue, *view.held.values())}
         new = {job.id for job in self._deadlines.update(waiting.values())}
         slots = self._slots(view)

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.table import Table
-from beasy_sched.formats.time_series import IRRADIANCE, POWER, WIND_SPEED, on_grid
+from beasy_sched.formats.table import IRRADIANCE, POWER, WIND_SPEED, Table, on_grid
 
 
 def grid(hours, values=None, name=POWER, dated=True):

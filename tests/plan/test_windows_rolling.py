@@ -10,26 +10,27 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan.test_offline import LOAD_W, PLATFORM, RENEW_W, SITE, SPEC, planned
+from plan.test_windows import LOAD_W, PLATFORM, RENEW_W, SITE, SPEC, planned
 from plan_cases import hydrogen
 
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan import rolling
+from beasy_sched.plan import windows
 from beasy_sched.plan.forecast import draw_by_busy_w
-from beasy_sched.plan.offline import NoPlan, OfflineOptions
 from beasy_sched.plan.plan import Plan, PlanStore, Provenance, Rolled
-from beasy_sched.plan.rolling import (
+from beasy_sched.plan.servers import ServerStart, least_power_w
+from beasy_sched.plan.windows import (
     NO_JOBS,
     JobForecast,
     KnownJobs,
+    NoPlan,
+    OfflineOptions,
     PlanRequest,
     PowerForecast,
     Span,
     WindowForecast,
     make_plans,
 )
-from beasy_sched.plan.servers import ServerStart, least_power_w
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 
@@ -126,14 +127,14 @@ def test_a_window_may_have_a_target_of_its_own() -> None:
 
 
 def test_a_later_window_without_a_plan_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan_first = rolling.plan_window
+    plan_first = windows.plan_window
 
     def only_first(*given: Any) -> Any:
         if given[4].window > 0:
             raise NoPlan("it rained")
         return plan_first(*given)
 
-    monkeypatch.setattr(rolling, "plan_window", only_first)
+    monkeypatch.setattr(windows, "plan_window", only_first)
     assert [plan.start_s for plan in made(request(0, at_pct(50.0)))] == [0.0]
     with pytest.raises(NoPlan, match="it rained"):
         made(request(1, at_pct(50.0)))

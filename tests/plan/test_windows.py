@@ -17,13 +17,13 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.plan_file import json_text, read_plans, write_plans
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.tables import plan_kwh, plan_rows
-from beasy_sched.plan.offline import (
+from beasy_sched.plan.plan import PlanStore, Provenance
+from beasy_sched.plan.power_problem import Surplus
+from beasy_sched.plan.windows import (
     NoPlan,
     OfflineOptions,
     plan_windows,
 )
-from beasy_sched.plan.plan import PlanStore, Provenance
-from beasy_sched.plan.power_problem import Surplus
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 
