@@ -61,7 +61,8 @@ def test_they_are_found():
 
 @pytest.mark.parametrize(("where", "embedded", "arguments"), SHOWN)
 def test_a_command(where: str, embedded: bool, arguments: list[str]):
-    given = command("batsim").make_context("batsim", list(arguments)).params
+    version = [] if embedded or "--external-events" not in arguments else ["--protocol", "5"]
+    given = command("batsim").make_context("batsim", [*version, *arguments]).params
     assert given["platform"] == "platform.xml"
     if not embedded:
         assert not OURS & {argument.partition("=")[0] for argument in arguments}
