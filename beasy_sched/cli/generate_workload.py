@@ -15,9 +15,9 @@ from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
 from beasy_sched.generate.deadlines import DeadlineRule, parse_deadlines, with_deadlines
+from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
 from beasy_sched.generate.noise import WalltimeRule, noisy_workload
 from beasy_sched.generate.platform import load_server
-from beasy_sched.generate.workflows import WorkflowOptions, workflow_workload
 from beasy_sched.generate.workload import (
     ARRIVAL_SHAPES,
     EXTRA_FIELDS,

@@ -11,9 +11,10 @@ import click
 
 from beasy_sched.cli.campaign import WorkerOptions, unless_stopped
 from beasy_sched.cli.options import FILE, CommandOptions, option, progress_bar, tell_written, with_options
-from beasy_sched.errors import InputError
 from beasy_sched.policies.learned.features import FEATURES
-from beasy_sched.policies.learned.model import Model, read_model, write_model
+from beasy_sched.policies.learned.model import Model, read_model
+
+_POLICIES = ("last", "next", "peak", "workload")
 
 
 class _LearnOptions(CommandOptions):
@@ -35,7 +36,22 @@ class _LearnOptions(CommandOptions):
     )
     double: bool = option("Double Q-learning: two tables.")
     none: bool = option("Let it choose to change nothing, too.")
-    no_shaping: bool = option("Reward only work, not the distance from the target.")
+    reward: Literal["jobs", "work"] = option(
+        "What is rewarded: jobs that finish, less twice those that are killed, or so with their work.",
+        default="jobs",
+    )
+    no_shaping: bool = option("Do not reward the distance from the target.")
+    reference: str = option(
+        "A policy whose rewards in the same execution are subtracted; each episode takes a second run.",
+        type=click.Choice(("none", *_POLICIES)),
+        default="last",
+    )
+    trace: float = option(
+        "Lambda of Q-learning: 1 learns from whole windows, 0 step by step.",
+        type=click.FloatRange(0, 1),
+        default=1.0,
+    )
+    step_by_step: bool = option("Draw anew at each step while it explores, not one rule for an episode.")
     without: tuple[str, ...] = option(
         "A feature that it does not see; repeat it for several.", type=click.Choice(FEATURES), multiple=True
     )
@@ -73,7 +89,7 @@ def _train(given: _LearnOptions, out: Path) -> Model:
     """Learn, from where the file stands; keep every batch."""
     from beasy_sched.campaign.scenario_file import find_scenario
     from beasy_sched.campaign.workers import Processes
-    from beasy_sched.learning.training import Lesson, OtherLesson, learn
+    from beasy_sched.learning.training import Lesson, learn_to_file
 
     lesson = Lesson(
         given.policy,
@@ -83,25 +99,19 @@ def _train(given: _LearnOptions, out: Path) -> Model:
         gamma=given.gamma,
         double=given.double,
         none=given.none,
+        reward=given.reward,
         shaped=not given.no_shaping,
+        reference="" if given.reference == "none" else given.reference,
+        trace=given.trace,
+        rules=not given.step_by_step,
         without=tuple(sorted(given.without)),
     )
     scenarios = [find_scenario(name) for name in given.scenario]
-    known = read_model(out) if out.exists() else None
     with (
         unless_stopped("the same command"),
         progress_bar("episodes", quiet=given.quiet) as report,
     ):
-
-        def keep(model: Model) -> None:
-            write_model(out, model)
-            if report is not None:
-                report(len(model.curve) / given.episodes)
-
-        try:
-            return learn(lesson, scenarios, Processes(given.jobs), known=known, report=keep)
-        except OtherLesson as error:
-            raise InputError(out, str(error)) from None
+        return learn_to_file(out, lesson, scenarios, Processes(given.jobs), report=report)
 
 
 def _draw(given: _LearnOptions, model: Model, path: Path) -> None:

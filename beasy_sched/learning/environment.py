@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import gymnasium
 import numpy as np
@@ -29,7 +29,7 @@ from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.envelope import EndOfWindow
 from beasy_sched.policies.learned.agents import HALF_LIFE_GAMMA
-from beasy_sched.policies.learned.features import FEATURES, Features, as_numbers
+from beasy_sched.policies.learned.features import FEATURES, Features, RewardName, as_numbers
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS
 from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope, Trail
 from beasy_sched.runner import run_in_process
@@ -56,7 +56,7 @@ class _Asked(ChoosingEnvelope):
 
     def __init__(self, episode: _EpisodeThread, gamma: float) -> None:
         super().__init__()
-        self.actions, self.shaped = episode.actions, episode.shaped
+        self.actions, self.reward, self.shaped = episode.actions, episode.reward, episode.shaped
         self.choose = episode.ask
         self._gamma = gamma
         self.time_s = self.soc_pct = 0.0
@@ -84,7 +84,9 @@ class _EpisodeThread:
     def __init__(
         self, execution: TrainingExecution, days: Days, env: CompensationEnv, prefix: str | None
     ) -> None:
-        self.actions, self.shaped = env.actions, env.shaped
+        self.actions: tuple[str, ...] = env.actions
+        self.reward: RewardName = env.reward
+        self.shaped = env.shaped
         self.policy = _Asked(self, env.gamma)
         self._execution, self._days, self._prefix = execution, days, prefix
         self._moments: SimpleQueue[_Moment] = SimpleQueue()
@@ -146,6 +148,7 @@ class CompensationEnv(gymnasium.Env[Observation, np.int64]):
         *,
         none: bool = False,
         gamma: float = HALF_LIFE_GAMMA,
+        reward: RewardName = "jobs",
         shaped: bool = True,
         days: int = DAYS,
         first_seed: int = FIRST_SEED,
@@ -153,17 +156,19 @@ class CompensationEnv(gymnasium.Env[Observation, np.int64]):
     ) -> None:
         """Draw episodes from a scenario, a file or one that comes with the program.
 
-        ``none`` adds an action that changes nothing; ``gamma`` discounts five minutes, ``shaped`` adds the
-        potential to the reward; ``days`` pairs of jobs and sky are drawn from, from ``first_seed`` on.
-        Raises ConfigError and InputError.
+        ``none`` adds an action that changes nothing; ``gamma`` discounts five minutes; ``reward`` counts
+        ``jobs`` or their ``work``, and ``shaped`` adds the potential; ``days`` pairs of jobs and sky are
+        drawn from, from ``first_seed`` on. Raises ConfigError and InputError.
         """
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ConfigError(f"render_mode: found {render_mode!r}, expected None or 'rgb_array'")
+        if reward not in get_args(RewardName):
+            raise ConfigError(f"reward: found {reward!r}, expected one of {', '.join(get_args(RewardName))}")
         if not FIRST_SEED <= first_seed < first_seed + days <= SEEDS_END:
             raise ConfigError(f"first_seed: found {first_seed}, expected {FIRST_SEED} to {SEEDS_END - days}")
         self.scenario = find_scenario(scenario) if isinstance(scenario, str) else scenario
         self.actions = ALL_ACTIONS if none else ACTIONS
-        self.gamma, self.shaped, self.render_mode = gamma, shaped, render_mode
+        self.gamma, self.reward, self.shaped, self.render_mode = gamma, reward, shaped, render_mode
         self._day_seeds = range(first_seed, first_seed + days)
         self.observation_space = spaces.Box(-1.0, 1.0, (len(FEATURES),), np.float32)
         self.action_space = spaces.Discrete(len(self.actions))

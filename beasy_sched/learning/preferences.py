@@ -9,11 +9,17 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.policies.learned.agents import QTable
-from beasy_sched.policies.learned.features import CLASSES, EDGES, FEATURES
+from beasy_sched.policies.learned.features import CLASSES, COMP_UNIT, EDGES, FEATURES
 from beasy_sched.policies.learned.model import Model
 
 MEANINGS: Final = {
-    "comp": ("lacks over 10 %", "lacks 2 to 10 %", "within 2 %", "2 to 10 % over", "more than 10 % over"),
+    "comp": (
+        "lacks over 1 %",
+        "lacks up to 1 %",
+        "up to 0.1 % over",
+        "0.1 to 1 % over",
+        "more than 1 % over",
+    ),
     "soc": ("lowest quarter", "second", "third", "highest quarter"),
     "left": ("last third", "second third", "first third"),
     "pressure": ("nothing waits", "up to a quarter", "more"),
@@ -94,7 +100,7 @@ def _of_bandit(model: Model) -> tuple[FloatArray, FloatArray]:
     return np.where(seen, inputs, 0.0) @ agent.weights.T, np.ones(len(inputs))
 
 
-_ENDS: Final = {"comp": (-0.2, 0.2), "soc": (0, 1), "left": (0, 1), "pressure": (0, 1), "danger": (0, 1)}
+_ENDS: Final = {"comp": (-0.02, 0.02), "soc": (0, 1), "left": (0, 1), "pressure": (0, 1), "danger": (0, 1)}
 
 
 def _middles(name: str) -> FloatArray:
@@ -104,6 +110,8 @@ def _middles(name: str) -> FloatArray:
     middles = (edges[:-1] + edges[1:]) / 2
     if name == "danger":
         middles = np.array([0.0, 1.0])
+    if name == "comp":
+        middles = np.clip(middles / COMP_UNIT, -1.0, 1.0)
     if name in ("soc", "left", "pressure", "danger"):
         middles = 2 * middles - 1
     return np.asarray(middles)

@@ -8,7 +8,7 @@ training that was stopped goes on from its last whole batch to the same bytes.
 from __future__ import annotations
 
 import contextlib
-import copy
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from beasy_sched.campaign.folder import scenario_hash
 from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.tasks import RunTask, settings_in
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
-from beasy_sched.errors import BeasyError, ConfigError
+from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.learning.executions import FIRST_SEED, Days, TrainingExecution, executions, prepare, task_of
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.learned.agents import (
@@ -34,13 +34,21 @@ from beasy_sched.policies.learned.agents import (
     QTable,
     Transition,
 )
-from beasy_sched.policies.learned.features import Features
-from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, Model, Training
+from beasy_sched.policies.learned.features import Features, RewardName, classes_of, state_of
+from beasy_sched.policies.learned.model import (
+    ACTIONS,
+    ALL_ACTIONS,
+    Model,
+    Training,
+    read_model,
+    write_model,
+)
 from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope, Trail
 from beasy_sched.runner import run_in_process
 
 BATCH: Final = 8
 """Episodes that explore with the same knowledge."""
+_REFERENCE: Final = "reference"
 _GREEDY_FROM, _LEAST_EPSILON = 0.8, 0.05
 """Share of the episodes after which Q-learning explores no more, and how little it explores until then."""
 
@@ -67,8 +75,16 @@ class Lesson:
     """Double Q-learning."""
     none: bool = False
     """Whether to change nothing is an action."""
+    reward: RewardName = "jobs"
+    """What counts: jobs, or their work."""
     shaped: bool = True
     """Whether the potential is part of the reward."""
+    reference: str = "last"
+    """Policy whose rewards in the same execution are taken from the agent's; empty: none's."""
+    trace: float = 1.0
+    """Lambda of Q-learning; 0: Watkins' own."""
+    rules: bool = True
+    """Whether what is drawn to explore stands for a whole episode, for each class of E_comp."""
     without: tuple[str, ...] = ()
     """Features that are not seen."""
 
@@ -76,7 +92,7 @@ class Lesson:
         """An agent that has learned nothing."""
         actions = ALL_ACTIONS if self.none else ACTIONS
         if self.learner == "q-learning":
-            return QTable.new(actions, double=self.double, without=self.without)
+            return QTable.new(actions, double=self.double, without=self.without, trace=self.trace)
         return LinearBandit.new(actions, without=self.without)
 
     def epsilon(self, episode: int) -> float:
@@ -93,6 +109,10 @@ class Lesson:
             "gamma": f"{self.gamma:g}",
             "double": str(self.double).lower(),
             "none": str(self.none).lower(),
+            "reward": self.reward,
+            "reference": self.reference or "none",
+            "trace": f"{self.trace:g}",
+            "rules": str(self.rules).lower(),
             "shaped": str(self.shaped).lower(),
         }
 
@@ -107,17 +127,39 @@ class Episode:
     epsilon: float
     rng: tuple[int, ...]
     """Seeds of the choices."""
-    gamma: float
-    shaped: bool
+    lesson: Lesson
 
 
 @dataclass(frozen=True)
 class Experience:
     """What came of an episode."""
 
-    windows: list[list[Transition]]
-    reward: float
-    """Mean of all steps."""
+    trail: Trail
+    reference: Trail | None = None
+    """What came of the same execution under the reference."""
+
+    @property
+    def reward(self) -> float:
+        """Mean of all steps."""
+        return mean_reward(self.trail)
+
+    def windows(self) -> list[list[Transition]]:
+        """What there is to learn, window by window."""
+        return self.trail.steps(() if self.reference is None else self.reference.rewards())
+
+    def retold(self, before: Lesson, lesson: Lesson) -> Experience:
+        """The same as another lesson than that of ``before`` rewards it: its discount, its potential."""
+        gamma = self.trail.gamma
+        if lesson.gamma != before.gamma:
+            gamma = lesson.gamma ** (math.log(gamma) / math.log(before.gamma))
+        return Experience(
+            self.trail.retold(gamma, shaped=lesson.shaped),
+            self.reference and self.reference.retold(gamma, shaped=lesson.shaped),
+        )
+
+
+KeepExperience = Callable[[int, list[Experience]], None]
+"""Told the number of a batch's first episode, and what came of the batch."""
 
 
 class Explorer(ChoosingEnvelope):
@@ -129,10 +171,13 @@ class Explorer(ChoosingEnvelope):
     def __init__(self, episode: Episode) -> None:
         """Choose as ``episode`` says."""
         super().__init__()
-        agent, self.shaped = episode.agent, episode.shaped
+        agent, lesson = episode.agent, episode.lesson
+        self.reward, self.shaped = lesson.reward, lesson.shaped
         self.actions = ACTIONS if isinstance(agent, str) else agent.actions
-        self._gamma = episode.gamma
-        self.choose = chooser(agent, episode.epsilon, np.random.default_rng(episode.rng), self.actions)
+        self._gamma = lesson.gamma
+        self.choose = chooser(
+            agent, episode.epsilon, np.random.default_rng(episode.rng), self.actions, rules=lesson.rules
+        )
 
     def begin(self, view: Any) -> None:
         """Begin to note."""
@@ -141,16 +186,25 @@ class Explorer(ChoosingEnvelope):
 
 
 def chooser(
-    agent: Agent | str, epsilon: float, rng: np.random.Generator, actions: Sequence[str]
+    agent: Agent | str, epsilon: float, rng: np.random.Generator, actions: Sequence[str], *, rules: bool
 ) -> Callable[[Features], Choice]:
-    """Return what chooses: an agent that explores, one action for ever, or chance."""
+    """Return what chooses in an episode: an agent that explores, one action for ever, or chance.
+
+    With ``rules``, whether to explore and with which action is drawn once for each class of E_comp.
+    """
+    drawn: dict[int, int | None] = {}
+
+    def explored(features: Features) -> int | None:
+        place = classes_of(state_of(features))["comp"] if rules else -1
+        if place not in drawn or not rules:
+            drawn[place] = int(rng.integers(len(actions))) if rng.random() < epsilon else None
+        return drawn[place]
 
     def choose(features: Features) -> Choice:
         if isinstance(agent, str):
             return (int(rng.integers(len(actions))) if agent == "random" else actions.index(agent)), {}
-        if epsilon and rng.random() < epsilon:
-            return int(rng.integers(len(actions))), {}
-        return int(agent.value_of(features).argmax()), {}
+        action = explored(features) if epsilon else None
+        return int(agent.value_of(features).argmax()) if action is None else action, {}
 
     return choose
 
@@ -164,7 +218,7 @@ def run_episode(episode: Episode) -> Experience:
     trail = policy.trail
     if not summary["complete"] or trail is None:
         raise TrainingFailed(f"the run is not complete: {summary['error'] or 'it ended early'}")
-    return Experience(trail.steps(), mean_reward(trail))
+    return Experience(trail)
 
 
 def mean_reward(trail: Trail) -> float:
@@ -180,11 +234,13 @@ def learn(
     *,
     known: Model | None = None,
     report: Callable[[Model], None] | None = None,
+    keep: KeepExperience | None = None,
 ) -> Model:
     """Train; return the model. ``known`` is what an earlier training with the same lesson has learned.
 
-    ``report`` gets the model after every batch. Raises ConfigError for seeds that are taken, OtherLesson
-    for a model of another lesson, TrainingFailed, and MachineError; the executor is closed in any case.
+    ``report`` gets the model after every batch, and before that ``keep`` the batch. Raises ConfigError for
+    seeds that are taken, OtherLesson for a model of another lesson, TrainingFailed, and MachineError; the
+    executor is closed in any case.
     """
     with contextlib.closing(executor):
         work = executions(scenarios, lesson.episodes, lesson.first_seed)
@@ -192,24 +248,59 @@ def learn(
         agent, curve = lesson.new_agent(), np.empty(0)
         if known is not None:
             check_same_lesson(known, model_of(lesson, agent, curve, work, hashes))
-            agent, curve = copy.deepcopy(known.agent()), known.curve
+            curve = known.curve
             if isinstance(agent, QTable):
-                agent.values, agent.visits = agent.values.copy(), agent.visits.copy()
+                agent.values, agent.visits = known.values.copy(), known.visits.copy()
             else:
-                agent.inverse, agent.rewarded = agent.inverse.copy(), agent.rewarded.copy()
+                agent = replace(agent, inverse=known.values.copy(), rewarded=known.rewarded.copy())
         model = model_of(lesson, agent, curve, work, hashes)
         days: dict[tuple[str, int], Days] = {}
         for first in range(len(curve), len(work), BATCH):
             batch = work[first : first + BATCH]
             found = explore(lesson, agent, batch, first, executor, days)
-            for number, experience in enumerate(found, first):
-                for window in experience.windows:
-                    agent.learn(window, np.random.default_rng((lesson.seed, number, 1)))
+            if keep is not None:
+                keep(first, found)
+            learn_from(agent, lesson, first, found)
             curve = np.append(curve, [experience.reward for experience in found])
             model = model_of(lesson, agent, curve, work, hashes)
             if report is not None:
                 report(model)
         return model
+
+
+def learn_from(agent: Agent, lesson: Lesson, first: int, experiences: Sequence[Experience]) -> None:
+    """Learn from episodes, from number ``first`` on, in their order."""
+    for number, experience in enumerate(experiences, first):
+        for window in experience.windows():
+            agent.learn(window, np.random.default_rng((lesson.seed, number, 1)))
+
+
+def learn_to_file(
+    path: Path,
+    lesson: Lesson,
+    scenarios: Sequence[Scenario],
+    executor: Executor,
+    *,
+    report: Callable[[float], None] | None = None,
+    keep: KeepExperience | None = None,
+) -> Model:
+    """Train, or go on with what a file holds; write it after every batch, and return the model.
+
+    ``report`` is told the share of the episodes after every batch. Raises InputError for a file of another
+    lesson; otherwise as `learn`.
+    """
+
+    def write(model: Model) -> None:
+        write_model(path, model)
+        if report is not None:
+            report(len(model.curve) / lesson.episodes)
+
+    with contextlib.closing(executor):
+        known = read_model(path) if path.exists() else None
+        try:
+            return learn(lesson, scenarios, executor, known=known, report=write, keep=keep)
+        except OtherLesson as error:
+            raise InputError(path, str(error)) from None
 
 
 def explore(
@@ -235,11 +326,16 @@ def explore(
     def episodes() -> Iterator[Task]:
         for number, one in enumerate(batch, first):
             run = task_of(one, days[one.scenario.name, one.day])
-            epsilon, rng = lesson.epsilon(number), (lesson.seed, number, 0)
-            yield number, run_episode, Episode(run, explorer, epsilon, rng, lesson.gamma, lesson.shaped)
+            episode = Episode(run, explorer, lesson.epsilon(number), (lesson.seed, number, 0), lesson)
+            yield number, run_episode, episode
+            if lesson.reference:
+                yield (number, _REFERENCE), run_episode, replace(episode, agent=lesson.reference)
 
     found = _all(executor, episodes())
-    return [found[number] for number in range(first, first + len(batch))]
+    numbers = range(first, first + len(batch))
+    if not lesson.reference:
+        return [found[number] for number in numbers]
+    return [replace(found[number], reference=found[number, _REFERENCE].trail) for number in numbers]
 
 
 def level_lines(
@@ -254,18 +350,10 @@ def level_lines(
 
     Raises TrainingFailed; the executor is closed in any case.
     """
-    training = model.training
-    first_seed = training.days[0]
     with contextlib.closing(executor):
-        work = executions(scenarios, training.episodes, first_seed)
+        lesson = replace(lesson_of(model), reference="")
+        work = executions(scenarios, model.training.episodes, lesson.first_seed)
         first = min(int((1.0 - share) * len(work)), len(work) - 1)
-        lesson = Lesson(
-            model.learner,
-            training.episodes,
-            seed=training.seed,
-            gamma=float(training.settings["gamma"]),
-            shaped=training.settings["shaped"] == "true",
-        )
         found, days = {}, dict[tuple[str, int], Days]()
         names = (*ACTIONS, "random")
         for number, name in enumerate(names, 1):
@@ -276,6 +364,27 @@ def level_lines(
             if report is not None:
                 report(number / len(names))
         return found
+
+
+def lesson_of(model: Model) -> Lesson:
+    """Return how a model was learned."""
+    training = model.training
+    settings = training.settings
+    return Lesson(
+        model.learner,
+        int(settings["planned_episodes"]),
+        seed=training.seed,
+        first_seed=training.days[0],
+        gamma=float(settings["gamma"]),
+        double=settings["double"] == "true",
+        none=settings["none"] == "true",
+        reward="work" if settings["reward"] == "work" else "jobs",
+        reference="" if settings["reference"] == "none" else settings["reference"],
+        trace=float(settings["trace"]),
+        rules=settings["rules"] == "true",
+        shaped=settings["shaped"] == "true",
+        without=model.without,
+    )
 
 
 def _all(executor: Executor, tasks: Iterable[Task]) -> dict[Any, Any]:

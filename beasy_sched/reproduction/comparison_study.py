@@ -107,9 +107,11 @@ def policy_part(label: str) -> PolicyPart:
     return PolicyPart(name=label, label=label)
 
 
-def comparison(cases: Sequence[ComparisonCase], policies: Sequence[str], extent: Extent) -> list[Scenario]:
+def comparison(
+    cases: Sequence[ComparisonCase], policies: Sequence[str | PolicyPart], extent: Extent
+) -> list[Scenario]:
     """Return the scenarios of some cases. Raises ConfigError for a policy that is not there."""
-    parts = tuple(map(policy_part, policies))
+    parts = tuple(policy_part(policy) if isinstance(policy, str) else policy for policy in policies)
     found = []
     for case in cases:
         for scenario in case.scenarios(extent):

@@ -14,12 +14,20 @@ from beasy_sched.campaign.scenario_file import parse_scenario
 from beasy_sched.campaign.workers import Processes
 from beasy_sched.errors import ConfigError
 from beasy_sched.learning.executions import FIRST_SEED, executions, on_days
-from beasy_sched.learning.training import BATCH, Lesson, learn, level_lines
+from beasy_sched.learning.training import BATCH, Lesson, chooser, learn, level_lines
 from beasy_sched.policies.learned.agents import QTable
+from beasy_sched.policies.learned.features import Features
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, Model, read_model, write_model
 
 TINY = SMALL.replace('"easy", "follow-plan", "workload-reactive"', '"peak"')
 SCENARIO = parse_scenario(TINY)
+
+
+class Incurious(Lesson):
+    """Never explores."""
+
+    def epsilon(self, episode: int) -> float:
+        return 0.0
 
 
 class Stopped(Exception):
@@ -86,6 +94,36 @@ def test_options_reach_the_agent():
     assert model.values.shape == (2, 1440, 5)
     assert model.without == ("night",)
     assert model.training.settings["shaped"] == "false"
+
+
+def test_what_explores_keeps_its_rules_for_an_episode():
+    """For each class of E_comp, an action drawn or the agent's; step by step, drawn anew."""
+    agent = QTable.new(ACTIONS)
+    agent.values[:, :, 2] = 1.0
+    few, much = (Features(comp, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0) for comp in (0.0005, 0.005))
+    kept = []
+    for seed in range(200):
+        choose = chooser(agent, 0.5, np.random.default_rng(seed), ACTIONS, rules=True)
+        first = choose(few)[0], choose(much)[0]
+        assert all((choose(few)[0], choose(much._replace(soc=0.1))[0]) == first for _ in range(5))
+        kept.append(first)
+    for place in (0, 1):
+        share = np.mean([first[place] == 2 for first in kept])
+        assert share == pytest.approx(0.5 + 0.5 / 4, abs=0.12)
+    assert len(set(kept)) > 10
+    anew = chooser(agent, 1.0, np.random.default_rng(1), ACTIONS, rules=False)
+    assert len({anew(few)[0] for _ in range(50)}) == len(ACTIONS)
+
+
+def test_rewards_beyond_a_reference():
+    """Who always does as the reference gains nothing; the curve is of the agent's own rewards."""
+    lesson = Lesson("q-learning", 2, reference="last")
+    model = learn(Incurious("q-learning", 2, reference="last"), [SCENARIO], Processes(1))
+    assert not model.values.any()
+    assert model.visits.sum() > 0
+    assert model.curve.all()
+    assert model.training.settings["reference"] == "last"
+    assert trained(lesson).values.any()
 
 
 def test_levels_of_the_fixed_policies():

@@ -6,7 +6,8 @@ action. The greatest value is chosen, of equals the first action; actions are in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -22,8 +23,6 @@ HALF_LIFE_GAMMA: Final = 0.998
 """Discount of five minutes by default: a reward in 29 hours counts half."""
 GAMMA_STEP_S: Final = 300.0
 """The length of time that a discount is given for, s."""
-CREDIT_S: Final = 3600.0
-"""A bandit's choice is credited with what happens in this time, s."""
 
 
 class Transition(NamedTuple):
@@ -36,7 +35,7 @@ class Transition(NamedTuple):
     discount: float
     """Of the time until the next choice; 0 where the window ended before."""
     credit: float
-    """Discounted sum of the rewards in the hour after the choice, or to the window's end."""
+    """Discounted mean of the rewards to the window's end."""
 
 
 @dataclass
@@ -50,12 +49,21 @@ class QTable:
     """How often each cell was learned from; of the same shape."""
     without: frozenset[str] = frozenset()
     """Features that it does not see."""
+    trace: float = 0.0
+    """Lambda: how much of what it learns from is what came of the later choices, not what it expected."""
 
     @classmethod
-    def new(cls, actions: tuple[str, ...], *, double: bool = False, without: Iterable[str] = ()) -> QTable:
+    def new(
+        cls,
+        actions: tuple[str, ...],
+        *,
+        double: bool = False,
+        without: Iterable[str] = (),
+        trace: float = 0.0,
+    ) -> QTable:
         """A table that has learned nothing."""
         shape = (1 + double, STATES, len(actions))
-        return cls(actions, np.zeros(shape), np.zeros(shape, dtype=np.int64), frozenset(without))
+        return cls(actions, np.zeros(shape), np.zeros(shape, dtype=np.int64), frozenset(without), trace)
 
     def value_of(self, features: Features) -> FloatArray:
         """The value of each action: mean of the tables."""
@@ -66,20 +74,44 @@ class QTable:
         return int(self.visits[:, state_of(features, self.without)].sum())
 
     def learn(self, steps: Iterable[Transition], coin: np.random.Generator) -> None:
-        """Learn from a window's steps, in order; ``coin`` chooses the table where there are two."""
+        """Learn from a window's steps; ``coin`` chooses the table where there are two.
+
+        With a ``trace``, Q(lambda) as by Peng and Williams (1996), from the last step to the first: what was
+        learned of a cell in a window counts as one visit, since its steps are alike.
+        """
         trail = [*steps]
         states = [state_of(step.features, self.without) for step in trail]
+        if self.trace:
+            self._learn_returns(trail, states, int(coin.integers(len(self.values))))
+            return
         for number, step in enumerate(trail):
             table = int(coin.integers(2)) if len(self.values) == 2 else 0
             cell = table, states[number], step.action
             goal = step.reward
             if step.discount > 0.0 and number + 1 < len(trail):
-                following = states[number + 1]
-                best = int(self.values[table, following].argmax())
-                goal += step.discount * float(self.values[-1 - table, following, best])
+                goal += step.discount * self._promised(table, states[number + 1])
             alpha = float(1 + self.visits[cell]) ** -0.6
             self.visits[cell] += 1
             self.values[cell] += alpha * (goal - self.values[cell])
+
+    def _promised(self, table: int, state: int) -> float:
+        """The value of the best action in a state, of two tables as the other one has it."""
+        best = int(self.values[table, state].argmax())
+        return float(self.values[-1 - table, state, best])
+
+    def _learn_returns(self, trail: Sequence[Transition], states: Sequence[int], table: int) -> None:
+        goals: defaultdict[tuple[int, int, int], list[float]] = defaultdict(list)
+        goal = 0.0
+        for number in range(len(trail) - 1, -1, -1):
+            step, ahead = trail[number], 0.0
+            if step.discount > 0.0 and number + 1 < len(trail):
+                expected = self._promised(table, states[number + 1])
+                ahead = self.trace * goal + (1.0 - self.trace) * expected
+            goal = step.reward + step.discount * ahead
+            goals[table, states[number], step.action].append(goal)
+        for cell, found in goals.items():
+            self.visits[cell] += 1
+            self.values[cell] += (float(np.mean(found)) - self.values[cell]) / float(self.visits[cell])
 
 
 @dataclass

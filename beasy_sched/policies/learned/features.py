@@ -5,7 +5,8 @@ All features are ratios, so that what was learned on one site can be used on ano
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from beasy_sched.policies.envelope import EndOfWindow
 from beasy_sched.policies.working_plan import WorkingPlan, battery_j
 from beasy_sched.units import SECONDS_PER_HOUR
 
+COMP_UNIT: Final = 0.01
+"""E_comp of a step over the capacity that counts as 1 among the numbers: most are far smaller."""
 _TREND_H, _NIGHT_H = 2, 6
 """How far the two features look ahead."""
 
@@ -43,7 +46,7 @@ class Features(NamedTuple):
 
 FEATURES: Final = Features._fields
 EDGES: Final[dict[str, tuple[float, ...]]] = {
-    "comp": (-0.10, -0.02, 0.02, 0.10),
+    "comp": (-0.01, 0.0, 0.001, 0.01),
     "soc": (0.25, 0.5, 0.75),
     "left": (1 / 3, 2 / 3),
     "pressure": (1e-9, 0.25),
@@ -75,13 +78,14 @@ def classes_of(state: int) -> dict[str, int]:
 def as_numbers(features: Features) -> FloatArray:
     """Return the features as numbers from -1 to 1, in their order."""
     comp, soc, left, pressure, danger, trend, night = features
-    scaled = (comp, 2 * soc - 1, 2 * left - 1, 2 * pressure - 1, 2 * danger - 1, trend, night)
+    scaled = (comp / COMP_UNIT, 2 * soc - 1, 2 * left - 1, 2 * pressure - 1, 2 * danger - 1, trend, night)
     return np.clip(np.array(scaled, dtype=np.float64), -1.0, 1.0)
 
 
 def observe(view: View, plan: WorkingPlan, ending: EndOfWindow, *, dangerous: bool) -> Features:
     """Look at a step; ``dangerous`` as the nine curves of its window say."""
     battery, (step, end_step, _, comp_j) = plan.battery, ending
+    waiting = view.queue.res[view.queue.places()]
     ahead = slice(step + 1, min(step + 1 + _steps(plan, _TREND_H), plan.steps))
     sky = slice(step, min(step + _steps(plan, _NIGHT_H), plan.steps))
     now_j, later_j = float(plan.energy_j[step]), _mean(plan.energy_j[ahead])
@@ -91,7 +95,7 @@ def observe(view: View, plan: WorkingPlan, ending: EndOfWindow, *, dangerous: bo
         comp=comp_j / battery.capacity_j if battery.exists else 0.0,
         soc=min(max((battery_j(view) - battery.min_j) / room_j, 0.0), 1.0),
         left=(end_step - step) / window_steps,
-        pressure=float(view.queue.res.sum()) / view.platform.size if len(view.queue) else 0.0,
+        pressure=float(waiting.sum()) / view.platform.size,
         danger=float(dangerous),
         trend=_contrast(later_j, now_j) if ahead.stop > ahead.start else 0.0,
         night=_contrast(float(plan.renew_w[sky].sum()), float(plan.load_w[sky].sum())),
@@ -113,26 +117,34 @@ def _contrast(one: float, other: float) -> float:
 
 # --- reward -------------------------------------------------------------------------------------------------
 
+RewardName = Literal["jobs", "work"]
 KILLED: Final = 2.0
-"""How much worse it is to lose work than it is good to finish it."""
+"""How much worse it is to lose a job (or its work) than it is good to finish it."""
 DISTANCE: Final = 2.0
 """Weight of the distance from the target in the potential."""
 
 
 class RewardMeter:
-    """Rewards steps: work finished - 2 x work killed, over the work that the window expects of a step.
+    """Rewards steps: jobs finished - 2 x jobs killed; or so with work, over what is expected of a step.
 
     Work is what jobs did until they ended. The potential -2 |E(T) - target| / capacity is added as
     gamma x next - present, which changes no optimal policy (Ng, Harada, Russell 1999), but tells at once what
     the distance from the target will tell at the window's end.
     """
 
-    def __init__(self, platform: Platform, *, shaped: bool = True) -> None:
-        """Reward what happens on ``platform``; ``shaped``: with the potential."""
-        self._shaped = shaped
+    def __init__(self, platform: Platform, *, reward: RewardName = "jobs", shaped: bool = True) -> None:
+        """Reward what happens on ``platform``: ``jobs`` or their ``work``; ``shaped``: with the potential."""
+        self._reward, self._shaped = reward, shaped
         self._draw_w = draw_by_busy_w(platform)
         speeds = [kind.speeds_flops[kind.fastest] for kind in platform.kinds]
         self._speed_flops = float(np.asarray(speeds)[platform.kind_of].mean())
+
+    def outcome(self, view: View, plan: WorkingPlan, step: int) -> float:
+        """What the jobs that have just ended count in ``step``, without the potential."""
+        if self._reward == "work":
+            return self.work(view, view.ended) / self.expected_flops(plan, step)
+        states = [job.state for job in view.ended if job.state is not JobState.REJECTED]
+        return float(sum(1.0 if state in _DONE else -KILLED for state in states))
 
     def expected_flops(self, plan: WorkingPlan, step: int) -> float:
         """Work that the window of ``step`` expects of each of its steps, flops."""
@@ -140,7 +152,7 @@ class RewardMeter:
         busy = np.interp(plan.load_w[window], self._draw_w, np.arange(len(self._draw_w)))
         return max(float(busy.mean()), 1e-3) * self._speed_flops * plan.step_s
 
-    def work(self, view: View, ended: list[Job]) -> float:
+    def work(self, view: View, ended: Sequence[Job]) -> float:
         """Work finished - 2 x work killed of jobs that have ended, flops."""
         counted = [job for job in ended if job.state is not JobState.REJECTED]
         if not counted:

@@ -6,8 +6,8 @@ that it has chosen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,14 +18,13 @@ from beasy_sched.engine.policy import Options, View
 from beasy_sched.errors import ConfigError
 from beasy_sched.policies.envelope import TOLERANCE_J, EndOfWindow, EnvelopePolicy
 from beasy_sched.policies.learned.agents import (
-    CREDIT_S,
     HALF_LIFE_GAMMA,
     Agent,
     LearnerName,
     Transition,
     gamma_of,
 )
-from beasy_sched.policies.learned.features import FEATURES, Features, RewardMeter, observe
+from beasy_sched.policies.learned.features import FEATURES, Features, RewardMeter, RewardName, observe
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, read_model, shipped_model
 from beasy_sched.policies.working_plan import CurrentWindow, enter_window
 
@@ -41,8 +40,6 @@ class Trail:
 
     gamma: float
     """Discount of a step."""
-    credit_steps: int
-    """Steps whose rewards a choice is credited with."""
     work: list[float] = field(default_factory=list)
     """Reward of each step, without the potential."""
     potential: list[float] = field(default_factory=list)
@@ -62,9 +59,14 @@ class Trail:
         """Reward of each step. What happens in the last one is not seen any more, and counts as nothing."""
         return [self.reward_of(step) for step in range(len(self.work))]
 
-    def steps(self) -> list[list[Transition]]:
-        """The choices of each window, with what came of them."""
+    def steps(self, reference: Sequence[float] = ()) -> list[list[Transition]]:
+        """The choices of each window, with what came of them.
+
+        Rewards are those beyond a ``reference``, the rewards of another run of the same execution.
+        """
         rewards, chosen = self.rewards(), sorted(self.choices)
+        for step, value in enumerate(reference[: len(rewards)]):
+            rewards[step] -= value
         found: list[list[Transition]] = []
         for place, step in enumerate(chosen):
             window = self.windows[step]
@@ -74,11 +76,16 @@ class Trail:
             features, action = self.choices[step]
             reward = self._discounted(rewards[step:until])
             discount = 0.0 if following >= end else self.gamma ** (following - step)
-            credit = self._discounted(rewards[step : min(step + self.credit_steps, end)])
+            credit = self._discounted(rewards[step:end]) / self._discounted([1.0] * (end - step))
             if not place or self.windows[chosen[place - 1]] != window:
                 found.append([])
             found[-1].append(Transition(features, action, reward, discount, credit))
         return found
+
+    def retold(self, gamma: float, *, shaped: bool) -> Trail:
+        """The same with another discount of a step, and perhaps without the potential."""
+        potential = self.potential if shaped else [0.0] * len(self.potential)
+        return replace(self, gamma=gamma, potential=potential)
 
     def reward_between(self, first: int, until: int) -> float:
         """Discounted sum of the rewards of some steps that have ended."""
@@ -102,6 +109,8 @@ class ChoosingEnvelope(EnvelopePolicy):
     """What chooses; subclasses and trainers set it."""
     trail: Trail | None = None
     """Where to note what happens, if anybody wants to learn from it."""
+    reward: RewardName = "jobs"
+    """What is noted as reward."""
     shaped: bool = True
     """Whether noted rewards have the potential."""
 
@@ -109,13 +118,13 @@ class ChoosingEnvelope(EnvelopePolicy):
         """Copy the plan."""
         super().begin(view)
         self._window: CurrentWindow | None = None
-        self._meter = RewardMeter(view.platform, shaped=self.shaped)
+        self._meter = RewardMeter(view.platform, reward=self.reward, shaped=self.shaped)
         self._chosen = dict.fromkeys(self.actions, 0)
 
     def note_rewards(self, gamma: float = HALF_LIFE_GAMMA) -> Trail:
         """Begin to note what happens; ``gamma`` is the discount of five minutes."""
         step_s = self.plan.step_s
-        self.trail = Trail(gamma_of(gamma, step_s), max(1, round(CREDIT_S / step_s)))
+        self.trail = Trail(gamma_of(gamma, step_s))
         return self.trail
 
     def place(self, view: View, ending: EndOfWindow) -> tuple[str, FactDict]:
@@ -123,8 +132,7 @@ class ChoosingEnvelope(EnvelopePolicy):
         plan, step = self.plan, ending.step
         self._window = enter_window(view, plan, step, self._window)
         if self.trail is not None:
-            scale = self._meter.expected_flops(plan, step)
-            self.trail.work.append(self._meter.work(view, view.ended) / scale)
+            self.trail.work.append(self._meter.outcome(view, plan, step))
             self.trail.potential.append(self._meter.potential(plan, ending.diff_j))
             self.trail.windows.append(-1 if self._window is None else self._window.number)
         if abs(ending.comp_j) <= TOLERANCE_J:

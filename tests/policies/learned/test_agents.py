@@ -47,8 +47,8 @@ def test_a_state_is_its_classes(state: int):
 
 
 def test_values_at_an_edge_belong_to_the_upper_class():
-    assert classes_of(state_of(HERE._replace(comp=0.02)))["comp"] == 3
-    assert classes_of(state_of(HERE._replace(comp=-0.10)))["comp"] == 1
+    assert classes_of(state_of(HERE._replace(comp=0.001)))["comp"] == 3
+    assert classes_of(state_of(HERE._replace(comp=-0.01)))["comp"] == 1
     assert classes_of(state_of(HERE._replace(pressure=0.25)))["pressure"] == 2
 
 
@@ -84,6 +84,33 @@ def test_q_learning_finds_the_values_of_a_chain(double: bool):
         agent.learn(chain(rng), rng)
     assert agent.value_of(THERE) == pytest.approx([1.4, 1.8], abs=0.06)
     assert agent.value_of(HERE) == pytest.approx([0.4, 0.8], abs=0.06)
+
+
+def test_returns_of_a_window_by_hand():
+    """Lambda 1: what came of the choices; 0.5: half of it, and half of what is expected; a visit each."""
+    steps = [
+        Transition(HERE, 0, 1.0, 0.5, 0.0),
+        Transition(HERE, 0, 3.0, 0.5, 0.0),
+        Transition(THERE, 1, 8.0, 0.0, 0.0),
+    ]
+    whole, half = QTable.new(("a", "b"), trace=1.0), QTable.new(("a", "b"), trace=0.5)
+    half.values[0, state_of(THERE)] = 4.0
+    for agent in (whole, half):
+        agent.learn(steps, NO_COIN)
+    assert whole.value_of(HERE).tolist() == [((1 + 0.5 * (3 + 0.5 * 8)) + (3 + 0.5 * 8)) / 2, 0.0]
+    second = 3 + 0.5 * (0.5 * 8 + 0.5 * 4)
+    assert half.value_of(HERE).tolist() == [((1 + 0.5 * 0.5 * second) + second) / 2, 0.0]
+    assert whole.visits.sum() == 2
+    whole.learn(steps[2:], NO_COIN)
+    assert whole.value_of(THERE).tolist() == [0.0, 8.0]
+
+
+def test_returns_find_the_best_of_a_chain():
+    agent, rng = QTable.new(("wait", "go"), trace=1.0, double=True), np.random.default_rng(1)
+    for _ in range(100):
+        agent.learn(chain(rng), rng)
+    assert agent.value_of(THERE).argmax() == 1
+    assert agent.value_of(HERE).argmax() == 1
 
 
 def test_a_greedy_bandit_of_the_chain_does_not_go():

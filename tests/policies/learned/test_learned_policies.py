@@ -183,7 +183,7 @@ SEEN = Features(0.1, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0)
 
 def test_a_trail_of_two_windows() -> None:
     """Rewards follow their step; nothing is carried over a window's end."""
-    trail = Trail(gamma=0.5, credit_steps=2)
+    trail = Trail(gamma=0.5)
     trail.work = [0.0, 1.0, 2.0, 4.0, 8.0]
     trail.potential = [-1.0, -0.5, -0.25, -1.0, -3.0]
     trail.windows = [0, 0, 0, 1, 1]
@@ -194,14 +194,25 @@ def test_a_trail_of_two_windows() -> None:
     assert [step.action for step in first] == [0, 1]
     assert first[0].reward == rewards[0] + 0.5 * rewards[1]
     assert first[0].discount == 0.25
-    assert first[0].credit == rewards[0] + 0.5 * rewards[1]
+    assert first[0].credit == pytest.approx((rewards[0] + 0.5 * rewards[1] + 0.25 * rewards[2]) / 1.75)
     assert (first[1].reward, first[1].discount) == (rewards[2], 0.0)
     assert second[0].reward == rewards[3] + 0.5 * rewards[4]
     assert second[0].discount == 0.0
 
 
+def test_credit_to_the_end_of_the_window_beyond_a_reference() -> None:
+    trail = Trail(gamma=0.5)
+    trail.work, trail.potential, trail.windows = [0.0, 1.0, 2.0, 4.0], [0.0] * 4, [0, 0, 0, 1]
+    trail.choices = {0: (SEEN, 0), 3: (SEEN, 1)}
+    assert trail.steps()[0][0].credit == (1.0 + 0.5 * 2.0 + 0.25 * 4.0) / 1.75
+    (first,), (second,) = trail.steps((1.0, 1.0, 1.0, 2.0))
+    assert first.reward == 0.0 + 0.5 * 1.0 + 0.25 * 3.0
+    assert first.credit == first.reward / 1.75
+    assert second.reward == -2.0
+
+
 def test_potentials_cancel_out_but_for_the_ends() -> None:
-    trail = Trail(gamma=1.0, credit_steps=1)
+    trail = Trail(gamma=1.0)
     rng = np.random.default_rng(1)
     trail.potential, trail.work = rng.normal(size=20).tolist(), [0.0] * 20
     trail.windows = [0] * 20
@@ -211,7 +222,7 @@ def test_potentials_cancel_out_but_for_the_ends() -> None:
 def test_rewards_of_a_run_are_its_work(site: SmallSite, tmp_path: Path) -> None:
     """Without the potential: the flops of jobs that ended before the last step, killed ones twice against."""
     policy = always("next")
-    policy.shaped = False
+    policy.shaped, policy.reward = False, "work"
     begin = policy.begin
     jobs: dict[str, object] = {}
 
@@ -240,3 +251,26 @@ def test_rewards_of_a_run_are_its_work(site: SmallSite, tmp_path: Path) -> None:
     scale = policy._meter.expected_flops(policy.plan, 0)
     assert sum(trail.rewards()) == pytest.approx(done / scale)
     assert 0.2 < abs(np.mean(trail.work)) < 2.0
+
+
+def test_rewards_of_jobs_are_counted(site: SmallSite, tmp_path: Path) -> None:
+    """One for each that finished, less two for each that was killed or reached its walltime."""
+    policy, seen = always("next"), dict[str, JobState]()
+    policy.shaped = False
+    begin, power_actions = policy.begin, policy.power_actions
+
+    def noting(view: object) -> None:
+        begin(view)  # type: ignore[arg-type]
+        policy.note_rewards()
+
+    def counting(view):  # type: ignore[no-untyped-def]
+        seen.update({job.id: job.state for job in view.ended})
+        return power_actions(view)
+
+    policy.begin, policy.power_actions = noting, counting  # type: ignore[method-assign, assignment]
+    run(site, tmp_path / "a", "next", policy)
+    assert policy.trail is not None
+    states = [state for state in seen.values() if state is not JobState.REJECTED]
+    lost = sum(state is not JobState.FINISHED for state in states)
+    assert lost > 0
+    assert sum(policy.trail.rewards()) == len(states) - 3 * lost

@@ -1,0 +1,91 @@
+"""Figures of learned compensation: learning curves and results by policy; tables of what agents prefer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.learning.preferences import preference_table
+from beasy_sched.policies.learned.model import Model
+from beasy_sched.reproduction.claims import TextTable
+from beasy_sched.reproduction.comparison_results import ComparedPolicies
+from beasy_sched.reproduction.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    TWO_COLUMNS_IN,
+    VERMILLION,
+    BoxPanel,
+    Figures,
+    box_figure,
+    new_figure,
+)
+from beasy_sched.reproduction.learning_claims import DIFFERING, MEASURED, LearningResults
+
+_MEAN_OF: Final = 10
+_LEVELS: Final = {
+    "last": (VERMILLION, "--"),
+    "next": (GREEN, "-."),
+    "peak": (ORANGE, "--"),
+    "workload": (PURPLE, "-."),
+    "random": (BLACK, ":"),
+}
+"""Colour and dashes of what curves are compared with."""
+
+
+def learning_figures(
+    models: Mapping[str, Model], levels: Mapping[str, float], results: LearningResults
+) -> Figures:
+    """Yield the learning curves, and boxes over the executions of each case."""
+    yield "learning-curves", _curves(models, levels)
+    for case, sample in results.items():
+        yield f"learning-{case}", _boxes(sample)
+
+
+def _curves(models: Mapping[str, Model], levels: Mapping[str, float]) -> Any:
+    """Draw the rewards of episodes, and the mean of ten, beside the rewards of others on the last ones."""
+    figure, panels = new_figure(TWO_COLUMNS_IN, 2.6, 1, len(models), sharey=True, squeeze=False)
+    for panel, (name, model) in zip(panels[0], models.items(), strict=True):
+        episodes = np.arange(1, len(model.curve) + 1)
+        panel.plot(episodes, model.curve, ".", color=GREY, markersize=2, alpha=0.5, label="an episode")
+        width = min(_MEAN_OF, len(model.curve))
+        if width:
+            means = np.convolve(model.curve, np.ones(width) / width, mode="valid")
+            panel.plot(episodes[width - 1 :], means, color=BLUE, linewidth=1.3, label=f"mean of {width}")
+        for level, value in levels.items():
+            color, style = _LEVELS[level]
+            panel.axhline(value, color=color, linestyle=style, linewidth=0.9, label=level)
+        panel.set_title(name)
+        panel.set_xlabel("episode")
+        panel.grid(axis="y")
+    panels[0, 0].set_ylabel("reward of a step, mean")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), columnspacing=1.0)
+    return figure
+
+
+def _boxes(sample: ComparedPolicies) -> Any:
+    """Draw the measures in which policies are compared, those that finish most first."""
+    order = np.argsort(-sample.means("finished")[0], kind="stable")
+    panels = [BoxPanel(sample.values[name][:, order], MEASURED[name][0]) for name in DIFFERING]
+    return box_figure([sample.conditions[place] for place in order], panels)
+
+
+def preference_tables(models: Mapping[str, Model]) -> Iterator[TextTable]:
+    """Yield, for each model, how often each action is preferred in each class of each feature, %."""
+    for name, model in models.items():
+        counted = "steps" if model.learner == "q-learning" else "states"
+        head = ("feature", "class", counted, *model.actions)
+        rows: list[tuple[str, ...]] = []
+        feature = ""
+        for row in preference_table(model):
+            shares = ("" if row[action] is None else f"{row[action]:.0f}" for action in model.actions)
+            shown = "" if row["feature"] == feature else row["feature"]
+            rows.append((shown, row["class"], f"{row['steps']:,.0f}", *shares))
+            feature = row["feature"]
+        yield TextTable(f"Preferred actions, % of the {counted}: {name}", head, rows, head[2:])
