@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from in_process import Here
+from small_campaign import Here
 
 from beasy_sched.campaign.scenario import PAPER_GUARDS, PolicyPart
 from beasy_sched.errors import ConfigError, InputError
