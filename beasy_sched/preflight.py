@@ -28,8 +28,10 @@ from beasy_sched.formats.batsim_events import (
     is_rate,
     is_sun,
 )
+from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.table import POWER, TimeSeries
+from beasy_sched.limits import shortened
 from beasy_sched.model.platform import POWERS_PROPERTY, Platform
 from beasy_sched.plan.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.plan.plan import PlanStore
@@ -229,7 +231,7 @@ def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
 
 def look_at(inputs: RunInputs) -> list[Finding]:
     """Return everything odd about ``inputs`` or that would end a run, failures first."""
-    checks = (_platform, _machines, _workload, _production, _grid, _plan, _forecast)
+    checks = (_platform, _versions, _machines, _workload, _production, _grid, _plan, _forecast)
     found = [finding for check in checks for finding in check(inputs)]
     return sorted(found, key=lambda finding: finding.level is Level.ODD)
 
@@ -253,6 +255,26 @@ def missing_powers(platform: Platform) -> Finding | None:
         "no-powers",
         f"{which} no powers (host {name!r} lacks {POWERS_PROPERTY}): the energy of such hosts is 0 J",
     )
+
+
+def _versions(inputs: RunInputs) -> Iterator[Finding]:
+    """Files that are not all for the same version of Batsim, and what Batsim 5 would not forward."""
+    forms = {workload.form for workload in inputs.workloads}
+    for event in inputs.events or ():
+        forms.add(BatsimFormat.BATSIM4 if event.text is None else BatsimFormat.BATSIM5)
+    if len(forms) > 1:
+        yield odd(
+            "versions-mixed",
+            "some files are for Batsim 4, others for Batsim 5, and neither reads all: 'beasy-sched convert'"
+            " makes one of the other",
+        )
+    for workload in inputs.workloads:
+        if workload.dropped:
+            yield odd(
+                "members-dropped",
+                f"{workload.path}: Batsim 5 does not forward these members of jobs: "
+                f"{shortened(', '.join(workload.dropped))}; put them into 'extra_data'",
+            )
 
 
 def _machines(inputs: RunInputs) -> Iterator[Finding]:

@@ -32,8 +32,15 @@ from beasy_sched.errors import BeasyError, why
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W, forecast_lines, step_power_w
-from beasy_sched.generate.workflows import NODES, WorkflowOptions, workflow_workload
+from beasy_sched.generate.greenslot_week import (
+    ACTUAL_W,
+    NODES,
+    PREDICTED_W,
+    WorkflowOptions,
+    forecast_lines,
+    step_power_w,
+    workflow_workload,
+)
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.settings import read_options
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR

@@ -24,6 +24,7 @@ from beasy_sched.limits import LONGEST_ERROR, shortened
 
 _COMMANDS = [
     "generate",
+    "convert",
     "serve",
     "simulate",
     "batsim",

@@ -1,25 +1,41 @@
 """``beasy-sched batsim``: stands in for the ``batsim`` binary, with Batsim 4.2.1's options.
 
-Each of them is accepted, or refused by name with a reason.
+Each of them is accepted, or refused by name with a reason. With ``--protocol 5`` it has those of Batsim 5
+(``batsim5``).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from beasy_sched._version import __version__
 from beasy_sched.cli.options import CommandOptions, option, progress_bar, with_options
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
+from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.reading import read_text
+
+if TYPE_CHECKING:
+    from beasy_sched.simulator import Simulation
+    from beasy_sched.simulator.zmq_client import ZmqScheduler
 
 _WITHOUT_REDIS = "Ignored without --enable-redis."
 
 
+def protocol_option() -> Any:
+    """Declare which Batsim to be."""
+    return option(
+        "Be Batsim 4.2.1, or 5.0.0-rc2, with its own options, files and messages (see docs/batsim5.md).",
+        default="4",
+    )
+
+
 class _BatsimOptions(CommandOptions):
+    protocol: Literal["4", "5"] = protocol_option()
     # Input
     platform: str = option("The SimGrid platform to simulate.", "-p", metavar="FILE", required=True)
     workload: tuple[str, ...] = option("The workload JSON files to simulate.", "-w", metavar="FILE")
@@ -96,7 +112,24 @@ _UNSUPPORTED = {
 }
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+class _EitherBatsim(click.Command):
+    """The command with the options of Batsim 4, or of Batsim 5."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse with the options of the version that is asked for."""
+        wants_5 = "--protocol=5" in args or ("--protocol", "5") in pairwise(args)
+        if not wants_5:
+            return super().make_context(info_name, args, parent, **extra)
+        from beasy_sched.cli.batsim5 import batsim5
+
+        own = [parameter.name for parameter in batsim5.params]
+        batsim5.params += [one for one in self.params if one.name == "traceback" and one.name not in own]
+        return batsim5.make_context(info_name, args, parent, **extra)
+
+
+@click.command(cls=_EitherBatsim, context_settings={"help_option_names": ["-h", "--help"]})
 @with_options(_BatsimOptions)
 @click.version_option(
     "3.34.0 (whose behaviour is reproduced; SimGrid itself is not used)",
@@ -111,6 +144,8 @@ _UNSUPPORTED = {
 )
 def batsim(given: _BatsimOptions) -> None:
     """Simulate a platform for a scheduler over ZeroMQ, as Batsim 4.2.1 does.
+
+    With --protocol 5, it is Batsim 5 that it stands in for; --protocol 5 --help lists the options then.
 
     Files and messages are Batsim's; a deadlock ends with exit code 1. The network, MPI replay and storage
     are not simulated (profiles that need them are refused by name). Start the scheduler first, or within
@@ -140,7 +175,7 @@ def batsim(given: _BatsimOptions) -> None:
 
 
 def _simulate(given: _BatsimOptions, quiet: bool, say: Callable[[str], None]) -> None:
-    from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
+    from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
     from beasy_sched.simulator.zmq_client import ZmqScheduler
 
     options = SimulationOptions(
@@ -162,17 +197,33 @@ def _simulate(given: _BatsimOptions, quiet: bool, say: Callable[[str], None]) ->
         _role_map(given.add_role_to_hosts),
         given.mmax,
         given.mmax_workload,
-        strict=True,
+        strict=BatsimFormat.BATSIM4,
     )
     scheduler = ZmqScheduler(given.socket_endpoint, timeout_s=given.timeout)
-    try:
-        simulation = simulation_from_files(
+
+    def ready() -> Simulation:
+        return simulation_from_files(
             inputs,
             options,
             given.export,
             machine_states=not given.disable_machine_state_tracing,
             note=lambda text: say(f"note: {text}"),
         )
+
+    simulate(ready, scheduler, quiet, say)
+
+
+def simulate(
+    ready: Callable[[], Simulation], scheduler: ZmqScheduler, quiet: bool, say: Callable[[str], None]
+) -> None:
+    """Run the simulation that ``ready`` makes, and close the connection; ``say`` what came of it.
+
+    Raises what ends it early, and RunIncomplete after a deadlock.
+    """
+    from beasy_sched.simulator import Ending
+
+    try:
+        simulation = ready()
         with progress_bar("jobs submitted", quiet=quiet) as report:
             result = simulation.run(scheduler, report)
     except DecisionRefused as error:

@@ -22,9 +22,9 @@ from beasy_sched.formats.batsim_events import (
     CARBON_FIELD,
     PRICE_FIELD,
     SUN_FIELD,
-    EventsFormat,
     power_event_lines,
 )
+from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.site_file import read_site
 from beasy_sched.formats.table import DateOrder, TimeSeries, parse_moment, time_text
@@ -90,8 +90,8 @@ class _PowerOptions(CommandOptions):
     start: int | None = _moment_option("Start of the window, UTC. [default: the file's]")
     days: float = option("Length of the window.", type=_above(0), metavar="DAYS", default=3.0)
     dt: float = option("Step, seconds.", type=_above(1, inclusive=True), metavar="S", default=300.0)
-    events_format: EventsFormat = option(
-        "batsim5 supports generic events only.", "--format", default="batsim4"
+    events_format: BatsimFormat = option(
+        "For Batsim 5, generic events, whose data is a JSON text.", "--format", default="batsim4"
     )
     interpolation: Interpolation = option(
         "Shape of the power within an hour; its energy is preserved either way.", default="smooth"

@@ -12,11 +12,12 @@ import numpy as np
 from click.core import ParameterSource
 
 from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options, write_output
+from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
 from beasy_sched.generate.deadlines import DeadlineRule, parse_deadlines, with_deadlines
+from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
 from beasy_sched.generate.noise import WalltimeRule, noisy_workload
 from beasy_sched.generate.platform import load_server
-from beasy_sched.generate.workflows import WorkflowOptions, workflow_workload
 from beasy_sched.generate.workload import (
     ARRIVAL_SHAPES,
     EXTRA_FIELDS,
@@ -123,6 +124,11 @@ class _Common(CommandOptions):
     walltimes: Literal["trace", "groups", "none"] | None = option(
         "The trace's requested time; or five equal groups of jobs with 5, 3.33, 2, 1.43 and 1.11 times "
         "the run time; or no limit. (default: trace; groups for --synthetic)"
+    )
+    form: BatsimFormat = option(
+        "For Batsim 5, other names of profile types, and extra fields in 'extra_data'.",
+        "--format",
+        default="batsim4",
     )
     seed: int = option("Seed of all random numbers.", type=click.IntRange(0), default=0)
     noise: float = option(
@@ -342,7 +348,7 @@ def workload(
         if given.clock_at_0 is not None:
             made = replace(made, midnight_s=-given.clock_at_0)
         made = with_deadlines(made, given.deadlines, seed=given.seed)
-    write_output(given.output, made.json_pieces())
+    write_output(given.output, made.json_pieces(given.form))
     lines = [] if given.quiet else _summary(made, given.output, speed_source)
     for line in (*lines, *(f"warning: {text}" for text in made.report.warnings)):
         click.echo(line, err=True)

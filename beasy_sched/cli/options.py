@@ -254,7 +254,8 @@ class RunOptions(SiteOptions, _PolicyOptions):
     """What `serve` and `simulate` share."""
 
     energy: EnergySource = option(
-        "Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model.",
+        "Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model (always"
+        " with a Batsim 5).",
         default="batsim",
     )
     no_power_actions: bool = option("Never change P-states: for a Batsim without -E, which aborts on them.")

@@ -33,7 +33,8 @@ class Commander:
         """No wishes yet."""
         self.cluster = cluster
         self._wish = np.full(cluster.size, _NO_WISH, dtype=np.int16)
-        self._pending = 0
+        self.pending = 0
+        """Number of hosts with a wish."""
         self.switches = 0
         """Number of times that hosts were sent to sleep or woken."""
         self.speed_changes = 0
@@ -57,7 +58,7 @@ class Commander:
         """Wish ``hosts`` into ``pstate``, which `check` must allow."""
         self._wish[hosts.ids] = pstate
         self.cluster.hold(hosts.ids, self._sleep_of[self.cluster.platform.kind_of[hosts.ids]] == pstate)
-        self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
+        self.pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
     def directions(self, hosts: HostSet, pstate: int) -> dict[str, int]:
         """Count the hosts that ``pstate`` puts to sleep, wakes, or changes in speed only."""
@@ -77,7 +78,7 @@ class Commander:
         """Forget the wishes of some hosts."""
         self._wish[hosts] = _NO_WISH
         self.cluster.unhold(hosts)
-        self._pending = int(np.count_nonzero(self._wish != _NO_WISH))
+        self.pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
     def wished(self) -> PStateArray:
         """Return each host's wish: a P-state, or -1."""
@@ -86,7 +87,7 @@ class Commander:
     @property
     def busy(self) -> bool:
         """Whether any wish or command is pending."""
-        return bool(self._pending or self._sent)
+        return bool(self.pending or self._sent)
 
     def send(self, now: float) -> Iterator[SetResourceState]:
         """Yield the commands that may go out now, and mark their hosts.
@@ -94,7 +95,7 @@ class Commander:
         Hosts that finish together are sent in one group, which gets one acknowledgement. Hosts out of
         service are not switched: Batsim would consider them back in service.
         """
-        if not self._pending:
+        if not self.pending:
             return
         hosts = np.flatnonzero(self._wish != _NO_WISH)
         cluster = self.cluster

@@ -127,7 +127,7 @@ def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: fl
     """
     power, kinds, state, wished = cluster.power, cluster.platform.kind_of, cluster.state, wish >= 0
     pstate, draw_w = cluster.pstate, cluster.draw_w
-    if any_wished := bool(wished.any()):
+    if any_wished := np.count_nonzero(wished) > 0:
         pstate, draw_w = _speeds_to_come(cluster, wish, wished)
     energy_j = draw_w * dt_s
     if cluster.any_in(SWITCHING_OFF):
@@ -138,7 +138,7 @@ def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: fl
         left_s = np.clip(cluster.switch_end_s[on] - now, 0.0, dt_s)
         idle_w = power.idle_w[kinds[on], pstate[on]]
         energy_j[on] = stretch_energy_j(power, kinds[on], idle_w, dt_s, on_s=left_s)
-    if cluster.leaving.any():
+    if np.count_nonzero(cluster.leaving):
         leaving = np.flatnonzero(cluster.leaving)
         energy_j[leaving] = power.idle_w[kinds[leaving], pstate[leaving]] * dt_s
     if not any_wished:
@@ -188,7 +188,7 @@ def _speeds_to_come(cluster: Cluster, wish: PStateArray, wished: BoolArray) -> t
     """P-state and draw (W) of each server once those that are on have the speeds ``wished`` for."""
     on = (cluster.state != ASLEEP) & (cluster.state != SWITCHING_OFF)
     changed = wished & ~cluster.held & on & (wish != cluster.pstate)
-    if not changed.any():
+    if not np.count_nonzero(changed):
         return cluster.pstate, cluster.draw_w
     pstate, load = np.where(changed, wish, cluster.pstate), cluster.load.copy()
     for job in cluster.running.values():

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.balance import StepRecord, settle_step, step_headroom_j
@@ -113,8 +114,7 @@ _NEXT: Final[dict[type[Phase], frozenset[type[Phase]]]] = {
 """Every legal transition of the clock of steps."""
 
 
-@dataclass(frozen=True)
-class TraceRow:
+class TraceRow(Struct, frozen=True, gc=False):
     """One settled step of the energy trace."""
 
     step: int
@@ -203,18 +203,20 @@ class PowerSide:
         """Energy of each server over the present step, as committed when it was opened, J."""
         self._consumed_j = 0.0
         self._reserve_j = 0.0
-        self.settled = Settled(0.0, self.account.energy_by_use_j.copy(), (), self.account.spent_j(0.0))
+        self.settled = Settled(0.0, self.account.energy_by_use_j, (), self.account.spent_j(0.0))
 
     # --- what the session asks -----------------------------------------------------------------------
 
     @property
     def budget(self) -> StepBudget | None:
         """What is left of the present step; None before the first one and after the last."""
-        return self.phase.budget if isinstance(self.phase, Open | Asking) else None
+        phase = self.phase
+        return phase.budget if type(phase) is Open or type(phase) is Asking else None
 
     def is_open(self, now: float) -> bool:
         """Tell whether a step is under way, so that jobs may be started."""
-        return isinstance(self.phase, Open) and now < self.phase.budget.end_s - TIME_TOLERANCE_S
+        phase = self.phase
+        return type(phase) is Open and now < phase.budget.end_s - TIME_TOLERANCE_S
 
     @property
     def next_call_s(self) -> float | None:
@@ -387,7 +389,7 @@ class PowerSide:
             )
         self.account.advance(now)
         self._count_production(now)
-        by_use_j = self.account.energy_by_use_j.copy()
+        by_use_j = self.account.energy_by_use_j
         reserve_j = float(by_use_j[ASLEEP] + by_use_j[SWITCHING_OFF] + by_use_j[SWITCHING_ON])
         record, self.storage = settle_step(
             self.site.storage,

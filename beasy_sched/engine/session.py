@@ -420,7 +420,7 @@ class Session:
         self._kills.count()
 
     def _send_wishes(self) -> None:
-        if self.commander.busy:
+        if self.commander.pending:
             self._decisions.extend(self.commander.send(self.now))
 
     def _commit(self, action: Action) -> None:

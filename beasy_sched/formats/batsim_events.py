@@ -8,7 +8,6 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from enum import Enum
 from typing import Any
 
 import msgspec
@@ -17,6 +16,14 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from beasy_sched.errors import InputError, PathLike
+from beasy_sched.formats.batsim_versions import (
+    DEFAULT_EVENT_TYPE,
+    GENERIC_EVENT,
+    BatsimFormat,
+    event_for_batsim5,
+    event_from_batsim5,
+    is_generic_event,
+)
 from beasy_sched.formats.reading import reading
 from beasy_sched.limits import MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
@@ -32,10 +39,8 @@ SUN_FIELD = "sun_available"
 """Field beside it with the part of the production that comes from the sun, W; the rest is wind."""
 SUN_ROUNDING = 2e-6
 """The share of the production, or watts if that is more, by which rounding may put the sun above it."""
-EVENT_TYPE = "user_specific_type"
-"""The type of the thesis's example; Batsim 4 forwards any type it does not know."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
-"""Batsim sorts events of one timestamp so, and all others after these."""
+"""Batsim 4 sorts events of one timestamp so, and all others after these; Batsim 5 leaves their order."""
 
 
 class ExternalEvent(Struct, gc=False):
@@ -44,17 +49,25 @@ class ExternalEvent(Struct, gc=False):
     timestamp: float
     kind: str
     data: dict[str, Any]
-    """The line's object; reals are rounded to six decimals, as Batsim forwards them."""
+    """The line's object; Batsim 4 forwards its reals with six decimals, and they are rounded so."""
     hosts: HostSet | None = None
     """The machines of a machine event."""
     where: str = ""
     """File and line, for messages."""
+    text: str | None = None
+    """The data of a generic event, as Batsim 5 forwards it; None in files of Batsim 4."""
+    number: int = 0
+    """Which event of its file it is, from 0: part of the name that Batsim 5 gives it."""
 
 
-def read_external_events(path: PathLike, *, forward_unknown: bool = False) -> list[ExternalEvent]:
+def read_external_events(
+    path: PathLike, *, forward_unknown: bool = False, translate: bool = True
+) -> list[ExternalEvent]:
     """Read an events file, sorted as Batsim plays it.
 
-    Types other than ``machine_available`` and ``machine_unavailable`` need ``forward_unknown``.
+    Types other than ``machine_available`` and ``machine_unavailable`` need ``forward_unknown``, except for
+    the generic events of Batsim 5: these become what they would be for Batsim 4 (`event_from_batsim5`),
+    unless ``translate`` is False: to Batsim 4 itself they are events of one more unknown type.
     Raises InputError.
     """
     events: list[ExternalEvent] = []
@@ -65,7 +78,8 @@ def read_external_events(path: PathLike, *, forward_unknown: bool = False) -> li
             if not text:
                 continue
             try:
-                event = _event(text, forward_unknown, f"{os.fspath(path)}:{number}")
+                event = _event(text, forward_unknown, f"{os.fspath(path)}:{number}", translate)
+                event.number = len(events)
                 hosts += 0 if event.hosts is None else len(event.hosts)
                 if hosts > MOST_HOSTS_NAMED:
                     raise ValueError(f"the events name more than {MOST_HOSTS_NAMED:,} hosts in total")
@@ -77,16 +91,16 @@ def read_external_events(path: PathLike, *, forward_unknown: bool = False) -> li
 
 
 def _sort_key(event: ExternalEvent) -> tuple[float, int]:
-    return event.timestamp, _ORDER.get(event.kind, 2)
+    return event.timestamp, _ORDER.get(event.kind, 2) if event.text is None else 0
 
 
 _DECODER = msgspec.json.Decoder(dict[str, Any])
 
 
-def _event(text: bytes, forward_unknown: bool, where: str) -> ExternalEvent:
-    """Read one line. Raises ValueError."""
+def _decoded(line: bytes) -> dict[str, Any]:
+    """Read one line, and check what every event has. Raises ValueError."""
     try:
-        data = _DECODER.decode(text)
+        data = _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"an event could not be parsed: expected one JSON object per line ({error})"
         raise ValueError(message) from None
@@ -97,12 +111,25 @@ def _event(text: bytes, forward_unknown: bool, where: str) -> ExternalEvent:
         raise ValueError("the event has no 'timestamp' number")
     if timestamp < 0:
         raise ValueError(f"the event's timestamp is {timestamp:g}: expected 0 or more")
-    if kind not in _ORDER and not forward_unknown:
+    return data
+
+
+def _event(line: bytes, forward_unknown: bool, where: str, translate: bool) -> ExternalEvent:
+    """Read one line. Raises ValueError."""
+    data = _decoded(line)
+    kind: str = data["type"]
+    text: str | None = None
+    if translate and is_generic_event(data):
+        text, data = data["data"], event_from_batsim5(data)
+        kind = data["type"]
+    elif kind not in _ORDER and not forward_unknown:
         raise ValueError(
             f"unknown event type {kind!r}: use --forward-unknown-events to send it to the scheduler"
         )
+    else:
+        data = rounded(data)
     hosts = _hosts(data.get("resources")) if kind in _ORDER else None
-    return ExternalEvent(as_batsim_reads(timestamp), kind, rounded(data), hosts, where)
+    return ExternalEvent(as_batsim_reads(data["timestamp"]), kind, data, hosts, where, text)
 
 
 def _hosts(text: object) -> HostSet:
@@ -135,19 +162,10 @@ def merge_events(files: Iterable[list[ExternalEvent]]) -> list[ExternalEvent]:
     return list(heapq.merge(*files, key=_sort_key))
 
 
-class EventsFormat(str, Enum):
-    """Whose events file to write."""
-
-    BATSIM4 = "batsim4"
-    """``--forward-unknown-events``; the power is a field of the event."""
-    BATSIM5 = "batsim5"
-    """Only generic events, whose data is a JSON text."""
-
-
 def power_event_lines(
     power_w: npt.ArrayLike,
     step_s: float,
-    events_format: EventsFormat = EventsFormat.BATSIM4,
+    events_format: BatsimFormat = BatsimFormat.BATSIM4,
     rates: Mapping[str, npt.NDArray[np.float64]] | None = None,
 ) -> Iterator[str]:
     """One line (with its line end) per step: the power (W) from ``step * step_s`` seconds on.
@@ -164,9 +182,36 @@ def power_event_lines(
         told = {POWER_FIELD: power, **{name: values[step] for name, values in columns.items()}}
         moment = round(step * step_s, 6)
         event: dict[str, Any]
-        if events_format is EventsFormat.BATSIM5:
-            event = {"type": "generic", "timestamp": float(moment), "data": json.dumps(told)}
+        if events_format is BatsimFormat.BATSIM5:
+            event = {"type": GENERIC_EVENT, "timestamp": float(moment), "data": json.dumps(told)}
         else:
             timestamp = int(moment) if moment == int(moment) else moment
-            event = {"type": EVENT_TYPE, "timestamp": timestamp, **told}
+            event = {"type": DEFAULT_EVENT_TYPE, "timestamp": timestamp, **told}
         yield json.dumps(event) + "\n"
+
+
+def event_lines_for(form: BatsimFormat, path: PathLike, data: bytes) -> Iterator[str]:
+    """Convert an events file whose contents are ``data``, line by line (each with its line end).
+
+    Lines of that form already stay as they are. Where machines come and go, lines for Batsim 5 are in the
+    order in which Batsim 4 plays them, since Batsim 5 keeps that of the file. Raises InputError.
+    """
+    events = [*_lines(path, data)]
+    if form is BatsimFormat.BATSIM5 and any(event["type"] in _ORDER for event in events):
+        events.sort(key=lambda event: (event["timestamp"], _ORDER.get(event["type"], 2)))
+    for event in events:
+        if form is BatsimFormat.BATSIM5:
+            event = event_for_batsim5(event)
+        elif is_generic_event(event):
+            event = event_from_batsim5(event)
+        yield json.dumps(event, ensure_ascii=False) + "\n"
+
+
+def _lines(path: PathLike, data: bytes) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            yield _decoded(line)
+        except ValueError as error:
+            raise InputError(path, str(error), line=number) from None

@@ -1,4 +1,6 @@
-"""Batsim workloads (JSON), checked as Batsim 4 checks them; how long their jobs run, and what they draw.
+"""Batsim workloads (JSON), checked as Batsim checks them; how long their jobs run, and what they draw.
+
+Files of Batsim 5 are recognised by the types of their profiles, and brought to the form of Batsim 4.
 
 Of the execution profiles, ``delay``, ``parallel_homogeneous``, ``parallel_homogeneous_total`` and
 ``parallel`` without communication are modelled, and ``composed`` sequences of them. Everything else is
@@ -18,10 +20,19 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError, PathLike
+from beasy_sched.formats.batsim_versions import (
+    JOB_MEMBERS,
+    TYPES_OF_BATSIM5_ALONE,
+    BatsimFormat,
+    dropped_by_batsim5,
+    is_of_batsim5,
+    job_from_batsim5,
+    profile_from_batsim5,
+)
 from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.model.jobs import Terms, TermsError, read_terms
 from beasy_sched.model.platform import Platform
@@ -136,6 +147,10 @@ def _unknown(name: str, kind: str) -> WorkloadError:
             f"profile {name!r} has type {kind!r}, which {_OTHERS[kind]}: this simulator models"
             f" {', '.join(_MODELLED)}; use Batsim itself"
         )
+    if kind in TYPES_OF_BATSIM5_ALONE:
+        return ProfileNotModelled(
+            f"profile {name!r} has type {kind!r}, which is not simulated here: use Batsim 5 itself"
+        )
     if kind in _OLD_NAMES:
         return WorkloadError(
             f"profile {name!r} has type {kind!r}, the name before Batsim 3 of {_OLD_NAMES[kind]!r}: rename it"
@@ -216,10 +231,11 @@ class WorkloadJob(Struct, gc=False):
     """With its workload: ``"w0!7"``."""
     subtime: float | int
     res: int
+    """Number of hosts; 0 is possible with Batsim 5 (no scheduler can start such a job)."""
     profile: str
     walltime: float | int | None = None
     extras: dict[str, Any] | None = None
-    """Members that Batsim does not know; they travel to the scheduler."""
+    """Members that Batsim does not know (for Batsim 5: of ``extra_data``); they travel to the scheduler."""
 
 
 @dataclass
@@ -235,7 +251,11 @@ class Workload:
     profiles: dict[str, Profile]
     """Those that jobs refer to, directly or within a sequence."""
     raw_profiles: dict[str, dict[str, Any]]
-    """The same as objects, for the scheduler."""
+    """The same as objects, for the scheduler, in Batsim 4's form."""
+    form: BatsimFormat = BatsimFormat.BATSIM4
+    """Whose file it is."""
+    dropped: tuple[str, ...] = ()
+    """Members of jobs that Batsim 5 does not forward to the scheduler."""
 
 
 class _FileJob(Struct, forbid_unknown_fields=True, gc=False):
@@ -243,10 +263,9 @@ class _FileJob(Struct, forbid_unknown_fields=True, gc=False):
     subtime: float | int
     res: int
     profile: str
-    walltime: float | int = NO_WALLTIME
+    walltime: float | int | UnsetType = UNSET
 
 
-_KNOWN = frozenset(_FileJob.__struct_fields__)
 FileJob = TypeVar("FileJob", _FileJob, msgspec.Raw)
 
 
@@ -263,15 +282,21 @@ def read_workload(path: PathLike, name: str = "w0") -> Workload:
     """
     data = read_bytes(path)
     with _collector_paused(), in_file(path, WorkloadError):
-        jobs, raw_profiles, nb_res = _decode(name, data)
+        file = _decode(data)
         del data
+        nb_res = file.nb_res
         if not 1 <= nb_res <= LARGEST_INT:
             raise WorkloadError(f"'nb_res' is {nb_res}, expected the number of hosts, 1 to {LARGEST_INT}")
+        form, raw_profiles, dropped = BatsimFormat.BATSIM4, file.profiles, set[str]()
+        if is_of_batsim5(raw_profiles):
+            form, raw_profiles = BatsimFormat.BATSIM5, _from_batsim5(name, raw_profiles)
+        jobs = list(_jobs(name, file.jobs, form, dropped))
         profiles = _profiles(raw_profiles, jobs)
         _check_terms(jobs)
         jobs.sort(key=lambda job: (job.subtime, job.id))
-        used = {key: rounded(raw_profiles[key]) for key in raw_profiles if key in profiles}
-    return Workload(name, os.fspath(path), nb_res, jobs, profiles, used)
+        told = rounded if form is BatsimFormat.BATSIM4 else dict
+        used = {key: told(raw_profiles[key]) for key in raw_profiles if key in profiles}
+    return Workload(name, os.fspath(path), nb_res, jobs, profiles, used, form, tuple(sorted(dropped)))
 
 
 @contextmanager
@@ -286,18 +311,13 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _decode(name: str, data: bytes) -> tuple[list[WorkloadJob], dict[str, dict[str, Any]], int]:
+def _decode(data: bytes) -> _WorkloadFile[Any]:
     """Decode in one typed pass; only a file whose jobs have further members needs a second."""
-    seen: set[str] = set()
     try:
         try:
-            file = msgspec.json.decode(data, type=_WorkloadFile[_FileJob])
+            return msgspec.json.decode(data, type=_WorkloadFile[_FileJob])
         except msgspec.ValidationError:
-            raw = msgspec.json.decode(data, type=_WorkloadFile[msgspec.Raw])
-            jobs = [parse_job(name, text, seen, i) for i, text in enumerate(raw.jobs)]
-            return jobs, raw.profiles, raw.nb_res
-        jobs = [_checked(name, seen, i, job, None) for i, job in enumerate(file.jobs)]
-        return jobs, file.profiles, file.nb_res
+            return msgspec.json.decode(data, type=_WorkloadFile[msgspec.Raw])
     except msgspec.ValidationError as error:
         raise WorkloadError(f"not a Batsim workload: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -306,39 +326,97 @@ def _decode(name: str, data: bytes) -> tuple[list[WorkloadJob], dict[str, dict[s
         raise WorkloadError("nested too deeply") from None
 
 
-def parse_job(
-    workload: str, job: Mapping[str, Any] | msgspec.Raw, seen: set[str] | None = None, index: int = 0
-) -> WorkloadJob:
-    """Check one job object of a workload; ``seen`` holds the ids before it. Raises WorkloadError."""
+def _jobs(
+    name: str, jobs: Sequence[_FileJob | msgspec.Raw], form: BatsimFormat, dropped: set[str]
+) -> Iterator[WorkloadJob]:
+    """Check the jobs of a file; what Batsim 5 drops of them is added to ``dropped``."""
+    seen: set[str] = set()
+    for index, job in enumerate(jobs):
+        if isinstance(job, _FileJob):
+            if form is BatsimFormat.BATSIM5:
+                _check_limit_of_batsim5(job.id, job.walltime)
+            yield _checked(name, seen, index, job, None, form)
+        elif form is BatsimFormat.BATSIM4:
+            yield parse_job(name, job, seen, index)
+        else:
+            members = _members(job, index)
+            dropped.update(dropped_by_batsim5(members))
+            _check_limit_of_batsim5(members.get("id"), members.get("walltime"))
+            known = {k: v for k, v in members.items() if k in JOB_MEMBERS}
+            checked = parse_job(name, known, seen, index, form)
+            own = {k: v for k, v in job_from_batsim5(members).items() if k not in JOB_MEMBERS}
+            checked.extras = own or None
+            yield checked
+
+
+def _check_limit_of_batsim5(job_id: object, walltime: object) -> None:
+    if walltime == NO_WALLTIME:
+        raise WorkloadError(
+            f"job {job_id!r}: 'walltime' is {NO_WALLTIME}, which Batsim 5 refuses: leave it out where there"
+            " is no limit"
+        )
+
+
+def _from_batsim5(name: str, profiles: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the profiles of a file of Batsim 5 in Batsim 4's form. Raises WorkloadError."""
+    for profile in profiles:
+        if name in profile:
+            raise WorkloadError(
+                f"profile {profile!r}: Batsim 5 refuses names that contain {name!r}, the workload's"
+            )
     try:
-        members = msgspec.json.decode(job, type=dict[str, Any]) if isinstance(job, msgspec.Raw) else job
-        known = msgspec.convert({k: v for k, v in members.items() if k in _KNOWN}, _FileJob)
+        return {key: profile_from_batsim5(key, raw) for key, raw in profiles.items()}
+    except ValueError as error:
+        raise WorkloadError(str(error)) from None
+
+
+def _members(job: msgspec.Raw, index: int) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(job, type=dict[str, Any])
     except msgspec.ValidationError as error:
         raise WorkloadError(f"jobs[{index}]: {error}") from None
-    extras = {k: v for k, v in members.items() if k not in _KNOWN}
-    return _checked(workload, set() if seen is None else seen, index, known, extras or None)
+    except RecursionError:
+        raise WorkloadError("nested too deeply") from None
+
+
+def parse_job(
+    workload: str,
+    job: Mapping[str, Any] | msgspec.Raw,
+    seen: set[str] | None = None,
+    index: int = 0,
+    form: BatsimFormat = BatsimFormat.BATSIM4,
+) -> WorkloadJob:
+    """Check one job object of a workload; ``seen`` holds the ids before it. Raises WorkloadError."""
+    members = _members(job, index) if isinstance(job, msgspec.Raw) else job
+    try:
+        known = msgspec.convert({k: v for k, v in members.items() if k in JOB_MEMBERS}, _FileJob)
+    except msgspec.ValidationError as error:
+        raise WorkloadError(f"jobs[{index}]: {error}") from None
+    own = {k: v for k, v in members.items() if k not in JOB_MEMBERS}
+    return _checked(workload, set() if seen is None else seen, index, known, own or None, form)
 
 
 def _checked(
-    name: str, seen: set[str], index: int, job: _FileJob, extras: dict[str, Any] | None
+    name: str, seen: set[str], index: int, job: _FileJob, extras: dict[str, Any] | None, form: BatsimFormat
 ) -> WorkloadJob:
     job_id = _full_job_id(name, str(job.id))
     if job_id in seen:
         raise WorkloadError(f"jobs[{index}]: the id {job_id!r} occurs twice")
     seen.add(job_id)
-    subtime, walltime = job.subtime, job.walltime
+    subtime = job.subtime
+    limit = None if job.walltime is UNSET or job.walltime == NO_WALLTIME else job.walltime
     if subtime < 0:
         raise WorkloadError(f"job {job_id!r}: 'subtime' is {subtime:g}, expected 0 or more")
-    if not 1 <= job.res <= LARGEST_INT:
-        raise WorkloadError(f"job {job_id!r}: 'res' is {job.res}, expected 1 to {LARGEST_INT}")
-    if walltime <= 0 and walltime != NO_WALLTIME:
+    least = 0 if form is BatsimFormat.BATSIM5 else 1
+    if not least <= job.res <= LARGEST_INT:
+        raise WorkloadError(f"job {job_id!r}: 'res' is {job.res}, expected {least} to {LARGEST_INT}")
+    if limit is not None and limit <= 0:
         raise WorkloadError(
-            f"job {job_id!r} has an invalid walltime ({walltime:g}): expected -1 (no walltime) or a strictly"
+            f"job {job_id!r} has an invalid walltime ({limit:g}): expected -1 (no walltime) or a strictly"
             " positive number"
         )
     if extras is not None:
         extras = _renamed(rounded(extras), job_id)
-    limit = None if walltime == NO_WALLTIME else walltime
     return WorkloadJob(job_id, subtime, job.res, job.profile, limit, extras)
 
 
@@ -463,7 +541,7 @@ def profile_run_s(name: str, profiles: Mapping[str, Profile], hosts: int, speed_
     if isinstance(profile, Delay):
         return profile.delay_s
     if isinstance(profile, Homogeneous):
-        return profile.flops / (hosts if profile.total else 1) / speed_flops
+        return profile.flops / (max(hosts, 1) if profile.total else 1) / speed_flops
     if isinstance(profile, Parallel):
         return max(profile.flops, default=0.0) / speed_flops
     if isinstance(profile, Composed):

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from xml.parsers import expat
 
 import numpy as np
@@ -58,6 +59,16 @@ NO_MASTER_HOST = "none"
 _POWER_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, OFF_PROPERTY, OLD_OFF_PROPERTY)
 
 
+class StorageHost(NamedTuple):
+    """A host that stores data and runs no jobs."""
+
+    name: str
+    properties: Mapping[str, str]
+    zone_properties: Mapping[str, str]
+    speeds_flops: tuple[float, ...] = ()
+    cores: int = 1
+
+
 @dataclass(frozen=True)
 class SimGridPlatform:
     """A platform file as Batsim sees it: compute hosts numbered, master and storage hosts apart."""
@@ -66,8 +77,7 @@ class SimGridPlatform:
     """The compute hosts, sorted by name."""
     master: str
     """Name of the host on which Batsim itself would run."""
-    storage: tuple[tuple[str, Mapping[str, str], Mapping[str, str]], ...] = ()
-    """Storage hosts: name, properties, zone properties."""
+    storage: tuple[StorageHost, ...] = ()
     has_network: bool = False
     """Whether the file describes links, so that a real Batsim's own messages would take time."""
     notes: tuple[str, ...] = ()
@@ -97,6 +107,7 @@ def read_simgrid_platform(
     limit: int = 0,
     energy: bool = True,
     strict: bool = False,
+    natural_order: bool = False,
 ) -> SimGridPlatform:
     """Read a platform file.
 
@@ -104,7 +115,9 @@ def read_simgrid_platform(
     the file); ``roles`` gives hosts further roles, and goes before ``master``; ``limit`` keeps only the
     first so many compute hosts (0: all). Without ``energy`` powers and sleep states are ignored, and not
     checked, as Batsim does without ``-E``. A master host that the file calls so, too, is an error if
-    ``strict``, as it is for Batsim, and otherwise a note: older files of ours are so. Raises InputError.
+    ``strict``, as it is for Batsim, and otherwise a note: older files of ours are so. Hosts are numbered in
+    the order of their names; in ``natural_order``, that of Batsim 5, numbers in names count as such (n2
+    before n10). Raises InputError.
     """
     reader = _HostReader(path)
     notes: list[str] = []
@@ -127,21 +140,32 @@ def read_simgrid_platform(
     if len(by_role["master"]) > 1:
         found = ", ".join(sorted(host.name for host in by_role["master"]))
         raise InputError(path, f"several master hosts: {found}")
-    compute = sorted(by_role["compute_node"], key=lambda host: host.name)
+    order = natural_key if natural_order else str
+    compute = sorted(by_role["compute_node"], key=lambda host: order(host.name))
     if not compute:
         raise InputError(path, "no compute host: nothing could run")
     if limit > len(compute):
         raise InputError(path, f"cannot use {limit} machines: only {len(compute)} are described")
     kinds = _Kinds(energy)
-    for host in (*by_role["master"], *by_role["storage"]):
-        kinds.check(host)
+    kinds.check(by_role["master"][0])
+    stores = sorted(by_role["storage"], key=lambda host: natural_key(host.name) if natural_order else ())
+    storage = tuple(_storage(host, kinds.check(host)) for host in stores)
     platform = _build(compute, kinds, limit or len(compute))
     if kinds.note is not None:
         notes.append(kinds.note)
-    storage = tuple((h.name, h.properties, h.zone_properties) for h in by_role["storage"])
     return SimGridPlatform(
         platform, by_role["master"][0].name, storage, reader.has_network, tuple(dict.fromkeys(notes))
     )
+
+
+def _storage(host: _Host, kind: ServerKind) -> StorageHost:
+    return StorageHost(host.name, host.properties, host.zone_properties, kind.speeds_flops, kind.cores)
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Return what to sort names by in natural order: numbers as such, before text."""
+    parts = re.split("([0-9]+)", name)
+    return tuple((0, int(part), part) if part.isdigit() else (1, 0, part) for part in parts if part)
 
 
 def _role(host: _Host, given: str | None, notes: list[str] | None) -> str:

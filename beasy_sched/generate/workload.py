@@ -22,6 +22,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.batsim_versions import BatsimFormat, job_for_batsim5, profile_for_batsim5
 from beasy_sched.formats.batsim_workload import LARGEST_INT
 from beasy_sched.formats.swf import FIELDS_A_ROW, SWF_FIELDS
 from beasy_sched.generate.random_streams import Stream, grouped_walltimes, log_normal, uniforms
@@ -106,13 +107,14 @@ class GeneratedWorkload:
         """Write the workload file, whole or not at all. Raises InputError, and ConfigError as below."""
         write_atomic(path, self.json_pieces())
 
-    def json_pieces(self) -> Iterator[bytes]:
+    def json_pieces(self, form: BatsimFormat = BatsimFormat.BATSIM4) -> Iterator[bytes]:
         """Make the JSON text, one job per line; jobs of the same run time share a profile.
 
         Policies see the names of profiles, so these tell nothing: numbers in the order of first use.
 
         Raises ConfigError for numbers that Batsim could not read.
         """
+        new = form is BatsimFormat.BATSIM5
         self._check_numbers()
         encode = msgspec.json.Encoder().encode
         run_times, profile_of = _by_first_use(self.run_s)
@@ -120,6 +122,7 @@ class GeneratedWorkload:
         yield b'{"nb_res":%d,"jobs":[' % self.nb_res
         for start in range(0, self.size, _JOBS_A_PIECE):
             jobs = self._jobs(slice(start, start + _JOBS_A_PIECE), names, profile_of)
+            jobs = map(job_for_batsim5, jobs) if new else jobs
             yield (b",\n" if start else b"\n") + b",\n".join(map(encode, jobs))
         profiles: Iterator[dict[str, Any]]
         if self.profile_type == "delay":
@@ -128,7 +131,10 @@ class GeneratedWorkload:
             flops = plain_numbers(run_times * self.reference_speed_flops)
             profiles = ({"type": "parallel_homogeneous", "cpu": cpu, "com": 0} for cpu in flops)
         named = zip(names, profiles, strict=True)
-        lines = (b"%s:%s" % (encode(name), encode(profile)) for name, profile in named)
+        lines = (
+            b"%s:%s" % (encode(name), encode(profile_for_batsim5(name, profile) if new else profile))
+            for name, profile in named
+        )
         yield b'\n],"profiles":{\n' + b",\n".join(lines) + b"\n}}\n"
 
     def _check_numbers(self) -> None:

@@ -7,9 +7,12 @@ P-states that their hosts have had (`Progress`).
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -91,6 +94,8 @@ class Cluster:
         self.switch_end_s = np.zeros(size)
         """When a host in transition will complete it, s."""
         self._waking = 0
+        self._wakes: list[tuple[float, int]] | None = None
+        """What `wakes` tells, until hosts change."""
         self.openings = 0
         """Counts events that may let a waiting job start: a host becoming free, a waiting job leaving."""
         self.queue = JobQueue()
@@ -135,7 +140,7 @@ class Cluster:
 
     def any_in(self, state: int) -> bool:
         """Tell whether any host is in a `HostState`."""
-        return bool(self.state_counts[:, state].any())
+        return bool(np.count_nonzero(self.state_counts[:, state]))
 
     def submit(self, job: Job) -> Job:
         """Queue a job."""
@@ -315,9 +320,10 @@ class Cluster:
         """Return the hosts that are waking to be used: (when ready in s, how many), sorted."""
         if not self._waking:
             return []
-        waking = (self.state == SWITCHING_ON) & self.available & ~self.held
-        times, counts = np.unique(self.switch_end_s[waking], return_counts=True)
-        return list(zip(times.tolist(), counts.tolist(), strict=True))
+        if self._wakes is None:
+            waking = (self.state == SWITCHING_ON) & self.available & ~self.held
+            self._wakes = sorted(Counter(self.switch_end_s[waking].tolist()).items())
+        return self._wakes[:]
 
     def set_available(self, hosts: HostIds, available: bool) -> None:
         """Take hosts out of service, or put them back."""
@@ -365,6 +371,7 @@ class Cluster:
 
     def _refresh_free(self, hosts: HostIds) -> None:
         self.openings += 1
+        self._wakes = None
         idle = self.state[hosts] == IDLE
         self.free[hosts] = idle & self.available[hosts] & ~self.held[hosts]
         self.free_count = int(np.count_nonzero(self.free))
@@ -431,10 +438,11 @@ class PowerModel:
     ) -> FloatArray:
         """Power of ``hosts`` in these states (arrays of the same length), W; ``load`` of the busy, 0 to 1."""
         busy = state == BUSY
-        if busy.all():
+        count = np.count_nonzero(busy)
+        if count == len(busy):
             return self.busy_w(hosts, pstate, load)
         draw_w: FloatArray = self._unloaded_w[state, self.kind_of[hosts], pstate]
-        if busy.any():
+        if count:
             loads = load if isinstance(load, float) else load[busy]
             draw_w[busy] = self.busy_w(hosts[busy], pstate[busy], loads)
         return draw_w
@@ -462,10 +470,10 @@ class PowerAccount:
         size = len(state)
         self.model = model
         self.now_s = 0.0
-        self.energy_by_use_j = np.zeros(len(USES))
-        self._power_by_use_w = np.zeros(len(USES))
+        self._energy_by_use_j = [0.0] * len(USES)
+        self._power_by_use_w = [0.0] * len(USES)
         self._use = state.copy()
-        self._hosts_by_use = np.bincount(state, minlength=len(USES))
+        self._hosts_by_use: list[int] = np.bincount(state, minlength=len(USES)).tolist()
         self.draw_w = np.zeros(size)
         """Present power of each host, W."""
         self._since_s = np.zeros(size)
@@ -475,12 +483,18 @@ class PowerAccount:
     @property
     def power_w(self) -> float:
         """Present power of all servers, W."""
-        return float(self._power_by_use_w.sum())
+        return float(np.sum(self._power_by_use_w))
+
+    @property
+    def energy_by_use_j(self) -> FloatArray:
+        """Energy of every use from time 0 to `now_s`, J."""
+        return np.array(self._energy_by_use_j)
 
     def advance(self, now: float) -> None:
         """Advance to ``now`` (s)."""
         if now > self.now_s:
-            self.energy_by_use_j += self._power_by_use_w * (now - self.now_s)
+            for use, power_w in enumerate(self._power_by_use_w):
+                self._energy_by_use_j[use] += power_w * (now - self.now_s)
             self.now_s = now
 
     def change(
@@ -493,19 +507,29 @@ class PowerAccount:
     ) -> None:
         """Change hosts to new states at ``now``; ``load`` is the share of full load of busy ones."""
         self.advance(now)
-        old_w = self.draw_w[hosts]
-        self._job_j[hosts] += np.where(self._use[hosts] == BUSY, old_w * (now - self._since_s[hosts]), 0.0)
-        np.subtract.at(self._power_by_use_w, self._use[hosts], old_w)
+        use, old_w = self._use[hosts], self.draw_w[hosts]
+        if np.count_nonzero(busy := use == BUSY):
+            self._job_j[hosts] += np.where(busy, old_w * (now - self._since_s[hosts]), 0.0)
         new_w = self.model.draw_w(hosts, state, pstate, load)
-        np.add.at(self._power_by_use_w, state, new_w)
-        self._hosts_by_use += np.bincount(state, minlength=len(USES)) - np.bincount(
-            self._use[hosts], minlength=len(USES)
-        )
-        # Remove rounding errors: no power is below 0, and no hosts draw none.
-        self._power_by_use_w[(self._power_by_use_w < 0.0) | (self._hosts_by_use == 0)] = 0.0
+        self._add_up(use, old_w, operator.sub, -1)
+        self._add_up(state, new_w, operator.add, 1)
+        for number, power_w in enumerate(self._power_by_use_w):
+            # Remove rounding errors: no power is below 0, and no hosts draw none.
+            if power_w < 0.0 or not self._hosts_by_use[number]:
+                self._power_by_use_w[number] = 0.0
         self.draw_w[hosts] = new_w
         self._use[hosts] = state
         self._since_s[hosts] = now
+
+    def _add_up(
+        self, uses: StateArray, draw_w: FloatArray, apply: Callable[[float, float], float], sign: int
+    ) -> None:
+        """Add the powers of hosts to those of their ``uses`` one by one, or take them off, and count them."""
+        numbers = distinct(uses)
+        for use in numbers:
+            some_w = draw_w if len(numbers) == 1 else draw_w[uses == use]
+            self._power_by_use_w[use] = reduce(apply, some_w.tolist(), self._power_by_use_w[use])
+            self._hosts_by_use[use] += sign * len(some_w)
 
     def spent_j(self, now: float) -> FloatArray:
         """Energy that each busy host has spent on its present job, J; undefined for other hosts."""

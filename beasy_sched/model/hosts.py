@@ -16,6 +16,10 @@ from beasy_sched.limits import MOST_HOSTS
 HostIds = npt.NDArray[np.intp]
 
 
+_FEW = 64
+"""Up to this many hosts plain Python is faster than NumPy."""
+
+
 _Array = TypeVar("_Array", bound="npt.NDArray[Any]")
 
 
@@ -28,7 +32,9 @@ def read_only(array: _Array) -> _Array:
 
 def distinct(values: npt.NDArray[np.integer]) -> list[int]:
     """Return the different numbers in ``values``, sorted. Fast where all are the same, as they mostly are."""
-    if len(values) and (values == values[0]).all():
+    if len(values) <= _FEW:
+        return sorted(set(values.tolist()))
+    if (values == values[0]).all():
         return [int(values[0])]
     found: list[int] = np.unique(values).tolist()
     return found
@@ -138,10 +144,6 @@ def _format(ids: HostIds) -> str:
         return f"{first}-{last}"
     runs = _runs_of_few(ids.tolist()) if size <= _FEW else _runs_of_many(ids)
     return " ".join(f"{a}-{b}" if b > a else str(a) for a, b in runs)
-
-
-_FEW = 64
-"""Up to this many hosts a plain loop is faster than NumPy."""
 
 
 def _runs_of_few(ids: list[int]) -> list[tuple[int, int]]:

@@ -81,7 +81,7 @@ def _head(session: Session, settings: RunSettings, error: str | None) -> dict[st
             **({} if settings.forecast is None else {"forecast": settings.forecast}),
             **({} if settings.replan is None else {"replan": msgspec.to_builtins(settings.replan)}),
             "windows": settings.windows if session.power else None,
-            "energy": settings.energy.value,
+            "energy": (session.power or settings).energy.value,
             "power_actions": settings.power_actions,
         },
         "end_s": session.now if np.isfinite(session.now) else None,

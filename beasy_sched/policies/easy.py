@@ -258,6 +258,10 @@ class EasyPass:
         """Whether it was told why ``job`` waits, and all other jobs ask for more hosts than are free."""
         if not self.refused_by or self.view.wants_reason(job, self.refused_by):
             return False
+        return self.is_alone(job)
+
+    def is_alone(self, job: Job) -> bool:
+        """Whether all other jobs ask for more hosts than are free."""
         small = int(np.count_nonzero(self.view.queue.res <= self.free))
         return not self.free or small == sum(one.res <= self.free for one in {job, *self.placed()})
 

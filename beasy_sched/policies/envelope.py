@@ -7,6 +7,7 @@ step, on or asleep in the step before, and in the same state in the step after.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -139,6 +140,8 @@ class GreedyMoves:
         self._tables, self._situations, self._up = tables, situations, up
         self._groups: defaultdict[int, list[int]] = defaultdict(list)
         """Ids by situation, in order."""
+        self._tops: dict[int, Move] = {}
+        """The best affordable move by situation, as last found: so it is while it can be afforded."""
 
     def spend(self, hosts: HostIds, energy_j: float) -> float:
         """Move ``hosts`` (ids in order) as far as ``energy_j`` goes; return what is left of it.
@@ -146,12 +149,14 @@ class GreedyMoves:
         The most worth first; of equals, the fewest switches, then the earlier state of its kind, then the
         lower id.
         """
-        self._groups.clear()
+        groups = self._groups
+        groups.clear()
+        self._tops.clear()
         for host, situation in zip(hosts.tolist(), self._situations[hosts].tolist(), strict=True):
-            self._groups[situation].append(host)
+            groups[situation].append(host)
         while (choice := self._choose(energy_j)) is not None:
             situation, move, while_j, once = choice
-            group, goal = self._groups[situation], self._groups[move.situation]
+            group, goal = groups[situation], groups[move.situation]
             count, most = 0, 1 if once else len(group)
             while count < most and while_j <= energy_j:
                 energy_j -= move.energy_j
@@ -162,7 +167,7 @@ class GreedyMoves:
             goal.sort()
             self.states[moved] = move.pstate
             if not group:
-                del self._groups[situation]
+                del groups[situation]
         return energy_j
 
     def _choose(self, energy_j: float) -> tuple[int, Move, float, bool] | None:
@@ -183,8 +188,10 @@ class GreedyMoves:
             (move.switches, move.row, self._groups[situation][0], situation, move)
             for situation, top in tops.items()
             if top.worth >= least
-            for move in self._tables.moves(situation, self._up)
-            if move.worth >= least and move.energy_j <= energy_j
+            for move in itertools.takewhile(
+                lambda move: move.worth >= least, self._tables.moves(situation, self._up)
+            )
+            if move.energy_j <= energy_j
         ]
         first = min(equals)
         rivals = sum(equal[:2] == first[:2] for equal in equals) > 1
@@ -194,9 +201,13 @@ class GreedyMoves:
         return first[3], move, max(move.energy_j, best.energy_j), rivals or overtakes
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
-        """The best move in a situation that costs or saves at most ``energy_j``."""
+        """The best move in a situation that costs or saves at most ``energy_j``, which only falls."""
+        known = self._tops.get(situation)
+        if known is not None and known.energy_j <= energy_j:
+            return known
         for move in self._tables.moves(situation, self._up):
             if move.energy_j <= energy_j:
+                self._tops[situation] = move
                 return move
         return None
 
@@ -236,8 +247,8 @@ class EnvelopeRefit:
     def spread(self, steps: IntArray, energy_j: float, busy_until_s: FloatArray) -> tuple[float, int]:
         """Put ``energy_j`` into ``steps`` in this order, each as far as it can take it.
 
-        Where it is negative, take it out of them. ``busy_until_s`` (N): when the servers are idle at the
-        latest. Returns what is left, and how many steps have changed.
+        Where it is negative, take it out of them; ``busy_until_s`` (N), when the servers are idle at the
+        latest, counts only then. Returns what is left, and how many steps have changed.
         """
         left_j, place, changed = energy_j, 0, 0
         while abs(left_j) > TOLERANCE_J and place < len(steps):
@@ -355,7 +366,8 @@ class EnvelopePolicy(FollowPlan):
         steps_changed = 0
         if place != NOWHERE:
             steps = ORDERS[place](plan, np.arange(step, end_step), comp_j > 0)
-            left_j, steps_changed = self._refit.spread(steps, comp_j, latest_ends_s(view))
+            ends_s = latest_ends_s(view) if comp_j < 0 else np.zeros(view.platform.size)
+            left_j, steps_changed = self._refit.spread(steps, comp_j, ends_s)
         why: FactDict = {
             "diff_j": diff_j,
             "comp_j": comp_j,

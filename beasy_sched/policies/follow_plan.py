@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,12 +13,14 @@ from beasy_sched.engine.actions import Action, FactDict, Kill, Start
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies.easy import EasyPass, Reservation
+from beasy_sched.policies.easy import RESERVED, EasyPass, Reservation
 from beasy_sched.policies.working_plan import PlanFollower, WorkingPlan, offline_plans, ready_s
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _LOOKS_AHEAD = 24
 """Number of steps that are searched for a reservation first, as most reservations are near."""
+_A_WHILE_S = 1.0
+"""How long servers must stay on to be promised without a search, s: more than one moment."""
 
 
 class _PlannedRuns(NamedTuple):
@@ -38,9 +41,12 @@ class PlannedRuns:
     def __init__(self, view: View, plan: WorkingPlan) -> None:
         """Look at ``plan``, which may change."""
         self._plan = plan
-        self._on_s = view.power_model.on_s[view.platform.kind_of]
+        self.on_s = view.power_model.on_s[view.platform.kind_of]
+        """How long each server takes to wake, s."""
         self._seen = (-1, -1)
         self._known: dict[int, _PlannedRuns] = {}
+        self.promised: Reservation | None = None
+        """The last reservation that was found."""
 
     def before(self, step: int, end_step: int) -> _PlannedRuns:
         """The runs from ``step`` on that begin before ``end_step``."""
@@ -51,7 +57,7 @@ class PlannedRuns:
         runs = self._known.get(end_step)
         if runs is None:
             host, begin, end = plan.runs_on(step, first_before=end_step if end_step < plan.steps else None)
-            opens_s = plan.start_of(step) + (begin - step) * plan.step_s + self._on_s[host]
+            opens_s = plan.start_of(step) + (begin - step) * plan.step_s + self.on_s[host]
             ends_s = plan.start_of(step) + (end - step) * plan.step_s
             closes_s = np.where(end == plan.steps, np.inf, ends_s)
             runs = self._known[end_step] = _PlannedRuns(host, opens_s, closes_s, (begin == step).nonzero()[0])
@@ -68,7 +74,26 @@ class PlannedEasyPass(EasyPass):
 
     def needs_reservation(self, job: Job) -> bool:
         """Not if no other job could be backfilled, and it was told why ``job`` waits."""
-        return not self.is_told_and_alone(job)
+        if self.refused_by or not self.is_alone(job):
+            return not self.is_told_and_alone(job)
+        return self.view.wants_facts and not (job.postponed_for == RESERVED and self._is_still_promised(job))
+
+    def _is_still_promised(self, job: Job) -> bool:
+        """Whether enough servers are free and planned on at the start of the last reservation for ``job``.
+
+        So there is one, if perhaps earlier.
+        """
+        last, plan, step = self._runs.promised, self.plan, self.plan.step_at(self.view.now)
+        if last is None or last.job is not job or step is None:
+            return False
+        awake_s = last.start_s - float(self._runs.on_s.max())  # whoever is on then has woken by the start
+        first = math.floor((awake_s - plan.start_s) / plan.step_s)
+        end = math.floor((last.start_s + _A_WHILE_S - plan.start_s) / plan.step_s) + 1
+        if not step < first < end < plan.horizon(step):
+            return False
+        hosts = plan.on[first:end].all(axis=0) & self.view.available
+        hosts &= self._ready_s(step) <= last.start_s
+        return int(np.count_nonzero(hosts)) >= job.res
 
     def reserve(self, job: Job) -> Reservation:
         """Reserve for ``job`` from the earliest time at which enough servers are free and planned on.
@@ -78,17 +103,22 @@ class PlannedEasyPass(EasyPass):
         step = self.plan.step_at(self.view.now)
         if step is None:
             return super().reserve(job)
-        ends_s = latest_ends_s(self.view)
-        for action in self.actions:
-            if isinstance(action, Start):
-                ends_s[action.hosts.ids] = self.view.now + action.job.walltime_s
-        ready = ready_s(self.view, self.plan, step, self.free_mask(), ends_s)
+        ready = self._ready_s(step)
         horizon = self.plan.horizon(step)
         for end_step in sorted({min(step + _LOOKS_AHEAD, horizon), horizon}):
             found = self._earliest(job, step, end_step, ready)
             if found is not None:
+                self._runs.promised = found
                 return found
         return Reservation(job, np.inf, self.free)
+
+    def _ready_s(self, step: int) -> FloatArray:
+        """When each server could take a job at the earliest if it is planned on, s."""
+        ends_s = latest_ends_s(self.view)
+        for action in self.actions:
+            if isinstance(action, Start):
+                ends_s[action.hosts.ids] = self.view.now + action.job.walltime_s
+        return ready_s(self.view, self.plan, step, self.free_mask(), ends_s)
 
     def _earliest(self, job: Job, step: int, end_step: int, ready: FloatArray) -> Reservation | None:
         """Return the reservation if it starts before ``end_step``."""

@@ -237,7 +237,11 @@ class WorkingPlan:
     def server_energy_j(self, hosts: HostIds, first_step: int, end_step: int) -> FloatArray:
         """Planned worst-case energy of each of ``hosts`` in each step, J: (steps, hosts)."""
         now = self.states[first_step:end_step, hosts]
-        return self._steps.server_energy_j(now, shifted(now, self.before(first_step)[hosts]), hosts)
+        if first_step:
+            previous = self.states[first_step - 1 : end_step - 1, hosts]
+        else:
+            previous = shifted(now, self._before[hosts])
+        return self._steps.server_energy_j(now, previous, hosts)
 
     def before(self, step: int) -> StateArray:
         """P-state of each server in the step before ``step``: as planned, or as it was before the first."""

@@ -60,7 +60,7 @@ def complete_name(name: str, workload: str) -> str:
 # --- profiles and progress, which the model has in the terms of Batsim 4 ---
 
 _HOMOGENEOUS = "ParallelTaskHomogeneousProfile"
-_EACH, _SPREAD_AMOUNTS = "DefinedAmountsUsedForEachValue", "DefinedAmountsSpreadUniformly"
+EACH_AMOUNT, SPREAD_AMOUNTS = "DefinedAmountsUsedForEachValue", "DefinedAmountsSpreadUniformly"
 _STORAGE = "ParallelTaskOnStorageHomogeneousProfile"
 _STAGING = "ParallelTaskDataStagingBetweenStoragesProfile"
 
@@ -101,7 +101,7 @@ def read_profile(x: WireProfile) -> dict[str, Any]:
     if names is None:
         return {"type": x.profile_type, **x.profile, **more}
     kind = next(old for old, new in PROFILE_TYPES.items() if new == x.profile_type)
-    if x.profile.get("generation_strategy") == _SPREAD_AMOUNTS:
+    if x.profile.get("generation_strategy") == SPREAD_AMOUNTS:
         kind = "parallel_homogeneous_total"
     found = {old: x.profile[new] for old, new in names.items() if new in x.profile}
     if isinstance(found.get("seq"), list):
@@ -121,7 +121,7 @@ def write_profile(profile_id: str, profile: Mapping[str, Any]) -> dict[str, Any]
     if wire_kind == _HOMOGENEOUS:
         data = {"computation_amount": 0.0, "communication_amount": 0.0, **data}
         total = kind == "parallel_homogeneous_total"
-        data["generation_strategy"] = _SPREAD_AMOUNTS if total else _EACH
+        data["generation_strategy"] = SPREAD_AMOUNTS if total else EACH_AMOUNT
     if kind == "composed":
         data = {"repetition_count": 1, **data}
         data["profile_ids"] = [

@@ -155,14 +155,14 @@ def dump(value: Any, real: Callable[[float], str] = six_decimals) -> str:
     return "[" + ",".join(dump(item, real) for item in value) + "]"
 
 
-def rounded(value: Any) -> Any:
+def rounded(value: Any, decimals: int = 6) -> Any:
     """Return a JSON value with all reals, at any depth, rounded as when written."""
     if isinstance(value, float):
-        return round(value, 6)
+        return round(value, decimals)
     if isinstance(value, dict):
-        return {name: rounded(item) for name, item in value.items()}
+        return {name: rounded(item, decimals) for name, item in value.items()}
     if isinstance(value, list):
-        return [rounded(item) for item in value]
+        return [rounded(item, decimals) for item in value]
     return value
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
-from beasy_sched.generate.workflows import paper_workloads
+from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W, paper_workloads
 from beasy_sched.reproduction.figures import (
     BLACK,
     BLUE,

@@ -27,8 +27,8 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.generate.greenslot_week import NODES, WorkflowOptions, workflow_workload
 from beasy_sched.generate.platform import preset_platform, write_platform
-from beasy_sched.generate.workflows import NODES, WorkflowOptions, workflow_workload
 from beasy_sched.generate.workload import GeneratedWorkload
 from beasy_sched.model.jobs import Terms
 from beasy_sched.model.workflow import due_times

@@ -20,8 +20,8 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.swf import SwfReader
 from beasy_sched.generate.deadlines import parse_deadlines, with_deadlines
+from beasy_sched.generate.greenslot_week import NODES
 from beasy_sched.generate.platform import load_server
-from beasy_sched.generate.workflows import NODES
 from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions
 from beasy_sched.generate.workload_swf import local_time, workload_from_swf
 from beasy_sched.reproduction.greenslot_inputs import AVERAGE, HOURS, PANELS, SERVER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -34,6 +34,8 @@ class Sender:
     """What the server does with an entry."""
     say_goodbye: Callable[[], None]
     """What it does in the end."""
+    say_hello: Callable[[], None] | None = None
+    """What the server does when it first hears of the file, if anything."""
     meters: bool = False
     """Whether energy is measured before the first group is sent."""
     next: int = 0
@@ -43,7 +45,7 @@ class Sender:
 
     def begin(self) -> None:
         """Say hello, then send what is due at time 0, and wait for the rest."""
-        self.world.mailbox.put(Item(None, self._go_on))
+        self.world.mailbox.put(Item(self.say_hello, self._go_on))
 
     def woken(self, *, alone: bool = False) -> None:
         """The time of the next entry has come: send what is due; the server takes it at once if ``alone``."""
@@ -100,7 +102,7 @@ class Arrivals:
         """``events`` is None where no events file was given: its end is not announced then."""
         self.world = world
         self._execution = execution
-        self._raw = {w.name: w.raw_profiles for w in workloads} if world.options.forward_profiles else {}
+        self._raw = {w.name: w.raw_profiles for w in workloads}
         self._submitters = [
             Sender(
                 world,
@@ -108,15 +110,22 @@ class Arrivals:
                 workload.jobs,
                 self.submit,
                 self._one_is_over,
+                self._hello,
                 meters=world.energy,
             )
             for workload in workloads
         ]
-        self._senders = list(self._submitters)
+        self._senders = [*self._submitters, *self._players(events)]
+
+    def _players(self, events: Sequence[ExternalEvent] | None) -> Iterator[Sender]:
+        """The senders of external events: one for all files."""
         if events is not None:
             times_s = [event.timestamp for event in events]
             goodbye = partial(self._notify, "no_more_external_event_to_occur")
-            self._senders.append(Sender(world, times_s, events, self.play, goodbye))
+            yield Sender(self.world, times_s, events, self.play, goodbye)
+
+    _hello: Callable[[], None] | None = None
+    """What the server does when it hears from a sender for the first time."""
 
     def _one_is_over(self) -> None:
         if all(sender.over for sender in self._submitters):
@@ -172,9 +181,14 @@ class Arrivals:
         """Submit a job."""
         world = self.world
         workload = job.id.partition("!")[0]
-        submitted = world.jobs[job.id] = SimJob(workload, world.profiles[workload][job.profile], job)
-        raw = self._raw[workload][job.profile] if self._raw else None
+        profile = world.profiles[workload][job.profile]
+        submitted = world.jobs[job.id] = SimJob(workload, profile, job, world.decimals)
+        raw = self.raw_profile(workload, job.profile) if world.options.forward_profiles else None
         world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
+
+    def raw_profile(self, workload: str, name: str) -> dict[str, Any] | None:
+        """Return a profile of a file as an object; None if unknown."""
+        return self._raw.get(workload, {}).get(name)
 
     # --- for refusals ---
 

@@ -5,7 +5,7 @@ Sources: Batsim 4.2.1's behaviour as recorded (docs/conformance.md), SimGrid's p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,10 +53,17 @@ def share(machines: Machines, jobs: Sequence[SimJob]) -> FloatArray:
         growing = [
             i for i in growing if rates[i] < limits[i] * (1 - _TINY) and not full[tasks[i][0][busy[i]]].any()
         ]
-    used = np.zeros(machines.size)
-    for (ids, task), limit, rate in zip(tasks, limits, rates, strict=True):
+    for (_, task), limit, rate in zip(tasks, limits, rates, strict=True):
         task.rate = NEVER if limit == NEVER else rate
-        used[ids] += task.used_on(len(ids))
+    return host_powers_w(machines, jobs)
+
+
+def host_powers_w(machines: Machines, jobs: Iterable[SimJob]) -> FloatArray:
+    """Return the present power of every host, W; ``jobs`` are those that run."""
+    table, used = machines.table, np.zeros(machines.size)
+    for job in jobs:
+        if job.task is not None:
+            used[job.alloc.ids] += job.task.used_on(len(job.alloc.ids))
     switching = table.switching[machines.mode]
     used[switching] = table.speeds[machines.mode[switching]]
     return powers(table, machines.mode, used)
@@ -118,6 +125,12 @@ class Execution:
         """Tell the clock how fast a job's task goes."""
         if job.run is not None and job.task is not None and job.task.rate != NEVER:
             self._world.clock.change_rate(job.run, job.task.rate)
+
+    def share_hosts(self) -> None:
+        """From now on, let several jobs be on a host: slower to simulate, so that it begins when needed."""
+        if not self._sharing:
+            self._sharing = True
+            self._share()
 
     def _share(self) -> None:
         """Recompute rates, powers and ends of all running jobs: hosts are shared."""
@@ -331,7 +344,7 @@ class Execution:
             done = min(1.0, (self._world.now - job.leaf_start) / leaf.delay_s)
         elif job.run is not None:
             done = 1.0 - self._world.clock.settle(job.run)
-        told: dict[str, Any] = {"profile_name": leaf.name, "progress": round(done, 6)}
+        told: dict[str, Any] = {"profile_name": leaf.name, "progress": round(done, self._world.decimals)}
         for profile, index in reversed(job.stack or []):
             told = {"profile_name": profile.name, "current_task_index": index, "current_task": told}
         self._finish(job, JobEnd.KILLED, KILLED_DELAY if isinstance(leaf, Delay) else KILLED_TASK)

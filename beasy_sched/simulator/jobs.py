@@ -69,9 +69,9 @@ class SimJob:
     powered_at = 0.0
     owned_metering = 0.0
 
-    def __init__(self, workload: str, profile: Profile, exact: WorkloadJob) -> None:
-        """Make a job that has just been submitted; its request tells times with six decimals only."""
-        subtime, walltime = rounded(exact.subtime), rounded(exact.walltime)
+    def __init__(self, workload: str, profile: Profile, exact: WorkloadJob, decimals: int) -> None:
+        """Make a job that has just been submitted; its request tells times with so many decimals."""
+        subtime, walltime = rounded(exact.subtime, decimals), rounded(exact.walltime, decimals)
         self.workload = workload
         self.request = JobRequest(exact.id, subtime, exact.res, exact.profile, walltime, exact.extras)
         self.profile = profile

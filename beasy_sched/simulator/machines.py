@@ -39,8 +39,8 @@ class ModeTable:
     Attributes ending in ``_of`` are lists for single modes, the others arrays for many.
     """
 
-    def __init__(self, kinds: Sequence[ServerKind], energy: bool) -> None:
-        """Lay out ``kinds``; without ``energy`` powers are 0 and every P-state computes."""
+    def __init__(self, kinds: Sequence[ServerKind], *, metered: bool, sleeps: bool) -> None:
+        """Lay out ``kinds``: with powers if ``metered``; every P-state computes unless one ``sleeps``."""
         self.kinds = tuple(kinds)
         self.base: list[int] = []
         rows: list[tuple[float, ...]] = []
@@ -49,9 +49,9 @@ class ModeTable:
             sleeping = [sleep.pstate for sleep in kind.sleeps]
             for pstate, speed in enumerate(kind.speeds_flops):
                 sort, powers = COMPUTATION, (0.0, 0.0, 0.0)
-                if energy and (pstate in sleeping or pstate not in kind.computing):
+                if sleeps and (pstate in sleeping or pstate not in kind.computing):
                     sort = SLEEP if pstate in sleeping else TRANSITION
-                if energy and kind.idle_w:
+                if metered and kind.idle_w:
                     powers = kind.idle_w[pstate], kind.epsilon_w[pstate], kind.full_w[pstate]
                 rows += [(index, pstate, sort, s, speed, kind.cores, *powers) for s in range(STATES)]
         columns: FloatArray = np.array(list(zip(*rows, strict=True)), dtype=np.float64)

@@ -44,16 +44,31 @@ _ROWS = 4096
 class Tracer:
     """The files of one run, with a common prefix."""
 
-    def __init__(self, prefix: str | os.PathLike[str], *, energy: bool, machine_states: bool = True) -> None:
-        """Open the files under temporary names. Raises InputError where that is not possible."""
+    def __init__(
+        self,
+        prefix: str | os.PathLike[str],
+        *,
+        energy: bool,
+        machine_states: bool = True,
+        pstates: bool | None = None,
+    ) -> None:
+        """Open the files under temporary names; P-states are written with ``energy`` unless told otherwise.
+
+        Raises InputError where that is not possible.
+        """
         self.prefix = os.fspath(prefix)
-        self._writes_states, self._writes_energy = machine_states, energy
-        written = {run_files.STATES: machine_states, run_files.PSTATES: energy, run_files.ENERGY: energy}
+        self._writes_states = machine_states
+        self._writes_pstates = energy if pstates is None else pstates
+        written = {
+            run_files.STATES: machine_states,
+            run_files.PSTATES: self._writes_pstates,
+            run_files.ENERGY: energy,
+        }
         self._files: dict[str, PartFile] = {}
         try:
             for name in _HEADERS:
                 if written.get(name, True):
-                    self._files[name] = PartFile(path_of(self.prefix, name))
+                    self._files[name] = PartFile(self._place(name))
         except BaseException:
             self.discard()
             raise
@@ -67,7 +82,29 @@ class Tracer:
 
         Raises InputError where that is not possible.
         """
-        remove_old(path_of(self.prefix, name) for name in _HEADERS)
+        remove_old(map(self._place, _HEADERS))
+
+    def _place(self, name: str) -> Path:
+        """Return where a file goes."""
+        return path_of(self.prefix, name)
+
+    def _profile(self, job: SimJob) -> str:
+        """Return how the jobs file names a job's profile."""
+        return job.request.profile
+
+    def _metadata(self, job: SimJob) -> str:
+        """Return the cell of what the scheduler has noted of a job."""
+        return _quoted(f"'{job.metadata}" if is_formula(job.metadata) else job.metadata)
+
+    def _schedule_text(self, schedule: Mapping[str, str]) -> str:
+        """Return the text of the schedule file."""
+        return f"{','.join(schedule)}\n{','.join(schedule.values())}\n"
+
+    def _asked(self, job: SimJob) -> str:
+        """Return the cells of a job's row that are known at its submission."""
+        request = job.request
+        names = (request.id.partition("!")[2], job.workload, self._profile(job))
+        return f"{','.join(map(_cell, names))},{job.subtime:.6f},{request.res},{job.walltime:.6f}"
 
     def job(self, job: SimJob, runtime: float) -> None:
         """Write the row of a job that ran for ``runtime`` s."""
@@ -76,16 +113,16 @@ class Tracer:
         turnaround = finish - subtime
         end = job.end
         self._jobs.append(
-            f"{_asked(job)},{1 if end is JobEnd.SUCCESS else 0},{end._value_},{start:.6f},{runtime:.6f},"
+            f"{self._asked(job)},{1 if end is JobEnd.SUCCESS else 0},{end._value_},{start:.6f},{runtime:.6f},"
             f"{finish:.6f},{start - subtime:.6f},{turnaround:.6f},{turnaround / runtime:.6f},{job.alloc},"
-            f"{job.energy_j:.6f},{_metadata(job)}\n"
+            f"{job.energy_j:.6f},{self._metadata(job)}\n"
         )
         if len(self._jobs) >= _ROWS:
             self._flush(*self._files)
 
     def rejected(self, job: SimJob) -> None:
         """Write the row of a rejected job."""
-        self._jobs.append(f"{_asked(job)},0,REJECTED,,,,,,,,,{_metadata(job)}\n")
+        self._jobs.append(f"{self._asked(job)},0,REJECTED,,,,,,,,,{self._metadata(job)}\n")
 
     def machine_states(self, now: float, counts: Sequence[int]) -> None:
         """Write how many hosts are in each state."""
@@ -95,7 +132,7 @@ class Tracer:
 
     def pstate(self, now: float, hosts: HostSet, pstate: int) -> None:
         """Write a P-state change: a number, -1 or -2 on the way to computing or asleep, -42 if unknown."""
-        if self._writes_energy:
+        if self._writes_pstates:
             self._pstates.append(f"{now:g},{hosts},{pstate}\n")
             if len(self._pstates) >= _ROWS:
                 self._flush(*self._files)
@@ -128,7 +165,7 @@ class Tracer:
 
         Raises InputError for the first that cannot be written, once all have been tried.
         """
-        self._schedule += (",".join(schedule) + "\n", ",".join(schedule.values()) + "\n")
+        self._schedule.append(self._schedule_text(schedule))
         failures = Failures()
         written: list[Path] = []
         for name, file in self._files.items():
@@ -144,13 +181,6 @@ class Tracer:
             file.discard()
 
 
-def _asked(job: SimJob) -> str:
-    """The cells of a job's row that are known at its submission."""
-    request = job.request
-    names = f"{_cell(request.id.partition('!')[2])},{_cell(job.workload)},{_cell(request.profile)}"
-    return f"{names},{job.subtime:.6f},{request.res},{job.walltime:.6f}"
-
-
 def _cell(text: str) -> str:
     """A cell that is quoted only where it must be: Batsim itself never quotes these."""
     return _quoted(text) if _DIVIDES.search(text) else text
@@ -158,10 +188,6 @@ def _cell(text: str) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
-
-
-def _metadata(job: SimJob) -> str:
-    return _quoted(f"'{job.metadata}" if is_formula(job.metadata) else job.metadata)
 
 
 def is_formula(text: str) -> bool:

@@ -25,7 +25,7 @@ from beasy_sched.model.events import EnergyAnswer, JobsKilled, JobSubmitted, Res
 from beasy_sched.model.hosts import HostSet, distinct
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.arrivals import Arrivals
-from beasy_sched.simulator.clock import Item
+from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.jobs import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
 from beasy_sched.simulator.machines import (
@@ -53,7 +53,7 @@ class Requests:
         self._world = world
         self._execution = execution
         self._arrivals = arrivals
-        self.power_states = PowerStates(world, execution)
+        self.power_states = self._make_power_states()
         self.dynamic_open = world.options.dynamic_jobs
         """Whether the scheduler may register more jobs, so that the simulation must not end."""
         self._raw_profiles: dict[tuple[str, str], dict[str, Any]] = {}
@@ -72,6 +72,9 @@ class Requests:
             d.ContinueRegistration: partial(self._keep_open, world.options.dynamic_jobs),
             d.ChangeJobState: self._change_state,
         }
+
+    def _make_power_states(self) -> PowerStates:
+        return PowerStates(self._world, self._execution)
 
     def _job(self, job_id: str, refusal: str = "") -> SimJob:
         job = self._world.jobs.get(job_id)
@@ -95,15 +98,20 @@ class Requests:
         uniform = common_mode(modes)
         if not (world.table.ready_of[uniform] if uniform >= 0 else world.table.ready[modes].all()):
             self._check_readiness(decision)
+        self._place(decision, job)
+        self._execution.start(job, decision, modes, uniform)
+
+    def _place(self, decision: d.ExecuteJob, job: SimJob) -> None:
+        """Find out which executor runs on which host, and whether the number of hosts will do."""
+        ids = decision.alloc.ids
         if decision.mapping is not None:
-            job.executors = _executors(decision, job)
+            job.executors = executors_of(decision, job)
         elif len(ids) != job.request.res and not (isinstance(job.profile, Homogeneous) and job.profile.total):
             raise DecisionRefused(
                 f"Job '{decision.job_id}' allocation ('{decision.alloc}') is invalid. The job requires"
                 f" {job.request.res} machines but {len(ids)} were given. If you meant to use multiple"
                 " executors per machine, please specify a custom execution mapping."
             )
-        self._execution.start(job, decision, modes, uniform)
 
     def _check_hosts(self, ids: IntArray) -> None:
         if not len(ids):
@@ -170,8 +178,12 @@ class Requests:
                 if job.state == RUNNING:
                     progress[job_id] = self._execution.kill(job)
                     ended.append(job)
-        if killed:
+        if self._kills_some(killed):
             world.mailbox.put_late(Item(partial(self._tell_kills, tuple(killed), ended, progress)))
+
+    def _kills_some(self, killed: list[str]) -> bool:
+        """Whether there is something to tell: not all jobs are being killed already."""
+        return bool(killed)
 
     def _tell_kills(self, killed: tuple[str, ...], ended: list[SimJob], progress: dict[str, Any]) -> None:
         for job in ended:
@@ -211,7 +223,7 @@ class Requests:
                 f"You asked to be awaken in the past! (you ask: {decision.at:.6f}, it is: {world.now:.6f})"
             )
         world.calls += 1
-        world.clock.wait(CALL, None, max(as_batsim_reads(decision.at) - world.now, _SHORTEST_CALL_S))
+        world.clock.wait(CALL, decision, max(as_batsim_reads(decision.at) - world.now, _SHORTEST_CALL_S))
 
     def _query(self, decision: d.QueryEnergy) -> None:
         world = self._world
@@ -270,16 +282,21 @@ class Requests:
                     " formula by a spreadsheet that opens the CSV files (Batsim itself would take it)"
                 )
         self._met.add(job_id)
-        submitted = world.jobs[job_id] = SimJob(workload, profile, job)
+        submitted = world.jobs[job_id] = SimJob(workload, profile, job, world.decimals)
         if world.options.acknowledge_dynamic_jobs:
-            raw = self._raw_profiles.get((workload, job.profile)) if world.options.forward_profiles else None
+            raw = self.raw_profile(workload, job.profile) if world.options.forward_profiles else None
             world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
+
+    def raw_profile(self, workload: str, name: str) -> dict[str, Any] | None:
+        """Return a profile as an object, whether it is in a file or was registered; None if unknown."""
+        registered = self._raw_profiles.get((workload, name))
+        return self._arrivals.raw_profile(workload, name) if registered is None else registered
 
     def _keep_open(self, is_open: bool, decision: d.Decision) -> None:
         self.dynamic_open = is_open
 
 
-def _executors(decision: d.ExecuteJob, job: SimJob) -> IntArray:
+def executors_of(decision: d.ExecuteJob, job: SimJob) -> IntArray:
     """Read a custom mapping: executor number to position in the allocation."""
     mapping = decision.mapping or {}
     try:
@@ -312,6 +329,9 @@ class PowerStates:
     transition) stays in them, and is answered by mistake when a later request for the same P-state completes
     on that host.
     """
+
+    _tells_switches: bool | None = None
+    """How answers tell apart switches and other changes of P-states; None where they do not."""
 
     def __init__(self, world: World, execution: Execution) -> None:
         self._world = world
@@ -370,14 +390,14 @@ class PowerStates:
         if wanted == SLEEP and len(busy):
             raise DecisionRefused(f"jobs are running on machine {busy[0]}")
 
-    def _begin(self, ids: IntArray, through: int, state: int, target: int) -> None:
+    def _begin(self, ids: IntArray, through: int, state: int, target: int) -> Action:
         """Put hosts of one mode into a transition: 1 flop is run at the transition P-state's speed."""
         world = self._world
         world.machines.change_state(ids, state, world.now)
         self._execution.change_pstate(ids, through)
         mode = int(world.machines.mode[ids[0]])
         world.switching += len(ids)
-        world.clock.work(SWITCH, (ids, target), world.table.speed_of[mode])
+        return world.clock.work(SWITCH, (ids, target), world.table.speed_of[mode])
 
     def arrived(self, ids: IntArray, pstate: int) -> None:
         """Bring hosts out of their transition."""
@@ -419,5 +439,5 @@ class PowerStates:
             if world.tracer is not None:
                 world.tracer.pstate(world.now, hosts, pstate)
             world.meter_row("p")
-            world.outbox.append(ResourceStateChanged(world.stamp, hosts, pstate))
+            world.outbox.append(ResourceStateChanged(world.stamp, hosts, pstate, self._tells_switches))
         return bool(finished)

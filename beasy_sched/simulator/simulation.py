@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, DecisionRefused, InputError, PathLike
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
+from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Workload, read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
 from beasy_sched.model.decisions import Decision, Reply
@@ -38,7 +40,16 @@ from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.outputs import Tracer, is_formula
 from beasy_sched.simulator.requests import Requests
-from beasy_sched.simulator.world import ARRIVAL, CALL, LEAF, REPLY, SWITCH, SimulationOptions, World
+from beasy_sched.simulator.world import (
+    ARRIVAL,
+    CALL,
+    LEAF,
+    REPLY,
+    SWITCH,
+    Dialect,
+    SimulationOptions,
+    World,
+)
 
 _NO_NETWORK = (
     "the platform describes a network, which is not simulated: Batsim's own messages take no time"
@@ -99,19 +110,29 @@ class Simulation:
         self._messages = 0
         self._in_scheduler_s = 0.0
         profiles = {workload.name: dict(workload.profiles) for workload in workloads}
-        world = self.world = World(platform.platform, profiles, options or SimulationOptions(), tracer)
-        if tracer is not None and world.energy:
+        world = self.world = World(
+            platform.platform, profiles, options or SimulationOptions(), tracer, self.dialect
+        )
+        if tracer is not None:
             pstates = world.table.pstates[world.machines.mode]
             for pstate in np.unique(pstates).tolist():
                 tracer.pstate(0.0, HostSet((pstates == pstate).nonzero()[0]), pstate)
         self._execution = Execution(world)
-        self.arrivals = Arrivals(world, self._execution, workloads, events)
-        self._requests = Requests(world, self._execution, self.arrivals)
+        self.arrivals = self._make_arrivals(events)
+        self._requests = self._make_requests()
         self._power_states = self._requests.power_states
         self._ready = False
         """Whether the scheduler has answered the last message, and the answer has been carried out."""
         self._reply_now = 0.0
         self._decisions: Iterator[Decision] = iter(())
+
+    dialect = Dialect()
+
+    def _make_arrivals(self, events: Sequence[ExternalEvent] | None) -> Arrivals:
+        return Arrivals(self.world, self._execution, self._workloads, events)
+
+    def _make_requests(self) -> Requests:
+        return Requests(self.world, self._execution, self.arrivals)
 
     def run(self, decide: Decide, progress: Callable[[float], None] | None = None) -> SimulationResult:
         """Run to the end.
@@ -124,7 +145,7 @@ class Simulation:
         try:
             if tracer is not None:
                 tracer.begin()
-            events: list[Event] = [self.begin()]
+            events = self.start()
             while events:
                 self.answer(self._ask(decide, events))
                 if progress is not None and self._messages % 256 == 0:
@@ -135,9 +156,13 @@ class Simulation:
                 self._ask(decide, [SimulationEnds(self.world.stamp)])
             return self._result(ending, time.perf_counter() - started)
         except BaseException:
-            if tracer is not None:
-                tracer.discard()
+            self.discard()
             raise
+
+    def discard(self) -> None:
+        """Remove the output files that have been begun, if the simulation is not run to its end."""
+        if self.world.tracer is not None:
+            self.world.tracer.discard()
 
     def _ask(self, decide: Decide, events: list[Event]) -> Reply:
         self._messages += 1
@@ -147,6 +172,10 @@ class Simulation:
         return reply
 
     # --- a simulation without its scheduler: `begin`, then `answer` and `listen` in turn ---
+
+    def start(self) -> list[Event]:
+        """Start everything at time 0, and return the events of the first message."""
+        return [self.begin()]
 
     def begin(self) -> SimulationBegins:
         """Start everything at time 0, and return what the scheduler is told first."""
@@ -158,9 +187,10 @@ class Simulation:
         """Return the first event."""
         options, platform = self.world.options, self._platform.platform
         hosts = zip(platform.names, platform.properties, platform.zone_properties, strict=True)
+        storage = (host[:3] for host in self._platform.storage)
         resources = tuple(
             Resource(index, name, "idle", dict(properties), dict(zone))
-            for index, (name, properties, zone) in enumerate((*hosts, *self._platform.storage))
+            for index, (name, properties, zone) in enumerate((*hosts, *storage))
         )
         return SimulationBegins(
             0.0,
@@ -320,13 +350,13 @@ class Simulation:
         elif kind == ARRIVAL:
             subject.woken()
         elif kind == CALL:
-            put(Item(self._tell_call))
+            put(Item(partial(self._tell_call, subject)))
         elif kind == SWITCH:
             self._power_states.tell(*subject)
         else:
             self._put(subject)
 
-    def _tell_call(self) -> None:
+    def _tell_call(self, asked: Any) -> None:
         self.world.calls -= 1
         self.world.outbox.append(RequestedCall(self.world.stamp))
 
@@ -382,29 +412,51 @@ class Inputs:
     """Use only the first so many hosts (0: all)."""
     limit_by_workload: bool = False
     """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
-    strict: bool = False
-    """Refuse whatever Batsim aborts on, even where the meaning is clear."""
+    strict: BatsimFormat | None = None
+    """Refuse whatever this version of Batsim aborts on, even where the meaning is clear."""
 
     def read(
         self, options: SimulationOptions
-    ) -> tuple[SimGridPlatform, list[Workload], list[ExternalEvent] | None]:
-        """Read everything. Raises InputError."""
+    ) -> tuple[SimGridPlatform, list[Workload], list[list[ExternalEvent]]]:
+        """Read everything; the events by file. Raises InputError."""
         workloads = [
             read_workload(os.path.abspath(path), f"w{number}") for number, path in enumerate(self.workloads)
         ]
+        new = self.strict is BatsimFormat.BATSIM5
         wanted = max((w.nb_res for w in workloads), default=0) if self.limit_by_workload else 0
         platform = read_simgrid_platform(
             self.platform,
             master=self.master,
             roles=self.roles,
             limit=min(filter(None, (self.limit, wanted)), default=0),
-            energy=options.energy,
-            strict=self.strict,
+            energy=options.energy or new,  # Batsim 5 switches hosts without metering energy, too
+            strict=self.strict is not None,
+            natural_order=new,
         )
-        events = merge_events(
-            read_external_events(path, forward_unknown=options.forward_unknown_events) for path in self.events
-        )
-        return platform, workloads, events if self.events else None
+        events = [
+            read_external_events(
+                path,
+                forward_unknown=options.forward_unknown_events or new,
+                translate=self.strict is not BatsimFormat.BATSIM4,
+            )
+            for path in self.events
+        ]
+        if self.strict is not None:
+            self._refuse_others(self.strict, workloads, events)
+        return platform, workloads, events
+
+    def _refuse_others(
+        self, form: BatsimFormat, workloads: Sequence[Workload], events: Sequence[Sequence[ExternalEvent]]
+    ) -> None:
+        """Refuse files of another version of Batsim. Raises InputError."""
+        strange = [w.path for w in workloads if w.profiles and w.form is not form]
+        if form is BatsimFormat.BATSIM5:  # the other forwards what it does not know
+            strange += [event.where for one in events for event in one if event.text is None]
+        if strange:
+            raise InputError(
+                strange[0],
+                f"is not for {form.label}: convert it with 'beasy-sched convert --format {form.value}'",
+            )
 
 
 def simulation_from_files(
@@ -425,25 +477,31 @@ def simulation_from_files(
     not tell. ``note`` is told what the user should know about the files; they are checked together with the
     ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
     """
-    platform, workloads, events = inputs.read(options)
+    platform, workloads, lists = inputs.read(options)
+    events = merge_events(lists) if inputs.events else None
     if tell_start:
         platform = replace(platform, platform=platform.platform.telling_start())
     if note is not None:
-        for text in platform.notes:
-            note(text)
         given = RunInputs(platform.platform, workloads, events, options.energy, site, plans, windows)
-        if (wrong := bad_rate(events or ())) is not None:
-            raise ConfigError(wrong.text)
-        for finding in look_at(given):
-            note(finding.text)
+        note_findings(platform, given, note)
     tracer = None
     if prefix is not None:
-        _refuse_formulas(workloads)
+        refuse_formulas(workloads)
         tracer = Tracer(prefix, energy=options.energy, machine_states=machine_states)
     return Simulation(platform, workloads, events, options, tracer)
 
 
-def _refuse_formulas(workloads: Sequence[Workload]) -> None:
+def note_findings(platform: SimGridPlatform, given: RunInputs, note: Callable[[str], None]) -> None:
+    """Tell what the user should know about the files. Raises ConfigError for a rate that is not a number."""
+    for text in platform.notes:
+        note(text)
+    if (wrong := bad_rate(given.events or ())) is not None:
+        raise ConfigError(wrong.text)
+    for finding in look_at(given):
+        note(finding.text)
+
+
+def refuse_formulas(workloads: Sequence[Workload]) -> None:
     """Refuse names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
     for workload in workloads:
         ids = (("job id", job.id.partition("!")[2]) for job in workload.jobs)

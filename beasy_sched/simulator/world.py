@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,9 +42,19 @@ class SimulationOptions:
     """Text for the scheduler (``--sched-cfg``)."""
 
 
-CALL, ARRIVAL, SWITCH, LEAF, REPLY = range(5)
+@dataclass(frozen=True)
+class Dialect:
+    """What the versions of Batsim do differently below decisions and events."""
+
+    decimals: int = 6
+    """Of times in messages."""
+    always_sleeps: bool = False
+    """Whether hosts have sleep states, and can be switched, without metering energy, too."""
+
+
+CALL, ARRIVAL, SWITCH, LEAF, REPLY, PROBE = range(6)
 """What an action of the clock is: a requested call, the wait of a file's sender, a transition, a job's leaf
-or its walltime, the wait of the scheduler's reply."""
+or its walltime, the wait of the scheduler's reply, the next reading of Batsim 5's probes."""
 
 
 class World:
@@ -55,13 +66,17 @@ class World:
         profiles: dict[str, dict[str, Profile]],
         options: SimulationOptions,
         tracer: Tracer | None,
+        dialect: Dialect,
     ) -> None:
         self.options = options
         self.energy = options.energy
+        self.decimals = dialect.decimals
         self.tracer = tracer
         self.profiles = profiles
         """By workload and name."""
-        self.table = ModeTable(platform.kinds, options.energy)
+        self.table = ModeTable(
+            platform.kinds, metered=options.energy, sleeps=options.energy or dialect.always_sleeps
+        )
         self.machines = Machines(platform, self.table)
         self.slots: list[SimJob | None] = []
         """Running jobs by slot."""
@@ -87,6 +102,8 @@ class World:
         """What the next message will tell."""
         self.switching = 0
         self.calls = 0
+        self.before_time_passes: Callable[[float], None] | None = None
+        """Called with the length of each step of the clock (s), while all is as it was during the step."""
 
     def _settle(self, stale: IndexArray, initial: IndexArray, now: float) -> float:
         """Correct the jobs' energy at the first metering after time 0; return the total's correction, J.
@@ -113,8 +130,10 @@ class World:
 
     def advance(self) -> None:
         """Take over the clock's time."""
+        if self.before_time_passes is not None:
+            self.before_time_passes(self.clock.now - self.now)
         self.now = now = self.clock.now
-        self.stamp = round(now, 6)
+        self.stamp = round(now, self.decimals)
 
     def meter_row(self, kind: str) -> None:
         """Meter all hosts, and write a row of the energy file."""

@@ -8,9 +8,10 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from beasy_sched.errors import ConfigError, PeerError
+from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message, SimulationEnds
-from beasy_sched.protocol import batsim4
+from beasy_sched.protocol import batsim4, batsim5
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
 _EXAMPLE = "expected something like tcp://localhost:28000"
@@ -22,11 +23,20 @@ _GRACE_MS = 500
 class ZmqScheduler:
     """A scheduler in another process; call it with a message for its reply."""
 
-    def __init__(self, endpoint: str, *, timeout_s: float | None = None) -> None:
-        """Connect to ``endpoint``, whether or not anyone listens yet.
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        timeout_s: float | None = None,
+        form: BatsimFormat = BatsimFormat.BATSIM4,
+    ) -> None:
+        """Connect to ``endpoint``, whether or not anyone listens yet, and speak as ``form``.
 
         ``timeout_s`` limits the wait for each reply. Raises ConfigError for a bad endpoint.
         """
+        is_new = form is BatsimFormat.BATSIM5
+        self._encode = batsim5.encode_message if is_new else batsim4.encode_message
+        self._decode = batsim5.decode_reply if is_new else batsim4.decode_reply
         problem = endpoint_problem(endpoint, any_port=False)
         if problem is not None:
             raise ConfigError(f"cannot connect to {endpoint!r}: {problem} ({_EXAMPLE})")
@@ -63,16 +73,23 @@ class ZmqScheduler:
         reply cannot be read.
         """
         try:
-            raw = self._ask(batsim4.encode_message(message))
+            raw = self._ask(self._encode(message))
         except PeerError:
             if not any(isinstance(event, SimulationEnds) for event in message.events):
                 raise
             self.notices.append(
-                f"the scheduler at {self.endpoint} did not answer SIMULATION_ENDS:"
+                f"the scheduler at {self.endpoint} did not answer the end of the simulation:"
                 " its own outputs may be missing"
             )
             return Reply(message.now, [])
-        return batsim4.decode_reply(raw)
+        return self._decode(raw)
+
+    def greet(self, init: bytes) -> batsim5.Hello:
+        """Begin as Batsim 5 does: send the text for the scheduler, and return how that introduces itself.
+
+        Raises PeerError and ProtocolError as above.
+        """
+        return batsim5.decode_hello(self._ask(batsim5.encode_start(init)))
 
     def _ask(self, message: bytes) -> bytes:
         if self._sees_it_leave() and self._has_answered:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
@@ -21,6 +22,7 @@ from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.formats.batsim_events import ExternalEvent
+from beasy_sched.formats.batsim_versions import event_for_batsim5
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob, parse_profile
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.generate.platform import host_properties
@@ -29,6 +31,7 @@ from beasy_sched.model.events import Message
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.simulator import Simulation, SimulationOptions, SimulationResult
+from beasy_sched.simulator.batsim5 import Batsim5Simulation
 from beasy_sched.testing.grids import (
     CALENDAR,
     FORECAST_S,
@@ -190,6 +193,22 @@ class SmallWorld:
 
     def simulation(self) -> Simulation:
         """Return the simulator, with the jobs and events of the world."""
+        options = SimulationOptions(energy=True, forward_unknown_events=True)
+        return Simulation(
+            SimGridPlatform(self.platform, "master"), [self._workload()], self._events(), options
+        )
+
+    def batsim5(self) -> Batsim5Simulation:
+        """Return the simulator as a Batsim 5, with the same jobs and events."""
+        events = [
+            msgspec.structs.replace(event, text=event_for_batsim5(_line(event))["data"], number=number)
+            for number, event in enumerate(self._events())
+        ]
+        options = SimulationOptions(energy=True)
+        platform = SimGridPlatform(self.platform, "master")
+        return Batsim5Simulation(platform, [self._workload()], [events], options)
+
+    def _workload(self) -> Workload:
         profiles = {
             f"p{i}": {"type": "delay", "delay": job.run}
             if job.delays
@@ -202,9 +221,7 @@ class SmallWorld:
         ]
         jobs.sort(key=lambda job: (job.subtime, job.id))
         parsed = {name: parse_profile(name, raw) for name, raw in profiles.items()}
-        workload = Workload("w0", "world.json", self.hosts, jobs, parsed, profiles)
-        options = SimulationOptions(energy=True, forward_unknown_events=True)
-        return Simulation(SimGridPlatform(self.platform, "master"), [workload], self._events(), options)
+        return Workload("w0", "world.json", self.hosts, jobs, parsed, profiles)
 
     def _events(self) -> list[ExternalEvent]:
         steps = [(step * STEP_S, watts) for step, watts in enumerate(self.production_w)]
@@ -221,6 +238,12 @@ class SmallWorld:
     def but(self, **changes: object) -> SmallWorld:
         """Return a world that differs in some fields."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+
+def _line(event: ExternalEvent) -> dict[str, Any]:
+    """An event as a line of a file of Batsim 4 has it."""
+    own = {} if event.hosts is None else {"resources": str(event.hosts)}
+    return {**event.data, "timestamp": event.timestamp, **own}
 
 
 def _as_json(members: Members) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,18 @@ def test_a_class_of_ones_own_is_a_policy(days) -> None:
         bs.simulate(*days[1:], policy=Inner)
     with pytest.raises(ConfigError, match="expected a name or a class"):
         bs.simulate(*days[1:], policy=InTurn())  # type: ignore[arg-type]
+
+
+def test_power_tells_the_suns_part(tmp_path: Path) -> None:
+    for name, sizes in (
+        ("sun", {"pv_kw": 2}),
+        ("both", {"pv_kw": 2, "wind_kw": 1}),
+        ("wind", {"wind_kw": 1}),
+    ):
+        path = bs.generate_power(tmp_path / name, days=1, seed=1, **sizes)
+        events = [json.loads(line) for line in path.read_text().splitlines()]
+        sun_w, power_w = (sum(event[k] for event in events) for k in ("sun_available", "power_available"))
+        assert (sun_w > 0.0, sun_w < power_w) == (name != "wind", name != "sun")
 
 
 def test_progress_is_told(days) -> None:

@@ -97,6 +97,18 @@ def test_the_files_of_an_execution_are_those_of_the_campaigns_run(tmp_path):
     assert files.keys() == FOR_BATSIM | {"forecast_workload.json", "forecast_power.txt"}
 
 
+def test_power_files_tell_the_suns_part(tmp_path):
+    both = scenario(("pv_kw = 1\n", "pv_kw = 1\nwind_kw = 0.5\n"))
+    for name, found in (("sun", scenario()), ("both", both)):
+        materialize(found, tmp_path / name, seed=1)
+        for file in ("power.txt", "forecast_power.txt"):
+            events = [json.loads(line) for line in (tmp_path / name / file).read_text().splitlines()]
+            sun_w, power_w = (np.array([e[k] for e in events]) for k in ("sun_available", "power_available"))
+            assert sun_w.max() > 0.0
+            assert (sun_w <= power_w).all()
+            assert (sun_w < power_w).any() == (name == "both")
+
+
 def test_the_plan_is_that_of_the_command(tmp_path):
     materialize(scenario(), tmp_path, seed=1)
     arguments = ["-p", "platform.xml", "-w", "forecast_workload.json", "--production", "forecast_power.txt"]

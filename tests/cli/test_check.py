@@ -121,7 +121,7 @@ def test_power_that_is_odd(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert codes(place, capsys) == ["power-large"]
     power(place / "power.txt", 72, value_w="much")
     assert codes(place, capsys) == ["power-bad"]
-    (place / "power.txt").write_text('{"type": "generic", "timestamp": 0, "data": "{}"}\n')
+    (place / "power.txt").write_text('{"type": "other", "timestamp": 0}\n')
     assert codes(place, capsys) == ["power-none"]
 
 

@@ -1,14 +1,19 @@
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beasy_sched.energy.storage import (
     BatterySpec,
     FieldError,
+    LevelProjection,
     LossConvention,
     charge_power_limit,
     discharge_power_limit,
     energy_after_step,
+    project_levels_j,
 )
 
 KWH = 3.6e6
@@ -84,3 +89,20 @@ def test_a_battery_that_cannot_be_is_refused(field, value):
     with pytest.raises(FieldError, match=f"^{field}: found .*, expected") as error:
         BatterySpec(**{"capacity_j": KWH, field: value})
     assert error.value.field == field
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([5e3, 40e3, 400e3]))
+def test_projecting_again_gives_the_same_levels_as_projecting_anew(seed, most_w):
+    """Time goes on, levels are not as projected, some steps gain something else: equal to the last bit."""
+    rng = np.random.default_rng(seed)
+    battery = BatterySpec(20 * KWH, self_discharge_per_day=0.01, discharge_limit_w=50e3)
+    net_w = rng.uniform(-most_w, most_w, 120)
+    again, first = LevelProjection(battery, 300.0), 0
+    for _ in range(12):
+        end = int(rng.integers(first + 1, len(net_w) + 1))
+        level_j = rng.choice([0.0, 0.5, 0.95]) * battery.capacity_j
+        found_j = again.levels_j(first, level_j, net_w[first:end])
+        assert found_j.tolist() == project_levels_j(battery, level_j, net_w[first:end], 300.0).tolist()
+        some = rng.integers(0, len(net_w), int(rng.integers(0, 4)))
+        net_w[some] = rng.uniform(-most_w, most_w, len(some))
+        first = min(first + int(rng.integers(0, 10)), len(net_w) - 1)

@@ -16,6 +16,8 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform, platform_of
+from beasy_sched.outputs.summary import brief_summary
+from beasy_sched.settings import RunSettings
 
 IDLE_W, FULL_W = FAST.idle_w[0], FAST.full_w[0]
 
@@ -79,6 +81,7 @@ def test_steps_are_settled_by_the_own_account(source: EnergySource) -> None:
     assert session.power is not None
     assert [row.record.consumed_j for row in session.power.trace] == [60 * 4 * IDLE_W]
     assert not any("energy" in warning for warning in session.warnings)
+    assert brief_summary(session, RunSettings("scripted"), "")["settings"]["energy"] == "model"
 
 
 def test_a_measurement_beside_a_site_is_that_of_its_account() -> None:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.formats.batsim_events import EventsFormat, power_event_lines, read_external_events
+from beasy_sched.formats.batsim_events import power_event_lines, read_external_events
+from beasy_sched.formats.batsim_versions import BatsimFormat
 
 
 def test_the_lines_of_batsim_4():
@@ -16,7 +17,7 @@ def test_the_lines_of_batsim_4():
 
 
 def test_the_lines_of_batsim_5():
-    assert list(power_event_lines([1, 460.4], 300, EventsFormat.BATSIM5))[1] == (
+    assert list(power_event_lines([1, 460.4], 300, BatsimFormat.BATSIM5))[1] == (
         '{"type": "generic", "timestamp": 300.0, "data": "{\\"power_available\\": 460.4}"}\n'
     )
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.batsim_events import EventsFormat, power_event_lines
+from beasy_sched.formats.batsim_events import power_event_lines
+from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.power_series import read_power_series
 
 
@@ -26,7 +27,7 @@ def events(*pairs: tuple[float, float]) -> str:
 
 def test_own_events_come_back_exactly(tmp_path: Path) -> None:
     powers = np.random.default_rng(1).uniform(0, 1e4, 864).round(6)
-    text = "".join(power_event_lines(powers, 300.0, EventsFormat.BATSIM4))
+    text = "".join(power_event_lines(powers, 300.0, BatsimFormat.BATSIM4))
     np.testing.assert_array_equal(read(tmp_path, text, steps=864), powers)
 
 

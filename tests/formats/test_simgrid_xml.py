@@ -72,7 +72,7 @@ def test_roles_and_limits(tmp_path):
     found = read(tmp_path, body, roles={"n3": "storage"}, limit=2)
     assert found.master == "boss"
     assert found.platform.names == ("n0", "n1")
-    assert [name for name, _, _ in found.storage] == ["n3"]
+    assert [host.name for host in found.storage] == ["n3"]
 
 
 def master_with(role):

@@ -9,8 +9,7 @@ import pytest
 
 from beasy_sched.forecast.outlook import FileForecast
 from beasy_sched.formats.forecast_source import read_forecast_file
-from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W, forecast_lines, step_power_w
-from beasy_sched.generate.workflows import WEEK_S
+from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W, WEEK_S, forecast_lines, step_power_w
 
 
 def test_a_value_for_each_hour_of_the_week() -> None:

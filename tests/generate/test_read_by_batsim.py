@@ -19,6 +19,7 @@ from beasy_sched.campaign.inputs import materialize
 from beasy_sched.cli import cli
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.batsim_events import power_event_lines, read_external_events
+from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.noise import noisy_workload
@@ -195,8 +196,8 @@ def test_the_files_of_a_scenario(tmp_path: Path) -> None:
             tmp_path / "platform.xml",
             [tmp_path / f"{kind}workload.json"],
             [tmp_path / f"{kind}power.txt"],
-            strict=True,
+            strict=BatsimFormat.BATSIM4,
         )
-        platform, workloads, events = inputs.read(OPTIONS)
+        platform, workloads, (events,) = inputs.read(OPTIONS)
         assert platform.notes == ()
         assert Simulation(platform, workloads, events, OPTIONS).begins().resources[0].properties["role"] == ""

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from talk import Talk, only, production, small_battery, submitted
-from worlds import World, random_world, rich_world, run
+from worlds import World, random_world, rich_world, run, session_of
 
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
+from beasy_sched.model.events import Message
 from beasy_sched.model.jobs import Job
+from beasy_sched.policies.beasy.policy import BeasyPass
 from beasy_sched.policies.easy import EasyPass, Places
 from beasy_sched.policies.follow_plan import PlannedEasyPass
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.testing.witness import LoggedAction
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -49,18 +52,20 @@ def test_without_energy_a_pass_does_not_try_the_whole_queue(tried: list[str]) ->
     assert 1 <= len(tried) <= 3
 
 
-def decisions(world: World, policy: str) -> list[d.Decision]:
-    return run(world, policy).decisions
+def decided(world: World, policy: str) -> tuple[list[d.Decision], list[LoggedAction]]:
+    """The decisions of a run, and the log, which tells why jobs wait."""
+    done = run(world, policy)
+    return done.decisions, done.witness.actions
 
 
 @settings(max_examples=40, deadline=None)
-@given(seeds, st.booleans(), st.sampled_from(["easy", "peak", "follow-plan", "power-reactive"]))
+@given(seeds, st.booleans(), st.sampled_from(["easy", "peak", "follow-plan", "power-reactive", "beasy"]))
 def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: str) -> None:
-    """The same decisions where every job is tried, and every reservation made."""
+    """The same decisions, for the same reasons, where every job is tried, and every reservation made."""
     rng = np.random.default_rng(seed)
     world = (rich_world if rich else random_world)(rng, most_jobs=40)
     world = world.but(veto=True, mode=GuardMode.SHED)
-    found = decisions(world, policy)
+    found = decided(world, policy)
 
     def all_of_them(self: EasyPass, places: Places) -> Places:
         return places
@@ -68,4 +73,22 @@ def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EasyPass, "_affordable", all_of_them)
         patch.setattr(PlannedEasyPass, "needs_reservation", EasyPass.needs_reservation)
-        assert decisions(world, policy) == found
+        patch.setattr(BeasyPass, "needs_reservation", EasyPass.needs_reservation)
+        assert decided(world, policy) == found
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.sampled_from(["peak", "beasy"]))
+def test_jobs_get_the_same_hosts_without_a_log(seed: int, policy: str) -> None:
+    """Where nobody is told why jobs wait, fewer reservations are made."""
+    world = random_world(np.random.default_rng(seed), most_jobs=40)
+    told = run(world, policy).decisions
+    session, untold = session_of(world, policy), []
+
+    def decide(message: Message) -> d.Reply:
+        reply = session.step(message)
+        untold.extend(reply.decisions)
+        return reply
+
+    world.simulation().run(decide)
+    assert untold == told

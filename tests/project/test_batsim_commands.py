@@ -12,7 +12,7 @@ from project.shell import ROOT
 from beasy_sched.cli import cli
 
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("*/README.md"))]
-OURS = {"--timeout", "--traceback"}
+OURS = {"--protocol", "--timeout", "--traceback"}
 """Options of ``beasy-sched batsim`` that Batsim does not have."""
 BATSIM_HELP = ROOT.parent / "shared" / "batsim-recordings" / "batsim-help.txt"
 
@@ -61,10 +61,14 @@ def test_they_are_found():
 
 @pytest.mark.parametrize(("where", "embedded", "arguments"), SHOWN)
 def test_a_command(where: str, embedded: bool, arguments: list[str]):
-    given = command("batsim").make_context("batsim", list(arguments)).params
+    version = [] if embedded or "--external-events" not in arguments else ["--protocol", "5"]
+    given = command("batsim").make_context("batsim", [*version, *arguments]).params
     assert given["platform"] == "platform.xml"
     if not embedded:
         assert not OURS & {argument.partition("=")[0] for argument in arguments}
+    if given["protocol"] == "5":
+        assert given["energy_host"] or not given["external_events"]
+        return
     if given["events"]:  # the power produced: the scheduler must hear of it, and asks for the energy used
         assert given["forward_unknown_events"]
         assert given["energy"]

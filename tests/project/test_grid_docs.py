@@ -27,7 +27,7 @@ from beasy_sched.formats.site_file import (
     default_site_text,
     parse_site,
 )
-from beasy_sched.generate.workflows import WorkflowOptions, workflow_workload
+from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
 from beasy_sched.model.jobs import Terms
 from beasy_sched.outputs.deadlines import deadlines_csv
 from beasy_sched.outputs.files import trace_csv

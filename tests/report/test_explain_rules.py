@@ -120,7 +120,9 @@ def test_every_rule_has_a_sentence_and_every_sentence_its_facts(policy: str, opt
 def test_every_sentence_is_of_a_rule_that_some_policy_names() -> None:
     """No sentence is left over from a rule that is gone. (The test above looks from the other side.)"""
     said = {(action.partition(" ")[0], rule) for case in CASES for action, rule, _ in heard(*case)}
-    assert said == set(RULES)
+    no_hosts = ("reject", "asks for no host")  # Batsim 5 may send such a job; no job of these worlds is one
+    assert sentence(*no_hosts, {"hosts_asked": 0}) == RULES[no_hosts]
+    assert said | {no_hosts} == set(RULES)
 
 
 @pytest.mark.parametrize(

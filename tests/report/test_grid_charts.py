@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,17 @@ def test_the_load_is_stacked_from_green_and_brown_and_the_rest_of_the_sun_above(
     assert "from the battery" not in traces(found)
     stacked = [trace for trace in found.spec["traces"] if trace.get("stackgroup")]
     assert [trace["name"] for trace in stacked[-2:]] == ["exported", "not used (curtailed)"]
+
+
+def test_sun_and_wind_stand_apart_where_they_are_told_apart(tmp_path: Path) -> None:
+    run = on_a_grid(tmp_path / "a")
+    told = replace(run, trace=run.trace.assign(sun_w=[400.0, 25.0, 0.0, 90.0]))
+    found = grid_charts(told, "r")[0]
+    assert heights(found, "sun, used at once") == [280.0, 25.0, 0.0, 50.0]
+    assert heights(found, "wind, used at once") == [70.0, 75.0, 0.0, 0.0]
+    assert "green, used at once" not in traces(found)
+    partly = replace(run, trace=run.trace.assign(sun_w=[400.0, np.nan, 0.0, 90.0]))
+    assert heights(grid_charts(partly, "r")[0], "green, used at once") == [350.0, 100.0, 0.0, 50.0]
 
 
 def test_a_battery_stands_between_green_and_brown(tmp_path: Path) -> None:

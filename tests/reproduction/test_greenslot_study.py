@@ -19,7 +19,7 @@ from beasy_sched.campaign.workers import Failure
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import AccuracyTable
 from beasy_sched.formats.grid_rates import PRICE
-from beasy_sched.generate.workflows import WorkflowOptions, workflow_workload
+from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
 from beasy_sched.reproduction import greenslot_study as study_module
 from beasy_sched.reproduction.claims import Ruling
 from beasy_sched.reproduction.figures import write_figures

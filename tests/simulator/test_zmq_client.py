@@ -123,7 +123,7 @@ def test_a_reply_to_the_end_is_not_needed(tmp_path) -> None:
         with Leaving(endpoint, len(scheduler.messages) - 1, reads), asking(endpoint) as client:
             result = simulation(tmp_path, jobs, files=True).run(client)
         (notice,) = client.notices
-        assert notice.startswith(f"the scheduler at {endpoint} did not answer SIMULATION_ENDS")
+        assert notice.startswith(f"the scheduler at {endpoint} did not answer the end of the simulation")
         assert result.files
         assert all(path.exists() for path in result.files)
 

@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -306,6 +306,14 @@ class _Held:
     done_flops: float = 0.0
 
 
+class Promise(NamedTuple):
+    """When a waiting job will have its hosts, and which."""
+
+    job: Job
+    start_s: float
+    hosts: HostIds
+
+
 class LivePlan:
     """The working plan, with what running jobs hold of it."""
 
@@ -332,6 +340,8 @@ class LivePlan:
         self.fastest = view.platform.fastest_of_kind[view.platform.kind_of]
         """The fastest P-state of each host."""
         self._most_speed = float(self._speed(self._hosts, self.fastest).min())
+        self.promised: Promise | None = None
+        """The last reservation that was found."""
         self._held: dict[str, _Held] = {}
         self._released: list[_Held] = []
 

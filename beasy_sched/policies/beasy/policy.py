@@ -9,7 +9,9 @@ openings and closings, without looking at single steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -21,11 +23,12 @@ from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies.beasy.plan import LivePlan, Placement, WindowEnd
+from beasy_sched.policies.beasy.plan import EnergyTest, LivePlan, Placement, Promise, WindowEnd
 from beasy_sched.policies.beasy.speeds import Lowering, Spending
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,
     PLAN_CANNOT_PAY,
+    RESERVED,
     SET_ASIDE,
     SLEEPERS_PAY,
     EasyPass,
@@ -65,7 +68,8 @@ class BeasyPass(EasyPass):
         self._dangerous = dangerous
         self._last_pass_s = last_pass_s
         self._reserved = np.zeros_like(view.available)
-        self._test = live.test(view, step)
+        self._promised: tuple[int, int] | None = None
+        """The rows for which the test does not know yet that the reserved servers are to stay on."""
 
     def run(self) -> list[Action]:
         """Run the pass and return its actions, the reasons why jobs wait first."""
@@ -117,8 +121,24 @@ class BeasyPass(EasyPass):
 
     # --- starts -------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _energy_test(self) -> EnergyTest:
+        """Whether the plan can pay for jobs: made when it is first asked, which most passes do not."""
+        return self.live.test(self.view, self.step)
+
+    @property
+    def _test(self) -> EnergyTest:
+        """The same, with what has been promised since."""
+        test = self._energy_test
+        if self._promised is not None:
+            test.keep(self._reserved, *self._promised)
+            self._promised = None
+        return test
+
     def start(self, job: Job, late: bool = False) -> bool:
         """Start ``job`` if it can be started and finished; a ``late`` one gets no reserved servers."""
+        if job.res > self.free:
+            return False
         free = self.free_mask()
         ids = np.flatnonzero(free & ~self._reserved if late else free)
         if len(ids) < job.res:
@@ -130,14 +150,15 @@ class BeasyPass(EasyPass):
             changes = plan.asleep_steps(ids, self.step, self.step + end)
             hosts = np.sort(self._best(ids, changes, job.res))
         speed = self.live.fastest[hosts] if self._is_hurried(job) else None
-        placement = self._test.check(hosts, end, speed)
+        test = self._test
+        placement = test.check(hosts, end, speed)
         if placement is None:
             self.refused_by = PLAN_CANNOT_PAY
             return False
         before_j = headroom_j(self.view)
         if not self.granted(job, hosts):
             return False
-        self.live.start(self.view, self.step, job, self._test, placement)
+        self.live.start(self.view, self.step, job, test, placement)
         why = self._start_facts(job, len(ids), placement, before_j) if self.view.wants_facts else NO_FACTS
         rule = self.rule if placement.asleep is None else self.rule + SLEEPERS_PAY
         self.give(job, HostSet(hosts), rule, why)
@@ -175,7 +196,36 @@ class BeasyPass(EasyPass):
 
     def needs_reservation(self, job: Job) -> bool:
         """Not if no other job could be backfilled, and it was told why ``job`` waits."""
-        return not self.is_told_and_alone(job)
+        if not self.is_alone(job):
+            return True
+        if self.refused_by:
+            return self.view.wants_reason(job, self.refused_by)
+        self.live.plan.cover(
+            self.step, self._until(job)
+        )  # the same is known, whether this is searched or not
+        return self.view.wants_facts and not (job.postponed_for == RESERVED and self._is_still_promised(job))
+
+    def _until(self, job: Job) -> int:
+        """The step up to which the plan is searched for servers for ``job``."""
+        plan = self.live.plan
+        return min(plan.horizon(self.step) + self.live.rows_of(job.walltime_s), plan.steps)
+
+    def _is_still_promised(self, job: Job) -> bool:
+        """Whether the servers last promised to ``job`` can still take it then, so that it has a reservation.
+
+        There may be an earlier one by now.
+        """
+        live, plan, last = self.live, self.live.plan, self.live.promised
+        if last is None or last.job is not job:
+            return False
+        start_s = last.start_s + TIME_TOLERANCE_S
+        awake_s = start_s - float(live.on_s.max())  # whoever is planned on then has woken by ``start_s``
+        first = math.floor((awake_s - plan.start_s) / plan.step_s)
+        end = math.ceil((start_s + job.walltime_s - plan.start_s) / plan.step_s)
+        if not (self.step < first and end <= self._until(job)) or not plan.on[first:end, last.hosts].all():
+            return False
+        free = (live.ends_s[last.hosts] <= start_s) & self.view.available[last.hosts]
+        return bool(free.all())
 
     def reserve(self, job: Job) -> Reservation:
         """Reserve for ``job`` from when enough servers are free and planned on for its whole walltime.
@@ -205,7 +255,9 @@ class BeasyPass(EasyPass):
             if before is None or start_s < plan.start_of(before) - 2 * TIME_TOLERANCE_S:
                 promise.start_s = start_s
                 ids = hosts[(opens_s <= start_s + TIME_TOLERANCE_S) & (closes_s >= start_s)]
-                self._reserved[self._best(ids, free[ids], job.res)] = True
+                promised = self._best(ids, free[ids], job.res)
+                self._reserved[promised] = True
+                live.promised = Promise(job, start_s, promised)
                 break
         self._count(promise)
         return promise
@@ -219,13 +271,14 @@ class BeasyPass(EasyPass):
         Returns None if there are fewer than the hosts that ``job`` asks for.
         """
         view, live, plan = self.view, self.live, self.live.plan
-        until = plan.horizon(self.step) + live.rows_of(job.walltime_s)
-        host, begin, end = plan.runs_on(self.step, min(until, plan.steps), first_before)
-        if len(host) < job.res:
+        host, begin, end = plan.runs_on(self.step, self._until(job), first_before)
+        most_s = live.most_s(view, self.step, np.array([job.walltime_s]))[0]
+        long = (end - begin) * plan.step_s >= most_s - 2.0 * TIME_TOLERANCE_S
+        if np.count_nonzero(long) < job.res:
             return None
+        host, begin, end = host[long], begin[long], end[long]
         on_s = np.where(begin > self.step, live.on_s[host], 0.0)
         opens_s = np.maximum(plan.start_s + begin * plan.step_s + on_s, earliest_s[host])
-        most_s = live.most_s(view, self.step, np.array([job.walltime_s]))[0]
         needed_s = np.where(end == plan.steps, most_s, job.walltime_s)
         closes_s = plan.start_s + end * plan.step_s - needed_s + TIME_TOLERANCE_S
         fits = opens_s <= closes_s
@@ -252,7 +305,7 @@ class BeasyPass(EasyPass):
             plan = self.live.plan
             first = int((promise.start_s - plan.start_s + TIME_TOLERANCE_S) / plan.step_s)
             end = self.live.end_step(promise.start_s + promise.job.walltime_s)
-            self._test.keep(self._reserved, max(first - self.step, 0), end - self.step)
+            self._promised = max(first - self.step, 0), end - self.step
         super().fill(promise)
 
 

@@ -13,9 +13,8 @@ from beasy_sched.energy.storage import NO_BATTERY, Storage
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.forecast.outlook import PerfectForecast
 from beasy_sched.formats.batsim_events import power_event_lines
-from beasy_sched.generate.greenslot_week import ACTUAL_W
+from beasy_sched.generate.greenslot_week import ACTUAL_W, NODES, WEEK_S, WorkflowOptions, workflow_workload
 from beasy_sched.generate.platform import preset_platform, write_platform
-from beasy_sched.generate.workflows import NODES, WEEK_S, WorkflowOptions, workflow_workload
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.deadlines import deadlines_part
 from beasy_sched.policies.registry import make_policy

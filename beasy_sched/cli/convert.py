@@ -1,0 +1,105 @@
+"""``beasy-sched convert``: workloads and events files of Batsim 4 for Batsim 5, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from beasy_sched.cli.options import CommandOptions, option, with_options, write_output
+from beasy_sched.errors import InputError, PathLike
+from beasy_sched.formats.batsim_events import event_lines_for
+from beasy_sched.formats.batsim_versions import (
+    BatsimFormat,
+    is_of_batsim5,
+    workload_for_batsim4,
+    workload_for_batsim5,
+)
+from beasy_sched.formats.reading import read_bytes
+
+
+class _ConvertOptions(CommandOptions):
+    output: str = option("The file to write; - is the standard output.", "-o", required=True, metavar="FILE")
+    form: BatsimFormat = option("Whose files to write.", "--format", default="batsim5")
+    name: str = option(
+        "What Batsim will call the workload: w0 for the first -w, w1 for the next.",
+        "--workload-name",
+        metavar="NAME",
+        default="w0",
+    )
+    quiet: bool = option("Do not report what was changed.", "-q")
+
+
+@click.command()
+@click.argument("source", metavar="FILE")
+@with_options(_ConvertOptions)
+def convert(given: _ConvertOptions, source: str) -> None:
+    """Convert a workload or an events file of Batsim 4 for Batsim 5, or back.
+
+    Which of them FILE is, and for which version, is seen from what is in it. Platform files are the same for
+    both. All commands of beasy-sched read the files of either version; only Batsim itself is particular.
+
+    \b
+    In Batsim 5's files
+      - types of profiles have other names (delay: DelayProfile);
+      - a job without a limit has no walltime: -1 is refused;
+      - members of jobs and profiles that Batsim does not know go into extra_data, a text;
+      - names of profiles must not contain the workload's (w0): such profiles are renamed;
+      - all external events are of the type generic, with a text as data.
+
+    \b
+      beasy-sched convert workload.json -o workload5.json
+      beasy-sched convert power.txt -o power5.txt
+      beasy-sched convert workload5.json --format batsim4 -o workload.json
+    """
+    data = read_bytes(source)
+    if data.lstrip()[:1] == b"<":
+        raise InputError(source, "is XML: a platform file needs no conversion, it is the same for both")
+    try:
+        whole = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        whole = None
+    if isinstance(whole, dict) and "type" not in whole:
+        notes = _workload(given, source, whole)
+    else:
+        notes = _events(given, source, data)
+    if not given.quiet:
+        for note in (f"wrote {given.output}", *notes):
+            click.echo(note, err=True)
+
+
+def _workload(given: _ConvertOptions, source: PathLike, raw: dict[str, Any]) -> list[str]:
+    """Write a workload; return what to tell the user."""
+    profiles = raw.get("profiles")
+    found = BatsimFormat.BATSIM4
+    if isinstance(profiles, dict) and is_of_batsim5(profiles):
+        found = BatsimFormat.BATSIM5
+    if found is given.form:
+        raise InputError(source, f"is a workload of {found.label} already")
+    try:
+        if given.form is BatsimFormat.BATSIM5:
+            made, notes = workload_for_batsim5(raw, given.name)
+        else:
+            made, notes = workload_for_batsim4(raw)
+    except ValueError as error:
+        raise InputError(source, str(error)) from None
+    write_output(given.output, _workload_pieces(made))
+    return notes
+
+
+def _workload_pieces(made: dict[str, Any]) -> Iterator[bytes]:
+    """The JSON text of a workload, one job and one profile per line."""
+    encode = msgspec.json.Encoder().encode
+    rest = {key: value for key, value in made.items() if key not in ("jobs", "profiles")}
+    yield b"{" + b"".join(b"%s:%s," % (encode(key), encode(value)) for key, value in rest.items())
+    yield b'"jobs":[\n' + b",\n".join(map(encode, made["jobs"]))
+    lines = (b"%s:%s" % (encode(name), encode(profile)) for name, profile in made["profiles"].items())
+    yield b'\n],"profiles":{\n' + b",\n".join(lines) + b"\n}}\n"
+
+
+def _events(given: _ConvertOptions, source: PathLike, data: bytes) -> list[str]:
+    """Write an events file; return what to tell the user."""
+    write_output(given.output, list(event_lines_for(given.form, source, data)))
+    return []
