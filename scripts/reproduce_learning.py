@@ -178,10 +178,8 @@ def _trained(evaluation: Evaluation) -> str:
     names = evaluation.variations
     if not names:
         return "none."
-    lesson, _ = evaluation.lesson(names[0])
-    return (
-        f"{', '.join(names)}; {lesson.episodes} episodes each, {evaluation.variation_noises} noises a pair."
-    )
+    lesson, _ = evaluation.lesson()
+    return f"{lesson.episodes} episodes; {evaluation.variation_noises} noises a pair of days."
 
 
 def _span(some: range) -> str:

@@ -93,6 +93,7 @@ def test_variations_learn_from_the_same_episodes(tmp_path: Path, monkeypatch: py
     assert np.array_equal(again.values, models["full"].values)
     assert models["gamma-0"].training.settings["gamma"] == "0"
     assert models["no-shaping"].training.settings["shaped"] == "false"
+    assert not np.array_equal(models["no-shaping"].values, models["full"].values)
     assert not np.array_equal(models["gamma-0"].values, models["full"].values)
     blind = _learned_again(tmp_path / "episodes", lesson, {"without": ("soc",)}, models["full"])
     assert blind.without == ("soc",)
