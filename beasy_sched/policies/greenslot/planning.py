@@ -193,7 +193,7 @@ class _Queue:
     """The tasks and their precedence; tasks that share one tuple of predecessors form a group."""
 
     def __init__(self, tasks: Iterable[QueuedTask]) -> None:
-        self.tasks = {task.key: task for task in tasks}
+        self.tasks = {task.key: task for task in sorted(tasks, key=lambda task: (task.order, task.key))}
         self.workflows: dict[str, list[str]] = {}
         self._members: dict[int, list[QueuedTask]] = {}
         self._before: dict[int, set[str]] = {}
