@@ -259,10 +259,7 @@ def missing_powers(platform: Platform) -> Finding | None:
 
 def _versions(inputs: RunInputs) -> Iterator[Finding]:
     """Files that are not all for the same version of Batsim, and what Batsim 5 would not forward."""
-    forms = {workload.form for workload in inputs.workloads}
-    for event in inputs.events or ():
-        forms.add(BatsimFormat.BATSIM4 if event.text is None else BatsimFormat.BATSIM5)
-    if len(forms) > 1:
+    if len(_formats(inputs)) > 1:
         yield odd(
             "versions-mixed",
             "some files are for Batsim 4, others for Batsim 5, and neither reads all: 'beasy-sched convert'"
@@ -275,6 +272,14 @@ def _versions(inputs: RunInputs) -> Iterator[Finding]:
                 f"{workload.path}: Batsim 5 does not forward these members of jobs: "
                 f"{shortened(', '.join(workload.dropped))}; put them into 'extra_data'",
             )
+
+
+def _formats(inputs: RunInputs) -> set[BatsimFormat]:
+    """Return the versions of Batsim that workloads and events are for."""
+    told = {
+        BatsimFormat.BATSIM4 if event.text is None else BatsimFormat.BATSIM5 for event in inputs.events or ()
+    }
+    return {workload.form for workload in inputs.workloads} | told
 
 
 def _machines(inputs: RunInputs) -> Iterator[Finding]:
@@ -553,7 +558,7 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         yield "forecast", _forecast_text(inputs)
     forwards = any(event.hosts is None for event in inputs.events or ())
     options = [*["-E"] * (inputs.site is not None), *["--forward-unknown-events"] * forwards]
-    if options:
+    if options and _formats(inputs) != {BatsimFormat.BATSIM5}:
         yield "Batsim needs", " ".join(options)
 
 

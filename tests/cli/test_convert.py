@@ -108,6 +108,14 @@ def test_files_of_both_versions_are_odd(made: Path, capsys: pytest.CaptureFixtur
     ]
 
 
+@pytest.mark.parametrize(("form", "needs"), [("batsim4", True), ("batsim5", False)])
+def test_only_batsim_4_needs_options(
+    form: str, needs: bool, made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("check", "-w", made / f"{form}.json", "--events", made / f"{form}.txt", "--site", "default")
+    assert ("-E --forward-unknown-events" in capsys.readouterr().out) is needs
+
+
 def test_what_batsim_5_drops_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = {"id": "a", "subtime": 0, "res": 1, "profile": "p", "user": "bob"}
     content = {"nb_res": 1, "jobs": [job], "profiles": {"p": {"type": "DelayProfile", "delay": 1}}}
