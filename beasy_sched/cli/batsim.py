@@ -1,12 +1,12 @@
-"""``beasy-sched batsim``: stands in for the ``batsim`` binary, with Batsim 4.2.1's options.
+"""``beasy-sched batsim``: stands in for the ``batsim`` binary, with the options of Batsim 4.2.1 or 5.0.0-rc2.
 
-Each of them is accepted, or refused by name with a reason. With ``--protocol 5`` it has those of Batsim 5
-(``batsim5``).
+Each of them is accepted, or refused by name with a reason.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,16 +17,17 @@ from beasy_sched._version import __version__
 from beasy_sched.cli.options import CommandOptions, option, progress_bar, with_options
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
 from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.formats.reading import read_text
+from beasy_sched.formats.reading import read_bytes, read_text
 
 if TYPE_CHECKING:
     from beasy_sched.simulator import Simulation
     from beasy_sched.simulator.zmq_client import ZmqScheduler
 
+_ENDPOINT = "tcp://localhost:28000"
 _WITHOUT_REDIS = "Ignored without --enable-redis."
 
 
-def protocol_option() -> Any:
+def _protocol_option() -> Any:
     """Declare which Batsim to be."""
     return option(
         "Be Batsim 4.2.1, or 5.0.0-rc2, with its own options, files and messages (see docs/batsim5.md).",
@@ -35,7 +36,7 @@ def protocol_option() -> Any:
 
 
 class _BatsimOptions(CommandOptions):
-    protocol: Literal["4", "5"] = protocol_option()
+    protocol: Literal["4", "5"] = _protocol_option()
     # Input
     platform: str = option("The SimGrid platform to simulate.", "-p", metavar="FILE", required=True)
     workload: tuple[str, ...] = option("The workload JSON files to simulate.", "-w", metavar="FILE")
@@ -56,9 +57,7 @@ class _BatsimOptions(CommandOptions):
     )
     energy: bool = option("Meter energy, and write the energy files.", "-E")
     # Execution context
-    socket_endpoint: str = option(
-        "Where the scheduler listens.", "-s", metavar="ENDPOINT", default="tcp://localhost:28000"
-    )
+    socket_endpoint: str = option("Where the scheduler listens.", "-s", metavar="ENDPOINT", default=_ENDPOINT)
     enable_redis: bool = option("Not supported.")
     redis_hostname: str = option(_WITHOUT_REDIS, metavar="TEXT", default="127.0.0.1")
     redis_port: str = option(_WITHOUT_REDIS, metavar="TEXT", default="6379")
@@ -112,6 +111,123 @@ _UNSUPPORTED = {
 }
 
 
+class _Batsim5Options(CommandOptions):
+    protocol: Literal["4", "5"] = _protocol_option()
+    # Input
+    platform: str = option("The SimGrid platform to simulate.", "-p", metavar="FILE", required=True)
+    workload: tuple[str, ...] = option("A workload JSON file to simulate.", "-w", metavar="FILE")
+    external_events: tuple[str, ...] = option(
+        "A file of external events to simulate.", "--external-events", "--ee", metavar="FILE"
+    )
+    workflow: tuple[str, ...] = option("Not supported.", "-W", metavar="FILE")
+    # Output
+    export: str = option(
+        "Prefix of the output files, taken literally.", "-e", metavar="PREFIX", default="out/"
+    )
+    trace_machine_state: bool = option("Write the states of machines over time.")
+    trace_pstate_changes: bool = option("Write the changes of P-states over time.")
+    # External decision component
+    edc_socket_str: tuple[str, str] | None = option(
+        f"Where the scheduler listens, and a text for it. [default: {_ENDPOINT} and no text]",
+        "-s",
+        "--edc-socket-str",
+        type=(str, str),
+        metavar="ENDPOINT TEXT",
+    )
+    edc_socket_file: tuple[str, str] | None = option(
+        "The same, with the text from a file.",
+        "-S",
+        "--edc-socket-file",
+        type=(str, str),
+        metavar="ENDPOINT FILE",
+    )
+    edc_library_str: str | None = option("Not supported: give -s.", "-l", metavar="LIBRARY")
+    edc_library_file: str | None = option("Not supported: give -S.", "-L", metavar="LIBRARY")
+    # Platform
+    master_host: str = option(
+        "The host that runs no jobs; 'none' if the platform file itself gives a host that role.",
+        "-m",
+        metavar="NAME",
+        default="master_host",
+    )
+    add_role: tuple[tuple[str, str], ...] = option(
+        "Give a host a role: master, storage or compute_node.",
+        "-r",
+        type=(str, str),
+        multiple=True,
+        metavar="HOST ROLE",
+    )
+    mmax: int = option(
+        "Use only so many machines (0: all).", type=click.IntRange(min=0), metavar="NB", default=0
+    )
+    mmax_workload: bool = option("Use only as many machines as the workloads' 'nb_res'.")
+    # Simulation model
+    energy_host: bool = option("Meter the energy of hosts, and write the energy file.")
+    energy_link: bool = option("Not supported.")
+    energy: bool = option("Not supported, by Batsim 5 itself: give --energy-host.", "-E")
+    sg_cfg: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="NAME:VALUE")
+    # Verbosity
+    verbosity: Literal["quiet", "info", "debug"] = option(
+        "How much is said.", "-v", metavar="LEVEL", default="info"
+    )
+    quiet: bool = option("Shortcut for --verbosity quiet.", "-q")
+    sg_log: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="OPTION")
+    # Other
+    timeout: float | None = option(
+        "Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+    )
+
+
+_UNSUPPORTED_5 = {
+    "workflow": "-W/--workflow is not supported: workflows are not simulated, make a workload (-w) of them",
+    "edc_library_str": "-l is not supported: give a scheduler that listens on a socket, with -s",
+    "edc_library_file": "-L is not supported: give a scheduler that listens on a socket, with -S",
+    "energy_link": "--energy-link is not supported: the network is not simulated",
+    "energy": "--energy is not implemented in Batsim 5.0.0-rc2: give --energy-host",
+}
+
+
+@click.command("batsim", context_settings={"help_option_names": ["-h", "--help"]})
+@with_options(_Batsim5Options)
+@click.version_option(
+    f"v5.0.0-rc2 (the simulator embedded in beasy-sched {__version__})",
+    "--version",
+    "--batsim-version",
+    message="%(version)s",
+    help="Show the version, and stop.",
+)
+def _batsim5(given: _Batsim5Options) -> None:
+    """Simulate a platform for a scheduler over ZeroMQ, as Batsim 5.0.0-rc2 does.
+
+    Files and messages (JSON) are those of Batsim 5; 'beasy-sched convert' makes its files of Batsim 4's. The
+    network, MPI replay and storage are not simulated. Of the probes, those are that read the energy of all
+    hosts together. Start the scheduler first, or within --timeout.
+
+    \b
+    beasy-sched batsim --protocol 5 -p platform.xml -w workload5.json -e out/run_ --energy-host \\
+        --external-events power5.txt -s tcp://localhost:28000 ''
+    """
+    for name, reason in _UNSUPPORTED_5.items():
+        if getattr(given, name):
+            raise ConfigError(reason)
+    endpoint, init = _scheduler(given)
+    quiet = given.quiet or given.verbosity == "quiet"
+    _simulate_5(given, endpoint, init, lambda text: None if quiet else click.echo(text, err=True), quiet)
+
+
+def _scheduler(given: _Batsim5Options) -> tuple[str, bytes]:
+    """Return where the scheduler listens, and the text for it."""
+    if given.edc_socket_str is not None and given.edc_socket_file is not None:
+        raise ConfigError("give -s or -S, not both: one scheduler is simulated for")
+    if given.edc_socket_file is not None:
+        endpoint, path = given.edc_socket_file
+        return endpoint, read_bytes(path)
+    endpoint, text = given.edc_socket_str or (_ENDPOINT, "")
+    return endpoint, text.encode()
+
+
 class _EitherBatsim(click.Command):
     """The command with the options of Batsim 4, or of Batsim 5."""
 
@@ -122,11 +238,9 @@ class _EitherBatsim(click.Command):
         wants_5 = "--protocol=5" in args or ("--protocol", "5") in pairwise(args)
         if not wants_5:
             return super().make_context(info_name, args, parent, **extra)
-        from beasy_sched.cli.batsim5 import batsim5
-
-        own = [parameter.name for parameter in batsim5.params]
-        batsim5.params += [one for one in self.params if one.name == "traceback" and one.name not in own]
-        return batsim5.make_context(info_name, args, parent, **extra)
+        own = [parameter.name for parameter in _batsim5.params]
+        _batsim5.params += [one for one in self.params if one.name == "traceback" and one.name not in own]
+        return _batsim5.make_context(info_name, args, parent, **extra)
 
 
 @click.command(cls=_EitherBatsim, context_settings={"help_option_names": ["-h", "--help"]})
@@ -210,10 +324,51 @@ def _simulate(given: _BatsimOptions, quiet: bool, say: Callable[[str], None]) ->
             note=lambda text: say(f"note: {text}"),
         )
 
-    simulate(ready, scheduler, quiet, say)
+    _run(ready, scheduler, quiet, say)
 
 
-def simulate(
+def _simulate_5(
+    given: _Batsim5Options, endpoint: str, init: bytes, say: Callable[[str], None], quiet: bool
+) -> None:
+    from beasy_sched.simulator import Inputs, SimulationOptions
+    from beasy_sched.simulator.batsim5 import batsim5_from_files
+    from beasy_sched.simulator.zmq_client import ZmqScheduler
+
+    inputs = Inputs(
+        given.platform,
+        given.workload,
+        given.external_events,
+        given.master_host,
+        dict(given.add_role),
+        given.mmax,
+        given.mmax_workload,
+        strict=BatsimFormat.BATSIM5,
+    )
+    context = {"socket_endpoint": endpoint, "export_prefix": given.export}
+    scheduler = ZmqScheduler(endpoint, timeout_s=given.timeout, form=BatsimFormat.BATSIM5)
+
+    def ready() -> Simulation:
+        simulation = batsim5_from_files(
+            inputs,
+            SimulationOptions(energy=given.energy_host),
+            given.export,
+            machine_states=given.trace_machine_state,
+            pstates=given.trace_pstate_changes,
+            arguments=sys.argv,
+            context=json.dumps(context),
+            note=lambda text: say(f"note: {text}"),
+        )
+        try:
+            simulation.greet(scheduler.greet(init).features)
+        except BaseException:
+            simulation.discard()
+            raise
+        return simulation
+
+    _run(ready, scheduler, quiet, say)
+
+
+def _run(
     ready: Callable[[], Simulation], scheduler: ZmqScheduler, quiet: bool, say: Callable[[str], None]
 ) -> None:
     """Run the simulation that ``ready`` makes, and close the connection; ``say`` what came of it.
