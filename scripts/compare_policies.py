@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
-import platform
 import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 from console import count, exit_code_of, tell
-from reproduce_common import STOPPED, commit, counted, parser_of, present, processor
+from reproduce_common import STOPPED, counted, made_by, parser_of, present, span
 
-from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import begin, go_on
 from beasy_sched.campaign.folder import must_be_empty
 from beasy_sched.campaign.scenario import PAPER_GUARDS
@@ -194,26 +190,15 @@ def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:
     cpu_s = timings.set_index("run")["cpu_s"].reindex(runs["run"]).to_numpy()
     per_policy = runs.assign(cpu_s=cpu_s).groupby("policy", sort=False)["cpu_s"].mean()
     lines = [
-        f"{len(runs)} runs; noise: seeds {_span(extent.seeds)} (critical), elsewhere the first "
+        f"{len(runs)} runs; noise: seeds {span(extent.seeds)} (critical), elsewhere the first "
         f"{len(extent.day_seeds)} of them for each pair of days (one where a forecast is wrong); days: seeds "
-        f"{_span(extent.days)}, in critical those of the scenario files.",
+        f"{span(extent.days)}, in critical those of the scenario files.",
         f"{timings['cpu_s'].sum():.0f} s of processor time; per run: "
         + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in per_policy.items())
         + ".",
-        f"beasy-sched {__version__}{commit()}, Python {platform.python_version()}, NumPy {np.__version__}; "
-        f"{processor()}, {os.cpu_count()} cores.",
+        *made_by(extent, "A quick comparison"),
     ]
-    if min(extent.seeds.start, extent.days.start) < TUNING_BELOW:
-        lines.append(
-            f"Seeds below {TUNING_BELOW} may have been used to tune policies: the results are not fresh."
-        )
-    if extent.small:
-        lines.append("A quick comparison: one day, one noise. It proves nothing.")
     return "\n".join(lines)
-
-
-def _span(some: range) -> str:
-    return f"{some.start} to {some.stop - 1}" if len(some) > 1 else str(some.start)
 
 
 if __name__ == "__main__":

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import platform
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
 from console import ENVIRONMENT, count, tell, width, writable
 
+from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import Progress
 from beasy_sched.campaign.workers import processors
 from beasy_sched.cli.options import progress_bar
 from beasy_sched.reproduction.claims import TextTable, markdown_of, write_markdown
+from beasy_sched.reproduction.comparison_study import TUNING_BELOW, Extent
 from beasy_sched.reproduction.figures import Figures, write_figures
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,6 +80,29 @@ def present(
     if chosen.markdown:
         write_markdown(chosen.markdown, name, f"{origin}\n\n{markdown_of(tables)}")
         tell(f"tables in Markdown: {chosen.markdown}")
+
+
+def made_by(extent: Extent, trial: str) -> list[str]:
+    """Return lines that tell program and machine, and what speaks against the results.
+
+    ``trial`` says what a small evaluation consists of.
+    """
+    lines = [
+        f"beasy-sched {__version__}{commit()}, Python {platform.python_version()}, NumPy {np.__version__}; "
+        f"{processor()}, {os.cpu_count()} cores."
+    ]
+    if min(extent.seeds.start, extent.days.start) < TUNING_BELOW:
+        lines.append(
+            f"Seeds below {TUNING_BELOW} may have been used to tune policies: the results are not fresh."
+        )
+    if extent.small:
+        lines.append(f"{trial}: one day, one noise. It proves nothing.")
+    return lines
+
+
+def span(some: range) -> str:
+    """Return the first and last of ``some`` seeds in words."""
+    return f"{some.start} to {some.stop - 1}" if len(some) > 1 else str(some.start)
 
 
 def commit() -> str:

@@ -6,18 +6,14 @@ Started by scripts/reproduce_learning, which makes the environment.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 from console import count, exit_code_of, tell
-from reproduce_common import STOPPED, commit, counted, parser_of, present, processor
+from reproduce_common import STOPPED, counted, made_by, parser_of, present, span
 
-from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import begin, go_on
 from beasy_sched.campaign.folder import must_be_empty
 from beasy_sched.campaign.scenario import PAPER_GUARDS, PolicyPart, Scenario
@@ -27,7 +23,7 @@ from beasy_sched.cli.options import progress_bar
 from beasy_sched.errors import BeasyError
 from beasy_sched.policies.learned.model import Model
 from beasy_sched.reproduction.claims import TextTable, judge
-from beasy_sched.reproduction.comparison_study import TUNING_BELOW, Extent
+from beasy_sched.reproduction.comparison_study import Extent
 from beasy_sched.reproduction.learning_claims import (
     CLAIMS,
     LearningResults,
@@ -152,8 +148,8 @@ def provenance(chosen: argparse.Namespace, campaigns: Sequence[Campaign], models
     """Return where the numbers come from, in a few lines."""
     extent: Extent = chosen.evaluation.extent
     lines = [
-        f"{sum(len(campaign.runs) for campaign in campaigns)} runs; noises: seeds {_span(extent.seeds)}; "
-        f"days of the average cases: seeds {_span(extent.days)}; guard kill-all without veto.",
+        f"{sum(len(campaign.runs) for campaign in campaigns)} runs; noises: seeds {span(extent.seeds)}; "
+        f"days of the average cases: seeds {span(extent.days)}; guard kill-all without veto.",
         f"Variations: {_trained(chosen.evaluation)}",
         *(
             f"{name}: {model.training.episodes} episodes on days of the seeds {model.training.days[0]} to "
@@ -162,15 +158,8 @@ def provenance(chosen: argparse.Namespace, campaigns: Sequence[Campaign], models
         ),
         f"{sum(campaign.timings['cpu_s'].sum() for campaign in campaigns):.0f} s of processor time for the "
         "runs.",
-        f"beasy-sched {__version__}{commit()}, Python {platform.python_version()}, NumPy {np.__version__}; "
-        f"{processor()}, {os.cpu_count()} cores.",
+        *made_by(extent, "A quick evaluation"),
     ]
-    if min(extent.seeds.start, extent.days.start) < TUNING_BELOW:
-        lines.append(
-            f"Seeds below {TUNING_BELOW} may have been used to tune policies: the results are not fresh."
-        )
-    if extent.small:
-        lines.append("A quick evaluation: one day, one noise. It proves nothing.")
     return "\n".join(lines)
 
 
@@ -180,10 +169,6 @@ def _trained(evaluation: Evaluation) -> str:
         return "none."
     lesson, _ = evaluation.lesson()
     return f"{lesson.episodes} episodes; {evaluation.variation_noises} noises a pair of days."
-
-
-def _span(some: range) -> str:
-    return f"{some.start} to {some.stop - 1}" if len(some) > 1 else str(some.start)
 
 
 if __name__ == "__main__":

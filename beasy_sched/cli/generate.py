@@ -319,7 +319,7 @@ def scenario(given: _ScenarioOptions, name: str) -> None:
         tell_written(*written, quiet=given.quiet)
 
 
-class _PolicyOptions(CommandOptions):
+class _TemplateOptions(CommandOptions):
     output: Path = option(
         "The folder to write to.", "-o", "--output", type=FOLDER, default=".", metavar="DIR"
     )
@@ -328,8 +328,8 @@ class _PolicyOptions(CommandOptions):
 
 @click.command()
 @click.argument("name", metavar="NAME")
-@with_options(_PolicyOptions)
-def policy(given: _PolicyOptions, name: str) -> None:
+@with_options(_TemplateOptions)
+def policy(given: _TemplateOptions, name: str) -> None:
     """Write NAME.py, a policy of your own to begin with, and NAME_test.py.
 
     The policy works: it starts the shortest jobs first. Its comments say what may be added. The test runs it

@@ -55,10 +55,7 @@ def decode_message(raw: bytes) -> e.Message:
             continue
         decoded = read(event.timestamp, event.data, path, unknown)
         events.append(decoded)
-        if type(decoded) is e.JobCompleted:
-            hosts = add_hosts(hosts, decoded.alloc, path)
-        elif type(decoded) is e.ResourceStateChanged:
-            hosts = add_hosts(hosts, decoded.resources, path)
+        hosts = add_hosts(hosts, decoded, path)
     return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
 
 
@@ -312,10 +309,7 @@ def decode_reply(raw: bytes) -> d.Reply:
             )
         decision = read(event.timestamp, event.data, f"{path}.data")
         decisions.append(decision)
-        if type(decision) is d.ExecuteJob:
-            hosts = add_hosts(hosts, decision.alloc, path)
-        elif type(decision) is d.SetResourceState:
-            hosts = add_hosts(hosts, decision.resources, path)
+        hosts = add_hosts(hosts, decision, path)
     return d.Reply(envelope.now, decisions)
 
 

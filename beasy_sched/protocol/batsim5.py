@@ -185,8 +185,7 @@ def decode_message(raw: bytes) -> e.Message:
         if decoded is None:
             decoded = e.UnknownEvent(event.timestamp, shortened(event.type), event.data)
         events.append(decoded)
-        if type(decoded) is e.ResourceStateChanged:
-            hosts = add_hosts(hosts, decoded.resources, path)
+        hosts = add_hosts(hosts, decoded, path)
     return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
 
 

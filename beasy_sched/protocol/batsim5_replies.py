@@ -173,10 +173,7 @@ def decode_reply(raw: bytes) -> d.Reply:
             raise fault(f"{path}.timestamp", f"event {index} is earlier than the one before it")
         decision = read(event.timestamp, event.data, f"{path}.event")
         decisions.append(decision)
-        if type(decision) is d.ExecuteJob:
-            hosts = add_hosts(hosts, decision.alloc, path)
-        elif type(decision) is d.SetResourceState:
-            hosts = add_hosts(hosts, decision.resources, path)
+        hosts = add_hosts(hosts, decision, path)
     return d.Reply(envelope.now, decisions)
 
 

@@ -13,6 +13,8 @@ import msgspec
 
 from beasy_sched.errors import ProtocolError
 from beasy_sched.limits import LONGEST_NAME, MOST_HOSTS_NAMED, shortened
+from beasy_sched.model import decisions as d
+from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -230,9 +232,15 @@ def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
     return hosts
 
 
-def add_hosts(count: int, hosts: HostSet, path: str) -> int:
-    """Add a set's size to that of the message's other sets. Raises ProtocolError above the limit."""
-    count += len(hosts)
+def add_hosts(count: int, told: e.Event | d.Decision, path: str) -> int:
+    """Add the hosts that an event or a decision names to those of its message's others.
+
+    Raises ProtocolError above the limit.
+    """
+    if isinstance(told, e.JobCompleted | d.ExecuteJob):
+        count += len(told.alloc)
+    elif isinstance(told, e.ResourceStateChanged | d.SetResourceState):
+        count += len(told.resources)
     if count > MOST_HOSTS_NAMED:
         raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in total")
     return count

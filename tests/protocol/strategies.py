@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from hypothesis import strategies as st
 
 from beasy_sched.model import decisions as d
@@ -105,3 +108,21 @@ def _reply(now: float, found: list[d.Decision]) -> d.Reply:
 
 
 replies = st.builds(_reply, finite, st.lists(decisions, max_size=5))
+
+
+def one_wrong_value(value: Any, wrong: Sequence[Any], data: st.DataObject) -> Any:
+    """Replace one part of ``value``, wherever it stands, by one of ``wrong``, or take it out."""
+    *way, last = data.draw(st.sampled_from(_places(value)[1:]))
+    owner = value
+    for key in way:
+        owner = owner[key]
+    if data.draw(st.booleans()):
+        owner[last] = data.draw(st.sampled_from(wrong))
+    else:
+        del owner[last]
+    return value
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    return [path, *(deeper for key in keys for deeper in _places(value[key], (*path, key)))]

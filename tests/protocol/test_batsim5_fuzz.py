@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protocol import batsim5_strategies, strategies
 from protocol.batsim5_files import golden, recorded
 from protocol.raw import nested
-from protocol.test_fuzz import VALUES, places, survives
+from protocol.test_fuzz import VALUES, survives
 
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
@@ -111,19 +111,11 @@ def test_any_data(kind: str, data: object) -> None:
 
 @given(st.sampled_from(SAMPLES + REAL), st.data())
 def test_one_wrong_value_anywhere(raw: str, data: st.DataObject) -> None:
-    """A message in which one value, wherever it stands, is another one, or is missing."""
     try:
         value = json.loads(raw)
     except ValueError:
         value = json.loads(SAMPLES[0])
-    *way, last = data.draw(st.sampled_from(places(value)[1:]))
-    owner = value
-    for key in way:
-        owner = owner[key]
-    if data.draw(st.booleans()):
-        owner[last] = data.draw(st.sampled_from(VALUES))
-    else:
-        del owner[last]
+    value = strategies.one_wrong_value(value, VALUES, data)
     for decode in DECODERS:
         survives(decode, json.dumps(value).encode())
 

@@ -61,23 +61,9 @@ VALUES = [None, True, -1, 0, 3, 2**31, 2**63, 10**30, -0.5, 1e300, [], [1], {}, 
 VALUES += ["", "x", "-", "1-", "5-3", "0-3 5", "²", "٣", "9" * 30, "9" * 5000, "0-99999999999"]
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    return [path, *(deeper for key in keys for deeper in places(value[key], (*path, key)))]
-
-
 @given(st.sampled_from(SAMPLES), st.data())
 def test_one_wrong_value_anywhere(raw: str, data: st.DataObject) -> None:
-    """A real message in which one value, wherever it stands, is another one, or is missing."""
-    value = json.loads(raw)
-    *way, last = data.draw(st.sampled_from(places(value)[1:]))
-    owner = value
-    for key in way:
-        owner = owner[key]
-    if data.draw(st.booleans()):
-        owner[last] = data.draw(st.sampled_from(VALUES))
-    else:
-        del owner[last]
+    value = strategies.one_wrong_value(json.loads(raw), VALUES, data)
     for decode in DECODERS:
         survives(decode, json.dumps(value).encode())
 
