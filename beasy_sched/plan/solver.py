@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -199,7 +200,7 @@ class Solver:
         self._limits = limits or SolverLimits()
         self._deadline_s = time.monotonic() + self._limits.time_s
         self._model = model
-        self._highs = self._highspy.Highs()
+        self._highs = _quiet_highs(self._highspy)()
         tolerances = ("primal_feasibility_tolerance", "mip_feasibility_tolerance")
         for option, value in {
             "output_flag": False,
@@ -264,7 +265,19 @@ class Solver:
 
 def solver_name() -> str:
     """The solver and its version, for a plan's provenance. Raises ConfigError where it is missing."""
-    return f"HiGHS {_import_highspy().Highs().version()}"
+    return f"HiGHS {_quiet_highs(_import_highspy())().version()}"
+
+
+@cache
+def _quiet_highs(highspy: Any) -> Any:
+    """The class of HiGHS, but silent: since 1.16 it prints a banner when it enables its callbacks."""
+
+    class QuietHighs(highspy.Highs):  # type: ignore[misc]  # highspy has no types
+        def enableCallbacks(self) -> None:
+            self.setOptionValue("output_flag", False)
+            super().enableCallbacks()
+
+    return QuietHighs
 
 
 def _import_highspy() -> Any:

@@ -1,0 +1,34 @@
+"""The solver behind its small interface."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from beasy_sched.plan.solver import LinearModel, Solver, solver_name
+
+pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
+
+
+def solve() -> None:
+    """Minimize ``x + 2 y`` for ``x + y >= 3``, integers up to 2, and print the solution."""
+    print(solver_name())
+    model = LinearModel()
+    both = model.columns(2, upper=2.0, integer=True)
+    model.rows(1, 3.0, np.inf, (both[:1], 1.0), (both[1:], 1.0))
+    solution = Solver(model).minimize((both, np.array([1.0, 2.0])))
+    assert solution.values is not None
+    print(solution.values.tolist(), solution.objective)
+
+
+def test_prints_nothing_of_its_own() -> None:
+    done = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [solver_name(), "[2.0, 1.0] 4.0"]
+    assert not done.stderr
+
+
+if __name__ == "__main__":
+    solve()
