@@ -26,6 +26,7 @@ from beasy_sched.protocol.wire import (
     fault,
     read_hosts,
     reader,
+    refuses_depth,
 )
 
 __all__ = ["decode_message", "decode_reply", "encode_message", "encode_reply"]
@@ -41,6 +42,7 @@ _LONGEST_TIME_S = 1e300
 # --- events: what the simulator tells the scheduler ---
 
 
+@refuses_depth
 def decode_message(raw: bytes) -> e.Message:
     """Read a message from Batsim. Raises ProtocolError."""
     unknown: Unknown = []
@@ -291,6 +293,7 @@ def _write_execute(x: d.ExecuteJob) -> tuple[str, dict[str, Any]]:
     return "EXECUTE_JOB", data
 
 
+@refuses_depth
 def decode_reply(raw: bytes) -> d.Reply:
     """Read a scheduler's reply, as strictly as Batsim does. Raises ProtocolError."""
     envelope = _ENVELOPE.decode(raw, [])

@@ -42,7 +42,7 @@ from beasy_sched.protocol.batsim5_terms import (
     write_progress,
 )
 from beasy_sched.protocol.batsim5_wire import Unsigned32, decode_envelope, decode_strictly, encode_envelope
-from beasy_sched.protocol.wire import Unknown, add_hosts, convert_at, fault, read_hosts, reader
+from beasy_sched.protocol.wire import Unknown, add_hosts, convert_at, fault, read_hosts, reader, refuses_depth
 
 __all__ = [
     "Constraints",
@@ -145,6 +145,7 @@ def encode_hello(hello: Hello) -> bytes:
     return _U32.pack(_JSON) + encode_envelope(0.0, [(0.0, ("EDCHelloEvent", data))])
 
 
+@refuses_depth
 def decode_hello(raw: bytes) -> Hello:
     """Read the scheduler's introduction, as strictly as Batsim does. Raises ProtocolError."""
     flags = _U32.unpack_from(raw)[0] if len(raw) >= _U32.size else None
@@ -170,6 +171,7 @@ def decode_hello(raw: bytes) -> Hello:
 # --- events: what the simulator tells the scheduler ---
 
 
+@refuses_depth
 def decode_message(raw: bytes) -> e.Message:
     """Read a message from Batsim. Raises ProtocolError."""
     unknown: Unknown = []

@@ -27,7 +27,7 @@ from beasy_sched.protocol.batsim5_terms import (
     write_profile,
 )
 from beasy_sched.protocol.batsim5_wire import Unsigned32, decode_strictly, encode_envelope
-from beasy_sched.protocol.wire import add_hosts, convert_at, fault, read_hosts
+from beasy_sched.protocol.wire import add_hosts, convert_at, fault, read_hosts, refuses_depth
 
 
 def encode_reply(reply: d.Reply, separator: str = " ") -> bytes:
@@ -153,6 +153,7 @@ _DECISION_WRITERS: dict[type[d.Decision], Callable[[Any, str], tuple[str, Any]]]
 }
 
 
+@refuses_depth
 def decode_reply(raw: bytes) -> d.Reply:
     """Read a scheduler's reply, as strictly as Batsim does. Raises ProtocolError."""
     envelope = decode_strictly(raw)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 
 T = TypeVar("T", bound=msgspec.Struct)
+Read = TypeVar("Read")
 
 Unknown = list[str]
 """Paths of unknown fields, collected while a message is read."""
@@ -58,7 +60,7 @@ class Envelope:
         """
         try:
             return self._decode_strictly(raw)  # type: ignore[return-value]  # the same fields
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             message: WireMessage = _explained(self._decode, raw)
         whole = _explained(msgspec.json.decode, raw)
         places: list[tuple[str, Any, type[msgspec.Struct]]] = [("$", whole, WireMessage)]
@@ -79,8 +81,19 @@ def _explained(decode: Callable[[bytes], Any], raw: bytes) -> Any:
         start = repr(raw[:40])[1:] + "..." * (len(raw) > 40)
         what = f"not JSON: {error} (it starts with {start})" if raw else "it is empty"
         raise fault("$", what) from None
-    except RecursionError:
-        raise fault("$", "nested too deeply") from None
+
+
+def refuses_depth(decode: Callable[[bytes], Read]) -> Callable[[bytes], Read]:
+    """Make a decoder raise ProtocolError where a message is nested too deeply to be read."""
+
+    @wraps(decode)
+    def guarded(raw: bytes) -> Read:
+        try:
+            return decode(raw)
+        except RecursionError:
+            raise fault("$", "nested too deeply") from None
+
+    return guarded
 
 
 def fault(path: str, text: str) -> ProtocolError:
