@@ -427,7 +427,7 @@ class Session:
         if type(action) is Start:
             hosts = self.cluster.start(action.job, action.hosts, self.now)
             self._decisions.append(d.ExecuteJob(self.now, action.job.id, hosts))
-            self._note("start", action.rule, action.facts, action.job, action.hosts)
+            self._note("start", action.rule, action.facts, action.job, hosts)
         elif type(action) is Reject:
             if action.job.state is not JobState.WAITING:
                 raise PolicyError(f"job {action.job.id} is {action.job.state.value}: it cannot be rejected")

@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import reduce
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.hosts import HostIds, HostSet, distinct
+from beasy_sched.model.hosts import HostIds, HostSet, distinct, is_rising
 from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.model.platform import Platform, ServerKind
 
@@ -84,8 +85,11 @@ class Cluster:
         self.free_count = size
         self.held = np.zeros(size, dtype=np.bool_)
         """Reserved for sleep: not given to new jobs."""
+        self._some_held = False
         self.leaving = np.zeros(size, dtype=np.bool_)
         """Hosts of jobs that are about to be killed."""
+        self._some_left = False
+        """Whether any host was ever one of these."""
         self.to_wake = np.zeros(size, dtype=np.bool_)
         """Asleep, and wished awake: the command has not been sent yet."""
         self.state_since_s = np.zeros(size)
@@ -100,12 +104,20 @@ class Cluster:
         """Counts events that may let a waiting job start: a host becoming free, a waiting job leaving."""
         self.queue = JobQueue()
         self.running: dict[str, Job] = {}
-        self.ends: list[tuple[float, int, Job]] = []
-        """Running jobs by latest end: (expected end in s, order of start, job)."""
+        self._ends: list[tuple[float, int, Job]] = []
+        """What `ends` told last."""
+        self._ends_at = 0
+        """How many jobs had been started then."""
+        self._ended: list[Job] = []
+        """Those of `_ends` that have ended since."""
         self.uniform_speed = True
         """Whether all hosts run at the same speed."""
         self._speeds = _table(platform, [kind.speeds_flops for kind in platform.kinds])
-        self._one_speed = _has_one_speed(platform)
+        paces_flops = _paces_flops(platform)
+        self._one_speed = len(paces_flops) < 2
+        """Whether all computing P-states of all hosts have the same speed."""
+        self._pace_flops = min(paces_flops) if len(paces_flops) == 1 else None
+        """Speed of every host that has a job, flops/s; None if they may differ."""
         self._reference_flops = np.array(
             [kind.reference_speed_flops if kind.speeds_flops else np.nan for kind in platform.kinds]
         )
@@ -114,7 +126,7 @@ class Cluster:
         self._account: PowerAccount | None = None
         """Energy by use; None if it is not counted."""
         self._job_on: dict[int, Job] = {}
-        """Running jobs by order of start."""
+        """Running jobs by their order of start, in that order."""
         self._order_on = np.zeros(size, dtype=np.int64)
         """Which job is on each host, by its order of start; 0 for none."""
         for row, kind in enumerate(platform.kinds):
@@ -142,6 +154,19 @@ class Cluster:
         """Tell whether any host is in a `HostState`."""
         return bool(np.count_nonzero(self.state_counts[:, state]))
 
+    @property
+    def ends(self) -> list[tuple[float, int, Job]]:
+        """Running jobs sorted by latest end: (expected end in s, order of start, job)."""
+        ends = self._ends
+        for job in self._ended:
+            del ends[bisect_left(ends, (job.expected_end_s, job.start_order))]
+        self._ended.clear()
+        new = takewhile(lambda job: job.start_order > self._ends_at, reversed(self._job_on.values()))
+        for job in new:
+            insort(ends, (job.expected_end_s, job.start_order, job))
+        self._ends_at = self._starts
+        return ends
+
     def submit(self, job: Job) -> Job:
         """Queue a job."""
         self.queue.append(job)
@@ -160,7 +185,7 @@ class Cluster:
             raise PolicyError(f"job {job.id} requests {job.res} hosts and was given {len(ids)} ({hosts})")
         self.queue.check_holds(job)
         self.check_hosts(hosts, f"job {job.id} was given")
-        if not self.free[ids].all():
+        if b"\0" in self.free[ids].tobytes():  # searched in less time than `all` takes to begin
             raise PolicyError(f"job {job.id} was given hosts that are not free: {self._not_free(ids)}")
         hosts = hosts.kept()
         ids = hosts.ids
@@ -175,7 +200,6 @@ class Cluster:
         self.running[job.id] = job
         self._starts += 1
         job.start_order = self._starts
-        insort(self.ends, (job.expected_end_s, job.start_order, job))
         self._job_on[job.start_order] = job
         self._order_on[ids] = job.start_order
         if self._account is not None:
@@ -193,7 +217,8 @@ class Cluster:
             raise PeerError(f"the simulator reported the end of job {job_id}, which is not running")
         job.move(state)
         job.end_s = now
-        del self.ends[bisect_left(self.ends, (job.expected_end_s, job.start_order))]
+        if job.start_order <= self._ends_at:
+            self._ended.append(job)
         ids = job.hosts.ids
         self._count_work(job, now)
         del self._job_on[job.start_order]
@@ -202,7 +227,8 @@ class Cluster:
             self._account.advance(now)
             job.energy_j = self._account.close_job(ids, now)
             self.load[ids] = 0.0
-        self.leaving[ids] = False
+        if self._some_left:
+            self.leaving[ids] = False
         self._count(ids, BUSY, IDLE)
         self._set_state(ids, IDLE, now)
         self._free_again(ids)
@@ -210,6 +236,7 @@ class Cluster:
 
     def doom(self, job: Job) -> None:
         """Note that a running job is about to be killed."""
+        self._some_left = True
         self.leaving[job.hosts.ids] = True
 
     def progress(self, jobs: Sequence[Job], now: float) -> Progress:
@@ -243,7 +270,9 @@ class Cluster:
     def _count_work(self, job: Job, now: float) -> None:
         """Add what a running job has done since it was last counted; call it before its pace changes."""
         if job.computes and len(job.hosts):
-            pace_flops = float(self.speed_flops(job.hosts.ids).min())
+            pace_flops = self._pace_flops
+            if pace_flops is None:
+                pace_flops = float(self.speed_flops(job.hosts.ids).min())
             job.work_flops += pace_flops * (now - job.worked_until_s)
         job.worked_until_s = now
 
@@ -307,6 +336,7 @@ class Cluster:
     def hold(self, hosts: HostIds, to_sleep: bool | BoolArray) -> None:
         """Wish some of ``hosts`` asleep, which keeps them from new jobs, and the others awake."""
         self.held[hosts] = to_sleep
+        self._some_held = True
         self.to_wake[hosts] = ~self.held[hosts] & (self.state[hosts] == ASLEEP)
         self._refresh_free(hosts)
 
@@ -338,7 +368,7 @@ class Cluster:
     def check_hosts(self, hosts: HostSet, who: str) -> None:
         """Raise PolicyError unless ``hosts`` are hosts of the platform, sorted, each once."""
         ids = hosts.ids
-        if len(ids) and (ids[0] < 0 or ids[-1] >= self.size or (ids[1:] <= ids[:-1]).any()):
+        if len(ids) and (ids.item(0) < 0 or ids.item(-1) >= self.size or not is_rising(ids)):
             raise PolicyError(
                 f"{who} hosts {ids.tolist()[:20]}: expected some of 0 to {self.size - 1}, sorted, each once"
             )
@@ -365,6 +395,10 @@ class Cluster:
 
     def _free_again(self, ids: HostIds) -> None:
         self.openings += 1
+        if self.all_available and not self._some_held:
+            self.free[ids] = True
+            self.free_count += len(ids)
+            return
         usable = self.available[ids] & ~self.held[ids]
         self.free[ids] = usable
         self.free_count += int(np.count_nonzero(usable))
@@ -380,6 +414,7 @@ class Cluster:
         if self.size and not self._one_speed:
             speeds = self.speed_flops(np.arange(self.size))
             self.uniform_speed = bool((speeds == speeds[0]).all())
+            self._pace_flops = float(speeds[0]) if self.uniform_speed else None
 
     def _not_free(self, ids: HostIds) -> str:
         bad = ids[~self.free[ids]]
@@ -395,12 +430,11 @@ class Cluster:
         return state.name.lower().replace("_", " ")
 
 
-def _has_one_speed(platform: Platform) -> bool:
-    """Tell whether all computing P-states of all hosts have the same speed."""
-    speeds = {
+def _paces_flops(platform: Platform) -> set[float]:
+    """The different speeds of computing P-states, flops/s (0 if not known)."""
+    return {
         kind.speeds_flops[p] if kind.speeds_flops else 0.0 for kind in platform.kinds for p in kind.computing
     }
-    return len(speeds) < 2
 
 
 class PowerModel:

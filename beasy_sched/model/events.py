@@ -16,6 +16,8 @@ from beasy_sched.model.hosts import HostSet
 class JobEnd(str, Enum):
     """How a job's execution ended, in Batsim's words."""
 
+    __hash__ = str.__hash__  # Enum's own is a Python function
+
     SUCCESS = "COMPLETED_SUCCESSFULLY"
     FAILED = "COMPLETED_FAILED"
     WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
-from operator import index
+from operator import index, lt
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,6 +38,14 @@ def distinct(values: npt.NDArray[np.integer]) -> list[int]:
         return [int(values[0])]
     found: list[int] = np.unique(values).tolist()
     return found
+
+
+def is_rising(ids: npt.NDArray[np.integer]) -> bool:
+    """Whether ``ids`` are sorted, each once."""
+    if len(ids) <= _FEW:
+        listed = ids.tolist()
+        return all(map(lt, listed, listed[1:]))
+    return bool((ids[1:] > ids[:-1]).all())
 
 
 class HostSet:
@@ -88,7 +96,7 @@ class HostSet:
     def kept(self) -> HostSet:
         """Return the same set with a read-only copy of the ids."""
         ids = self.ids.astype(np.intp)
-        ids.flags.writeable = False
+        ids.setflags(write=False)
         return HostSet(ids)
 
     def __str__(self) -> str:

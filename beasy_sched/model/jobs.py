@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +26,8 @@ SLOWDOWN_FLOOR_S: Final = 10.0
 
 class JobState(Enum):
     """Where a job stands; the value is the outcome's name in tables."""
+
+    __hash__ = object.__hash__  # Enum's own is a Python function
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -346,8 +349,9 @@ class JobQueue:
         return np.flatnonzero(self.res != _GONE)
 
 
-_COLUMNS = {"subtime_s": "d", "start_s": "d", "end_s": "d", "walltime_s": "d", "energy_j": "d", "res": "q"}
-"""Type codes of the columns of `Outcomes`, by the jobs' attributes."""
+_COLUMNS = ("subtime_s", "start_s", "end_s", "walltime_s", "energy_j", "res")
+"""The columns of `Outcomes`, by the jobs' attributes."""
+_row_of: Final = attrgetter(*_COLUMNS)
 _STATES = list(JobState)
 _CODES = {state: code for code, state in enumerate(_STATES)}
 
@@ -358,7 +362,8 @@ class Outcomes:
     def __init__(self) -> None:
         """No rows yet."""
         self.ids: list[str] = []
-        self._columns = {name: array(code) for name, code in _COLUMNS.items()}
+        self._rows = array("d")
+        """The `_COLUMNS` of every job, one job after the other."""
         self._state = array("b")
 
     def __len__(self) -> int:
@@ -367,8 +372,7 @@ class Outcomes:
     def add(self, job: Job) -> None:
         """Add a job whose state is final."""
         self.ids.append(job.id)
-        for name, column in self._columns.items():
-            column.append(getattr(job, name))
+        self._rows.extend(_row_of(job))
         self._state.append(_CODES[job.state])
 
     def counts(self) -> dict[str, int]:
@@ -387,19 +391,26 @@ class Outcomes:
 
         ``running_j`` is the energy spent by each job running at ``until_s``.
         """
+        numbers = self._numbers()
         chosen = np.isin(np.array(self._state), [_CODES[state] for state in states])
-        chosen &= np.array(self._columns["start_s"]) < until_s  # false for those that never started
-        spent_j, known_j = np.array(self._columns["energy_j"]), running_j or {}
+        chosen &= numbers["start_s"] < until_s  # false for those that never started
+        spent_j, known_j = numbers["energy_j"], running_j or {}
         for row in np.flatnonzero(chosen).tolist():
             spent_j[row] = known_j.get(self.ids[row], spent_j[row])
         return float(np.nansum(spent_j[chosen]))
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns as arrays; times in s, NaN for a job that never started."""
+        numbers = self._numbers()
         return {
-            **{name: np.array(column) for name, column in self._columns.items()},
+            **numbers,
+            "res": numbers["res"].astype(np.int64),
             "state": np.array([state.value for state in _STATES])[np.array(self._state, dtype=np.intp)],
         }
+
+    def _numbers(self) -> dict[str, FloatArray]:
+        """Return the columns of numbers, as copies."""
+        return dict(zip(_COLUMNS, np.array(self._rows).reshape(-1, len(_COLUMNS)).T.copy(), strict=True))
 
     def median_run_share(self) -> float | None:
         """Median of run time over walltime of the finished jobs; None if there are none."""

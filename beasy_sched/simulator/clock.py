@@ -22,6 +22,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 TIMING_PRECISION_S: Final = 1e-9
 """A wait that has less left than this has ended (SimGrid's ``precision/timing``)."""
@@ -41,8 +42,7 @@ _FOREVER: Final = float("inf")
 _OVER: Final = -1
 
 
-@dataclass(slots=True, eq=False)
-class Action:
+class Action(Struct, eq=False):
     """Something that takes time: work at a rate, or a wait (whose rate is 1)."""
 
     kind: int
@@ -56,6 +56,8 @@ class Action:
     """Order of creation."""
     _since: int
     _ticket: int = _OVER
+    _limit: Action | None = None
+    """A wait that nobody has to look for while this comes sooner for certain."""
 
     @property
     def over(self) -> bool:
@@ -94,8 +96,19 @@ class StepClock:
         """Begin to wait."""
         return self._begin(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S)
 
+    def limit(self, kind: int, work: Action, lasts_s: float) -> Action:
+        """Begin to wait for the limit of ``work``, which has just begun; its end must cancel the wait."""
+        left_s = work.left / work.rate if work.rate > 0.0 else _FOREVER
+        if lasts_s - left_s <= 2 * (_MARGIN_S + _MARGIN * (lasts_s + left_s)):
+            return self.wait(kind, work.subject, lasts_s)
+        self._numbers = number = self._numbers + 1
+        steps = len(self._lengths)
+        work._limit = Action(kind, work.subject, lasts_s, 1.0, TIMING_PRECISION_S, number, steps, number)
+        return work._limit
+
     def _begin(self, kind: int, subject: Any, left: float, rate: float, precision: float) -> Action:
-        action = Action(kind, subject, left, rate, precision, self.number(), len(self._lengths))
+        self._numbers = number = self._numbers + 1
+        action = Action(kind, subject, left, rate, precision, number, len(self._lengths))
         if left < precision:
             self.short.append(action)
         self._enter(action)
@@ -103,18 +116,24 @@ class StepClock:
 
     def _enter(self, action: Action) -> None:
         """Enter an action whose rest is up to date."""
-        self._numbers = action._ticket = self._numbers + 1
+        self._numbers = action._ticket = ticket = self._numbers + 1
         if action.rate > 0.0:
             lasts_s = action.left / action.rate
             sooner_s = _MARGIN_S + _MARGIN * lasts_s
-            heappush(self._heap, (self.now + (self._drift + (lasts_s - sooner_s)), action._ticket, action))
+            heappush(self._heap, (self.now + (self._drift + (lasts_s - sooner_s)), ticket, action))
 
     def change_rate(self, action: Action, rate: float) -> None:
         """Go on with work at another rate."""
-        if rate != action.rate:
-            self.settle(action)
-            action.rate = rate
-            self._enter(action)
+        if rate == action.rate:
+            return
+        self.settle(action)
+        action.rate = rate
+        self._enter(action)
+        if (limit := action._limit) is not None:
+            action._limit = None
+            if limit._ticket != _OVER:
+                self.settle(limit)
+                self._enter(limit)
 
     def cancel(self, action: Action) -> None:
         """Stop an action (nothing happens if it is over)."""

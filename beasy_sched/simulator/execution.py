@@ -230,7 +230,7 @@ class Execution:
         clock = self._world.clock
         job.run = clock.work(LEAF, job, 1.0, 0.0) if task.rate == NEVER else clock.work(LEAF, job, task.rate)
         if job.wall_left >= 0.0:
-            job.limit = clock.wait(LEAF, job, job.wall_left)
+            job.limit = clock.limit(LEAF, job.run, job.wall_left)
         if job.stack is not None and job.power_w != before_w and not self._sharing:
             self._charge_late_metering(job, task.used_on(job.size))
 

@@ -44,13 +44,17 @@ seconds = st.one_of(
 )
 
 
+limits = st.none() | seconds | st.floats(-3e-5, 3e-5)
+"""How long a work may last: not limited, so many seconds, or so much more than it takes."""
+
+
 @st.composite
 def happenings(draw):
     """A list of (what is begun before a step, what changes its rate, what is cancelled)."""
     steps = draw(st.integers(1, 60))
     return [
         (
-            draw(st.lists(st.tuples(st.sampled_from((WORK, WAIT)), seconds), max_size=3)),
+            draw(st.lists(st.tuples(st.sampled_from((WORK, WAIT)), seconds, limits), max_size=3)),
             draw(st.none() | st.tuples(st.integers(0, 10**6), seconds)),
             draw(st.none() | st.integers(0, 10**6)),
         )
@@ -61,12 +65,22 @@ def happenings(draw):
 @given(happenings())
 def test_every_double_is_that_of_the_plain_arithmetic(script):
     clock, plain = StepClock(), PlainClock()
-    alive = {}
+    alive, limit_of = {}, {}
+
+    def cancel(action):
+        clock.cancel(action)
+        del plain.actions[action.number], alive[action.number]
+
     for begun, change, cancelled in script:
-        for kind, lasts in begun:
+        for kind, lasts, limit in begun:
             if kind == WORK:
                 action = clock.work(WORK, None, 1.0 / lasts)
                 plain.start(action.number, WORK, 1.0, 1.0 / lasts)
+                if limit is not None:
+                    most = limit if limit > 1e-4 else lasts + limit
+                    limit_of[action] = wait = clock.limit(WAIT, action, most)
+                    plain.start(wait.number, WAIT, most, 1.0)
+                    alive[wait.number] = wait
             else:
                 action = clock.wait(WAIT, None, lasts)
                 plain.start(action.number, WAIT, lasts, 1.0)
@@ -78,14 +92,18 @@ def test_every_double_is_that_of_the_plain_arithmetic(script):
             plain.actions[action.number][2] = 1.0 / change[1]
         if cancelled is not None and len(alive) > 1:
             action = list(alive.values())[cancelled % len(alive)]
-            clock.cancel(action)
-            del plain.actions[action.number], alive[action.number]
+            cancel(action)
+            if action in limit_of and limit_of[action].number in alive:
+                cancel(limit_of[action])
         ended = clock.step()
         assert [action.number for action in ended] == sorted(plain.step())
         assert clock.now == plain.now
         for action in ended:
             assert action.over
             del alive[action.number]
+        for action in ended:
+            if action in limit_of and limit_of[action].number in alive:
+                cancel(limit_of[action])
         for number, action in alive.items():
             assert clock.settle(action) == plain.actions[number][1]
 
