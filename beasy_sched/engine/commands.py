@@ -178,11 +178,12 @@ class Calls:
     def __init__(self) -> None:
         """Nothing pending, nothing wanted."""
         self._pending: list[float] = []
-        self._wanted_s = math.inf
+        self.wanted_s = math.inf
+        """When the next call is needed, s; infinite if none is."""
 
     def want(self, at: float, now: float) -> None:
         """Request a call at a time (s), at the earliest a moment from now."""
-        self._wanted_s = min(self._wanted_s, max(at, now + MOMENT_S))
+        self.wanted_s = min(self.wanted_s, max(at, now + MOMENT_S))
 
     def arrived(self, timestamp: float) -> None:
         """Note a call that has arrived."""
@@ -191,8 +192,8 @@ class Calls:
 
     def to_ask(self) -> float | None:
         """Return the time (s) of the call to request, or None if a pending one is early enough."""
-        at = self._wanted_s
-        self._wanted_s = math.inf
+        at = self.wanted_s
+        self.wanted_s = math.inf
         if math.isinf(at) or (self._pending and self._pending[0] <= at + TIME_TOLERANCE_S):
             return None
         self._pending.insert(0, at)
@@ -204,25 +205,20 @@ class Kills:
 
     def __init__(self) -> None:
         """None."""
-        self._jobs: dict[str, Job] = {}
+        self.jobs: dict[str, Job] = {}
+        """All of them, by id."""
         self._sent: set[str] = set()
         self._counted: set[str] = set()
         self._at_s = math.inf
 
-    def __bool__(self) -> bool:
-        return bool(self._jobs)
-
-    def __contains__(self, job_id: str) -> bool:
-        return job_id in self._jobs
-
     def add(self, job: Job, now: float) -> None:
         """Kill ``job`` a moment after ``now`` (s), unless it ends before."""
-        self._jobs[job.id] = job
+        self.jobs[job.id] = job
         self._at_s = now + MOMENT_S
 
     def count(self) -> None:
         """Note that the step's budget already assumes the jobs added so far to be gone."""
-        self._counted.update(self._jobs)
+        self._counted.update(self.jobs)
 
     def is_counted(self, job_id: str) -> bool:
         """Whether the step's budget already includes what the job's end saves."""
@@ -230,13 +226,13 @@ class Kills:
 
     def ended(self, job_id: str) -> None:
         """Forget a job that has ended for any reason."""
-        self._jobs.pop(job_id, None)
+        self.jobs.pop(job_id, None)
         self._sent.discard(job_id)
         self._counted.discard(job_id)
 
     def due(self, now: float) -> tuple[str, ...]:
         """Return the jobs to kill at ``now`` (s), except those that are about to reach their walltime."""
-        if not self._jobs or now < self._at_s - TIME_TOLERANCE_S:
+        if not self.jobs or now < self._at_s - TIME_TOLERANCE_S:
             return ()
         waiting = self._waiting()
         ids = tuple(job.id for job in waiting if abs(job.expected_end_s - now) > 2 * MOMENT_S)
@@ -247,7 +243,7 @@ class Kills:
     @property
     def next_call_s(self) -> float | None:
         """When a call is needed for the next kill, s."""
-        return self._at_s if self._jobs and self._waiting() else None
+        return self._at_s if self.jobs and self._waiting() else None
 
     def _waiting(self) -> list[Job]:
-        return [job for job in self._jobs.values() if job.id not in self._sent]
+        return [job for job in self.jobs.values() if job.id not in self._sent]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -254,21 +254,20 @@ class View:
         return HostSet(ids)
 
 
-_LOOK_HOSTS: Final = 1024
+_LOOK_HOSTS: Final = 128
 
 
 def _lowest(mask: BoolArray, count: int) -> HostIds:
     """Return the ``count`` lowest ids of ``mask`` (all if there are fewer); reads no further than needed."""
     first = int(mask.argmax()) if len(mask) else 0
-    look = max(2 * count, _LOOK_HOSTS)
+    look = max(4 * count, _LOOK_HOSTS)
     while True:
-        ids = np.flatnonzero(mask[first : first + look])
+        (ids,) = mask[first : first + look].nonzero()
         if len(ids) >= count or first + look >= len(mask):
             return ids[:count] + first
         look *= 4
 
 
-T = TypeVar("T")
 _LARGEST_FACT = 10**18
 
 
@@ -287,7 +286,7 @@ class PolicyCaller:
 
         Raises PolicyError.
         """
-        actions = self._call(method, lambda call: _listed(call(view)), now)
+        actions: list[Action] = self._call(method, now, view, read=_listed)
         for action in actions:
             check = _CHECKS.get(type(action))
             if check is None:
@@ -299,16 +298,21 @@ class PolicyCaller:
 
     def begin(self, view: View, now: float) -> None:
         """Tell the policy that the platform is known."""
-        self._call("begin", lambda call: call(view), now)
+        self._call("begin", now, view)
 
     def results(self, now: float) -> Any:
         """Return what the policy adds to the summary."""
-        return self._call("results", lambda call: call(), now)
+        return self._call("results", now)
 
-    def _call(self, method: str, use: Callable[[Any], T], now: float) -> T:
-        """Call a method of the policy; turn its exceptions into a PolicyError that names the method."""
+    def _call(
+        self, method: str, now: float, *given: View, read: Callable[[Any], Any] = lambda found: found
+    ) -> Any:
+        """Call a method of the policy, and read what it returns.
+
+        Exceptions of both are turned into a PolicyError that names the method.
+        """
         try:
-            return use(getattr(self._policy, method))
+            return read(getattr(self._policy, method)(*given))
         except _NotActions as error:
             found = str(error)
         except _NOT_MISTAKES:
@@ -355,7 +359,9 @@ def _words_problem(action: Any) -> str | None:
     if type(action.rule) is not str:
         return f"rule {_shown(action.rule)}: expected a text"
     facts = action.facts
-    if facts is not NO_FACTS and not isinstance(facts, Mapping):
+    if facts is NO_FACTS:
+        return None
+    if type(facts) is not dict and not isinstance(facts, Mapping):
         return f"facts {_shown(facts)}: expected a dictionary"
     for name, value in facts.items():
         plain = isinstance(value, (float, str, np.generic)) or (

@@ -123,7 +123,8 @@ class Session:
         """What answers the policy's measurements where the simulator answers no queries; else None."""
         self._answered = False
         """Whether it has, since the policy was last asked."""
-        self._profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
+        self._delays: dict[str, set[str]] = {}
+        """Names of the profiles that load no host, by workload."""
         self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
@@ -154,7 +155,6 @@ class Session:
         self._decisions = []
         if self.begun:
             self._arrived = []
-            self._show()
         elif not message.events or type(message.events[0]) is not e.SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
         if message.now > self._restless_until or not _NO_NEWS.issuperset(map(type, message.events)):
@@ -223,7 +223,10 @@ class Session:
             self._warn(note)
         if options.platform is None and (note := start_note(event, platform)):
             self._warn(note)
-        self._profiles = event.profiles
+        self._delays = {
+            workload: {name for name, profile in profiles.items() if profile.get("type") == "delay"}
+            for workload, profiles in event.profiles.items()
+        }
         if options.site is not None:
             self.power = self._power_side(options.site, event.answers_queries)
             if options.replan is not None and options.plans is not None:
@@ -282,8 +285,7 @@ class Session:
         """Warn of inputs that could not be checked before the run."""
         if self.power is not None and (short := self.power.short_production()):
             self._warn(short.text)
-        profiles = (profile for some in self._profiles.values() for profile in some.values())
-        if any(profile.get("type") == "delay" for profile in profiles):
+        if any(self._delays.values()):
             return  # their run time does not depend on the hosts
         share = self.outcomes.median_run_share()
         if share is not None and share < SHORT_RUN_SHARE:
@@ -311,7 +313,7 @@ class Session:
             facts = {"hosts_asked": job.res, "hosts_in_all": self.cluster.size}
             self._refuse(job, JobState.REJECTED, "asks for more hosts than there are", facts)
             return
-        job.computes = _computes(event, self._profiles)
+        job.computes = _computes(event, self._delays)
         if not waits:
             self._arrived.append(self.cluster.submit(job))
 
@@ -319,10 +321,12 @@ class Session:
         state = ENDS[event.end]
         if state is JobState.KILLED and self._over:
             state = JobState.UNFINISHED
-        running = self.cluster.running.get(event.job_id)
-        if self.power is not None and running is not None and not self._kills.is_counted(running.id):
-            self.power.release(running, self.now)
-        self._kills.ended(event.job_id)
+        if self.power is not None:
+            running = self.cluster.running.get(event.job_id)
+            if running is not None and not self._kills.is_counted(running.id):
+                self.power.release(running, self.now)
+        if self._kills.jobs:
+            self._kills.ended(event.job_id)
         job = self.cluster.end(event.job_id, state, event.timestamp)
         self._ended.append(job)
         if self.power is not None:
@@ -372,26 +376,26 @@ class Session:
     def _decide(self) -> None:
         if self.power is not None:
             self._advance_power(self.power)
-        if due := self._kills.due(self.now):
+        if self._kills.jobs and (due := self._kills.due(self.now)):
             self._decisions.append(d.KillJobs(self.now, due))
         self._send_wishes()
-        if not self._kills and (self.power is None or self.power.is_open(self.now)):
+        if not self._kills.jobs and (self.power is None or self.power.is_open(self.now)):
             self._schedule()
             while self._answered:  # where the simulator answers a query, another message brings the answer
                 self._arrived = []
-                self._show()
                 self._schedule()
         self._ask_for_call()
         if self.replanning is not None and self.power is not None:
+            self._show()
             self.replanning.look(self.power, self.view, self.outcomes.median_run_share)
 
     def _schedule(self) -> None:
         """Let the policy act."""
         self._answered = False
+        self._show()
         for action in self._policy.ask("schedule", self.view, self.now):
             self._commit(action)
         self._ended = []
-        self._show()
         self._send_wishes()
 
     def _advance_power(self, power: PowerSide) -> None:
@@ -406,6 +410,7 @@ class Session:
 
     def _begin_step(self, power: PowerSide, budget: StepBudget) -> None:
         """Let the policy act on the power of a step that has just been opened, then the guard."""
+        self._show()
         self.view.show_step(budget, power.storage, self._ended_in_step)
         while budget.start_s >= (len(self.windows) + 1) * power.site.window_s - TIME_TOLERANCE_S:
             self.windows.append(self.outcomes.counts())
@@ -413,7 +418,6 @@ class Session:
         for action in actions:
             self._commit(action)
         self._ended_in_step = []
-        self._show()
         told_only = all(type(action) is Compensate for action in actions)
         for action in power.shed(budget, as_opened=told_only):
             self._commit(action)
@@ -498,20 +502,21 @@ class Session:
         self._decisions.append(d.QueryEnergy(self.now))
 
     def _ask_for_call(self) -> None:
-        power_s = None if self.power is None else self.power.next_call_s
-        released_s = self.workflows.next_call_s if self.workflows.held else None
-        for at in (self._kills.next_call_s, power_s, released_s):
-            if at is not None:
-                self._calls.want(at, self.now)
-        ask = self._calls.to_ask()
-        if ask is not None:
-            self._decisions.append(d.CallMeLater(self.now, ask))
+        now, calls = self.now, self._calls
+        if self._kills.jobs and (at := self._kills.next_call_s) is not None:
+            calls.want(at, now)
+        if self.power is not None and (at := self.power.next_call_s) is not None:
+            calls.want(at, now)
+        if self.workflows.held and (at := self.workflows.next_call_s) is not None:
+            calls.want(at, now)
+        if calls.wanted_s < math.inf and (at := calls.to_ask()) is not None:
+            self._decisions.append(d.CallMeLater(now, at))
 
     # --- ends of jobs and of the run ------------------------------------------------------------------
 
     def _doom(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
         """Kill a job a moment later: it may have just ended, with the event still to come."""
-        if job.id in self._kills or self.cluster.running.get(job.id) is not job:
+        if job.id in self._kills.jobs or self.cluster.running.get(job.id) is not job:
             return
         self._kills.add(job, self.now)
         self.cluster.doom(job)
@@ -619,8 +624,9 @@ def _rates_of(data: Mapping[str, Any]) -> Announced:
     return Announced(*found)
 
 
-def _computes(event: e.JobSubmitted, profiles: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> bool:
+def _computes(event: e.JobSubmitted, delays: Mapping[str, set[str]]) -> bool:
     """Tell whether a job loads its hosts; only the type of its profile is read."""
+    if event.profile:
+        return event.profile.get("type") != "delay"
     workload, _, _ = event.job.id.partition("!")
-    profile = event.profile or profiles.get(workload, {}).get(event.job.profile, {})
-    return profile.get("type") != "delay"
+    return event.job.profile not in delays.get(workload, ())

@@ -85,7 +85,7 @@ def test_a_kill_under_way_is_not_sent_again_with_a_later_one() -> None:
     assert kills
     for job in jobs:
         kills.ended(job.id)
-    assert not kills
+    assert not kills.jobs
 
 
 def test_a_job_that_does_not_run_is_not_killed() -> None:
