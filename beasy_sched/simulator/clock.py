@@ -224,22 +224,19 @@ class Mailbox:
     What others put into the mailbox in that zero step comes after this look.
     """
 
-    __slots__ = ("_awaited", "_clock", "_items", "_late")
+    __slots__ = ("_awaited", "_clock", "_late", "items")
 
     def __init__(self, clock: StepClock) -> None:
         self._clock = clock
-        self._items: deque[Item] = deque()
+        self.items: deque[Item] = deque()
+        """What waits for the server."""
         self._awaited = False
         """Whether the server waits for the next item."""
         self._late: list[Item] = []
 
-    def __bool__(self) -> bool:
-        """Whether an item waits."""
-        return bool(self._items)
-
     def is_quiet(self) -> bool:
         """Return whether nothing is under way, so that the server would take an item at once."""
-        return not (self._items or self._late or self._clock.short)
+        return not (self.items or self._late or self._clock.short)
 
     def put(self, item: Item) -> None:
         """Put an item at the end."""
@@ -247,7 +244,7 @@ class Mailbox:
         if item.met:
             self._awaited = False
             item.number = self._clock.number()
-        self._items.append(item)
+        self.items.append(item)
 
     def put_late(self, item: Item) -> None:
         """Put an item after all others of this zero step."""
@@ -260,10 +257,10 @@ class Mailbox:
         action that the zero step has ended. Returns whether a message goes out.
         """
         ended = self._clock.zero_step() if self._clock.short else ()
-        item = self._items.popleft()
+        item = self.items.popleft()
         if item.handle is not None:
             item.handle()
-        sends = not self._items and send()
+        sends = not self.items and send()
         for action in ended:
             if action.number < item.number:
                 woken(action)
@@ -290,7 +287,7 @@ class Mailbox:
 
     def turn(self) -> None:
         """Let the server turn to the next item, or wait for one."""
-        if self._items:
-            self._items[0].number = self._clock.number()
+        if self.items:
+            self.items[0].number = self._clock.number()
         else:
             self._awaited = True

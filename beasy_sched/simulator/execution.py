@@ -214,7 +214,7 @@ class Execution:
             job.stack.append([profile, 0])
             profile = self._world.profiles[job.workload][profile.sequence[0]]
         job.leaf, job.leaf_start = profile, self._world.now
-        if isinstance(profile, Homogeneous | Parallel):
+        if isinstance(profile, (Homogeneous, Parallel)):
             self._enter_task(job, profile)
         elif isinstance(profile, Delay):
             lasts = min(job.wall_left, profile.delay_s) if job.wall_left >= 0 else profile.delay_s

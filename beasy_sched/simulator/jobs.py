@@ -7,10 +7,10 @@ over the largest amount of one executor, and by all cores' speed over the amount
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import DecisionRefused
@@ -88,8 +88,7 @@ NEVER = float("inf")
 """Rate of a task without flops."""
 
 
-@dataclass(slots=True, eq=False)
-class Task:
+class Task(Struct, eq=False, gc=False):
     """A parallel task in execution."""
 
     amount: float

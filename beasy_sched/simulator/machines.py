@@ -202,7 +202,9 @@ class Meter:
 
     def meter_all(self, now: float) -> float:
         """Meter every host, as Batsim does at rows of its energy file and at queries; return the energy."""
-        self.accrue(now)
+        if now > self._at:
+            self.energy_j += self.power_w * (now - self._at)
+            self._at = now
         if now > self.metered_at:
             self.metered_at = now
             if self._settle is not None:

@@ -94,6 +94,8 @@ class Tracer:
 
     def _metadata(self, job: SimJob) -> str:
         """Return the cell of what the scheduler has noted of a job."""
+        if not job.metadata:
+            return '""'
         return _quoted(f"'{job.metadata}" if is_formula(job.metadata) else job.metadata)
 
     def _schedule_text(self, schedule: Mapping[str, str]) -> str:
@@ -103,8 +105,10 @@ class Tracer:
     def _asked(self, job: SimJob) -> str:
         """Return the cells of a job's row that are known at its submission."""
         request = job.request
-        names = (request.id.partition("!")[2], job.workload, self._profile(job))
-        return f"{','.join(map(_cell, names))},{job.subtime:.6f},{request.res},{job.walltime:.6f}"
+        names = [request.id.partition("!")[2], job.workload, self._profile(job)]
+        if _DIVIDES.search("".join(names)):
+            names = [*map(_cell, names)]
+        return f"{','.join(names)},{job.subtime:.6f},{request.res},{job.walltime:.6f}"
 
     def job(self, job: SimJob, runtime: float) -> None:
         """Write the row of a job that ran for ``runtime`` s."""
@@ -217,12 +221,15 @@ class Tally:
         self.finished += 1
         if end is JobEnd.SUCCESS:
             self.success += 1
-        turnaround = start + runtime - subtime
+        finish = start + runtime
+        turnaround = finish - subtime
+        sums, maxima = self._sums, self._maxima
         for index, value in enumerate((turnaround / runtime, turnaround, start - subtime)):
-            self._sums[index] += value
-            if value > self._maxima[index]:
-                self._maxima[index] = value
-        self.makespan_s = max(self.makespan_s, start + runtime)
+            sums[index] += value
+            if value > maxima[index]:
+                maxima[index] = value
+        if finish > self.makespan_s:
+            self.makespan_s = finish
 
     def switch(self, machines: int) -> None:
         """Count a request that switches hosts."""

@@ -273,7 +273,7 @@ class Simulation:
         world = self.world
         mailbox = world.mailbox
         while True:
-            if mailbox:
+            if mailbox.items:
                 if mailbox.take(self._may_send, self._woken_by_zero_step):
                     return self._told()
             elif self._ready and world.outbox:

@@ -55,7 +55,7 @@ def test_a_server_that_comes_to_an_item_lets_the_sender_go_on_first():
     post.box.turn()
     post.take()
     assert not found[0].met
-    assert post.box
+    assert post.box.items
 
 
 def test_a_server_that_has_a_message_to_send_lets_the_sender_go_on_first():
@@ -73,7 +73,7 @@ def test_a_message_goes_out_when_no_item_waits_and_the_scheduler_is_ready(may_se
     post.put("second")
     post.box.turn()
     assert [post.take(may_send=may_send) for _ in range(2)] == sends
-    assert not post.box
+    assert not post.box.items
 
 
 def test_what_is_put_in_the_same_zero_step_comes_after_the_look():
@@ -81,7 +81,7 @@ def test_what_is_put_in_the_same_zero_step_comes_after_the_look():
     post.put("first", lambda: post.put("second"))
     post.box.turn()
     assert post.take(may_send=True)
-    assert post.box
+    assert post.box.items
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -133,9 +133,9 @@ def test_quiet_is_a_mailbox_without_items_late_ones_or_zero_steps_to_come():
     assert post.box.is_quiet()
     post.box.put_late(post.item("late"))
     assert not post.box.is_quiet()
-    assert not post.box
+    assert not post.box.items
     post.box.put_rest()
     assert not post.box.is_quiet()
-    assert post.box
+    assert post.box.items
     post.take()
     assert post.box.is_quiet()
