@@ -157,8 +157,10 @@ class Session:
             self._arrived = []
         elif not message.events or type(message.events[0]) is not e.SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
-        if message.now > self._restless_until or not _NO_NEWS.issuperset(map(type, message.events)):
-            self._restless, self._restless_until = 0, message.now + 60.0
+        if self._restless and (
+            message.now > self._restless_until or not _NO_NEWS.issuperset(map(type, message.events))
+        ):
+            self._restless = 0
         for event in message.events:
             if not abs(event.timestamp) <= LATEST_S:
                 raise PeerError(
@@ -378,7 +380,8 @@ class Session:
             self._advance_power(self.power)
         if self._kills.jobs and (due := self._kills.due(self.now)):
             self._decisions.append(d.KillJobs(self.now, due))
-        self._send_wishes()
+        if self.commander.pending:
+            self._send_wishes()
         if not self._kills.jobs and (self.power is None or self.power.is_open(self.now)):
             self._schedule()
             while self._answered:  # where the simulator answers a query, another message brings the answer
@@ -396,7 +399,8 @@ class Session:
         for action in self._policy.ask("schedule", self.view, self.now):
             self._commit(action)
         self._ended = []
-        self._send_wishes()
+        if self.commander.pending:
+            self._send_wishes()
 
     def _advance_power(self, power: PowerSide) -> None:
         """Settle and open steps as they fall due."""
@@ -424,8 +428,7 @@ class Session:
         self._kills.count()
 
     def _send_wishes(self) -> None:
-        if self.commander.pending:
-            self._decisions.extend(self.commander.send(self.now))
+        self._decisions.extend(self.commander.send(self.now))
 
     def _commit(self, action: Action) -> None:
         if type(action) is Start:
@@ -490,6 +493,8 @@ class Session:
 
     def _count_restless(self) -> None:
         """Raise PolicyError for a policy that keeps requesting calls while nothing happens."""
+        if not self._restless:
+            self._restless_until = self.now + 60.0
         self._restless += 1
         if self._restless > MOST_RESTLESS:
             raise PolicyError(

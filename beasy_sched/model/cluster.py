@@ -185,7 +185,7 @@ class Cluster:
             raise PolicyError(f"job {job.id} requests {job.res} hosts and was given {len(ids)} ({hosts})")
         self.queue.check_holds(job)
         self.check_hosts(hosts, f"job {job.id} was given")
-        if b"\0" in self.free[ids].tobytes():  # searched in less time than `all` takes to begin
+        if 0 in self.free[ids].tobytes():  # searched in less time than `all` takes to begin
             raise PolicyError(f"job {job.id} was given hosts that are not free: {self._not_free(ids)}")
         hosts = hosts.kept()
         ids = hosts.ids

@@ -108,7 +108,7 @@ class Arrivals:
                 world,
                 [as_batsim_reads(job.subtime) for job in workload.jobs],
                 workload.jobs,
-                self.submit,
+                partial(self.submit, workload.name),
                 self._one_is_over,
                 self._hello,
                 meters=world.energy,
@@ -177,10 +177,9 @@ class Arrivals:
             machines.change_state(ids[~busy], IDLE, world.now)
         self._notify(f"event_{event.kind}", resources=str(event.hosts))
 
-    def submit(self, job: WorkloadJob) -> None:
-        """Submit a job."""
+    def submit(self, workload: str, job: WorkloadJob) -> None:
+        """Submit a job of a workload."""
         world = self.world
-        workload = job.id.partition("!")[0]
         profile = world.profiles[workload][job.profile]
         submitted = world.jobs[job.id] = SimJob(workload, profile, job, world.decimals)
         raw = self.raw_profile(workload, job.profile) if world.options.forward_profiles else None

@@ -13,7 +13,6 @@ Within an instant the order is that in which Batsim's server process takes items
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,8 @@ from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
+
+from beasy_sched.arrays import FloatArray
 
 TIMING_PRECISION_S: Final = 1e-9
 """A wait that has less left than this has ended (SimGrid's ``precision/timing``)."""
@@ -68,15 +69,19 @@ class Action(Struct, eq=False):
 class StepClock:
     """The clock and everything that runs on it."""
 
-    __slots__ = ("_drift", "_heap", "_lengths", "_numbers", "now", "short")
+    __slots__ = ("_drift", "_heap", "_lengths", "_numbers", "_rests", "_steps", "now", "short")
 
     def __init__(self) -> None:
         self.now = 0.0
         """Seconds."""
         self._drift = 0.0
         """What rounding has taken from the clock, s: estimates are made without it."""
-        self._lengths = array("d")
-        """The steps so far, s."""
+        self._steps = 0
+        """How many steps there were so far."""
+        self._lengths: FloatArray = np.empty(1 << 10)
+        """Their lengths, s; then room for further ones."""
+        self._rests: FloatArray = np.empty(1 + (1 << 10))
+        """For calculations, with room for all steps."""
         self._heap: list[tuple[float, int, Action]] = []
         """Earliest ends; an entry counts only while its action has that ticket."""
         self.short: list[Action] = []
@@ -102,13 +107,13 @@ class StepClock:
         if lasts_s - left_s <= 2 * (_MARGIN_S + _MARGIN * (lasts_s + left_s)):
             return self.wait(kind, work.subject, lasts_s)
         self._numbers = number = self._numbers + 1
-        steps = len(self._lengths)
-        work._limit = Action(kind, work.subject, lasts_s, 1.0, TIMING_PRECISION_S, number, steps, number)
+        subject, since = work.subject, self._steps
+        work._limit = Action(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S, number, since, number)
         return work._limit
 
     def _begin(self, kind: int, subject: Any, left: float, rate: float, precision: float) -> Action:
         self._numbers = number = self._numbers + 1
-        action = Action(kind, subject, left, rate, precision, number, len(self._lengths))
+        action = Action(kind, subject, left, rate, precision, number, self._steps)
         if left < precision:
             self.short.append(action)
         self._enter(action)
@@ -141,18 +146,18 @@ class StepClock:
 
     def settle(self, action: Action) -> float:
         """Apply to an action the steps that it has missed; return what is left of it."""
-        first, last = action._since, len(self._lengths)
+        first, last = action._since, self._steps
         missed = last - first
         if missed:
             action._since = last
-            left, rate = action.left, action.rate
+            left, rate, lengths = action.left, action.rate, self._lengths[first:last]
             if missed <= _FEW_STEPS:
-                for length in self._lengths[first:]:
+                for length in lengths.tolist():
                     left -= rate * length
             else:
-                rests = np.empty(missed + 1)
+                rests = self._rests[: missed + 1]
                 rests[0] = left
-                np.multiply(np.frombuffer(self._lengths, offset=8 * first), rate, out=rests[1:])
+                np.multiply(lengths, rate, out=rests[1:])
                 left = float(np.subtract.reduce(rests))
             action.left = left
         return action.left
@@ -176,10 +181,14 @@ class StepClock:
         self.now = now = before + length
         moved = now - before
         self._drift += (before - (now - moved)) + (length - moved)  # what the addition has rounded away
-        self._lengths.append(length)
+        if self._steps == len(self._lengths):
+            self._lengths = np.resize(self._lengths, 2 * self._steps)
+            self._rests = np.empty(1 + 2 * self._steps)
+        self._lengths[self._steps] = length
+        self._steps = steps = self._steps + 1
         ended: list[Action] = []
         for action in near:
-            action._since = len(self._lengths)
+            action._since = steps
             action.left -= action.rate * length
             if action.left < action._precision:
                 action._ticket = _OVER
