@@ -264,7 +264,9 @@ def _lowest(mask: BoolArray, count: int) -> HostIds:
     while True:
         (ids,) = mask[first : first + look].nonzero()
         if len(ids) >= count or first + look >= len(mask):
-            return ids[:count] + first
+            ids = ids[:count]
+            ids += first
+            return ids
         look *= 4
 
 

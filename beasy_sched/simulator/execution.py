@@ -15,7 +15,7 @@ from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous, Pa
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.events import JobEnd
 from beasy_sched.simulator.clock import Action
-from beasy_sched.simulator.jobs import ENDED, NEVER, RUNNING, SimJob, powers, speed_limit, start_task
+from beasy_sched.simulator.jobs import ENDED, NEVER, RUNNING, SimJob, Task, powers, speed_limit, start_task
 from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines, common_mode
 from beasy_sched.simulator.world import LEAF, World
 
@@ -117,14 +117,15 @@ class Execution:
                 modes = world.machines.mode[job.alloc.ids]
                 task.rate = speed_limit(task, table, modes)
                 power_w = float(powers(table, modes, task.used_on(len(modes))).sum())
-            self._pace(job)
+            if job.run is not None:
+                self._pace(job.run, task)
         world.meter.change(world.now, power_w - job.power_w)
         job.power_w = power_w
 
-    def _pace(self, job: SimJob) -> None:
+    def _pace(self, run: Action, task: Task) -> None:
         """Tell the clock how fast a job's task goes."""
-        if job.run is not None and job.task is not None and job.task.rate != NEVER:
-            self._world.clock.change_rate(job.run, job.task.rate)
+        if task.rate != NEVER:
+            self._world.clock.change_rate(run, task.rate)
 
     def share_hosts(self) -> None:
         """From now on, let several jobs be on a host: slower to simulate, so that it begins when needed."""
@@ -144,7 +145,8 @@ class Execution:
         world.meter.power_w = float(host_w.sum())
         for job in jobs:
             job.power_w = float(host_w[job.alloc.ids].sum())
-            self._pace(job)
+            if job.run is not None and job.task is not None:
+                self._pace(job.run, job.task)
 
     def change_pstate(self, ids: IntArray, pstate: int) -> None:
         """Bring hosts to a P-state, and update the jobs on them and the total power."""
@@ -201,7 +203,6 @@ class Execution:
         known = uniform >= 0 and not self._sharing
         self._find_modes(job, uniform + COMPUTING - IDLE if known else None)
         job.power_w = job.idle_w
-        job.stack = None
         self._enter(job, job.profile)
 
     # --- leaves ---
@@ -252,11 +253,10 @@ class Execution:
         job.energy_j += extra_j
 
     def _stop_clock(self, job: SimJob) -> None:
-        clock = self._world.clock
         if job.run is not None:
-            clock.cancel(job.run)
+            job.run.cancel()
         if job.limit is not None:
-            clock.cancel(job.limit)
+            job.limit.cancel()
         job.run = job.limit = None
 
     # --- ends ---

@@ -168,7 +168,7 @@ class Periodic:
         """Wait for the next multiple of the shortest period."""
         clock = self._world.clock
         if self._wait is not None:
-            clock.cancel(self._wait)
+            self._wait.cancel()
             self._wait = None
         triggers = self._all()
         if not triggers:

@@ -222,8 +222,13 @@ class Simulation:
         """
         self._reply_now = reply.now
         self._decisions = iter(reply.decisions)
-        mailbox = self.world.mailbox
-        if reply.now <= self.world.now and mailbox.is_quiet():
+        world, mailbox = self.world, self.world.mailbox
+        wait_s = reply.now - world.now
+        if wait_s > 0.0 and not reply.decisions and mailbox.is_quiet() and world.clock.step_alone(wait_s):
+            world.advance()
+            self._ready = True
+            return
+        if wait_s <= 0.0 and mailbox.is_quiet():
             apply = self._requests.apply
             for decision in self._decisions:
                 self._check(decision)

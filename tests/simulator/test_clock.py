@@ -68,7 +68,7 @@ def test_every_double_is_that_of_the_plain_arithmetic(script):
     alive, limit_of = {}, {}
 
     def cancel(action):
-        clock.cancel(action)
+        action.cancel()
         del plain.actions[action.number], alive[action.number]
 
     for begun, change, cancelled in script:
@@ -160,7 +160,7 @@ def test_without_a_zero_step_it_takes_its_time():
 def test_a_cancelled_action_does_not_end():
     clock = StepClock()
     first, second = clock.wait(WAIT, 1, 1.0), clock.wait(WAIT, 2, 2.0)
-    clock.cancel(first)
+    first.cancel()
     assert clock.step() == [second]
     assert clock.now == 2.0
     assert clock.step() == []
@@ -191,7 +191,7 @@ def test_works_end_together_only_where_a_hundred_billionth_of_a_thousandth_is_le
 def test_what_has_nothing_to_do_and_was_cancelled_does_not_end_in_a_zero_step():
     clock = StepClock()
     first, second = clock.wait(WAIT, 1, 0.0), clock.wait(WAIT, 2, 0.0)
-    clock.cancel(first)
+    first.cancel()
     assert clock.zero_step() == [second]
     assert second.over
     assert clock.step() == []
