@@ -7,6 +7,7 @@ Everything here takes what has been read already and returns findings; it opens 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -198,7 +199,7 @@ class ExpectedJobs:
     def of(cls, workloads: Sequence[Workload], platform: Platform) -> ExpectedJobs:
         """Count on the median host's highest speed."""
         speed_flops = reference_speed_flops(platform)
-        columns: list[tuple[float, float, float, float, float]] = []
+        rows = array("d")
         for workload in workloads:
             profiles = workload.profiles
             known: dict[tuple[str, int], tuple[float, float]] = {}
@@ -208,8 +209,8 @@ class ExpectedJobs:
                     run_s = profile_run_s(job.profile, profiles, job.res, speed_flops)
                     known[key] = run_s, float(_computes(profiles[job.profile], profiles))
                 walltime_s = math.inf if job.walltime is None else float(job.walltime)
-                columns.append((float(job.subtime), known[key][0], walltime_s, job.res, known[key][1]))
-        return cls(*np.array(columns, dtype=np.float64).reshape(-1, 5).T)
+                rows.extend((job.subtime, known[key][0], walltime_s, job.res, known[key][1]))
+        return cls(*np.array(rows).reshape(-1, 5).T)
 
     @property
     def limited_run_s(self) -> FloatArray:

@@ -259,14 +259,12 @@ _LOOK_HOSTS: Final = 128
 
 def _lowest(mask: BoolArray, count: int) -> HostIds:
     """Return the ``count`` lowest ids of ``mask`` (all if there are fewer); reads no further than needed."""
-    first = int(mask.argmax()) if len(mask) else 0
+    first = mask.argmax() if len(mask) else 0
     look = max(4 * count, _LOOK_HOSTS)
     while True:
         (ids,) = mask[first : first + look].nonzero()
         if len(ids) >= count or first + look >= len(mask):
-            ids = ids[:count]
-            ids += first
-            return ids
+            return ids[:count] + first
         look *= 4
 
 

@@ -381,17 +381,16 @@ class Cluster:
 
     def _count(self, ids: HostIds, before: int | None, after: int) -> None:
         """Update `state_counts`; ``before`` None means the hosts' present states, which may differ."""
-        counts, kinds = self.state_counts, self.platform.kind_of
-        if before is None:
-            np.subtract.at(counts, (kinds[ids], self.state[ids]), 1)
-        elif len(counts) == 1:
-            counts[0, before] -= len(ids)
-        else:
-            np.subtract.at(counts, (kinds[ids], np.full(len(ids), before)), 1)
-        if len(counts) == 1:
-            counts[0, after] += len(ids)
-        else:
-            np.add.at(counts, (kinds[ids], np.full(len(ids), after)), 1)
+        counts, moved = self.state_counts, len(ids)
+        if before is not None and len(counts) == 1:
+            row = counts[0]
+            row[before] -= moved
+            row[after] += moved
+            return
+        kinds = self.platform.kind_of[ids]
+        was = self.state[ids] if before is None else np.full(moved, before)
+        np.subtract.at(counts, (kinds, was), 1)
+        np.add.at(counts, (kinds, np.full(moved, after)), 1)
 
     def _free_again(self, ids: HostIds) -> None:
         self.openings += 1

@@ -181,7 +181,7 @@ class Arrivals:
         """Submit a job of a workload."""
         world = self.world
         profile = world.profiles[workload][job.profile]
-        submitted = world.jobs[job.id] = SimJob(workload, profile, job, world.decimals)
+        submitted = world.jobs[job.id] = SimJob.submitted(workload, profile, job, world.decimals)
         raw = self.raw_profile(workload, job.profile) if world.options.forward_profiles else None
         world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
 

@@ -16,7 +16,7 @@ from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_workload import Homogeneous, Parallel, Profile, WorkloadJob
 from beasy_sched.model.events import JobEnd, JobRequest
-from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.machines import ModeTable
@@ -27,56 +27,62 @@ SUBMITTED, RUNNING, BY_HAND, ENDED = range(4)
 STATE_WORDS = ("SUBMITTED", "RUNNING", "RUNNING", "COMPLETED")
 
 
-class SimJob:
+class SimJob(Struct, eq=False):
     """A submitted job: what was asked, where it runs, and how far it is.
 
-    A job is one *leaf* (a delay or a parallel task) at a time; only composed jobs have several. The
-    class holds the defaults, so that making a job is cheap.
+    A job is one *leaf* (a delay or a parallel task) at a time; only composed jobs have several.
     """
 
-    state = SUBMITTED
-    end: JobEnd
+    workload: str
+    profile: Profile
+    request: JobRequest
+    subtime: float
+    walltime: float
+    """Below 0: none."""
+    leaf: Profile
+    """The present leaf, once it runs."""
+    state: int = SUBMITTED
+    end: JobEnd = JobEnd.SUCCESS
     """How it ended, once it has run."""
-    return_code = -1
-    kill_asked = False
-    metadata = ""
-    moved = False
+    return_code: int = -1
+    kill_asked: bool = False
+    metadata: str = ""
+    moved: bool = False
     """Whether some of its hosts became unavailable under it."""
-    alloc: HostSet
+    alloc: HostSet = NO_HOSTS
     executors: IndexArray | None = None
     """Position in the allocation of each executor's host, with a custom mapping."""
-    start = -1.0
-    wall_left = -1.0
+    start: float = -1.0
+    wall_left: float = -1.0
     """Seconds that the walltime leaves at the start of the present leaf; below 0: no limit."""
     stack: list[list[Any]] | None = None
     """Composed profiles around the present leaf, each with the index of its part that runs."""
-    leaf: Profile
-    leaf_start = 0.0
+    leaf_start: float = 0.0
     task: Task | None = None
     """The present leaf's computation, or None in a delay."""
     run: Action | None = None
     """The present leaf on the clock."""
     limit: Action | None = None
     """The walltime of the present leaf, if that is a task."""
-    size = 0
+    size: int = 0
     """Number of hosts."""
-    slot = -1
-    uniform_mode = -1
+    slot: int = -1
+    uniform_mode: int = -1
     """Mode of the hosts if all have the same, else -1."""
-    idle_w = 0.0
-    power_w = 0.0
-    energy_j = 0.0
-    powered_at = 0.0
-    owned_metering = 0.0
+    idle_w: float = 0.0
+    power_w: float = 0.0
+    energy_j: float = 0.0
+    powered_at: float = 0.0
+    owned_metering: float = 0.0
 
-    def __init__(self, workload: str, profile: Profile, exact: WorkloadJob, decimals: int) -> None:
-        """Make a job that has just been submitted; its request tells times with so many decimals."""
-        subtime, walltime = rounded(exact.subtime, decimals), rounded(exact.walltime, decimals)
-        self.workload = workload
-        self.request = JobRequest(exact.id, subtime, exact.res, exact.profile, walltime, exact.extras)
-        self.profile = profile
-        self.subtime = as_batsim_reads(exact.subtime)
-        self.walltime = -1.0 if exact.walltime is None else as_batsim_reads(exact.walltime)
+    @classmethod
+    def submitted(cls, workload: str, profile: Profile, exact: WorkloadJob, decimals: int) -> SimJob:
+        """Return a job that has just been submitted; its request tells times with so many decimals."""
+        subtime, limit = exact.subtime, exact.walltime
+        told_s, told_limit_s = rounded(subtime, decimals), rounded(limit, decimals)
+        request = JobRequest(exact.id, told_s, exact.res, exact.profile, told_limit_s, exact.extras)
+        walltime = -1.0 if limit is None else as_batsim_reads(limit)
+        return cls(workload, profile, request, as_batsim_reads(subtime), walltime, profile)
 
     def accrue(self, now: float) -> None:
         """Charge the job for the time since its power last changed."""

@@ -282,7 +282,7 @@ class Requests:
                     " formula by a spreadsheet that opens the CSV files (Batsim itself would take it)"
                 )
         self._met.add(job_id)
-        submitted = world.jobs[job_id] = SimJob(workload, profile, job, world.decimals)
+        submitted = world.jobs[job_id] = SimJob.submitted(workload, profile, job, world.decimals)
         if world.options.acknowledge_dynamic_jobs:
             raw = self.raw_profile(workload, job.profile) if world.options.forward_profiles else None
             world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
