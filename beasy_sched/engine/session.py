@@ -124,7 +124,7 @@ class Session:
         self._answered = False
         """Whether it has, since the policy was last asked."""
         self._delays: dict[str, set[str]] = {}
-        """Names of the profiles that load no host, by workload."""
+        """Names of the profiles that load no host, by workload that has any."""
         self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
         self._handlers: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
@@ -225,10 +225,9 @@ class Session:
             self._warn(note)
         if options.platform is None and (note := start_note(event, platform)):
             self._warn(note)
-        self._delays = {
-            workload: {name for name, profile in profiles.items() if profile.get("type") == "delay"}
-            for workload, profiles in event.profiles.items()
-        }
+        for workload, profiles in event.profiles.items():
+            if names := {name for name, profile in profiles.items() if profile.get("type") == "delay"}:
+                self._delays[workload] = names
         if options.site is not None:
             self.power = self._power_side(options.site, event.answers_queries)
             if options.replan is not None and options.plans is not None:
@@ -287,7 +286,7 @@ class Session:
         """Warn of inputs that could not be checked before the run."""
         if self.power is not None and (short := self.power.short_production()):
             self._warn(short.text)
-        if any(self._delays.values()):
+        if self._delays:
             return  # their run time does not depend on the hosts
         share = self.outcomes.median_run_share()
         if share is not None and share < SHORT_RUN_SHARE:
@@ -315,7 +314,8 @@ class Session:
             facts = {"hosts_asked": job.res, "hosts_in_all": self.cluster.size}
             self._refuse(job, JobState.REJECTED, "asks for more hosts than there are", facts)
             return
-        job.computes = _computes(event, self._delays)
+        if event.profile or self._delays:
+            job.computes = _computes(event, self._delays)
         if not waits:
             self._arrived.append(self.cluster.submit(job))
 

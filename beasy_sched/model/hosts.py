@@ -42,6 +42,8 @@ def distinct(values: npt.NDArray[np.integer]) -> list[int]:
 
 def is_rising(ids: npt.NDArray[np.integer]) -> bool:
     """Whether ``ids`` are sorted, each once."""
+    if len(ids) < 2:
+        return True
     if len(ids) <= _FEW:
         listed = ids.tolist()
         return all(map(lt, listed, listed[1:]))
@@ -145,13 +147,13 @@ def _format(ids: HostIds) -> str:
     size = len(ids)
     if size == 0:
         return ""
-    first, last = int(ids[0]), int(ids[-1])
+    first, last = ids.item(0), ids.item(-1)
     if size == 1:
         return str(first)
     if last - first + 1 == size:
         return f"{first}-{last}"
     runs = _runs_of_few(ids.tolist()) if size <= _FEW else _runs_of_many(ids)
-    return " ".join(f"{a}-{b}" if b > a else str(a) for a, b in runs)
+    return " ".join([f"{a}-{b}" if b > a else str(a) for a, b in runs])
 
 
 def _runs_of_few(ids: list[int]) -> list[tuple[int, int]]:

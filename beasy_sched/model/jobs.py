@@ -410,12 +410,14 @@ class Outcomes:
 
     def _numbers(self) -> dict[str, FloatArray]:
         """Return the columns of numbers, as copies."""
-        return dict(zip(_COLUMNS, np.array(self._rows).reshape(-1, len(_COLUMNS)).T.copy(), strict=True))
+        rows: FloatArray = np.frombuffer(self._rows).reshape(-1, len(_COLUMNS))
+        return dict(zip(_COLUMNS, rows.T.copy(), strict=True))
 
     def median_run_share(self) -> float | None:
         """Median of run time over walltime of the finished jobs; None if there are none."""
-        columns = self.columns()
-        chosen = (columns["state"] == JobState.FINISHED.value) & np.isfinite(columns["walltime_s"])
+        columns = self._numbers()
+        finished = np.array(self._state) == _CODES[JobState.FINISHED]
+        chosen = finished & np.isfinite(columns["walltime_s"])
         run_s = (columns["end_s"] - columns["start_s"])[chosen]
         return float(np.median(run_s / columns["walltime_s"][chosen])) if len(run_s) else None
 
@@ -424,7 +426,7 @@ class Outcomes:
 
         ``host_seconds`` counts use up to ``until_s``, the end of the last window.
         """
-        columns = self.columns()
+        columns = self._numbers()
         started = np.isfinite(columns["start_s"]) & np.isfinite(columns["end_s"])
         wait_s = (columns["start_s"] - columns["subtime_s"])[started]
         run_s = (columns["end_s"] - columns["start_s"])[started]

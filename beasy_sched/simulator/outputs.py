@@ -106,7 +106,7 @@ class Tracer:
         """Return the cells of a job's row that are known at its submission."""
         request = job.request
         names = [request.id.partition("!")[2], job.workload, self._profile(job)]
-        if _DIVIDES.search("".join(names)):
+        if not "".join(names).isalnum():
             names = [*map(_cell, names)]
         return f"{','.join(names)},{job.subtime:.6f},{request.res},{job.walltime:.6f}"
 
