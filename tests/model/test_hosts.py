@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.hosts import HostSet, is_rising
 
 sets = st.sets(st.integers(0, 400), max_size=60)
 
@@ -36,6 +36,12 @@ def test_equal_sets_are_equal_and_hash_alike(a: set[int], b: set[int]) -> None:
     assert list(one) == sorted(a)
     assert all(host in one for host in a)
     assert 1000 not in one
+
+
+@given(st.lists(st.integers(0, 6), max_size=6), st.sampled_from((0, 100)))
+def test_rising_is_sorted_and_each_once(ids: list[int], more: int) -> None:
+    ids = [*range(-more, 0), *ids]
+    assert is_rising(np.array(ids, dtype=np.intp)) == (ids == sorted(set(ids)))
 
 
 @pytest.mark.parametrize(
