@@ -58,7 +58,7 @@ class Action(Struct, eq=False):
     _since: int
     _ticket: int = _OVER
     _limit: Action | None = None
-    """A wait that nobody has to look for while this comes sooner for certain."""
+    """A wait that cannot come sooner at this rate, and therefore is not in the clock's heap."""
 
     @property
     def over(self) -> bool:
@@ -106,14 +106,17 @@ class StepClock:
         return self._begin(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S)
 
     def limit(self, kind: int, work: Action, lasts_s: float) -> Action:
-        """Begin to wait for the limit of ``work``, which has just begun; its end must cancel the wait."""
+        """Begin to wait for the limit of ``work``, which has just begun; its end must cancel the wait.
+
+        A wait that can come only after that end is not entered, unless the rate of the work changes.
+        """
         left_s = work.left / work.rate if work.rate > 0.0 else _FOREVER
         if lasts_s - left_s <= 2 * (_MARGIN_S + _MARGIN * (lasts_s + left_s)):
             return self.wait(kind, work.subject, lasts_s)
         self._numbers = number = self._numbers + 1
         subject, since = work.subject, self._steps
-        work._limit = Action(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S, number, since, number)
-        return work._limit
+        wait = work._limit = Action(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S, number, since, number)
+        return wait
 
     def _begin(self, kind: int, subject: Any, left: float, rate: float, precision: float) -> Action:
         self._numbers = number = self._numbers + 1
