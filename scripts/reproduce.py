@@ -6,18 +6,14 @@ Started by scripts/reproduce_critical and scripts/reproduce_average, which make 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 from console import count, exit_code_of, tell
-from reproduce_common import STOPPED, commit, counted, parser_of, present, processor
+from reproduce_common import STOPPED, counted, parser_of, present, program
 
-from beasy_sched._version import __version__
 from beasy_sched.campaign.campaign import begin, go_on
 from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.scenario_file import find_scenario
@@ -174,8 +170,7 @@ def provenance(campaign: Campaign) -> str:
     lines = [
         f"{len(runs)} runs: {', '.join(runs['scenario'].unique())}; noise seeds {seeds[0]} to {seeds[-1]}; "
         f"{timings['cpu_s'].sum():.0f} s of processor time, {timings['cpu_s'].mean():.2f} s per run.",
-        f"Tables by beasy-sched {__version__}{commit()}, Python {platform.python_version()}, "
-        f"NumPy {np.__version__}; {processor()}, {os.cpu_count()} cores.",
+        f"Tables by {program()}.",
         "Intervals: 95 %, bootstrap over executions (plans first, where there are several), seed 1.",
     ]
     if missing:

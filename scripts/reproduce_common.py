@@ -87,10 +87,7 @@ def made_by(extent: Extent, trial: str) -> list[str]:
 
     ``trial`` says what a small evaluation consists of.
     """
-    lines = [
-        f"beasy-sched {__version__}{commit()}, Python {platform.python_version()}, NumPy {np.__version__}; "
-        f"{processor()}, {os.cpu_count()} cores."
-    ]
+    lines = [f"{program()}."]
     if min(extent.seeds.start, extent.days.start) < TUNING_BELOW:
         lines.append(
             f"Seeds below {TUNING_BELOW} may have been used to tune policies: the results are not fresh."
@@ -103,6 +100,14 @@ def made_by(extent: Extent, trial: str) -> list[str]:
 def span(some: range) -> str:
     """Return the first and last of ``some`` seeds in words."""
     return f"{some.start} to {some.stop - 1}" if len(some) > 1 else str(some.start)
+
+
+def program() -> str:
+    """Return the versions of what computed the results, and the machine."""
+    versions = (
+        f"beasy-sched {__version__}{commit()}, Python {platform.python_version()}, NumPy {np.__version__}"
+    )
+    return f"{versions}; {processor()}, {os.cpu_count()} cores"
 
 
 def commit() -> str:

@@ -6,18 +6,15 @@ Started by scripts/reproduce_energy_budget, which makes the environment.
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from console import exit_code_of, tell
-from reproduce_common import STOPPED, counted, parser_of, present
+from reproduce_common import STOPPED, counted, parser_of, present, program
 
-from beasy_sched._version import __version__
 from beasy_sched.campaign.workers import Processes
 from beasy_sched.errors import BeasyError
 from beasy_sched.reproduction.claims import judge
@@ -96,8 +93,7 @@ def provenance(chosen: argparse.Namespace, study: EnergyStudy, results: Results)
         f"{len(study.runs)} runs of {len(study.weeks)} weeks, {chosen.allocation} processors,"
         f' reservation "{chosen.reservation}";'
         f" {study.cpu_s():.0f} s of processor time.",
-        f"beasy-sched {__version__}, Python {platform.python_version()}, NumPy {np.__version__};"
-        f" {chosen.jobs} concurrent runs.",
+        f"{program()}, {chosen.jobs} concurrent runs.",
         "Verdicts: 95 % of 2000 resamples of the weeks, seed 1.",
     ]
     if results.left_out:

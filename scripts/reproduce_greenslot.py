@@ -6,18 +6,15 @@ Started by scripts/reproduce_greenslot, which makes the environment.
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 from console import count, exit_code_of, tell
-from reproduce_common import STOPPED, counted, parser_of, present
+from reproduce_common import STOPPED, counted, parser_of, present, program
 
-from beasy_sched._version import __version__
 from beasy_sched.campaign.workers import Processes
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.forecast.accuracy import AccuracyTable, accuracy
@@ -248,8 +245,7 @@ def provenance(chosen: argparse.Namespace, study: GreenSlotStudy, results: Green
     """Return where the numbers come from, in a few lines."""
     lines = [
         f"{len(study.cases)} runs, {study.cpu_s():.0f} s of processor time. {tally(verdicts_of(results))}.",
-        f"beasy-sched {__version__}, Python {platform.python_version()}, NumPy {np.__version__};"
-        f" {chosen.jobs} concurrent runs.",
+        f"{program()}, {chosen.jobs} concurrent runs.",
         "Slots and steps of 900 s. Green and saved: against Conventional under the same conditions.",
     ]
     if not chosen.quick:

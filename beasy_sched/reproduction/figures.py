@@ -21,14 +21,15 @@ from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.plan.forecast import Forecast
+from beasy_sched.report.drawing import PALETTE
 
 ONE_COLUMN_IN: Final = 3.5
 TWO_COLUMNS_IN: Final = 7.16
 """Widths in the two-column layout of the IEEE, inches."""
 
-ORANGE, SKY, GREEN, YELLOW = "#e69f00", "#56b4e9", "#009e73", "#f0e442"
-BLUE, VERMILLION, PURPLE, BLACK = "#0072b2", "#d55e00", "#cc79a7", "#000000"
-"""The palette of Okabe and Ito."""
+BLUE, VERMILLION, GREEN, PURPLE, SKY, ORANGE, BLACK = PALETTE
+YELLOW: Final = "#f0e442"
+"""The rest of the palette of Okabe and Ito."""
 GREY: Final = "#777777"
 
 _STYLE: Final = {

@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from beasy_sched.learning.preferences import preference_table
 from beasy_sched.policies.learned.model import Model
+from beasy_sched.report.learning_figure import plot_curve
 from beasy_sched.reproduction.claims import TextTable
 from beasy_sched.reproduction.comparison_results import ComparedPolicies
-from beasy_sched.reproduction.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    TWO_COLUMNS_IN,
-    VERMILLION,
-    BoxPanel,
-    Figures,
-    box_figure,
-    new_figure,
-)
+from beasy_sched.reproduction.figures import TWO_COLUMNS_IN, BoxPanel, Figures, box_figure, new_figure
 from beasy_sched.reproduction.learning_claims import DIFFERING, MEASURED, LearningResults
-
-_MEAN_OF: Final = 10
-_LEVELS: Final = {
-    "last": (VERMILLION, "--"),
-    "next": (GREEN, "-."),
-    "peak": (ORANGE, "--"),
-    "workload": (PURPLE, "-."),
-    "random": (BLACK, ":"),
-}
-"""Colour and dashes of what curves are compared with."""
 
 
 def learning_figures(
@@ -51,17 +29,8 @@ def _curves(models: Mapping[str, Model], levels: Mapping[str, float]) -> Any:
     """Draw the rewards of episodes, and the mean of ten, beside the rewards of others on the last ones."""
     figure, panels = new_figure(TWO_COLUMNS_IN, 2.6, 1, len(models), sharey=True, squeeze=False)
     for panel, (name, model) in zip(panels[0], models.items(), strict=True):
-        episodes = np.arange(1, len(model.curve) + 1)
-        panel.plot(episodes, model.curve, ".", color=GREY, markersize=2, alpha=0.5, label="an episode")
-        width = min(_MEAN_OF, len(model.curve))
-        if width:
-            means = np.convolve(model.curve, np.ones(width) / width, mode="valid")
-            panel.plot(episodes[width - 1 :], means, color=BLUE, linewidth=1.3, label=f"mean of {width}")
-        for level, value in levels.items():
-            color, style = _LEVELS[level]
-            panel.axhline(value, color=color, linestyle=style, linewidth=0.9, label=level)
+        plot_curve(panel, model.curve, levels)
         panel.set_title(name)
-        panel.set_xlabel("episode")
         panel.grid(axis="y")
     panels[0, 0].set_ylabel("reward of a step, mean")
     handles, labels = panels[0, 0].get_legend_handles_labels()
