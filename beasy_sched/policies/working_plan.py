@@ -433,6 +433,11 @@ class CellPowers:
             energy_j[0] = self._table(float(dt_s[0])).take(place[0])
         return energy_j
 
+    def least_waking_j(self, dt_s: float) -> float:
+        """Lower bound of what each step costs for which a server is woken, J; steps of ``dt_s``."""
+        least_w = self._least_w[self.power.can_sleep]
+        return (float(least_w.min()) if len(least_w) else 0.0) * dt_s - float(self.most_switching_j.max())
+
     def rows_to_break_even(self, dt_s: float) -> int:
         """Number of consecutive steps that are always worth sleeping through, for every kind."""
         saved_j, rows = self._least_w * dt_s, np.full(len(self._least_w), float(_NEVER))

@@ -287,6 +287,29 @@ def test_what_sleeps_pays_for_the_job(seed):
     assert (test.outlook.states[:4, 3] == old[:4, 3]).all()
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_left_out_at_once_could_not_be_paid(seed):
+    """No job needs less than its bound, and none is paid with more than any could be."""
+    rng = np.random.default_rng(seed)
+    steps, count = int(rng.integers(2, 12)), 5
+    plans = ["".join(rng.choice(list("11s."), size=steps)) for _ in range(count)]
+    low_from = int(rng.integers(0, steps + 1))
+    test = energy_test(*plans, low_from=low_from, now=rng.integers(0, 3, count).astype(np.int8))
+    test.outlook.dt_s[0] = rng.choice([5.0, 40.0, 100.0])
+    res, end = int(rng.integers(1, count + 1)), int(rng.integers(1, steps + 1))
+    hosts = np.sort(rng.choice(count, res, replace=False))
+    asleep = np.array([int((test.outlook.states[:end, hosts] == ASLEEP).sum())])
+    least_j, most_j = float(test.least_needed_j(asleep, np.array([res]))[0]), test.most_payable_j()
+    placement = test.check(hosts, end)
+    if placement is None:
+        assert test.short_j()[0] >= least_j
+        assert test.short_j()[1] <= most_j
+    else:
+        assert placement.needed_j >= least_j
+        assert placement.saved_j <= most_j
+        assert max(least_j, 0.0) <= most_j
+
+
 def test_kept_on_fills_forward():
     states = np.array([[ASLEEP], [SLOWER], [ASLEEP], [ASLEEP], [ON]], dtype=np.int8)
     filled = kept_on(states, states == ASLEEP, np.array([ON], dtype=np.int8))

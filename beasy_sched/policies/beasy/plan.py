@@ -245,6 +245,22 @@ class EnergyTest:
             _, high = self._first_end(first, between, least_j) or found
         return high
 
+    def most_payable_j(self) -> float:
+        """Upper bound of what idle servers can save for any job, J; infinite where that is not soon known."""
+        limit = self.outlook.rows_to_limit
+        return self._most_for_any_j(limit) if limit <= _NEAR_ROWS else np.inf
+
+    def least_needed_j(
+        self, asleep: npt.NDArray[np.integer], count: npt.NDArray[np.integer]
+    ) -> npt.NDArray[np.floating]:
+        """Lower bounds of what jobs need that hold servers in so many cells ``asleep``, J.
+
+        ``count``: how many servers each of them asks for.
+        """
+        cells, dt_s = self.cells, float(self.outlook.dt_s[-1])
+        whole = np.maximum(asleep - count, 0)  # the rest of the present step may be short
+        return np.asarray(whole * cells.least_waking_j(dt_s) - count * float(cells.most_switching_j.max()))
+
     def _most_for_any_j(self, end: int) -> float:
         """Upper bound of what idle servers can save before row ``end``, J, whichever job it is for."""
         if end not in self._most_by_end_j:
@@ -408,6 +424,11 @@ class LivePlan:
     def end_step(self, time_s: float) -> int:
         """Return the first step that starts at ``time_s`` or later."""
         return math.ceil((time_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
+
+    def end_steps(self, times_s: FloatArray) -> IndexArray:
+        """As `end_step`, of several times."""
+        steps = np.ceil((times_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
+        return steps.astype(np.intp)
 
     def most_s(self, view: View, step: int, walltime_s: FloatArray) -> FloatArray:
         """Return the longest time that jobs of these walltimes take if the window's end demands it, s.
