@@ -279,11 +279,14 @@ class EnergyTest:
     def _most_j(self, first: IndexArray, ends: IndexArray) -> FloatArray:
         """Upper bounds of what servers idle from rows ``first`` on can save before each of ``ends``, J."""
         saved_j, until = self.outlook.most_saved_j, ends[:, None]
-        most_j = saved_j(self._hosts, first, until)
+        hosts = np.flatnonzero(first < ends[-1])
+        most_j = saved_j(hosts, first[hosts], until)
         kept, kept_first, kept_end = self._kept
+        kept = kept[first[kept] < ends[-1]]
         if len(kept):
             before_j = saved_j(kept, first[kept], np.minimum(until, kept_first))
-            most_j[:, kept] = before_j + saved_j(kept, np.maximum(first[kept], kept_end), until)
+            after_j = saved_j(kept, np.maximum(first[kept], kept_end), until)
+            most_j[:, np.searchsorted(hosts, kept)] = before_j + after_j
         return np.asarray(most_j.sum(axis=1) * (1.0 + 1e-9))
 
     def _idle(self, hosts: HostIds, states: StateArray, first: IndexArray, end: int) -> BoolArray:
