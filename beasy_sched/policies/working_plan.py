@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +82,21 @@ class _Part(NamedTuple):
         return cls(np.tile(asleep, (steps, 1)), none_w, none_w, none_w, none_w)
 
 
+CellNumber = Callable[[StateArray, HostIds], npt.NDArray[np.generic]]
+"""A number of each cell, [L, n], from P-states of servers in consecutive steps ([L, n]) and the servers."""
+
+
+class _StepSums(NamedTuple):
+    """Sums of a `CellNumber` along each server's steps, as far as they have been asked for."""
+
+    before: npt.NDArray[np.generic]
+    """The sum of earlier steps, for each covered step and the one after them: [N, steps + 1]."""
+    first: IntArray
+    """Sums count from this step on, [N]."""
+    end: IntArray
+    """Up to this step, sums are those of the present states, [N]."""
+
+
 class WorkingPlan:
     """Planned states of all servers over every known window, and what follows from them step by step.
 
@@ -140,9 +155,8 @@ class WorkingPlan:
         self.energy_j = np.concatenate((self.energy_j[:step], energy_j))
         count = states.shape[1]
         self._covered = range(0)
-        self._asleep_before: npt.NDArray[np.int32] = np.zeros((count, 1), dtype=np.int32)
+        self._sums: dict[CellNumber, _StepSums] = {}
         self._runs = Runs.of(self.on[:0])
-        self._counted = np.zeros(count, dtype=np.bool_)
         self._run_known = np.zeros(count, dtype=np.bool_)
         self.version += 1
 
@@ -221,7 +235,8 @@ class WorkingPlan:
         old_j = self.server_energy_j(hosts, rows.start, rows.stop)
         self.states[first_step:end_step, hosts] = pstate
         self.on[first_step:end_step, hosts] = pstate != self.sleep[hosts]
-        self._counted[hosts] = False
+        for sums in self._sums.values():
+            sums.end[hosts] = 0
         self._run_known[hosts] = False
         self.version += 1
         new_j = self.server_energy_j(hosts, rows.start, rows.stop)
@@ -248,7 +263,7 @@ class WorkingPlan:
         return self.states[step - 1] if step > 0 else self._before
 
     def cover(self, step: int, end_step: int) -> None:
-        """Prepare counts and runs from the present ``step`` to ``end_step``, and at least to the horizon.
+        """Prepare sums and runs from the present ``step`` to ``end_step``, and at least to the horizon.
 
         Whole windows are covered, so that this is rarely done again within one.
         """
@@ -258,27 +273,54 @@ class WorkingPlan:
             return
         end = max(self.horizon(step), self.window_end(end_step - 1))
         self._covered = range(first, end)
-        self._asleep_before = np.zeros((len(self._counted), end - first + 1), dtype=np.int32)
+        self._sums.clear()
         self._runs = Runs.of(self.on[:0])
-        self._counted[:] = self._run_known[:] = False
+        self._run_known[:] = False
 
-    def asleep_steps(self, hosts: HostIds, first_step: IntArray | int, end_step: IntArray | int) -> IntArray:
+    def asleep_steps(
+        self, hosts: HostIds, first_step: IntArray | int, end_step: IntArray | int
+    ) -> npt.NDArray[np.int32]:
         """In how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
 
-        The steps may differ from host to host. Counted from sums along each server's covered steps, which are
-        made again for servers whose states have changed.
+        The steps may differ from host to host.
+        """
+        return self.summed(self._asleep, hosts, first_step, end_step)
+
+    def _asleep(self, states: StateArray, hosts: HostIds) -> npt.NDArray[np.int32]:
+        return np.asarray(states == self.sleep[hosts], dtype=np.int32)
+
+    def summed(
+        self, number: CellNumber, hosts: HostIds, first_step: IntArray | int, end_step: IntArray | int
+    ) -> npt.NDArray[Any]:
+        """Add up ``number`` over the cells of each of ``hosts`` from ``first_step`` up to ``end_step``.
+
+        The steps may differ from host to host. Taken from sums along each server's steps, which are made
+        again for servers whose states have changed.
         """
         first, end = int(np.min(first_step)), int(np.max(end_step))
         if not self._covered.start <= first <= end <= self._covered.stop:
             self.cover(first, end)
-        covered = self._covered
-        stale = hosts[~self._counted[hosts]]
-        if len(stale):
-            asleep = ~self.on[covered.start : covered.stop, stale].T
-            self._asleep_before[stale, 1:] = np.cumsum(asleep, axis=1, dtype=np.int32)
-            self._counted[stale] = True
-        before, start = self._asleep_before, covered.start
+        before, start = self._sums_of(number, hosts, first, end).before, self._covered.start
         return np.asarray(before[hosts, end_step - start] - before[hosts, first_step - start])
+
+    def _sums_of(self, number: CellNumber, hosts: HostIds, first: int, end: int) -> _StepSums:
+        """The sums of ``number``, those of ``hosts`` known at least from ``first`` to ``end``."""
+        start, stop, count = self._covered.start, self._covered.stop, self.states.shape[1]
+        sums = self._sums.get(number)
+        if sums is None:
+            kind = number(self.states[:0, :0], hosts[:0]).dtype
+            before = np.zeros((count, len(self._covered) + 1), dtype=kind)
+            sums = self._sums[number] = _StepSums(before, np.zeros(count, np.intp), np.zeros(count, np.intp))
+        stale = hosts[(sums.first[hosts] > first) | (sums.end[hosts] < end)]
+        if len(stale):
+            end = min(end + (end - first) // 4, stop)  # the next questions reach a little further
+            values = number(self.states[first:end, stale], stale)
+            sums.before[stale, first - start] = 0
+            sums.before[stale, first - start + 1 : end - start + 1] = np.cumsum(
+                values.T, axis=1, dtype=values.dtype
+            )
+            sums.first[stale], sums.end[stale] = first, end
+        return sums
 
     def runs_on(self, step: int, end_step: int = 0, first_before: int | None = None) -> Runs:
         """Every server's runs of steps planned on, from ``step`` on, in no particular order.
@@ -349,18 +391,18 @@ class CellPowers:
         pstates = [list(kind.computing) for kind in platform.kinds]
         on_w = [np.concatenate([w[row, found] for w in tables_w]) for row, found in enumerate(pstates)]
         least_w = np.array([watts.min(initial=np.inf) for watts in on_w])
+        most_w = np.array([watts.max(initial=0.0) for watts in on_w])
         self._least_w = least_w - power.sleep_w
-        self._most_w = np.array([watts.max(initial=0.0) for watts in on_w]) - power.sleep_w
         falling_j = power.off_s * np.maximum(power.off_w - power.sleep_w, 0.0)
         self._switching_j = falling_j + power.on_s * np.maximum(power.on_w - least_w, 0.0)
-        most_w = self._most_w + power.sleep_w
         spared_j = power.on_s * np.maximum(most_w - power.on_w, 0.0)
         spared_j += power.off_s * np.maximum(power.sleep_w - power.off_w, 0.0)
-        self._run_j = self._switching_j + spared_j
-        """Upper bound of what the transitions before and after a run of sleep can add to its savings, J."""
+        self.most_switching_j = np.where(power.can_sleep, self._switching_j + spared_j, 0.0)
+        """Upper bound of what the transitions around a run of sleep can add to its savings, J, by kind."""
         awake_w = power.idle_w if self.idle_power else power.full_w
-        self._saved_w = np.maximum(awake_w - power.sleep_w[:, None], 0.0).ravel()
-        """What sleep saves of an idle server in each state of its kind, W."""
+        saved_w = np.maximum(awake_w - power.sleep_w[:, None], 0.0)
+        self.saved_w = np.where(power.can_sleep[:, None], saved_w, 0.0)
+        """What sleep saves of an idle server, W: [kind, P-state], 0 where it cannot sleep."""
 
     def asleep(self, states: StateArray, hosts: HostIds | slice) -> BoolArray:
         """Which cells are asleep."""
@@ -391,20 +433,10 @@ class CellPowers:
             energy_j[0] = self._table(float(dt_s[0])).take(place[0])
         return energy_j
 
-    def most_saved_j(self, dt_s: float) -> FloatArray:
-        """Upper bound of what a step of sleep saves of each server's energy, J: [N]."""
-        most_j = np.maximum(self._most_w, 0.0) * dt_s + self._switching_j
-        return np.where(self.power.can_sleep, most_j, 0.0)[self.power.kind_of]
-
-    def most_saved_idle_j(self, states: StateArray, idle: BoolArray, dt_s: float) -> float:
-        """Upper bound of what sleep in any of the ``idle`` cells of all servers saves, J.
-
-        ``states`` and ``idle`` are [L, N], and no step is longer than ``dt_s``.
-        """
-        place = self.power.kind_of * self._width + states
-        cells_w = np.bincount(place[idle], minlength=len(self._saved_w)) @ self._saved_w
-        runs = np.count_nonzero(idle[:-1] > idle[1:], axis=0) + idle[-1]
-        return float(cells_w * dt_s + runs @ self._run_j[self.power.kind_of]) * (1.0 + 1e-9)
+    def least_waking_j(self, dt_s: float) -> float:
+        """Lower bound of what each step costs for which a server is woken, J; steps of ``dt_s``."""
+        least_w = self._least_w[self.power.can_sleep]
+        return (float(least_w.min()) if len(least_w) else 0.0) * dt_s - float(self.most_switching_j.max())
 
     def rows_to_break_even(self, dt_s: float) -> int:
         """Number of consecutive steps that are always worth sleeping through, for every kind."""

@@ -14,7 +14,7 @@ import pytest
 from worlds import FAST, SLOW
 
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.beasy.plan import EnergyTest, PlanAhead
+from beasy_sched.policies.beasy.plan import EnergyTest, PlanAhead, SleepBound
 from beasy_sched.policies.working_plan import CellPowers, Runs, kept_on, shifted, sleep_savings_j, worthwhile
 
 ON, SLOWER, ASLEEP = 0, 1, 2
@@ -24,6 +24,29 @@ BUSY_J, ASLEEP_J, FALLING_J, WAKING_J = 10_000.0, 500.0, 885.0, 9_600.0
 def cells(count: int, *, idle_power: bool = False) -> CellPowers:
     names = tuple(f"n{i}" for i in range(count))
     return CellPowers(Platform((FAST,), np.zeros(count, dtype=np.intp), names), idle_power=idle_power)
+
+
+class PlanStub:
+    """The part of a working plan that a `SleepBound` needs."""
+
+    step_s = 100.0
+
+    def __init__(self, states: np.ndarray, asleep: int = ASLEEP) -> None:
+        self.states, self.asleep = states, asleep
+
+    @property
+    def on(self) -> np.ndarray:
+        return self.states != self.asleep
+
+    def summed(self, number, hosts, first, end) -> np.ndarray:
+        """Every cell from ``first`` to ``end``, one by one."""
+        cells = number(self.states[:, hosts], hosts)
+        first, end = np.broadcast_arrays(first, np.atleast_2d(end))
+        sums = [
+            [cells[a:b, place].sum() for place, (a, b) in enumerate(zip(*rows, strict=True))]
+            for rows in zip(first, np.broadcast_to(end, first.shape), strict=True)
+        ]
+        return np.array(sums)
 
 
 def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: int | None = None, **more):
@@ -40,15 +63,14 @@ def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: i
     dt_s = np.full(len(states), 100.0)
     now = np.full(len(plans), ON, dtype=np.int8)
 
-    def asleep_rows(first: np.ndarray, end: int) -> np.ndarray:
-        return np.array([(states[at:end, host] == ASLEEP).sum() for host, at in enumerate(first)])
-
     def write(hosts: np.ndarray, columns: np.ndarray) -> None:
         states[: len(columns), hosts] = columns
 
     now = more.pop("now", now)
-    outlook = PlanAhead(states, now, until, lambda: level_j, 20.0, dt_s, asleep_rows, write, **more)
-    return EnergyTest(cells(len(plans), idle_power=idle_power), outlook)
+    powers = cells(len(plans), idle_power=idle_power)
+    most_j = SleepBound(PlanStub(states), powers).saved_j
+    outlook = PlanAhead(states, now, until, lambda: level_j, 20.0, dt_s, most_j, write, **more)
+    return EnergyTest(powers, outlook)
 
 
 def drawn(test: EnergyTest) -> list[str]:
@@ -218,8 +240,8 @@ def test_savings_are_the_difference_of_whole_plans(seed):
 @pytest.mark.parametrize("idle_power", [False, True])
 @pytest.mark.parametrize("waking_w", [20.0, 80.0, 200.0])
 @pytest.mark.parametrize("seed", range(10))
-def test_no_sleep_saves_more_than_the_bound_by_states(seed, waking_w, idle_power):
-    """Of two kinds; waking draws less than idling, less than computing, or more."""
+def test_no_sleep_saves_more_than_the_bound(seed, waking_w, idle_power):
+    """Of two kinds, idle from some row on; waking draws less than idling, less than computing, or more."""
     rng = np.random.default_rng(seed)
     steps, count = 8, 6
     costly = dataclasses.replace(FAST, full_w=(*FAST.full_w[:4], waking_w))
@@ -227,13 +249,19 @@ def test_no_sleep_saves_more_than_the_bound_by_states(seed, waking_w, idle_power
     platform = Platform((costly, SLOW), kind_of, tuple(f"n{i}" for i in range(count)))
     powers, hosts = CellPowers(platform, idle_power=idle_power), np.arange(count)
     states = rng.choice(np.array([ON, SLOWER, ASLEEP], dtype=np.int8), size=(steps, count))
-    idle = (states != ASLEEP) & (rng.random((steps, count)) < 0.7)
+    first, ends = rng.integers(0, steps, count), np.arange(1, steps + 1)
+    awake = (states != ASLEEP) & (np.arange(steps)[:, None] >= first)
     dt_s = np.array([rng.choice([5.0, 40.0, 100.0]), *[100.0] * (steps - 1)])
-    saved_j = sleep_savings_j(powers, states, rng.random(count) < 0.5, hosts, dt_s, idle).sum(axis=1)
-    most_j = powers.most_saved_idle_j(states, idle, 100.0)
-    assert saved_j.max() <= most_j
-    run_j = 1.25 * 20.0 * max(waking_w, 100.0) + 7.0 * 60.0
-    assert most_j <= saved_j.max() + 100.0 * 100.0 + 2.0 * run_j * np.count_nonzero(idle)  # not by much
+    before = rng.random(count) < 0.5
+    most_j = SleepBound(PlanStub(states), powers).saved_j(hosts, first, ends[:, None])
+    assert most_j.shape == (steps, count)
+    for end, by_host_j in zip(ends.tolist(), most_j, strict=True):
+        idle = awake & (np.arange(steps) < end)[:, None]
+        saved_j = sleep_savings_j(powers, states, before, hosts, dt_s, idle)[:end]
+        assert (saved_j.max(axis=0) <= by_host_j + 1e-9).all()
+        run_j = 1.25 * 20.0 * max(waking_w, 100.0) + 7.0 * 60.0
+        loose_j = 100.0 * 100.0 + 2.0 * run_j * idle.sum(axis=0)
+        assert (by_host_j <= saved_j.max(axis=0) + loose_j).all()  # not by much
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -257,6 +285,29 @@ def test_what_sleeps_pays_for_the_job(seed):
     assert total_j(test.outlook.states) <= total_j(old) + 1e-6
     assert (test.outlook.states[: change.end, [0, 2]] != ASLEEP).all()
     assert (test.outlook.states[:4, 3] == old[:4, 3]).all()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_left_out_at_once_could_not_be_paid(seed):
+    """No job needs less than its bound, and none is paid with more than any could be."""
+    rng = np.random.default_rng(seed)
+    steps, count = int(rng.integers(2, 12)), 5
+    plans = ["".join(rng.choice(list("11s."), size=steps)) for _ in range(count)]
+    low_from = int(rng.integers(0, steps + 1))
+    test = energy_test(*plans, low_from=low_from, now=rng.integers(0, 3, count).astype(np.int8))
+    test.outlook.dt_s[0] = rng.choice([5.0, 40.0, 100.0])
+    res, end = int(rng.integers(1, count + 1)), int(rng.integers(1, steps + 1))
+    hosts = np.sort(rng.choice(count, res, replace=False))
+    asleep = np.array([int((test.outlook.states[:end, hosts] == ASLEEP).sum())])
+    least_j, most_j = float(test.least_needed_j(asleep, np.array([res]))[0]), test.most_payable_j()
+    placement = test.check(hosts, end)
+    if placement is None:
+        assert test.short_j()[0] >= least_j
+        assert test.short_j()[1] <= most_j
+    else:
+        assert placement.needed_j >= least_j
+        assert placement.saved_j <= most_j
+        assert max(least_j, 0.0) <= most_j
 
 
 def test_kept_on_fills_forward():

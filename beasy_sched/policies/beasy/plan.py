@@ -1,9 +1,9 @@
 """BEASY's changing plan: the servers that jobs hold in it, and the test whether it can pay for another job.
 
 `EnergyTest` answers whether a job can be started and finished on given servers (Section IV-B, 1 and 2a-2c of
-the paper). Energy for a job is usually found within the next hour or two, so the scan for idle servers
-proceeds in growing pieces and stops as soon as it is enough; a count of idle steps rules out hopeless cases
-without a scan. A test that fails copies nothing, and `EnergyTest.apply` writes only the cells that change.
+the paper). Upper bounds of what sleep saves, summed up along the plan (`SleepBound`), rule out hopeless
+cases, and tell how many steps must at least be scanned for idle servers. A test that fails copies nothing,
+and `EnergyTest.apply` writes only the cells that change.
 
 `LivePlan` is the plan together with what running jobs hold of it.
 """
@@ -41,8 +41,10 @@ from beasy_sched.units import TIME_TOLERANCE_S
 WindowEnd = Literal["walltime", "work"]
 """What a job must be able to do before the last known window ends."""
 ENERGY_TOLERANCE_J = 1e-6
-_FIRST_ROWS: Final = 16
-"""Length of the first scan for idle servers; each further scan is four times as long."""
+_FEW_ROWS: Final = 16
+"""Length of the shortest scan for idle servers."""
+_NEAR_ROWS: Final = 128
+"""Energy for a job is usually found within so many rows."""
 
 
 @dataclass
@@ -61,8 +63,8 @@ class PlanAhead:
     """Battery energy at SoC_min."""
     dt_s: FloatArray
     """Length of each row, [L]: the rest of the present step, then whole steps."""
-    asleep_rows: Callable[[IndexArray, int], IndexArray]
-    """Counts the rows in which each server is asleep, from one row (by host) up to another (exclusive)."""
+    most_saved_j: Callable[[HostIds, IndexArray, IndexArray], FloatArray]
+    """The most that sleep saves of these servers from one row (by host) up to others (exclusive), J."""
     write: Callable[[HostIds, StateArray], object]
     """Plans servers in these states from row 0 on."""
 
@@ -92,9 +94,39 @@ class Placement:
     """Whether its servers were planned slower than it needs them."""
 
 
+class SleepBound:
+    """The most that sleep can save of idle servers, from sums along the working plan instead of a scan."""
+
+    def __init__(self, plan: WorkingPlan, cells: CellPowers) -> None:
+        """Bound what `sleep_savings_j` finds in ``plan``."""
+        self._plan, self._asleep = plan, cells.asleep
+        kind_of, saved_j = cells.power.kind_of, np.ceil(cells.saved_w * plan.step_s)
+        self._row_of: IndexArray = kind_of * saved_j.shape[1]
+        self._saved_j = saved_j.ravel()
+        """By kind and P-state, in whole joules: sums are exact."""
+        self._switching_j = np.ceil(cells.most_switching_j)[kind_of]
+
+    def saved_j(self, hosts: HostIds, first_step: IndexArray, end_step: IndexArray) -> FloatArray:
+        """The most that sleep saves of each of ``hosts`` from ``first_step`` up to ``end_step``, J.
+
+        The steps are given by host; there may be several rows of them.
+        """
+        last, some = np.maximum(end_step, 1) - 1, first_step < end_step
+        saved_j = self._plan.summed(self._cells_j, hosts, np.minimum(first_step, end_step), end_step)
+        return np.asarray(saved_j + self._switching_j[hosts] * (self._plan.on[last, hosts] & some))
+
+    def _cells_j(self, states: StateArray, hosts: HostIds) -> FloatArray:
+        """What each cell adds; what transitions add to a run stands in the run's last cell."""
+        saved_j: FloatArray = self._saved_j[self._row_of[hosts] + states]
+        awake = ~self._asleep(states, hosts)
+        saved_j *= awake
+        saved_j[:-1] += (awake[:-1] > awake[1:]) * self._switching_j[hosts]
+        return saved_j
+
+
 @dataclass
 class _Savings:
-    """E_poss in the first rows, of servers that are idle in any of them, while the plan is unchanged."""
+    """E_poss in the first rows, of servers that are idle in any of them."""
 
     hosts: HostIds
     idle: BoolArray
@@ -107,19 +139,6 @@ class _Savings:
         """What sleeping in rows 0 to k would save in total, for every k."""
         return np.asarray(self.by_host_j.sum(axis=1))
 
-    def but(self, hosts: HostIds, own: _Savings | None) -> _Savings:
-        """Return these savings with those of ``hosts`` replaced by their ``own``."""
-        others = np.isin(self.hosts, hosts, invert=True)
-        if others.all() and own is None:
-            return self
-        ids, idle, by_host_j = self.hosts[others], self.idle[:, others], self.by_host_j[:, others]
-        if own is not None:
-            ids = np.concatenate([ids, own.hosts])
-            order = np.argsort(ids)
-            ids, idle = ids[order], np.hstack([idle, own.idle])[:, order]
-            by_host_j = np.hstack([by_host_j, own.by_host_j])[:, order]
-        return _Savings(ids, idle, by_host_j)
-
 
 class EnergyTest:
     """Verifications 1 and 2 on one outlook; `apply` changes it."""
@@ -129,8 +148,8 @@ class EnergyTest:
         self.cells = cells
         self.outlook = outlook
         self._hosts = np.arange(len(outlook.now_states))
-        self._kept = (np.zeros(len(outlook.now_states), dtype=np.bool_), slice(0))
-        self._savings: _Savings | None = None
+        self._kept = (self._hosts[:0], 0, 0)
+        self._most_by_end_j: dict[int, float] = {}
         self._refused: Placement | None = None
 
     def check(self, hosts: HostIds, end: int, speed: StateArray | None = None) -> Placement | None:
@@ -166,19 +185,21 @@ class EnergyTest:
         elif placement.woken or placement.faster:
             outlook.write(own, placement.columns)
         outlook.reserved_until[own] = placement.end
-        self._savings = None
+        self._most_by_end_j.clear()
 
     def keep(self, hosts: BoolArray, first: int, end: int) -> None:
         """Never put promised ``hosts`` (N) to sleep in rows ``first`` to ``end`` - 1."""
-        self._kept = (hosts, slice(first, end))
-        self._savings = None
+        self._kept = (np.flatnonzero(hosts), first, end)
+        self._most_by_end_j.clear()
 
     def short_j(self) -> tuple[float, float]:
         """Return what the last refused job needed, and the most that idle servers could save for it, J."""
         if self._refused is None:
             return (0.0, 0.0)
         limit, placement = self.outlook.rows_to_limit, self._refused
-        found_j = float(self._savings_for(placement, limit, limit).total_j.max()) if limit else 0.0
+        found_j = 0.0
+        if limit:
+            found_j = float(self._savings(placement, self._idle_from(placement), limit, limit).total_j.max())
         return (placement.needed_j, found_j)
 
     def _needed_j(self, hosts: HostIds, columns: StateArray) -> float:
@@ -191,58 +212,95 @@ class EnergyTest:
 
     def _pay(self, placement: Placement) -> Placement | None:
         """Put idle servers to sleep, from the present step on, until that pays for the job."""
-        limit, rows, least_j = self.outlook.rows_to_limit, 0, placement.needed_j - ENERGY_TOLERANCE_J
-        if self._most_j(limit) >= least_j:
-            while rows < limit:
-                if rows == _FIRST_ROWS and self._most_by_state_j(placement, limit) < least_j:
-                    break  # before the long scans
-                rows = min(max(4 * rows, _FIRST_ROWS), limit)
-                savings = self._savings_for(placement, rows, limit)
-                rows = len(savings.idle)
-                enough = savings.total_j >= least_j
-                if enough.any():
-                    return _with_sleepers(placement, savings, int(np.argmax(enough)))
+        limit, least_j = self.outlook.rows_to_limit, placement.needed_j - ENERGY_TOLERANCE_J
+        first = self._idle_from(placement)
+        rows = self._least_rows(first, limit, least_j)
+        while rows:
+            savings = self._savings(placement, first, rows, limit)
+            enough = savings.total_j >= least_j
+            if enough.any():
+                return _with_sleepers(placement, savings, int(np.argmax(enough)))
+            rows = min(2 * rows, limit) if rows < limit else 0
         self._refused = placement
         return None
 
-    def _most_j(self, limit: int) -> float:
-        """Upper bound of what idle servers could save before row ``limit``, from their idle steps."""
-        outlook = self.outlook
-        first = np.minimum(outlook.reserved_until, limit)
-        idle_rows = limit - first - outlook.asleep_rows(first, limit)
-        return float((idle_rows * self.cells.most_saved_j(float(outlook.dt_s[:2].max()))).sum())
-
-    def _most_by_state_j(self, placement: Placement, limit: int) -> float:
-        """A closer bound, from the states in which servers are planned in their idle steps."""
-        outlook, cells = self.outlook, self.cells
-        states, first = outlook.states[:limit], outlook.reserved_until.copy()
+    def _idle_from(self, placement: Placement) -> IndexArray:
+        """The row from which each server has no job, if that of ``placement`` starts: [N]."""
+        first = self.outlook.reserved_until.copy()
         first[placement.hosts] = np.maximum(first[placement.hosts], placement.end)
-        idle = self._idle(self._hosts, states, first, limit)
-        return cells.most_saved_idle_j(states, idle, float(outlook.dt_s[:2].max()))
+        return first
+
+    def _least_rows(self, first: IndexArray, limit: int, least_j: float) -> int:
+        """About the least number of rows that idle servers must sleep to save ``least_j``; 0 if none do."""
+        near, found = min(_NEAR_ROWS, limit), None
+        pieces = [(_FEW_ROWS, near)] if near == limit else [(_FEW_ROWS, near), (near, limit)]
+        for begin, end in pieces:
+            if found is None and self._most_for_any_j(end) >= least_j:
+                found = self._first_end(first, _doubled(begin, end), least_j)
+        if found is None:
+            return 0
+        low, high = found
+        if high - low > _FEW_ROWS:
+            between = np.linspace(low, high, 5).astype(np.intp)[1:]
+            _, high = self._first_end(first, between, least_j) or found
+        return high
+
+    def most_payable_j(self) -> float:
+        """Upper bound of what idle servers can save for any job, J; infinite where that is not soon known."""
+        limit = self.outlook.rows_to_limit
+        return self._most_for_any_j(limit) if limit <= _NEAR_ROWS else np.inf
+
+    def least_needed_j(
+        self, asleep: npt.NDArray[np.integer], count: npt.NDArray[np.integer]
+    ) -> npt.NDArray[np.floating]:
+        """Lower bounds of what jobs need that hold servers in so many cells ``asleep``, J.
+
+        ``count``: how many servers each of them asks for.
+        """
+        cells, dt_s = self.cells, float(self.outlook.dt_s[-1])
+        whole = np.maximum(asleep - count, 0)  # the rest of the present step may be short
+        return np.asarray(whole * cells.least_waking_j(dt_s) - count * float(cells.most_switching_j.max()))
+
+    def _most_for_any_j(self, end: int) -> float:
+        """Upper bound of what idle servers can save before row ``end``, J, whichever job it is for."""
+        if end not in self._most_by_end_j:
+            first = self.outlook.reserved_until
+            self._most_by_end_j[end] = float(self._most_j(first, np.array([end]))[0]) if end else 0.0
+        return self._most_by_end_j[end]
+
+    def _first_end(self, first: IndexArray, ends: IndexArray, least_j: float) -> tuple[int, int] | None:
+        """The first of ``ends``, ascending, before which `_most_j` is ``least_j``, and the one before it."""
+        enough = self._most_j(first, ends) >= least_j
+        place = int(enough.argmax())
+        if not enough[place]:
+            return None
+        return int(ends[place - 1]) if place else 0, int(ends[place])
+
+    def _most_j(self, first: IndexArray, ends: IndexArray) -> FloatArray:
+        """Upper bounds of what servers idle from rows ``first`` on can save before each of ``ends``, J."""
+        saved_j, until = self.outlook.most_saved_j, ends[:, None]
+        hosts = np.flatnonzero(first < ends[-1])
+        most_j = saved_j(hosts, first[hosts], until)
+        kept, kept_first, kept_end = self._kept
+        kept = kept[first[kept] < ends[-1]]
+        if len(kept):
+            before_j = saved_j(kept, first[kept], np.minimum(until, kept_first))
+            after_j = saved_j(kept, np.maximum(first[kept], kept_end), until)
+            most_j[:, np.searchsorted(hosts, kept)] = before_j + after_j
+        return np.asarray(most_j.sum(axis=1) * (1.0 + 1e-9))
 
     def _idle(self, hosts: HostIds, states: StateArray, first: IndexArray, end: int) -> BoolArray:
         """Which cells of ``hosts`` may be put to sleep, in rows from their ``first`` up to ``end``."""
-        row = np.arange(len(states))[:, None]
-        idle = ~self.cells.asleep(states, hosts) & (row >= first) & (row < end)
+        idle = ~self.cells.asleep(states, hosts)
+        idle &= np.arange(len(states))[:, None] >= first
         idle &= self.cells.sleep_pstate[hosts] >= 0
-        promised, kept_rows = self._kept
-        idle[kept_rows] &= ~promised[hosts]
+        idle[end:] = False
+        kept, kept_first, kept_end = self._kept
+        idle[kept_first:kept_end, np.isin(hosts, kept)] = False
         return idle
 
-    def _savings_for(self, placement: Placement, rows: int, limit: int) -> _Savings:
-        """E_poss in the first rows for a job: of all other servers, and of its own after its end."""
-        hosts, end = placement.hosts, placement.end
-        if self._savings is None or len(self._savings.idle) < rows:
-            self._savings = self._savings_of(self._hosts, rows, limit)
-        rows, own = len(self._savings.idle), None
-        if end < rows:
-            own = self._savings_of(hosts, rows, limit, placement)
-        return self._savings.but(hosts, own)
-
-    def _savings_of(
-        self, hosts: HostIds, rows: int, limit: int, placement: Placement | None = None
-    ) -> _Savings:
-        """E_poss of ``hosts`` in the first ``rows`` of the rows before ``limit``; of a placement, its own.
+    def _savings(self, placement: Placement, first: IndexArray, rows: int, limit: int) -> _Savings:
+        """E_poss in the first ``rows`` of the rows before ``limit``: of servers idle from ``first`` on (N).
 
         Runs of idle steps that would save nothing in total are skipped. A few more rows are examined than
         asked for, so that a run that continues beyond them does not look short.
@@ -250,16 +308,11 @@ class EnergyTest:
         outlook, cells = self.outlook, self.cells
         break_even = cells.rows_to_break_even(float(outlook.dt_s[-1]))
         seen = min(rows + break_even + 1, limit)
-        first = outlook.reserved_until[hosts]
-        if placement is not None:
-            first = np.maximum(first, placement.end)
-        else:
-            hosts = hosts[first < rows]
-            first = first[first < rows]
+        hosts = np.flatnonzero(first < rows)
         states = outlook.states[: seen + 1, hosts]  # one more, for the transition after the last
-        if placement is not None:
-            states[: placement.end] = placement.columns
-        idle = self._idle(hosts, states, first, seen)
+        if placement.end < rows:
+            states[: placement.end, np.searchsorted(hosts, placement.hosts)] = placement.columns
+        idle = self._idle(hosts, states, first[hosts], seen)
         some = idle[:rows].any(axis=0)
         hosts, states, idle = hosts[some], states[:, some], idle[:, some]
         dt_s, before = outlook.dt_s[: seen + 1], cells.asleep(outlook.now_states[hosts], hosts)
@@ -268,6 +321,11 @@ class EnergyTest:
         if good is not idle:
             saved_j = sleep_savings_j(cells, states, before, hosts, dt_s, good)
         return _Savings(hosts, good[:rows], saved_j[:rows])
+
+
+def _doubled(first: int, last: int) -> IndexArray:
+    """Numbers from ``first`` on, each twice the one before, and ``last``, which none exceeds."""
+    return np.array([*itertools.takewhile(lambda end: end < last, (first << k for k in range(32))), last])
 
 
 def _with_sleepers(placement: Placement, savings: _Savings, last: int) -> Placement:
@@ -330,6 +388,7 @@ class LivePlan:
         """When the job of each host ends at the latest, s; minus infinity without a job."""
         self.on_s: FloatArray = view.power_model.on_s[view.platform.kind_of]
         """How long each host takes to wake, s."""
+        self._bound = SleepBound(self.plan, self.cells)
         self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
         """Of compensation, whose rests do not count what servers have drawn beyond the plan."""
         self._hosts = np.arange(view.platform.size)
@@ -368,6 +427,11 @@ class LivePlan:
     def end_step(self, time_s: float) -> int:
         """Return the first step that starts at ``time_s`` or later."""
         return math.ceil((time_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
+
+    def end_steps(self, times_s: FloatArray) -> IndexArray:
+        """As `end_step`, of several times."""
+        steps = np.ceil((times_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
+        return steps.astype(np.intp)
 
     def most_s(self, view: View, step: int, walltime_s: FloatArray) -> FloatArray:
         """Return the longest time that jobs of these walltimes take if the window's end demands it, s.
@@ -415,7 +479,7 @@ class LivePlan:
             level_j=lambda: self.levels_j(view, step),
             min_j=plan.battery.min_j,
             dt_s=dt_s,
-            asleep_rows=lambda first, end: plan.asleep_steps(self._hosts, step + first, step + end),
+            most_saved_j=lambda hosts, first, end: self._bound.saved_j(hosts, step + first, step + end),
             write=lambda hosts, states: self._write(view, step, hosts, states),
         )
         return EnergyTest(self.cells, outlook)

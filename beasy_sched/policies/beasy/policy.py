@@ -86,8 +86,24 @@ class BeasyPass(EasyPass):
         return places[in_time]
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
-        """Leave out jobs that cannot end before the last known window does."""
-        return super().fitting(places[self._in_time(places)], promise)
+        """Leave out jobs that cannot end before the last known window does, and some that cannot be paid."""
+        return self._perhaps_payable(super().fitting(places[self._in_time(places)], promise))
+
+    def _perhaps_payable(self, places: Places) -> Places:
+        """Leave out jobs for which more servers would have to be woken than sleep of others can pay for."""
+        queue, plan, live = self.view.queue, self.live.plan, self.live
+        ids = np.flatnonzero(self.free_mask())
+        if not len(places) or not len(ids) or live.cells.least_waking_j(plan.step_s) <= 0.0:
+            return places
+        res = queue.res[places]
+        ends = live.end_steps(self.view.now + queue.walltime_s[places])
+        asleep = plan.asleep_steps(ids, self.step, np.minimum(ends, plan.steps)[:, None])
+        asleep = np.sort(asleep, axis=1).cumsum(axis=1)[np.arange(len(places)), res - 1]
+        needed_j = self._test.least_needed_j(asleep, res)
+        if (needed_j <= 0.0).all():
+            return places
+        payable = needed_j <= self._test.most_payable_j()
+        return places[payable | ~queue.computes[places]]
 
     def wanted(self, job: Job) -> bool:
         """Leave out a job whose run time does not depend on speed and that can only end in time by speed."""

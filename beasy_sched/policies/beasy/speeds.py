@@ -290,7 +290,8 @@ class Spending:
         ``wishes``: the hosts that a job asks for, and the rows that it takes, the waking included; ``idle``:
         servers that are on without a job; ``asleep``: those that may be woken.
         """
-        if not idle and not len(asleep):
+        least_j = self.cells.least_waking_j(float(self.rest.dt_s[0]))
+        if self.left_j + self.rest.tolerance_j < least_j or not len(asleep):
             return
         ordered = False
         for res, rows in wishes:
