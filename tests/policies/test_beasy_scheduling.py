@@ -287,6 +287,12 @@ def test_what_sleeps_pays_for_the_job(seed):
     assert (test.outlook.states[:4, 3] == old[:4, 3]).all()
 
 
+def test_nothing_can_be_saved_where_all_servers_have_jobs():
+    test = energy_test("11.", "111", reserved={0: 3, 1: 3})
+    assert test.most_payable_j() == 0.0
+    assert test.check(np.array([0]), 3) is None
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_what_is_left_out_at_once_could_not_be_paid(seed):
     """No job needs less than its bound, and none is paid with more than any could be."""
@@ -294,10 +300,13 @@ def test_what_is_left_out_at_once_could_not_be_paid(seed):
     steps, count = int(rng.integers(2, 12)), 5
     plans = ["".join(rng.choice(list("11s."), size=steps)) for _ in range(count)]
     low_from = int(rng.integers(0, steps + 1))
-    test = energy_test(*plans, low_from=low_from, now=rng.integers(0, 3, count).astype(np.int8))
+    reserved = {host: int(rng.integers(1, steps + 1)) for host in (3, 4) if rng.random() < 0.5}
+    now = rng.integers(0, 3, count).astype(np.int8)
+    test = energy_test(*plans, reserved=reserved, low_from=low_from, now=now)
     test.outlook.dt_s[0] = rng.choice([5.0, 40.0, 100.0])
-    res, end = int(rng.integers(1, count + 1)), int(rng.integers(1, steps + 1))
-    hosts = np.sort(rng.choice(count, res, replace=False))
+    free = [host for host in range(count) if host not in reserved]
+    res, end = int(rng.integers(1, len(free) + 1)), int(rng.integers(1, steps + 1))
+    hosts = np.sort(rng.choice(free, res, replace=False))
     asleep = np.array([int((test.outlook.states[:end, hosts] == ASLEEP).sum())])
     least_j, most_j = float(test.least_needed_j(asleep, np.array([res]))[0]), test.most_payable_j()
     placement = test.check(hosts, end)

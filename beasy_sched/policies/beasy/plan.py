@@ -280,6 +280,8 @@ class EnergyTest:
         """Upper bounds of what servers idle from rows ``first`` on can save before each of ``ends``, J."""
         saved_j, until = self.outlook.most_saved_j, ends[:, None]
         hosts = np.flatnonzero(first < ends[-1])
+        if not len(hosts):
+            return np.zeros(len(ends))
         most_j = saved_j(hosts, first[hosts], until)
         kept, kept_first, kept_end = self._kept
         kept = kept[first[kept] < ends[-1]]

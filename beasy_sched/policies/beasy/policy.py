@@ -86,24 +86,8 @@ class BeasyPass(EasyPass):
         return places[in_time]
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
-        """Leave out jobs that cannot end before the last known window does, and some that cannot be paid."""
-        return self._perhaps_payable(super().fitting(places[self._in_time(places)], promise))
-
-    def _perhaps_payable(self, places: Places) -> Places:
-        """Leave out jobs for which more servers would have to be woken than sleep of others can pay for."""
-        queue, plan, live = self.view.queue, self.live.plan, self.live
-        ids = np.flatnonzero(self.free_mask())
-        if not len(places) or not len(ids) or live.cells.least_waking_j(plan.step_s) <= 0.0:
-            return places
-        res = queue.res[places]
-        ends = live.end_steps(self.view.now + queue.walltime_s[places])
-        asleep = plan.asleep_steps(ids, self.step, np.minimum(ends, plan.steps)[:, None])
-        asleep = np.sort(asleep, axis=1).cumsum(axis=1)[np.arange(len(places)), res - 1]
-        needed_j = self._test.least_needed_j(asleep, res)
-        if (needed_j <= 0.0).all():
-            return places
-        payable = needed_j <= self._test.most_payable_j()
-        return places[payable | ~queue.computes[places]]
+        """Leave out jobs that cannot end before the last known window does."""
+        return super().fitting(places[self._in_time(places)], promise)
 
     def wanted(self, job: Job) -> bool:
         """Leave out a job whose run time does not depend on speed and that can only end in time by speed."""
@@ -161,12 +145,16 @@ class BeasyPass(EasyPass):
             return False
         plan = self.live.plan
         end = min(self.live.end_step(self.view.now + job.walltime_s), plan.steps) - self.step
-        hosts = ids
+        hosts, test = ids, self._test
         if len(ids) > job.res:
             changes = plan.asleep_steps(ids, self.step, self.step + end)
+            if self.reservation is not None:
+                asleep = np.sort(changes)[: job.res].sum(keepdims=True)
+                if not self._payable(asleep, np.array([job.res]))[0]:
+                    self.refused_by = PLAN_CANNOT_PAY
+                    return False
             hosts = np.sort(self._best(ids, changes, job.res))
         speed = self.live.fastest[hosts] if self._is_hurried(job) else None
-        test = self._test
         placement = test.check(hosts, end, speed)
         if placement is None:
             self.refused_by = PLAN_CANNOT_PAY
@@ -212,7 +200,7 @@ class BeasyPass(EasyPass):
 
     def needs_reservation(self, job: Job) -> bool:
         """Not if no other job could be backfilled, and it was told why ``job`` waits."""
-        if not self.is_alone(job):
+        if not self.is_alone(job) and self._some_payable(job):
             return True
         if self.refused_by:
             return self.view.wants_reason(job, self.refused_by)
@@ -220,6 +208,28 @@ class BeasyPass(EasyPass):
             self.step, self._until(job)
         )  # the same is known, whether this is searched or not
         return self.view.wants_facts and not (job.postponed_for == RESERVED and self._is_still_promised(job))
+
+    def _some_payable(self, head: Job) -> bool:
+        """Whether the plan can perhaps pay for any other waiting job than ``head``."""
+        queue, plan = self.view.queue, self.live.plan
+        places = np.flatnonzero(queue.res <= self.free)
+        places = places[self._in_time(places)]
+        if not len(places):
+            return False
+        ids = np.flatnonzero(self.free_mask())
+        ends = np.minimum(self.live.end_steps(self.view.now + queue.walltime_s[places]), plan.steps)
+        asleep = np.sort(plan.asleep_steps(ids, self.step, ends[:, None]), axis=1).cumsum(axis=1)
+        res = queue.res[places]
+        payable = self._payable(asleep[np.arange(len(places)), res - 1], res) | ~queue.computes[places]
+        barred = {head, *self.placed()}
+        return any(queue.at(place) not in barred for place in places[payable].tolist())
+
+    def _payable(self, asleep: npt.NDArray[np.integer], count: npt.NDArray[np.integer]) -> BoolArray:
+        """Whether the plan can perhaps pay for jobs on ``count`` servers in so many steps ``asleep``."""
+        needed_j = self._test.least_needed_j(asleep, count)
+        if needed_j.max(initial=0.0) <= 0.0:
+            return needed_j <= 0.0
+        return needed_j <= self._test.most_payable_j()
 
     def _until(self, job: Job) -> int:
         """The step up to which the plan is searched for servers for ``job``."""
