@@ -22,7 +22,7 @@ import numpy.typing as npt
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
-from beasy_sched.model.hosts import HostIds
+from beasy_sched.model.hosts import NO_HOSTS, HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.working_plan import (
     CellPowers,
@@ -147,9 +147,10 @@ class EnergyTest:
         """Test against ``outlook``, which `apply` writes to."""
         self.cells = cells
         self.outlook = outlook
-        self._hosts = np.arange(len(outlook.now_states))
-        self._kept = (self._hosts[:0], 0, 0)
+        self._kept: tuple[HostIds, int, int] = (NO_HOSTS.ids, 0, 0)
+        """Servers that are never to sleep in rows from the first number up to the second."""
         self._most_by_end_j: dict[int, float] = {}
+        """What `_most_for_any_j` has found for the present plan."""
         self._refused: Placement | None = None
 
     def check(self, hosts: HostIds, end: int, speed: StateArray | None = None) -> Placement | None:
@@ -393,14 +394,13 @@ class LivePlan:
         self._bound = SleepBound(self.plan, self.cells)
         self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
         """Of compensation, whose rests do not count what servers have drawn beyond the plan."""
-        self._hosts = np.arange(view.platform.size)
         self._gone = (-1, 0.0)
         self._levels: tuple[tuple[int, int, float], FloatArray] = ((-1, -1, 0.0), np.empty(0))
         self._user_error = user_error
         self._by_work = window_end == "work"
         self.fastest = view.platform.fastest_of_kind[view.platform.kind_of]
         """The fastest P-state of each host."""
-        self._most_speed = float(self._speed(self._hosts, self.fastest).min())
+        self._most_speed = float(self._speed(np.arange(view.platform.size), self.fastest).min())
         self.promised: Promise | None = None
         """The last reservation that was found."""
         self._held: dict[str, _Held] = {}
