@@ -35,6 +35,15 @@ def _protocol_option() -> Any:
     )
 
 
+def _timeout_option() -> Any:
+    """Declare how long to wait for a reply."""
+    return option(
+        "Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+    )
+
+
 class _BatsimOptions(CommandOptions):
     protocol: Literal["4", "5"] = _protocol_option()
     # Input
@@ -96,15 +105,12 @@ class _BatsimOptions(CommandOptions):
     sg_cfg: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="NAME:VALUE")
     sg_log: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="OPTION")
     forward_unknown_events: bool = option("Send external events of unknown types to the scheduler.")
-    timeout: float | None = option(
-        "Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="SECONDS",
-    )
+    timeout: float | None = _timeout_option()
 
 
+_NO_WORKFLOW = "-W/--workflow is not supported: workflows are not simulated, make a workload (-w) of them"
 _UNSUPPORTED = {
-    "workflow": "-W/--workflow is not supported: workflows are not simulated, make a workload (-w) of them",
+    "workflow": _NO_WORKFLOW,
     "workflow_start": "--WS is not supported: workflows are not simulated, make a workload (-w) of them",
     "enable_redis": "--enable-redis is not supported: jobs are sent in the messages, Batsim's default",
     "no_sched": "--no-sched is not supported: give a scheduler, such as 'beasy-sched serve --policy fcfs'",
@@ -173,15 +179,11 @@ class _Batsim5Options(CommandOptions):
     quiet: bool = option("Shortcut for --verbosity quiet.", "-q")
     sg_log: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="OPTION")
     # Other
-    timeout: float | None = option(
-        "Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="SECONDS",
-    )
+    timeout: float | None = _timeout_option()
 
 
 _UNSUPPORTED_5 = {
-    "workflow": "-W/--workflow is not supported: workflows are not simulated, make a workload (-w) of them",
+    "workflow": _NO_WORKFLOW,
     "edc_library_str": "-l is not supported: give a scheduler that listens on a socket, with -s",
     "edc_library_file": "-L is not supported: give a scheduler that listens on a socket, with -S",
     "energy_link": "--energy-link is not supported: the network is not simulated",

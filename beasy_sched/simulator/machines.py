@@ -194,17 +194,13 @@ class Meter:
 
     def change(self, now: float, by_w: float, wattmin_by_w: float = 0.0) -> None:
         """Charge for the time until now, and go on with another power."""
-        if now > self._at:
-            self.energy_j += self.power_w * (now - self._at)
-            self._at = now
+        self.accrue(now)
         self.power_w += by_w
         self.wattmin_w += wattmin_by_w
 
     def meter_all(self, now: float) -> float:
         """Meter every host, as Batsim does at rows of its energy file and at queries; return the energy."""
-        if now > self._at:
-            self.energy_j += self.power_w * (now - self._at)
-            self._at = now
+        self.accrue(now)
         if now > self.metered_at:
             self.metered_at = now
             if self._settle is not None:

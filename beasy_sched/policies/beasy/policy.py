@@ -204,9 +204,8 @@ class BeasyPass(EasyPass):
             return True
         if self.refused_by:
             return self.view.wants_reason(job, self.refused_by)
-        self.live.plan.cover(
-            self.step, self._until(job)
-        )  # the same is known, whether this is searched or not
+        # The same is known of the plan, whether this is searched or not.
+        self.live.plan.cover(self.step, self._until(job))
         return self.view.wants_facts and not (job.postponed_for == RESERVED and self._is_still_promised(job))
 
     def _some_payable(self, head: Job) -> bool:
