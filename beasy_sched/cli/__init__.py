@@ -141,6 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 cli.main(args=arguments, prog_name="beasy-sched", obj=told)
             finally:
                 discard_unfinished()
+                _flush_output()
     except (BeasyError, Interrupted) as error:
         if told["traceback"]:
             click.echo(_printable("".join(traceback.format_exception(error))), err=True, nl=False)
@@ -154,6 +155,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         text, code = f"{where}: {error.strerror or error}", 1
     click.echo(f"beasy-sched: {text}", err=True)
     sys.exit(code)
+
+
+def _flush_output() -> None:
+    """Write what is left for the standard output. Raises OSError, unless nobody reads it any more."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or it fails again at the end
+        if error.errno != errno.EPIPE:
+            raise
 
 
 @contextlib.contextmanager

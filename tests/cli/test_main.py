@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,10 +25,14 @@ def test_more_than_the_memory_holds(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
-def test_a_full_disk_behind_the_standard_output(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_the_standard_output(tmp_path: Path, unbuffered: str) -> None:
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     command = [sys.executable, "-m", "beasy_sched", "explain", write_run(tmp_path), "--job", "a"]
     with FULL.open("w") as full:
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        ended = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, env=environment, text=True, timeout=60
+        )
     assert ended.returncode == 1
     assert ended.stderr == "beasy-sched: the output cannot be written: No space left on device\n"
 
