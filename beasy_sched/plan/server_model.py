@@ -19,6 +19,7 @@ are few, rows that only fractions of servers break make the bound tighter: `Pric
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,7 +132,7 @@ def _rounded(values: FloatArray) -> IntArray:
 
 _MOST_COMBINATIONS = 6000
 """Up to this number of combinations of numbers of servers, all are examined."""
-_CELLS_A_PIECE = 1_000_000
+_CELLS_A_PIECE = 100_000
 _VIOLATION = 1e-6
 _ROUNDING_J = 1e-6
 
@@ -225,23 +226,33 @@ class WholeServerRows:
         (self._columns,) = model.columns
         self._table = self._columns.table
         self._speeds = self._columns.flops / model.flops_unit
-        pairs = np.array([(n, w) for n in range(self._table.servers + 1) for w in range(n + 1)])
+        servers = self._table.servers
+        pairs = np.array([(n, w) for n in range(servers + 1) for w in range(1, n + 1)])
         self._on, self._waking = pairs[:, 0], pairs[:, 1]
-        self._most_flops = self._tabulate()
-        finite = np.where(np.isfinite(self._most_flops), self._on, -1)
-        self._most_on = finite[:, self._waking == 0].max(axis=1)
-        excess = np.where(self._waking > 0, finite - self._most_on[:, None], 0)
-        self._most_on_slope = (excess / np.maximum(self._waking, 1)).max(axis=1).clip(min=0.0)
+        steady = np.arange(servers + 1)
+        self._steady_flops = self._tabulate(steady, np.zeros_like(steady), slice(None))
+        self._most_on = np.where(np.isfinite(self._steady_flops), steady, -1).max(axis=1)
+        self._waking_flops = np.empty((model.problem.steps, len(pairs)))
+        self._most_on_slope = np.empty(model.problem.steps)
+        for piece in self._pieces():
+            flops = self._waking_flops[piece] = self._tabulate(self._on, self._waking, piece)
+            excess = np.where(np.isfinite(flops), self._on, -1) - self._most_on[piece, None]
+            self._most_on_slope[piece] = (excess / self._waking).max(axis=1).clip(min=0.0)
 
-    def _tabulate(self) -> FloatArray:
+    def _pieces(self) -> Iterator[slice]:
+        """The steps, a few at a time: a table of all pairs at all of them leaves the processor's caches."""
+        rows = max(1, _CELLS_A_PIECE // len(self._on))
+        return (slice(first, first + rows) for first in range(0, self._model.problem.steps, rows))
+
+    def _tabulate(self, on: IntArray, waking: IntArray, steps: slice) -> FloatArray:
         """U by step and pair, in the model's unit of flops; minus infinity where the energy does not do."""
         table, model = self._table, self._model
         hull = table.hull
-        least_j = (self._on - self._waking) * table.on_j[0] + self._waking * table.waking_j[0]
-        least_j = least_j + (table.servers - self._on) * table.rest_j
-        spare_j = model.problem.allowed_j[:, None] - least_j
+        least_j = (on - waking) * table.on_j[0] + waking * table.waking_j[0]
+        least_j = least_j + (table.servers - on) * table.rest_j
+        spare_j = model.problem.allowed_j[steps, None] - least_j
         worth = table.waking_flops[-1] / table.on_flops[-1]  # a waking server counts as this much of one
-        working = np.maximum(self._on - self._waking * (1.0 - worth), 1e-12)
+        working = np.maximum(on - waking * (1.0 - worth), 1e-12)
         each_j = np.maximum(spare_j, 0.0) / working
         each = np.interp(each_j, table.on_j[hull] - table.on_j[0], table.on_flops[hull])
         return np.where(spare_j >= -_ROUNDING_J, each * working, -np.inf) / model.flops_unit
@@ -268,15 +279,18 @@ class WholeServerRows:
 
     def _lines(self, on: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The lines through U at the whole numbers around ``on``, and what each wake-up adds at most."""
-        steady = self._most_flops[:, self._waking == 0]
+        steady = self._steady_flops
         below = np.clip(np.floor(on), 0, np.maximum(self._most_on - 1, 0)).astype(np.intp)
         above = np.minimum(below + 1, self._most_on)
         rows = np.arange(len(on))
         slope = steady[rows, above] - steady[rows, below]
         offset = steady[rows, below] - slope * below
-        over = self._most_flops - slope[:, None] * self._on - offset[:, None]
-        each = np.where(self._waking > 0, over / np.maximum(self._waking, 1), -np.inf)
-        most = each.max(axis=1)
+        most = np.empty(len(on))
+        for piece in self._pieces():
+            over = self._waking_flops[piece] - slope[piece, None] * self._on
+            over -= offset[piece, None]
+            over /= self._waking
+            most[piece] = over.max(axis=1)
         return slope, offset, np.where(np.isfinite(most), most, 0.0)  # no server can wake: any slope holds
 
 

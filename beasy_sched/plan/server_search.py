@@ -70,6 +70,8 @@ def _speed_up(problem: ServerProblem, counts: tuple[KindCounts, ...], *, thoroug
     enough = spare_j >= 0.0
     on_hull, gaining = problem.moves
     for _, more_j, group, low, high in (*on_hull, *gaining, *gaining) if thorough else on_hull:
+        if not groups[group][:, low].any():
+            continue
         number = groups[group][:, low].copy()
         if more_j > 0:
             number = np.minimum(number, np.maximum(0.0, spare_j / more_j).astype(np.int64))
@@ -392,20 +394,17 @@ def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> B
     ``values``: [4, T], what a step is worth on through, waking, falling asleep, asleep; ``least``: steps
     that a server stays on once woken. States: 0 asleep, a = 1..least on for a steps (at least, at the last).
     """
-    best = np.full(least + 1, -np.inf)
+    best = [-math.inf] * (least + 1)
     best[max(1, least - obliged_steps) if on else 0] = 0.0
     before_asleep, before_aged = [], []
     """Per step, the state before when asleep, and when on for ``least`` steps."""
-    for through, waking, falling, asleep in values.T:
-        new = np.empty_like(best)
-        new[2:] = best[1:-1] + through
-        new[1] = best[0] + waking
-        oldest = best[-1] + through
-        before_aged.append(least - 1 if new[-1] > oldest else least)
-        before_asleep.append(0 if best[0] + asleep >= best[-1] + falling else least)
-        new[0] = max(best[0] + asleep, best[-1] + falling)
-        new[-1] = max(new[-1], oldest)
-        best = new
+    for through, waking, falling, asleep in values.T.tolist():  # few states: lists are faster than arrays
+        rest, sleep = best[0] + asleep, best[-1] + falling
+        aged = best[-1] + through
+        best = [max(rest, sleep), best[0] + waking, *[value + through for value in best[1:-1]]]
+        before_aged.append(least - 1 if best[-1] > aged else least)
+        before_asleep.append(0 if rest >= sleep else least)
+        best[-1] = max(best[-1], aged)
     path = np.zeros(values.shape[1], dtype=np.bool_)
     state = int(np.argmax(best))
     for step in range(len(path) - 1, -1, -1):
