@@ -253,6 +253,8 @@ class JobQueue:
         """Read-only views of the four arrays."""
         self._head = 0
         self._count = 0
+        self._places: IndexArray | None = None
+        """What `places` has found, until the queue changes."""
 
     def _read_only(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
         times_s = read_only(self._walltime_s), read_only(self._subtime_s)
@@ -274,6 +276,7 @@ class JobQueue:
 
     def append(self, job: Job) -> None:
         """Add a job at the end."""
+        self._places = None
         place = len(self._jobs)
         if place == len(self._res):
             self._res = np.resize(self._res, 2 * place)
@@ -297,6 +300,7 @@ class JobQueue:
 
     def remove(self, job: Job) -> None:
         """Take a job out."""
+        self._places = None
         jobs = self._jobs
         jobs[job.place] = _NO_JOB
         self._res[job.place] = _GONE
@@ -346,7 +350,9 @@ class JobQueue:
 
     def places(self) -> IndexArray:
         """Return the places that hold a job, in order of arrival."""
-        return np.flatnonzero(self.res != _GONE)
+        if self._places is None:
+            self._places = read_only((self.res != _GONE).nonzero()[0])
+        return self._places
 
 
 _COLUMNS = ("subtime_s", "start_s", "end_s", "walltime_s", "energy_j", "res")

@@ -297,7 +297,8 @@ class WorkingPlan:
         The steps may differ from host to host. Taken from sums along each server's steps, which are made
         again for servers whose states have changed.
         """
-        first, end = int(np.min(first_step)), int(np.max(end_step))
+        first = first_step if isinstance(first_step, int) else int(first_step.min())
+        end = end_step if isinstance(end_step, int) else int(end_step.max())
         if not self._covered.start <= first <= end <= self._covered.stop:
             self.cover(first, end)
         before, start = self._sums_of(number, hosts, first, end).before, self._covered.start
@@ -383,6 +384,11 @@ class CellPowers:
         """Where a host's cells begin in a table: its kind's part of it, [N]."""
         self._tables: dict[float, FloatArray] = {}
         self._sleep_saves(platform)
+        least_w = self._least_w[self.power.can_sleep]
+        self._least_on_w = float(least_w.min()) if len(least_w) else 0.0
+        """The least that a server which can sleep draws more when it is on, W; 0 if none can."""
+        self.most_switched_j = float(self.most_switching_j.max())
+        """The greatest ``most_switching_j`` of all kinds."""
 
     def _sleep_saves(self, platform: Platform) -> None:
         """What sleep saves of each kind at most and at least (W), and what its transitions cost (J)."""
@@ -435,8 +441,15 @@ class CellPowers:
 
     def least_waking_j(self, dt_s: float) -> float:
         """Lower bound of what each step costs for which a server is woken, J; steps of ``dt_s``."""
-        least_w = self._least_w[self.power.can_sleep]
-        return (float(least_w.min()) if len(least_w) else 0.0) * dt_s - float(self.most_switching_j.max())
+        return self._least_on_w * dt_s - self.most_switched_j
+
+    def least_woken_j(self, asleep: BoolArray, dt_s: float) -> float:
+        """Lower bound of what it costs to wake servers in all cells in which they are ``asleep``, J.
+
+        ``asleep`` is [L, n], with rows of ``dt_s``.
+        """
+        runs = np.count_nonzero(asleep[0]) + np.count_nonzero(asleep[1:] > asleep[:-1])
+        return np.count_nonzero(asleep) * self._least_on_w * dt_s - runs * self.most_switched_j
 
     def rows_to_break_even(self, dt_s: float) -> int:
         """Number of consecutive steps that are always worth sleeping through, for every kind."""

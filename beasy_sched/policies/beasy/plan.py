@@ -68,11 +68,17 @@ class PlanAhead:
     write: Callable[[HostIds, StateArray], object]
     """Plans servers in these states from row 0 on."""
 
+    _limit: tuple[FloatArray | None, int] = (None, 0)
+    """`rows_to_limit` as last found, with the levels that it was found for."""
+
     @property
     def rows_to_limit(self) -> int:
         """Number of rows before the planned SoC first reaches SoC_min: energy may be moved within these."""
-        low = self.level_j() <= self.min_j * (1.0 + 1e-9)
-        return int(np.argmax(low)) if low.any() else len(low)
+        level_j = self.level_j()
+        if level_j is not self._limit[0]:
+            low = level_j <= self.min_j * (1.0 + 1e-9)
+            self._limit = level_j, int(np.argmax(low)) if low.any() else len(low)
+        return self._limit[1]
 
 
 @dataclass(frozen=True)
@@ -260,7 +266,7 @@ class EnergyTest:
         """
         cells, dt_s = self.cells, float(self.outlook.dt_s[-1])
         whole = np.maximum(asleep - count, 0)  # the rest of the present step may be short
-        return np.asarray(whole * cells.least_waking_j(dt_s) - count * float(cells.most_switching_j.max()))
+        return np.asarray(whole * cells.least_waking_j(dt_s) - count * cells.most_switched_j)
 
     def _most_for_any_j(self, end: int) -> float:
         """Upper bound of what idle servers can save before row ``end``, J, whichever job it is for."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -238,12 +239,18 @@ class Spending:
         self.left_j = max(0.0, min(comp_j, float(self._floor_j.min()) - battery.min_j))
         """What may still be spent, J."""
 
+    @cached_property
+    def _row_ends_s(self) -> FloatArray:
+        """When each row ends, s from now."""
+        return np.cumsum(self.rest.dt_s)
+
     def speed_up(self, jobs: Sequence[RunningJob]) -> None:
         """Raise the P-states of running jobs to their expected end; closest to the walltime first."""
         if not jobs or self.left_j <= self.rest.tolerance_j:
             return
         table = JobTable(jobs)
-        prices_j = self._prices_j(table)
+        ends = self._ends(table)
+        prices_j = self._prices_j(table, ends)
         if prices_j.min() > self.left_j + _ROUNDING_J:
             return
         speeds = self.ladder.speed_flops(table.hosts, self.rest.states[0, table.hosts])
@@ -254,23 +261,23 @@ class Spending:
             if self.left_j <= self.rest.tolerance_j:
                 return
             if prices_j[place] <= self.left_j + _ROUNDING_J:
-                while self.left_j > self.rest.tolerance_j and self._raise(jobs[place]):
-                    pass
+                end: int | None = int(ends[place])
+                while self.left_j > self.rest.tolerance_j and self._raise(jobs[place], end):
+                    end = None  # its speed has changed
 
     def _ends(self, table: JobTable) -> IndexArray:
         """Rows until each job would end in its next faster P-state, at its walltime at the latest."""
         faster = self.ladder.faster(table.hosts, self.rest.states[0, table.hosts])
         needed_s = np.minimum(table.needed_s(self.ladder.speed_flops(table.hosts, faster)), table.left_s)
-        rows = np.searchsorted(np.cumsum(self.rest.dt_s), needed_s - 1e-6) + 1
+        rows = np.searchsorted(self._row_ends_s, needed_s - 1e-6) + 1
         return np.asarray(np.minimum(rows, len(self.rest.states)))
 
-    def _prices_j(self, table: JobTable) -> FloatArray:
-        """Lower bound of what the next faster P-state costs each job to its expected end, J.
+    def _prices_j(self, table: JobTable, ends: IndexArray) -> FloatArray:
+        """Lower bound of what the next faster P-state costs each job to its expected end (``ends``), J.
 
         Infinite for jobs that are at full speed to that end.
         """
         rest, ladder, hosts = self.rest, self.ladder, table.hosts
-        ends = self._ends(table)
         states = rest.states[: int(ends.max()), hosts]
         counts = np.arange(len(states))[:, None] < ends[table.job_of]
         rises = (ladder.can_rise(hosts, states) & counts).any(axis=0)
@@ -290,8 +297,8 @@ class Spending:
         ``wishes``: the hosts that a job asks for, and the rows that it takes, the waking included; ``idle``:
         servers that are on without a job; ``asleep``: those that may be woken.
         """
-        least_j = self.cells.least_waking_j(float(self.rest.dt_s[0]))
-        if self.left_j + self.rest.tolerance_j < least_j or not len(asleep):
+        step_s, tolerance_j = float(self.rest.dt_s[0]), self.rest.tolerance_j
+        if self.left_j + tolerance_j < self.cells.least_waking_j(step_s) or not len(asleep):
             return
         ordered = False
         for res, rows in wishes:
@@ -305,7 +312,10 @@ class Spending:
                     asleep, ordered = self._thriftiest_first(asleep), True
                 chosen = asleep[:missing]
                 states = self.rest.states[:rows, chosen]
-                woken = np.where(self.cells.asleep(states, chosen), self.ladder.thriftiest[chosen], states)
+                sleeping = self.cells.asleep(states, chosen)
+                if self.cells.least_woken_j(sleeping, step_s) > self.left_j + tolerance_j + _ROUNDING_J:
+                    return
+                woken = np.where(sleeping, self.ladder.thriftiest[chosen], states)
                 if not self._pay(chosen, rows, woken):
                     return
             idle, asleep = idle + missing - res, asleep[missing:]
@@ -315,10 +325,11 @@ class Spending:
         joules_per_flop = self.ladder.full_w(hosts, best) / self.ladder.speed_flops(hosts, best)
         return hosts[np.lexsort((hosts, joules_per_flop))]
 
-    def _raise(self, job: RunningJob) -> bool:
-        """Try the next faster P-state from now to the expected end."""
+    def _raise(self, job: RunningJob, end: int | None) -> bool:
+        """Try the next faster P-state from now to the expected ``end``, where that is known."""
         hosts, rest = job.hosts, self.rest
-        end = int(self._ends(JobTable([job]))[0])
+        if end is None:
+            end = int(self._ends(JobTable([job]))[0])
         rows = rest.states[:end, hosts]
         faster = np.where(self.cells.asleep(rows, hosts), rows, self.ladder.faster(hosts, rows))
         if not end or np.array_equal(faster, rows):
