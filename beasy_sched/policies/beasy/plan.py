@@ -372,6 +372,10 @@ class _Held:
     """Work that it is assumed to need on each host (Eq. 3.29)."""
     done_flops: float = 0.0
 
+    def as_seen(self, now: float) -> RunningJob:
+        """The job as compensation sees it (Eq. 3.28)."""
+        return RunningJob(self.hosts, self.end_s - now, max(self.total_flops - self.done_flops, 0.0))
+
 
 class Promise(NamedTuple):
     """When a waiting job will have its hosts, and which."""
@@ -410,6 +414,8 @@ class LivePlan:
         self.promised: Promise | None = None
         """The last reservation that was found."""
         self._held: dict[str, _Held] = {}
+        self._held_hosts: tuple[HostIds, list[int]] | None = None
+        """The servers of all running jobs, and where those of each begin; None if jobs have come or gone."""
         self._released: list[_Held] = []
 
     def renew(self, time_s: float) -> bool:
@@ -550,6 +556,7 @@ class LivePlan:
         end_s = view.now + job.walltime_s
         if self._by_work:
             end_s = min(end_s, self.plan.end_s)
+        self._held_hosts = None
         self._held[job.id] = _Held(job, hosts, step, before, placement.faster, end_s, view.now, total_flops)
 
     def settle_ends(self, view: View, step: int) -> None:
@@ -559,6 +566,7 @@ class LivePlan:
             return
         for key in [key for key in self._held if key not in running]:
             held = self._held.pop(key)
+            self._held_hosts = None
             self.until[held.hosts] = 0
             self.ends_s[held.hosts] = -np.inf
             if step < held.first + len(held.before):
@@ -583,23 +591,36 @@ class LivePlan:
         """Add up the work that running jobs have done; call this before speeds change."""
         if not self._held:
             return
-        hosts = np.concatenate([held.hosts for held in self._held.values()])
-        first = [0, *itertools.accumulate(len(held.hosts) for held in self._held.values())][:-1]
+        hosts, first = self._hosts_of_jobs()
         speeds = np.minimum.reduceat(self.ladder.speed_flops(hosts, view.pstate[hosts]), first)
         for held, speed in zip(self._held.values(), speeds.tolist(), strict=True):
             held.done_flops += speed * (view.now - held.since_s)
             held.since_s = view.now
 
+    def _hosts_of_jobs(self) -> tuple[HostIds, list[int]]:
+        """The servers of all running jobs (there must be one), job by job, and where those of each begin."""
+        if self._held_hosts is None:
+            hosts = [held.hosts for held in self._held.values()]
+            first = [0, *itertools.accumulate(len(mine) for mine in hosts)][:-1]
+            self._held_hosts = np.concatenate(hosts), first
+        return self._held_hosts
+
     def running_jobs(self, view: View) -> list[RunningJob]:
         """Return the running jobs with their estimated remaining work (Eq. 3.28, 3.29)."""
-        return [
-            RunningJob(
-                held.hosts,
-                held.end_s - view.now,
-                max(held.total_flops - held.done_flops, 0.0),
-            )
-            for held in self._held.values()
-        ]
+        return [held.as_seen(view.now) for held in self._held.values()]
+
+    def jobs_below_full_speed(self, view: View, step: int) -> list[RunningJob]:
+        """As `running_jobs`, but only those that have a server planned below its full speed in some step."""
+        if not self._held:
+            return []
+        hosts, first = self._hosts_of_jobs()
+        end_step = np.minimum(self.until[hosts] + 1, self.plan.steps)
+        below = self.plan.summed(self._below_full_speed, hosts, step, end_step) > 0
+        chosen = np.logical_or.reduceat(below, first).tolist()
+        return [held.as_seen(view.now) for held, one in zip(self._held.values(), chosen, strict=True) if one]
+
+    def _below_full_speed(self, states: StateArray, hosts: HostIds) -> npt.NDArray[np.int32]:
+        return np.asarray(self.ladder.can_rise(hosts, states), dtype=np.int32)
 
     def rest(self, view: View, step: int, end: int) -> Rest:
         """Return the rest of a window, from ``step`` up to ``end`` (exclusive)."""

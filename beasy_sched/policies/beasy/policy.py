@@ -412,11 +412,11 @@ class Beasy(Policy):
             "window_end_s": live.plan.start_of(window_end),
             "dangerous": int(dangerous),
         }
-        jobs = live.running_jobs(view)
         if diff_j > 0.0:
             spending = Spending(rest, live.cells, live.ladder, levels_j)
             why["spendable_j"] = spending.left_j
-            spending.speed_up(jobs)
+            if spending.has_left():
+                spending.speed_up(live.jobs_below_full_speed(view, step))
             why["spent_on_jobs_j"] = why["spendable_j"] - spending.left_j
             free = np.logical_and(live.until <= step, view.available)
             idle = int(np.count_nonzero(free & live.plan.on[step]))
@@ -427,7 +427,8 @@ class Beasy(Policy):
         else:
             present = step - window.start_step
             violation = predictions.violation_step(present)
-            Lowering(rest, live.cells, live.ladder, violation - present).lower(jobs, diff_j)
+            lowering = Lowering(rest, live.cells, live.ladder, violation - present)
+            lowering.lower(live.running_jobs(view), diff_j)
             why["saved_j"] = planned_j - float(rest.demand_j.sum())
             why["violation_at_s"] = live.plan.start_of(window.start_step + violation)
             why["curves_below"] = int(predictions.below[violation])

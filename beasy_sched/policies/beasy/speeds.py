@@ -239,6 +239,10 @@ class Spending:
         self.left_j = max(0.0, min(comp_j, float(self._floor_j.min()) - battery.min_j))
         """What may still be spent, J."""
 
+    def has_left(self) -> bool:
+        """Whether anything may still be spent."""
+        return self.left_j > self.rest.tolerance_j
+
     @cached_property
     def _row_ends_s(self) -> FloatArray:
         """When each row ends, s from now."""
@@ -246,7 +250,7 @@ class Spending:
 
     def speed_up(self, jobs: Sequence[RunningJob]) -> None:
         """Raise the P-states of running jobs to their expected end; closest to the walltime first."""
-        if not jobs or self.left_j <= self.rest.tolerance_j:
+        if not jobs or not self.has_left():
             return
         table = JobTable(jobs)
         ends = self._ends(table)
@@ -258,11 +262,11 @@ class Spending:
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = np.where(table.left_s > 0.0, 1.0 - needed_s / table.left_s, -np.inf)
         for place in np.argsort(slack, kind="stable").tolist():
-            if self.left_j <= self.rest.tolerance_j:
+            if not self.has_left():
                 return
             if prices_j[place] <= self.left_j + _ROUNDING_J:
                 end: int | None = int(ends[place])
-                while self.left_j > self.rest.tolerance_j and self._raise(jobs[place], end):
+                while self.has_left() and self._raise(jobs[place], end):
                     end = None  # its speed has changed
 
     def _ends(self, table: JobTable) -> IndexArray:
