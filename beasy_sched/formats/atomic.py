@@ -46,8 +46,11 @@ class PartFile:
     Either `finish` or `discard` must be called in the end; as a context manager it does so itself.
     """
 
-    def __init__(self, path: PathLike) -> None:
-        """Open it under a temporary name. Raises InputError where that cannot be."""
+    def __init__(self, path: PathLike, *, alone: bool = False) -> None:
+        """Open it under a temporary name. Raises InputError where that cannot be.
+
+        With ``alone``, not while another process, or another part of this one, writes the same file.
+        """
         self.path = Path(path)
         self._open = True
         self._names: tuple[Path, Path] | None = None
@@ -58,7 +61,7 @@ class PartFile:
                 self._file: BinaryIO = self.path.open("wb")  # may wait for whoever reads the pipe
                 return
             with _signals_wait():
-                place, self._file = _open_part(target)
+                place, self._file = _open_part(target, alone=alone)
                 self._names = place, target
                 _unfinished[id(self)] = self
 
@@ -175,13 +178,8 @@ def leftover(path: PathLike) -> Path | None:
     target = _target(path)
     if target is None or not (part := _part(target, 0)).is_file():
         return None
-    with _explained(part):
-        descriptor = os.open(part, _OLD_FILE)
-        try:
-            if _lock(descriptor) is False:
-                raise InputError(path, "is still being written: the run has not ended")
-        finally:
-            os.close(descriptor)
+    if _is_being_written(part):
+        raise InputError(path, "is still being written: the run has not ended")
     return part
 
 
@@ -232,19 +230,34 @@ def _part(target: Path, number: int) -> Path:
     return target.with_name(f".{target.name}.{number}.part" if number else f".{target.name}.part")
 
 
-def _open_part(target: Path) -> tuple[Path, BinaryIO]:
+def _open_part(target: Path, *, alone: bool) -> tuple[Path, BinaryIO]:
     for number in range(_MOST_WRITERS):
         place = _part(target, number)
         remove_if_dead(place)
         try:
             descriptor = os.open(place, _NEW_FILE, 0o666)
         except FileExistsError:  # somebody else is writing the file, or has put something here
+            if alone and _is_being_written(place):
+                what = "another process is writing it: wait until that has ended, or choose another name"
+                raise FileExistsError(errno.EEXIST, what, str(target)) from None
             continue
         if _lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
             _remove_dead_from(target, number + 1)
             return place, os.fdopen(descriptor, "wb")
         os.close(descriptor)  # another process takes it for a leftover in this very moment
     raise FileExistsError(errno.EEXIST, "too many processes are writing this file", str(target))
+
+
+def _is_being_written(part: Path) -> bool:
+    """Whether the writer of a temporary file lives; not so of anything else under such a name."""
+    try:
+        descriptor = os.open(part, _OLD_FILE)
+    except OSError:
+        return False
+    try:
+        return _lock(descriptor) is False
+    finally:
+        os.close(descriptor)
 
 
 def _remove_dead_from(target: Path, number: int) -> None:

@@ -196,7 +196,10 @@ class RunFiles:
     def __init__(
         self, prefix: str | None, settings: RunSettings, *, decisions: bool = True, record: Path | None = None
     ) -> None:
-        """``prefix`` None writes nothing but the recording. Raises ConfigError for a bad place."""
+        """``prefix`` None writes nothing but the recording.
+
+        Raises ConfigError for a bad place, and InputError while another run writes under the same prefix.
+        """
         self.prefix = prefix
         self.settings = settings
         self.written: list[Path] = []
@@ -206,9 +209,9 @@ class RunFiles:
         self._summary: PartFile | None = None
         self._begun = False
         self._traced = 0
+        """How many rows of the energy trace have been written."""
         self._sun = False
         """Whether the energy trace has the sun's column."""
-        """How many rows of the energy trace have been written."""
         self._windows_kept = 0
         try:
             if prefix is not None:
@@ -216,11 +219,11 @@ class RunFiles:
             if record is not None and (record.is_file() or not record.exists()):  # no device or pipe
                 _check(record.parent)
             if prefix is not None:
+                self._summary = PartFile(path_of(prefix, SUMMARY), alone=True)  # one run at a time
                 if decisions:
                     self.log = DecisionLogFile(path_of(prefix, DECISIONS))
                 if settings.site is not None:
                     self._trace = PartFile(path_of(prefix, TRACE))
-                self._summary = PartFile(path_of(prefix, SUMMARY))
             if record is not None:
                 self.recording = RecordingWriter(record, settings)
         except BaseException:

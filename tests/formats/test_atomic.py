@@ -106,11 +106,24 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "first"
 
 
-def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_writer_that_wants_to_be_alone(tmp_path: Path) -> None:
+    with PartFile(tmp_path / "a", alone=True) as first:
+        first.write("first")
+        with pytest.raises(InputError, match=r"a: cannot be written: another process is writing it: wait"):
+            PartFile(tmp_path / "a", alone=True)
+        assert names(tmp_path) == [".a.part"]
+    with PartFile(tmp_path / "a", alone=True) as second:
+        second.write("second")
+    assert (tmp_path / "a").read_text() == "second"
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_planted_link_is_not_followed(tmp_path: Path, alone: bool) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / ".a.part").symlink_to(victim)
-    write_atomic(tmp_path / "a", "new")
+    with PartFile(tmp_path / "a", alone=alone) as file:
+        file.write("new")
     assert victim.read_text() == "mine"
     assert (tmp_path / "a").read_text() == "new"
     assert not (tmp_path / "a").is_symlink()

@@ -116,6 +116,18 @@ def test_finished_files_stay(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"a.rec", "run_decisions.jsonl", "run_summary.json"}
 
 
+def test_one_run_at_a_time_under_a_prefix(tmp_path: Path) -> None:
+    """The files of two would be mixed in the end."""
+    with RunFiles(str(tmp_path / "run"), PLAIN) as files:
+        before = sorted(tmp_path.iterdir())
+        with pytest.raises(InputError, match=r"run_summary\.json: cannot be written: another process"):
+            RunFiles(str(tmp_path / "run"), ON_SITE, record=tmp_path / "a.rec")
+        assert sorted(tmp_path.iterdir()) == before
+        RunFiles(str(tmp_path / "other"), PLAIN).discard()
+        files.finish(fed(PLAIN, 5, files))
+    RunFiles(str(tmp_path / "run"), PLAIN).discard()
+
+
 def test_older_files_go_when_the_run_begins(tmp_path: Path) -> None:
     for name in ("decisions.jsonl", "energy_trace.csv", "jobs.csv"):
         (tmp_path / f"run_{name}").write_text("old")
