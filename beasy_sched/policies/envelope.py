@@ -273,8 +273,8 @@ class EnvelopeRefit:
         moves = GreedyMoves(self._tables, plan.states[step], situations, up)
         can_move = self._tables.least_j[up][situations] <= left_j
         for group in (can_move,) if up else (can_move & idle, can_move & ~idle):
-            left_j = moves.spend(np.flatnonzero(group), left_j)
-        changed = np.flatnonzero(moves.states != plan.states[step])
+            left_j = moves.spend(group.nonzero()[0], left_j)
+        changed = (moves.states != plan.states[step]).nonzero()[0]
         if len(changed):
             plan.set_states(changed, step, step + 1, moves.states[changed])
             self._look_at(max(step - 1, self._window.start), min(step + 2, self._window.stop))
@@ -283,16 +283,18 @@ class EnvelopeRefit:
     def _look_at(self, first_step: int, end_step: int) -> None:
         """Find what servers can do in these steps, as they are planned now."""
         plan, rows = self.plan, slice(first_step, end_step)
-        last = end_step == plan.steps
-        slept = shifted(plan.states[rows], plan.before(first_step)) == plan.sleep
+        if first_step:
+            slept = plan.states[first_step - 1 : end_step - 1] == plan.sleep
+        else:
+            slept = shifted(plan.states[rows], plan.before(0)) == plan.sleep
         after = plan.states[first_step + 1 : end_step + 1].astype(np.int64)
-        if last:
+        if end_step == plan.steps:
             after = np.concatenate([after, np.full((1, after.shape[1]), self._tables.no_state)])
         found = self._tables.situations(slept, plan.states[rows], after)
         places = slice(first_step - self._window.start, end_step - self._window.start)
         self._situations[places] = found
         for up, least_j in self._least_j.items():
-            least_j[places] = self._tables.least_j[up][found].min(axis=1, initial=np.inf)
+            least_j[places] = np.minimum.reduce(self._tables.least_j[up][found], axis=1, initial=np.inf)
 
 
 def _by_peak(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:

@@ -232,15 +232,18 @@ class WorkingPlan:
         if not 0 <= first_step <= end_step <= self.steps:
             raise ValueError(f"steps {first_step} to {end_step} are not within the {self.steps} of the plan")
         rows = slice(first_step, min(end_step + 1, self.steps))
-        old_j = self.server_energy_j(hosts, rows.start, rows.stop)
+        old = self._from_before(hosts, rows.start, rows.stop)
+        new = old.copy(order="K")
+        new[1 : 1 + end_step - first_step] = pstate
+        energy_j = self._steps.server_energy_j
+        change_j = energy_j(new[1:], new[:-1], hosts) - energy_j(old[1:], old[:-1], hosts)
+        self.energy_j[rows] += change_j.sum(axis=1)
         self.states[first_step:end_step, hosts] = pstate
         self.on[first_step:end_step, hosts] = pstate != self.sleep[hosts]
         for sums in self._sums.values():
             sums.end[hosts] = 0
         self._run_known[hosts] = False
         self.version += 1
-        new_j = self.server_energy_j(hosts, rows.start, rows.stop)
-        self.energy_j[rows] += (new_j - old_j).sum(axis=1)
 
     def set_production(self, step: int, renew_w: float) -> None:
         """Replace a step's predicted production (W) by the known one."""
@@ -251,12 +254,14 @@ class WorkingPlan:
 
     def server_energy_j(self, hosts: HostIds, first_step: int, end_step: int) -> FloatArray:
         """Planned worst-case energy of each of ``hosts`` in each step, J: (steps, hosts)."""
-        now = self.states[first_step:end_step, hosts]
+        states = self._from_before(hosts, first_step, end_step)
+        return self._steps.server_energy_j(states[1:], states[:-1], hosts)
+
+    def _from_before(self, hosts: HostIds, first_step: int, end_step: int) -> StateArray:
+        """P-states of ``hosts`` from the step before ``first_step`` up to ``end_step``."""
         if first_step:
-            previous = self.states[first_step - 1 : end_step - 1, hosts]
-        else:
-            previous = shifted(now, self._before[hosts])
-        return self._steps.server_energy_j(now, previous, hosts)
+            return self.states[first_step - 1 : end_step, hosts]
+        return np.concatenate([self._before[None, hosts], self.states[:end_step, hosts]])
 
     def before(self, step: int) -> StateArray:
         """P-state of each server in the step before ``step``: as planned, or as it was before the first."""
