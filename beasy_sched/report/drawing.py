@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -87,7 +88,17 @@ def figure_bytes(figure: Any, suffix: str) -> bytes:
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "beasy-sched"}):  # ids that are the same every time
         figure.savefig(buffer, format=_kind(suffix), dpi=120, metadata=_FORMATS[_kind(suffix)])
-    return buffer.getvalue()
+    return _with_steady_ids(buffer.getvalue()) if _kind(suffix) == "svg" else buffer.getvalue()
+
+
+def _with_steady_ids(svg: bytes) -> bytes:
+    """Number the clip paths of a picture in their order.
+
+    Matplotlib names them by their sizes, whose last digits vary from one layout of a figure to the next.
+    """
+    names: dict[bytes, bytes] = {}
+    name = rb'(?<=[#"])p[0-9a-f]{10}(?=[)"])'
+    return re.sub(name, lambda found: names.setdefault(found[0], b"p%d" % len(names)), svg)
 
 
 def _kind(suffix: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +38,15 @@ def text_of(plans: PlanStore, monkeypatch: pytest.MonkeyPatch) -> str:
 
     monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
     return draw_plan(plans, ".svg").decode()
+
+
+def test_clip_paths_are_named_by_their_order() -> None:
+    """Not by sizes, whose last digits differ between processes."""
+    drawn = draw_season(SEASON, ".svg")
+    names = re.findall(rb'clipPath id="(.*?)"', drawn)
+    assert len(names) > 1
+    assert set(names) == {b"p%d" % number for number in range(len(names))}
+    assert set(re.findall(rb"url\(#(.*?)\)", drawn)) == set(names)
 
 
 def test_panels(monkeypatch: pytest.MonkeyPatch) -> None:
