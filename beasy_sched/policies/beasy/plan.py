@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -377,6 +378,9 @@ class _Held:
         return RunningJob(self.hosts, self.end_s - now, max(self.total_flops - self.done_flops, 0.0))
 
 
+_start_order: Final = attrgetter("start_order")
+
+
 class Promise(NamedTuple):
     """When a waiting job will have its hosts, and which."""
 
@@ -561,11 +565,14 @@ class LivePlan:
 
     def settle_ends(self, view: View, step: int) -> None:
         """Free the servers of jobs that have ended; `give_back` handles those that no other job takes."""
-        running = view.running
-        if len(running) == len(self._held):
+        running, known = view.running, self._held
+        if len(running) == len(known):
             return
-        for key in [key for key in self._held if key not in running]:
-            held = self._held.pop(key)
+        gone = [job.id for job in sorted(view.ended, key=_start_order) if job.id in known]
+        if len(running) + len(gone) != len(known):  # others ended outside all windows
+            gone = [key for key in known if key not in running]
+        for key in gone:
+            held = known.pop(key)
             self._held_hosts = None
             self.until[held.hosts] = 0
             self.ends_s[held.hosts] = -np.inf
