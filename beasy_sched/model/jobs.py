@@ -349,7 +349,7 @@ class JobQueue:
         return self._seen[3][self._head : len(self._jobs)]
 
     def places(self) -> IndexArray:
-        """Return the places that hold a job, in order of arrival."""
+        """Return the places that hold a job, in order of arrival: a read-only array."""
         if self._places is None:
             self._places = read_only((self.res != _GONE).nonzero()[0])
         return self._places

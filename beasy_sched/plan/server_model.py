@@ -133,6 +133,7 @@ def _rounded(values: FloatArray) -> IntArray:
 _MOST_COMBINATIONS = 6000
 """Up to this number of combinations of numbers of servers, all are examined."""
 _CELLS_A_PIECE = 100_000
+"""Size of the pieces in which large tables are worked through."""
 _VIOLATION = 1e-6
 _ROUNDING_J = 1e-6
 

@@ -6,6 +6,8 @@ asleep 5 W, falling asleep 7 s at 60 W (885 J in its step), waking 20 s at 80 W.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -92,6 +94,28 @@ def test_ladder():
     assert [int(ladder.thriftier(host, np.array([p], dtype=np.int8))[0]) for p in range(4)] == [1, 1, 2, 3]
     assert ladder.thriftiest.tolist() == [1]
     assert ladder.reference_flops.tolist() == [80.0]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_waking_costs_at_least_its_bound(seed):
+    """Whatever the transitions cost, and whatever is planned around the steps."""
+    rng = np.random.default_rng(seed)
+    watts = (
+        *_WATTS[:4],
+        float(rng.choice([0.0, 5.0, 60.0, 300.0])),
+        float(rng.choice([0.0, 5.0, 80.0, 300.0])),
+    )
+    kind = replace(KIND, idle_w=watts, epsilon_w=watts, full_w=watts)
+    count, steps = 3, int(rng.integers(1, 9))
+    names = tuple(f"n{i}" for i in range(count))
+    cells, hosts = CellPowers(Platform((kind,), np.zeros(count, dtype=np.intp), names)), np.arange(count)
+    states = rng.choice([0, 1, 2, 3, 3, 3], (steps, count)).astype(np.int8)
+    rows = int(rng.integers(1, steps + 1))
+    asleep = cells.asleep(states[:rows], hosts)
+    woken = np.where(asleep, rng.integers(0, 3, count), states[:rows]).astype(np.int8)
+    before, dt_s = rng.random(count) < 0.5, np.full(steps, 100.0)
+    cost_j = float(cells.change_j(states, woken, before, hosts, dt_s).sum())
+    assert cost_j >= cells.least_woken_j(asleep, 100.0) - 1e-6
 
 
 # --- more energy than the target needs ---------------------------------------------------------------

@@ -46,6 +46,7 @@ _FEW_ROWS: Final = 16
 """Length of the shortest scan for idle servers."""
 _NEAR_ROWS: Final = 128
 """Energy for a job is usually found within so many rows."""
+_start_order: Final = attrgetter("start_order")
 
 
 @dataclass
@@ -378,9 +379,6 @@ class _Held:
         return RunningJob(self.hosts, self.end_s - now, max(self.total_flops - self.done_flops, 0.0))
 
 
-_start_order: Final = attrgetter("start_order")
-
-
 class Promise(NamedTuple):
     """When a waiting job will have its hosts, and which."""
 
@@ -621,7 +619,7 @@ class LivePlan:
         if not self._held:
             return []
         hosts, first = self._hosts_of_jobs()
-        end_step = np.minimum(self.until[hosts] + 1, self.plan.steps)
+        end_step = np.minimum(np.maximum(self.until[hosts], step) + 1, self.plan.steps)
         below = self.plan.summed(self._below_full_speed, hosts, step, end_step) > 0
         chosen = np.logical_or.reduceat(below, first).tolist()
         return [held.as_seen(view.now) for held, one in zip(self._held.values(), chosen, strict=True) if one]
