@@ -178,8 +178,9 @@ def leftover(path: PathLike) -> Path | None:
     target = _target(path)
     if target is None or not (part := _part(target, 0)).is_file():
         return None
-    if _is_being_written(part):
-        raise InputError(path, "is still being written: the run has not ended")
+    with _explained(part):
+        if _is_being_written(part):
+            raise InputError(path, "is still being written: the run has not ended")
     return part
 
 
@@ -237,7 +238,10 @@ def _open_part(target: Path, *, alone: bool) -> tuple[Path, BinaryIO]:
         try:
             descriptor = os.open(place, _NEW_FILE, 0o666)
         except FileExistsError:  # somebody else is writing the file, or has put something here
-            if alone and _is_being_written(place):
+            written = False
+            with contextlib.suppress(OSError):
+                written = alone and _is_being_written(place)
+            if written:
                 what = "another process is writing it: wait until that has ended, or choose another name"
                 raise FileExistsError(errno.EEXIST, what, str(target)) from None
             continue
@@ -249,11 +253,8 @@ def _open_part(target: Path, *, alone: bool) -> tuple[Path, BinaryIO]:
 
 
 def _is_being_written(part: Path) -> bool:
-    """Whether the writer of a temporary file lives; not so of anything else under such a name."""
-    try:
-        descriptor = os.open(part, _OLD_FILE)
-    except OSError:
-        return False
+    """Whether the writer of a temporary file lives. Raises OSError for what is no file that can be opened."""
+    descriptor = os.open(part, _OLD_FILE)
     try:
         return _lock(descriptor) is False
     finally:

@@ -10,6 +10,7 @@ from beasy_sched.errors import InputError
 from beasy_sched.formats.atomic import (
     PartFile,
     discard_unfinished,
+    leftover,
     remove_if_dead,
     remove_old,
     write_atomic,
@@ -127,6 +128,13 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, alone: bool) -> None:
     assert victim.read_text() == "mine"
     assert (tmp_path / "a").read_text() == "new"
     assert not (tmp_path / "a").is_symlink()
+
+
+def test_a_planted_link_is_not_what_a_killed_writer_has_left(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / ".a.part").symlink_to(tmp_path / "victim")
+    with pytest.raises(InputError, match=r"\.a\.part"):
+        leftover(tmp_path / "a")
 
 
 def test_what_is_not_finished_can_be_thrown_away_from_outside(tmp_path: Path) -> None:
