@@ -33,19 +33,26 @@ def stretch_energy_j(
     return energy_j
 
 
-def step_table_j(power: PowerModel, dt_s: float, awake_w: FloatArray) -> FloatArray:
-    """Energy of a step of ``dt_s`` seconds, J: [kind, asleep in the step before, P-state in the step].
+class StepEnergies:
+    """Energy of a step of any length, J: [kind, asleep in the step before, P-state in the step].
 
-    ``awake_w`` ([kind, P-state]) is drawn by servers that are awake. A transition lasts no longer than the
-    step.
+    A transition lasts no longer than the step (Eq. 3.14, 3.15).
     """
-    kinds = np.arange(len(awake_w))[:, None, None]
-    was_asleep = np.array([[False], [True]])
-    asleep = np.arange(awake_w.shape[1]) == power.sleep_pstate[kinds]
-    steady_w = np.where(asleep, power.sleep_w[kinds], awake_w[:, None, :])
-    on_s = np.where(was_asleep & ~asleep, np.minimum(power.on_s[kinds], dt_s), 0.0)  # Eq. 3.14
-    off_s = np.where(asleep & ~was_asleep, np.minimum(power.off_s[kinds], dt_s), 0.0)  # Eq. 3.15
-    return stretch_energy_j(power, kinds, steady_w, dt_s, off_s=off_s, on_s=on_s)
+
+    def __init__(self, power: PowerModel, awake_w: FloatArray) -> None:
+        """``awake_w`` ([kind, P-state]) is drawn by servers that are awake."""
+        kinds = np.arange(len(awake_w))[:, None, None]
+        was_asleep = np.array([[False], [True]])
+        asleep = np.arange(awake_w.shape[1]) == power.sleep_pstate[kinds]
+        self._steady_w = np.where(asleep, power.sleep_w[kinds], awake_w[:, None, :])
+        self._off_w, self._off_s = power.off_w[kinds], np.where(asleep & ~was_asleep, power.off_s[kinds], 0.0)
+        self._on_w, self._on_s = power.on_w[kinds], np.where(was_asleep & ~asleep, power.on_s[kinds], 0.0)
+
+    def table_j(self, dt_s: float) -> FloatArray:
+        """The energies of a step of ``dt_s`` seconds."""
+        off_s, on_s = np.minimum(self._off_s, dt_s), np.minimum(self._on_s, dt_s)
+        steady_j = self._steady_w * (dt_s - off_s - on_s)
+        return np.asarray(self._off_w * off_s + (self._on_w * on_s + steady_j))
 
 
 class ServerSteps:
@@ -59,7 +66,7 @@ class ServerSteps:
         self.platform = platform
         self.step_s = step_s
         self.power = power = PowerModel(platform)
-        self.energy_j = step_table_j(power, step_s, power.full_w)
+        self.energy_j = StepEnergies(power, power.full_w).table_j(step_s)
         self._width = power.full_w.shape[1]
         self._row_of: IndexArray = platform.kind_of * (2 * self._width)
         """Where a host's kind begins in a flattened table, [N]."""

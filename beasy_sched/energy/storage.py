@@ -192,6 +192,10 @@ def project_levels_j(battery: BatterySpec, level_j: float, net_w: FloatArray, st
     return LevelProjection(battery, step_s).levels_j(0, level_j, net_w)
 
 
+_ROWS_A_LOOK: Final = 96
+"""Most batteries are at a limit again within so many steps."""
+
+
 class LevelProjection:
     """Projects a battery's levels as `project_levels_j` does, again and again while time goes on.
 
@@ -219,10 +223,12 @@ class LevelProjection:
         row = changed[0] if len(known_j) and known_j[0] == level_j else 0
         levels_j[0] = level_j
         while row < len(gained_j):
-            found_j = self._go_on(levels_j.item(row), gained_j[row:].tolist(), known_j[row + 1 :])
+            end = row + _ROWS_A_LOOK
+            found_j, known = self._go_on(levels_j.item(row), gained_j[row:end].tolist(), known_j[row + 1 : end + 1])
             row += len(found_j)
             levels_j[row - len(found_j) + 1 : row + 1] = found_j
-            row = changed[bisect_left(changed, row)]
+            if known:
+                row = changed[bisect_left(changed, row)]
         self._first, self._gained_j, self._levels_j = first, gained_j, levels_j
         return levels_j
 
@@ -238,8 +244,10 @@ class LevelProjection:
         differs = gained_j[:both] != self._gained_j[over : over + both]
         return self._levels_j[over : over + both + 1], [*differs.nonzero()[0].tolist(), both, count]
 
-    def _go_on(self, level_j: float, gains_j: list[float], known_j: FloatArray) -> list[float]:
-        """Levels after each of ``gains_j``, until one is ``known_j`` because the battery is at a limit."""
+    def _go_on(
+        self, level_j: float, gains_j: list[float], known_j: FloatArray
+    ) -> tuple[list[float], bool]:
+        """Levels after each of ``gains_j``, and whether they end at one that is ``known_j``: at a limit."""
         kept, most_j, last = self._kept, self._most_j, len(known_j)
         levels_j: list[float] = []
         add = levels_j.append
@@ -255,8 +263,8 @@ class LevelProjection:
                 level_j = max(kept_j, most_j)
             add(level_j)
             if row < last and known_j[row] == level_j:
-                break
-        return levels_j
+                return levels_j, True
+        return levels_j, False
 
 
 def project_need_j(

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
-from beasy_sched.energy.server_energy import ServerSteps, step_table_j
+from beasy_sched.energy.server_energy import ServerSteps, StepEnergies
 from beasy_sched.energy.storage import BatterySpec, LevelProjection
 from beasy_sched.engine.actions import Action, FactDict, SetPState
 from beasy_sched.engine.guard import energy_tolerance_j
@@ -385,9 +385,14 @@ class CellPowers:
         """P-state number of sleep by host, -1 where it cannot sleep: [N]."""
         self.idle_power = idle_power
         self._width = self.power.full_w.shape[1]
-        self._row_of = (self.power.kind_of * (4 * self._width)).astype(np.int32)
+        powers_w = (self.power.full_w, self.power.idle_w) if idle_power else (self.power.full_w,)
+        self._energies = [StepEnergies(self.power, awake_w) for awake_w in powers_w]
+        self._row_of = (self.power.kind_of * (2 * len(powers_w) * self._width)).astype(np.int32)
         """Where a host's cells begin in a table: its kind's part of it, [N]."""
+        self._savings_row_of = (self.power.kind_of * (8 * self._width)).astype(np.int32)
+        """The same in tables of savings."""
         self._tables: dict[float, FloatArray] = {}
+        self._savings_tables: dict[float, tuple[FloatArray, FloatArray]] = {}
         self._sleep_saves(platform)
         least_w = self._least_w[self.power.can_sleep]
         self._least_on_w = float(least_w.min()) if len(least_w) else 0.0
@@ -481,12 +486,43 @@ class CellPowers:
         """Energies of all cells of one length: by kind, idle or not, asleep before or not, P-state."""
         table = self._tables.get(length_s)
         if table is None:
+            tables = [energies.table_j(length_s) for energies in self._energies]
             if len(self._tables) >= _TABLES_KEPT:
                 self._tables.clear()
-            powers_w = (self.power.full_w, self.power.idle_w)
-            tables = [step_table_j(self.power, length_s, awake_w) for awake_w in powers_w]
             table = self._tables[length_s] = np.stack(tables, axis=1).ravel()
         return table
+
+    def savings_place(
+        self, states: StateArray, old: BoolArray, new: BoolArray, before: BoolArray, hosts: HostIds, idle: BoolArray
+    ) -> IntArray:
+        """Where the savings of each cell stand in the tables of `savings_j`: [L, n].
+
+        ``old``, ``new``: which cells sleep without and with the sleep of ``idle`` ones; ``before``: which
+        servers slept in the step before row 0.
+        """
+        slept = np.multiply(new, 2, dtype=np.int8) + old
+        place = self._savings_row_of[hosts] + states
+        place += np.multiply(idle, 4 * self._width, dtype=np.int32)
+        place[1:] += np.multiply(slept[:-1], self._width, dtype=np.int32)
+        place[0] += np.multiply(before, 3 * self._width, dtype=np.int32)
+        return place
+
+    def savings_j(self, length_s: float) -> tuple[FloatArray, FloatArray]:
+        """What sleep saves in cells of one length, and what their servers' waking again takes of it, J.
+
+        By kind, idle or not, asleep in the step before with and without the sleep, P-state.
+        """
+        tables = self._savings_tables.get(length_s)
+        if tables is None:
+            by_use_j = self._table(length_s).reshape(len(self._least_w), -1, 2, self._width)
+            awake_j = by_use_j[:, [0, -1]]  # by kind, idle or not, asleep before or not, P-state
+            slept_j = np.repeat(by_use_j[:, :1], 2, axis=1)
+            sleep = np.maximum(self.power.sleep_pstate, 0)
+            slept_j[:, 1] = np.take_along_axis(by_use_j[:, 0], sleep[:, None, None], axis=2)
+            saved_j = awake_j[:, :, None] - slept_j[:, :, :, None]
+            again_j = awake_j[:, :, None] - awake_j[:, :, :, None]
+            tables = self._savings_tables[length_s] = saved_j.ravel(), again_j.ravel()
+        return tables
 
 
 def shifted(rows: npt.NDArray[_Cell], first: npt.NDArray[_Cell]) -> npt.NDArray[_Cell]:
@@ -515,13 +551,16 @@ def sleep_savings_j(
     Net of the transitions, that of waking again after row k among them (none after the last row).
     """
     old = cells.asleep(states, hosts)
-    new = old | idle
-    old_j = cells.energy_j(states, shifted(old, before_asleep), hosts, dt_s, idle)
-    slept = np.where(idle, cells.sleep_pstate[hosts], states)
-    new_j = cells.energy_j(slept, shifted(new, before_asleep), hosts, dt_s)
-    saved_j: FloatArray = np.cumsum(old_j - new_j, axis=0)
-    again_j = cells.energy_j(states[1:], new[:-1], hosts, dt_s[1:], idle[1:])
-    saved_j[:-1] += old_j[1:] - again_j
+    place = cells.savings_place(states, old, old | idle, before_asleep, hosts, idle)
+    by_cell_j, again_j = cells.savings_j(float(dt_s[-1]))
+    saved_j: FloatArray = by_cell_j[place]
+    if dt_s[0] != dt_s[-1]:
+        now, was, first_s = slice(1), before_asleep[None, :], dt_s[:1]
+        slept = np.where(idle[now], cells.sleep_pstate[hosts], states[now])
+        old_j = cells.energy_j(states[now], was, hosts, first_s, idle[now])
+        saved_j[0] = (old_j - cells.energy_j(slept, was, hosts, first_s))[0]
+    np.cumsum(saved_j, axis=0, out=saved_j)
+    saved_j[:-1] += again_j[place[1:]]
     return saved_j
 
 

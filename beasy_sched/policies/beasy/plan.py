@@ -42,10 +42,13 @@ from beasy_sched.units import TIME_TOLERANCE_S
 WindowEnd = Literal["walltime", "work"]
 """What a job must be able to do before the last known window ends."""
 ENERGY_TOLERANCE_J = 1e-6
-_FEW_ROWS: Final = 16
-"""Length of the shortest scan for idle servers."""
+_FEW_ROWS: Final = 32
+"""Energy for half of the jobs is found within so many rows."""
+_FURTHER: Final = 4
+"""How many times as many rows are looked at next."""
 _NEAR_ROWS: Final = 128
 """Energy for a job is usually found within so many rows."""
+_ABOVE_ROUNDING: Final = 1.0 + 1e-9
 _start_order: Final = attrgetter("start_order")
 
 
@@ -65,8 +68,6 @@ class PlanAhead:
     """Battery energy at SoC_min."""
     dt_s: FloatArray
     """Length of each row, [L]: the rest of the present step, then whole steps."""
-    most_saved_j: Callable[[HostIds, IndexArray, IndexArray], FloatArray]
-    """The most that sleep saves of these servers from one row (by host) up to others (exclusive), J."""
     write: Callable[[HostIds, StateArray], object]
     """Plans servers in these states from row 0 on."""
 
@@ -102,34 +103,67 @@ class Placement:
     """Whether its servers were planned slower than it needs them."""
 
 
+class KeptOn(NamedTuple):
+    """Servers that are never to sleep in rows ``first`` to ``end`` - 1."""
+
+    hosts: HostIds = NO_HOSTS.ids
+    first: int = 0
+    end: int = 0
+
+    def leave_out(self, idle: BoolArray, begin: int) -> None:
+        """Clear their cells in ``idle``: rows from ``begin`` on, [L, N]."""
+        if len(self.hosts):
+            idle[max(self.first - begin, 0) : max(self.end - begin, 0), self.hosts] = False
+
+
 class SleepBound:
-    """The most that sleep can save of idle servers, from sums along the working plan instead of a scan."""
+    """The most that idle servers can save by sleeping in the first rows, for more and more rows.
 
-    def __init__(self, plan: WorkingPlan, cells: CellPowers) -> None:
-        """Bound what `sleep_savings_j` finds in ``plan``."""
-        self._plan, self._asleep = plan, cells.asleep
-        kind_of, saved_j = cells.power.kind_of, np.ceil(cells.saved_w * plan.step_s)
-        self._row_of: IndexArray = kind_of * saved_j.shape[1]
-        self._saved_j = saved_j.ravel()
-        """By kind and P-state, in whole joules: sums are exact."""
+    A cell saves at most what sleep saves of a whole step, a run of idle cells at most what its transitions
+    add. Whole joules, so that sums are exact.
+    """
+
+    def __init__(self, cells: CellPowers, outlook: PlanAhead, first: IndexArray, kept: KeptOn) -> None:
+        """Bound what servers save that are idle from rows ``first`` on ([N]), but for those ``kept`` on."""
+        self._cells, self._outlook, self._first, self._kept = cells, outlook, first, kept
+        kind_of, saved_w = cells.power.kind_of, cells.saved_w
+        self._row_of: IndexArray = kind_of * saved_w.shape[1]
+        self._saved_j = np.ceil(saved_w * float(outlook.dt_s[-1])).ravel()
         self._switching_j = np.ceil(cells.most_switching_j)[kind_of]
+        self._most_j = np.zeros(1)
+        """Upper bounds in no rows, in the first, in the first two and so on, as far as they are known."""
+        self._was_idle: BoolArray = np.zeros(len(first), dtype=np.bool_)
 
-    def saved_j(self, hosts: HostIds, first_step: IndexArray, end_step: IndexArray) -> FloatArray:
-        """The most that sleep saves of each of ``hosts`` from ``first_step`` up to ``end_step``, J.
+    def before_j(self, end: int) -> float:
+        """The most that is saved before row ``end``, J."""
+        if len(self._most_j) <= end:
+            self._look(end)
+        return float(self._most_j[end]) * _ABOVE_ROUNDING
 
-        The steps are given by host; there may be several rows of them.
-        """
-        last, some = np.maximum(end_step, 1) - 1, first_step < end_step
-        saved_j = self._plan.summed(self._cells_j, hosts, np.minimum(first_step, end_step), end_step)
-        return np.asarray(saved_j + self._switching_j[hosts] * (self._plan.on[last, hosts] & some))
+    def rows_to(self, least_j: float, limit: int) -> int:
+        """The least number of rows in which ``least_j`` may be saved; 0 if that is not before ``limit``."""
+        end = min(_FEW_ROWS, limit)
+        while self.before_j(end) < least_j:
+            if end == limit:
+                return 0
+            end = min(_FURTHER * end, limit)
+        return int(np.searchsorted(self._most_j, least_j / _ABOVE_ROUNDING))
 
-    def _cells_j(self, states: StateArray, hosts: HostIds) -> FloatArray:
-        """What each cell adds; what transitions add to a run stands in the run's last cell."""
-        saved_j: FloatArray = self._saved_j[self._row_of[hosts] + states]
-        awake = ~self._asleep(states, hosts)
-        saved_j *= awake
-        saved_j[:-1] += (awake[:-1] > awake[1:]) * self._switching_j[hosts]
-        return saved_j
+    def _look(self, end: int) -> None:
+        """Add the rows up to ``end``."""
+        begin = len(self._most_j) - 1
+        states = self._outlook.states[begin:end]
+        idle = states != self._cells.sleep_pstate
+        idle &= np.arange(begin, end)[:, None] >= self._first
+        self._kept.leave_out(idle, begin)
+        begins = idle.copy()
+        np.greater(idle[1:], idle[:-1], out=begins[1:])
+        begins[0] &= ~self._was_idle
+        self._was_idle = idle[-1]
+        saved_j = self._saved_j[self._row_of + states]
+        saved_j *= idle
+        by_row_j = saved_j.sum(axis=1) + begins @ self._switching_j
+        self._most_j = np.concatenate((self._most_j, self._most_j[-1] + by_row_j.cumsum()))
 
 
 @dataclass
@@ -155,10 +189,9 @@ class EnergyTest:
         """Test against ``outlook``, which `apply` writes to."""
         self.cells = cells
         self.outlook = outlook
-        self._kept: tuple[HostIds, int, int] = (NO_HOSTS.ids, 0, 0)
-        """Servers that are never to sleep in rows from the first number up to the second."""
-        self._most_by_end_j: dict[int, float] = {}
-        """What `_most_for_any_j` has found for the present plan."""
+        self._kept = KeptOn()
+        self._for_any: SleepBound | None = None
+        """What idle servers can save for any job in the present plan, as far as this is known."""
         self._refused: Placement | None = None
 
     def check(self, hosts: HostIds, end: int, speed: StateArray | None = None) -> Placement | None:
@@ -194,12 +227,12 @@ class EnergyTest:
         elif placement.woken or placement.faster:
             outlook.write(own, placement.columns)
         outlook.reserved_until[own] = placement.end
-        self._most_by_end_j.clear()
+        self._for_any = None
 
     def keep(self, hosts: BoolArray, first: int, end: int) -> None:
         """Never put promised ``hosts`` (N) to sleep in rows ``first`` to ``end`` - 1."""
-        self._kept = (np.flatnonzero(hosts), first, end)
-        self._most_by_end_j.clear()
+        self._kept = KeptOn(np.flatnonzero(hosts), first, end)
+        self._for_any = None
 
     def short_j(self) -> tuple[float, float]:
         """Return what the last refused job needed, and the most that idle servers could save for it, J."""
@@ -223,7 +256,8 @@ class EnergyTest:
         """Put idle servers to sleep, from the present step on, until that pays for the job."""
         limit, least_j = self.outlook.rows_to_limit, placement.needed_j - ENERGY_TOLERANCE_J
         first = self._idle_from(placement)
-        rows = self._least_rows(first, limit, least_j)
+        rows = SleepBound(self.cells, self.outlook, first, self._kept).rows_to(least_j, limit)
+        rows = min(rows + rows // 8, limit)  # the bound is a little higher than what is saved
         while rows:
             savings = self._savings(placement, first, rows, limit)
             enough = savings.total_j >= least_j
@@ -239,25 +273,14 @@ class EnergyTest:
         first[placement.hosts] = np.maximum(first[placement.hosts], placement.end)
         return first
 
-    def _least_rows(self, first: IndexArray, limit: int, least_j: float) -> int:
-        """About the least number of rows that idle servers must sleep to save ``least_j``; 0 if none do."""
-        near, found = min(_NEAR_ROWS, limit), None
-        pieces = [(_FEW_ROWS, near)] if near == limit else [(_FEW_ROWS, near), (near, limit)]
-        for begin, end in pieces:
-            if found is None and self._most_for_any_j(end) >= least_j:
-                found = self._first_end(first, _doubled(begin, end), least_j)
-        if found is None:
-            return 0
-        low, high = found
-        if high - low > _FEW_ROWS:
-            between = np.linspace(low, high, 5).astype(np.intp)[1:]
-            _, high = self._first_end(first, between, least_j) or found
-        return high
-
     def most_payable_j(self) -> float:
         """Upper bound of what idle servers can save for any job, J; infinite where that is not soon known."""
         limit = self.outlook.rows_to_limit
-        return self._most_for_any_j(limit) if limit <= _NEAR_ROWS else np.inf
+        if limit > _NEAR_ROWS:
+            return np.inf
+        if self._for_any is None:
+            self._for_any = SleepBound(self.cells, self.outlook, self.outlook.reserved_until, self._kept)
+        return self._for_any.before_j(limit)
 
     def least_needed_j(
         self, asleep: npt.NDArray[np.integer], count: npt.NDArray[np.integer]
@@ -270,44 +293,15 @@ class EnergyTest:
         whole = np.maximum(asleep - count, 0)  # the rest of the present step may be short
         return np.asarray(whole * cells.least_waking_j(dt_s) - count * cells.most_switched_j)
 
-    def _most_for_any_j(self, end: int) -> float:
-        """Upper bound of what idle servers can save before row ``end``, J, whichever job it is for."""
-        if end not in self._most_by_end_j:
-            first = self.outlook.reserved_until
-            self._most_by_end_j[end] = float(self._most_j(first, np.array([end]))[0]) if end else 0.0
-        return self._most_by_end_j[end]
-
-    def _first_end(self, first: IndexArray, ends: IndexArray, least_j: float) -> tuple[int, int] | None:
-        """The first of ``ends``, ascending, before which `_most_j` is ``least_j``, and the one before it."""
-        enough = self._most_j(first, ends) >= least_j
-        place = int(enough.argmax())
-        if not enough[place]:
-            return None
-        return int(ends[place - 1]) if place else 0, int(ends[place])
-
-    def _most_j(self, first: IndexArray, ends: IndexArray) -> FloatArray:
-        """Upper bounds of what servers idle from rows ``first`` on can save before each of ``ends``, J."""
-        saved_j, until = self.outlook.most_saved_j, ends[:, None]
-        hosts = np.flatnonzero(first < ends[-1])
-        if not len(hosts):
-            return np.zeros(len(ends))
-        most_j = saved_j(hosts, first[hosts], until)
-        kept, kept_first, kept_end = self._kept
-        kept = kept[first[kept] < ends[-1]]
-        if len(kept):
-            before_j = saved_j(kept, first[kept], np.minimum(until, kept_first))
-            after_j = saved_j(kept, np.maximum(first[kept], kept_end), until)
-            most_j[:, np.searchsorted(hosts, kept)] = before_j + after_j
-        return np.asarray(most_j.sum(axis=1) * (1.0 + 1e-9))
-
     def _idle(self, hosts: HostIds, states: StateArray, first: IndexArray, end: int) -> BoolArray:
         """Which cells of ``hosts`` may be put to sleep, in rows from their ``first`` up to ``end``."""
         idle = ~self.cells.asleep(states, hosts)
         idle &= np.arange(len(states))[:, None] >= first
         idle &= self.cells.sleep_pstate[hosts] >= 0
         idle[end:] = False
-        kept, kept_first, kept_end = self._kept
-        idle[kept_first:kept_end, np.isin(hosts, kept)] = False
+        kept = self._kept
+        if len(kept.hosts):
+            idle[kept.first : kept.end, np.isin(hosts, kept.hosts)] = False
         return idle
 
     def _savings(self, placement: Placement, first: IndexArray, rows: int, limit: int) -> _Savings:
@@ -332,11 +326,6 @@ class EnergyTest:
         if good is not idle:
             saved_j = sleep_savings_j(cells, states, before, hosts, dt_s, good)
         return _Savings(hosts, good[:rows], saved_j[:rows])
-
-
-def _doubled(first: int, last: int) -> IndexArray:
-    """Numbers from ``first`` on, each twice the one before, and ``last``, which none exceeds."""
-    return np.array([*itertools.takewhile(lambda end: end < last, (first << k for k in range(32))), last])
 
 
 def _with_sleepers(placement: Placement, savings: _Savings, last: int) -> Placement:
@@ -403,7 +392,6 @@ class LivePlan:
         """When the job of each host ends at the latest, s; minus infinity without a job."""
         self.on_s: FloatArray = view.power_model.on_s[view.platform.kind_of]
         """How long each host takes to wake, s."""
-        self._bound = SleepBound(self.plan, self.cells)
         self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
         """Of compensation, whose rests do not count what servers have drawn beyond the plan."""
         self._gone = (-1, 0.0)
@@ -495,7 +483,6 @@ class LivePlan:
             level_j=lambda: self.levels_j(view, step),
             min_j=plan.battery.min_j,
             dt_s=dt_s,
-            most_saved_j=lambda hosts, first, end: self._bound.saved_j(hosts, step + first, step + end),
             write=lambda hosts, states: self._write(view, step, hosts, states),
         )
         return EnergyTest(self.cells, outlook)
