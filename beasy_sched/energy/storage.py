@@ -224,7 +224,9 @@ class LevelProjection:
         levels_j[0] = level_j
         while row < len(gained_j):
             end = row + _ROWS_A_LOOK
-            found_j, known = self._go_on(levels_j.item(row), gained_j[row:end].tolist(), known_j[row + 1 : end + 1])
+            found_j, known = self._go_on(
+                levels_j.item(row), gained_j[row:end].tolist(), known_j[row + 1 : end + 1]
+            )
             row += len(found_j)
             levels_j[row - len(found_j) + 1 : row + 1] = found_j
             if known:
@@ -244,9 +246,7 @@ class LevelProjection:
         differs = gained_j[:both] != self._gained_j[over : over + both]
         return self._levels_j[over : over + both + 1], [*differs.nonzero()[0].tolist(), both, count]
 
-    def _go_on(
-        self, level_j: float, gains_j: list[float], known_j: FloatArray
-    ) -> tuple[list[float], bool]:
+    def _go_on(self, level_j: float, gains_j: list[float], known_j: FloatArray) -> tuple[list[float], bool]:
         """Levels after each of ``gains_j``, and whether they end at one that is ``known_j``: at a limit."""
         kept, most_j, last = self._kept, self._most_j, len(known_j)
         levels_j: list[float] = []
@@ -286,9 +286,10 @@ def project_need_j(
 
 def _gained_w(battery: BatterySpec, net_w: FloatArray) -> FloatArray:
     """Power (W) that the cells gain (below 0: give) with a surplus of ``net_w``, within the limits."""
-    charge_w = np.minimum(np.maximum(net_w, 0.0), battery.charge_limit_w)  # `clip` takes twice as long
-    discharge_w = np.minimum(np.maximum(-net_w, 0.0), battery.discharge_limit_w)
-    gained_w: FloatArray = battery.charge_efficiency * charge_w - battery.drawn_per_delivered() * discharge_w
+    within_w = np.minimum(np.maximum(net_w, -battery.discharge_limit_w), battery.charge_limit_w)
+    gained_w: FloatArray = within_w * np.where(
+        within_w > 0.0, battery.charge_efficiency, battery.drawn_per_delivered()
+    )
     return gained_w
 
 

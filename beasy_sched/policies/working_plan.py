@@ -156,7 +156,7 @@ class WorkingPlan:
         count = states.shape[1]
         self._covered = range(0)
         self._sums: dict[CellNumber, _StepSums] = {}
-        self._runs = Runs.of(self.on[:0])
+        self._runs, self._runs_from = Runs.of(self.on[:0]), 0
         self._run_known = np.zeros(count, dtype=np.bool_)
         self.version += 1
 
@@ -279,7 +279,7 @@ class WorkingPlan:
         end = max(self.horizon(step), self.window_end(end_step - 1))
         self._covered = range(first, end)
         self._sums.clear()
-        self._runs = Runs.of(self.on[:0])
+        self._runs, self._runs_from = Runs.of(self.on[:0]), 0
         self._run_known[:] = False
 
     def asleep_steps(
@@ -335,11 +335,14 @@ class WorkingPlan:
         With ``first_before``, only those that begin before this step.
         """
         self.cover(step, end_step or self.horizon(step))
+        if step < self._runs_from:
+            self._run_known[:], self._runs_from = False, 0
         if not self._run_known.all():
-            first, again = self._covered.start, np.flatnonzero(~self._run_known)
+            self._runs_from = max(self._runs_from, step)
+            again = np.flatnonzero(~self._run_known)
             stay = self._run_known[self._runs.host]
-            changed = Runs.of(self.on[first : self._covered.stop, again])
-            new = Runs(again[changed.host], changed.begin + first, changed.end + first)
+            changed = Runs.of(self.on[step : self._covered.stop, again])
+            new = Runs(again[changed.host], changed.begin + step, changed.end + step)
             self._runs = Runs(*(np.concatenate([a[stay], b]) for a, b in zip(self._runs, new, strict=True)))
             self._run_known[again] = True
         host, begin, end = self._runs
@@ -399,6 +402,10 @@ class CellPowers:
         """The least that a server which can sleep draws more when it is on, W; 0 if none can."""
         self.most_switched_j = float(self.most_switching_j.max())
         """The greatest ``most_switching_j`` of all kinds."""
+        self.most_added_j = np.ceil(self.most_switching_j)[self.power.kind_of]
+        """``most_switching_j`` by host, in whole joules: [N]."""
+        self._saved_row_of: IndexArray = self.power.kind_of * self._width
+        self._most_saved: tuple[float, FloatArray] = (0.0, np.zeros(self.saved_w.size))
 
     def _sleep_saves(self, platform: Platform) -> None:
         """What sleep saves of each kind at most and at least (W), and what its transitions cost (J)."""
@@ -449,6 +456,12 @@ class CellPowers:
             energy_j[0] = self._table(float(dt_s[0])).take(place[0])
         return energy_j
 
+    def most_saved_j(self, states: StateArray, dt_s: float) -> FloatArray:
+        """The most that sleep saves of each cell that is on, in whole joules: [L, N], rows of ``dt_s``."""
+        if dt_s != self._most_saved[0]:
+            self._most_saved = dt_s, np.ceil(self.saved_w * dt_s).ravel()
+        return np.asarray(self._most_saved[1][self._saved_row_of + states])
+
     def least_waking_j(self, dt_s: float) -> float:
         """Lower bound of what each step costs for which a server is woken, J; steps of ``dt_s``."""
         return self._least_on_w * dt_s - self.most_switched_j
@@ -493,17 +506,22 @@ class CellPowers:
         return table
 
     def savings_place(
-        self, states: StateArray, old: BoolArray, new: BoolArray, before: BoolArray, hosts: HostIds, idle: BoolArray
-    ) -> IntArray:
-        """Where the savings of each cell stand in the tables of `savings_j`: [L, n].
+        self,
+        states: StateArray,
+        slept: tuple[BoolArray, BoolArray],
+        before: BoolArray,
+        hosts: HostIds | slice,
+        idle: BoolArray,
+    ) -> npt.NDArray[np.int32]:
+        """Where each cell stands in the tables of `savings_j`: [L, n].
 
-        ``old``, ``new``: which cells sleep without and with the sleep of ``idle`` ones; ``before``: which
-        servers slept in the step before row 0.
+        ``slept``: which cells sleep without, and with, the sleep of ``idle`` ones; ``before``: which servers
+        slept in the step before row 0.
         """
-        slept = np.multiply(new, 2, dtype=np.int8) + old
-        place = self._savings_row_of[hosts] + states
+        code = np.multiply(slept[1], 2, dtype=np.int8) + slept[0]
+        place = np.asarray(self._savings_row_of[hosts] + states, dtype=np.int32)
         place += np.multiply(idle, 4 * self._width, dtype=np.int32)
-        place[1:] += np.multiply(slept[:-1], self._width, dtype=np.int32)
+        place[1:] += np.multiply(code[:-1], self._width, dtype=np.int32)
         place[0] += np.multiply(before, 3 * self._width, dtype=np.int32)
         return place
 
@@ -551,7 +569,7 @@ def sleep_savings_j(
     Net of the transitions, that of waking again after row k among them (none after the last row).
     """
     old = cells.asleep(states, hosts)
-    place = cells.savings_place(states, old, old | idle, before_asleep, hosts, idle)
+    place = cells.savings_place(states, (old, old | idle), before_asleep, hosts, idle)
     by_cell_j, again_j = cells.savings_j(float(dt_s[-1]))
     saved_j: FloatArray = by_cell_j[place]
     if dt_s[0] != dt_s[-1]:

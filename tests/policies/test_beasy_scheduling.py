@@ -14,7 +14,7 @@ import pytest
 from worlds import FAST, SLOW
 
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.beasy.plan import EnergyTest, PlanAhead, SleepBound
+from beasy_sched.policies.beasy.plan import EnergyTest, KeptOn, PlanAhead, SleepBound
 from beasy_sched.policies.working_plan import CellPowers, Runs, kept_on, shifted, sleep_savings_j, worthwhile
 
 ON, SLOWER, ASLEEP = 0, 1, 2
@@ -24,29 +24,6 @@ BUSY_J, ASLEEP_J, FALLING_J, WAKING_J = 10_000.0, 500.0, 885.0, 9_600.0
 def cells(count: int, *, idle_power: bool = False) -> CellPowers:
     names = tuple(f"n{i}" for i in range(count))
     return CellPowers(Platform((FAST,), np.zeros(count, dtype=np.intp), names), idle_power=idle_power)
-
-
-class PlanStub:
-    """The part of a working plan that a `SleepBound` needs."""
-
-    step_s = 100.0
-
-    def __init__(self, states: np.ndarray, asleep: int = ASLEEP) -> None:
-        self.states, self.asleep = states, asleep
-
-    @property
-    def on(self) -> np.ndarray:
-        return self.states != self.asleep
-
-    def summed(self, number, hosts, first, end) -> np.ndarray:
-        """Every cell from ``first`` to ``end``, one by one."""
-        cells = number(self.states[:, hosts], hosts)
-        first, end = np.broadcast_arrays(first, np.atleast_2d(end))
-        sums = [
-            [cells[a:b, place].sum() for place, (a, b) in enumerate(zip(*rows, strict=True))]
-            for rows in zip(first, np.broadcast_to(end, first.shape), strict=True)
-        ]
-        return np.array(sums)
 
 
 def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: int | None = None, **more):
@@ -68,8 +45,7 @@ def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: i
 
     now = more.pop("now", now)
     powers = cells(len(plans), idle_power=idle_power)
-    most_j = SleepBound(PlanStub(states), powers).saved_j
-    outlook = PlanAhead(states, now, until, lambda: level_j, 20.0, dt_s, most_j, write, **more)
+    outlook = PlanAhead(states, now, until, lambda: level_j, 20.0, dt_s, write, **more)
     return EnergyTest(powers, outlook)
 
 
@@ -253,15 +229,26 @@ def test_no_sleep_saves_more_than_the_bound(seed, waking_w, idle_power):
     awake = (states != ASLEEP) & (np.arange(steps)[:, None] >= first)
     dt_s = np.array([rng.choice([5.0, 40.0, 100.0]), *[100.0] * (steps - 1)])
     before = rng.random(count) < 0.5
-    most_j = SleepBound(PlanStub(states), powers).saved_j(hosts, first, ends[:, None])
-    assert most_j.shape == (steps, count)
-    for end, by_host_j in zip(ends.tolist(), most_j, strict=True):
+    level_j, now = np.full(steps, 50.0), np.full(count, ON, dtype=np.int8)
+    outlook = PlanAhead(states, now, first, lambda: level_j, 20.0, dt_s, lambda hosts, columns: None)
+    kept = (
+        KeptOn(rng.random(count) < 0.3, *sorted(rng.integers(0, steps + 1, 2).tolist())) if seed % 2 else None
+    )
+    if kept is not None:
+        awake[kept.first : kept.end, kept.hosts] = False
+    bound = SleepBound(powers, outlook, first, kept)
+    for end in rng.permutation(ends).tolist() if seed % 3 else ends.tolist():
+        most_j = bound.before_j(end)
         idle = awake & (np.arange(steps) < end)[:, None]
         saved_j = sleep_savings_j(powers, states, before, hosts, dt_s, idle)[:end]
-        assert (saved_j.max(axis=0) <= by_host_j + 1e-9).all()
+        assert saved_j.max(axis=0).sum() <= most_j + 1e-9
         run_j = 1.25 * 20.0 * max(waking_w, 100.0) + 7.0 * 60.0
-        loose_j = 100.0 * 100.0 + 2.0 * run_j * idle.sum(axis=0)
-        assert (by_host_j <= saved_j.max(axis=0) + loose_j).all()  # not by much
+        loose_j = 100.0 * 100.0 * count + 2.0 * run_j * idle.sum()
+        assert most_j <= saved_j.max(axis=0).sum() + loose_j  # not by much
+        if least_j := 0.999 * most_j:
+            rows = bound.rows_to(least_j, steps)
+            assert bound.before_j(rows - 1) < least_j <= bound.before_j(rows)
+    assert bound.rows_to(bound.before_j(steps) + 1.0, steps) == 0
 
 
 @pytest.mark.parametrize("seed", range(20))

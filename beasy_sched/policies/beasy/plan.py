@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
-from beasy_sched.model.hosts import NO_HOSTS, HostIds
+from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.working_plan import (
     CellPowers,
@@ -42,6 +42,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 WindowEnd = Literal["walltime", "work"]
 """What a job must be able to do before the last known window ends."""
 ENERGY_TOLERANCE_J = 1e-6
+_ALL: Final = slice(None)
 _FEW_ROWS: Final = 32
 """Energy for half of the jobs is found within so many rows."""
 _FURTHER: Final = 4
@@ -102,18 +103,23 @@ class Placement:
     faster: bool = False
     """Whether its servers were planned slower than it needs them."""
 
+    def paid_by(self, asleep: tuple[IndexArray, IndexArray], saved_j: float) -> Placement:
+        """The same with these rows and hosts of idle cells ``asleep``, which save ``saved_j``."""
+        own = (self.hosts, self.end, self.columns, self.needed_j)
+        return Placement(*own, asleep, saved_j, self.woken, self.faster)
+
 
 class KeptOn(NamedTuple):
     """Servers that are never to sleep in rows ``first`` to ``end`` - 1."""
 
-    hosts: HostIds = NO_HOSTS.ids
-    first: int = 0
-    end: int = 0
+    hosts: BoolArray
+    """Which servers these are, [N]."""
+    first: int
+    end: int
 
-    def leave_out(self, idle: BoolArray, begin: int) -> None:
-        """Clear their cells in ``idle``: rows from ``begin`` on, [L, N]."""
-        if len(self.hosts):
-            idle[max(self.first - begin, 0) : max(self.end - begin, 0), self.hosts] = False
+    def leave_out(self, idle: BoolArray, begin: int, hosts: HostIds | slice) -> None:
+        """Clear their cells in ``idle``: rows from ``begin`` on, columns of ``hosts``."""
+        idle[max(self.first - begin, 0) : max(self.end - begin, 0), self.hosts[hosts]] = False
 
 
 class SleepBound:
@@ -123,13 +129,9 @@ class SleepBound:
     add. Whole joules, so that sums are exact.
     """
 
-    def __init__(self, cells: CellPowers, outlook: PlanAhead, first: IndexArray, kept: KeptOn) -> None:
+    def __init__(self, cells: CellPowers, outlook: PlanAhead, first: IndexArray, kept: KeptOn | None) -> None:
         """Bound what servers save that are idle from rows ``first`` on ([N]), but for those ``kept`` on."""
         self._cells, self._outlook, self._first, self._kept = cells, outlook, first, kept
-        kind_of, saved_w = cells.power.kind_of, cells.saved_w
-        self._row_of: IndexArray = kind_of * saved_w.shape[1]
-        self._saved_j = np.ceil(saved_w * float(outlook.dt_s[-1])).ravel()
-        self._switching_j = np.ceil(cells.most_switching_j)[kind_of]
         self._most_j = np.zeros(1)
         """Upper bounds in no rows, in the first, in the first two and so on, as far as they are known."""
         self._was_idle: BoolArray = np.zeros(len(first), dtype=np.bool_)
@@ -155,14 +157,15 @@ class SleepBound:
         states = self._outlook.states[begin:end]
         idle = states != self._cells.sleep_pstate
         idle &= np.arange(begin, end)[:, None] >= self._first
-        self._kept.leave_out(idle, begin)
+        if self._kept is not None:
+            self._kept.leave_out(idle, begin, _ALL)
         begins = idle.copy()
         np.greater(idle[1:], idle[:-1], out=begins[1:])
         begins[0] &= ~self._was_idle
         self._was_idle = idle[-1]
-        saved_j = self._saved_j[self._row_of + states]
+        saved_j = self._cells.most_saved_j(states, float(self._outlook.dt_s[-1]))
         saved_j *= idle
-        by_row_j = saved_j.sum(axis=1) + begins @ self._switching_j
+        by_row_j = saved_j.sum(axis=1) + begins @ self._cells.most_added_j
         self._most_j = np.concatenate((self._most_j, self._most_j[-1] + by_row_j.cumsum()))
 
 
@@ -189,7 +192,7 @@ class EnergyTest:
         """Test against ``outlook``, which `apply` writes to."""
         self.cells = cells
         self.outlook = outlook
-        self._kept = KeptOn()
+        self._kept: KeptOn | None = None
         self._for_any: SleepBound | None = None
         """What idle servers can save for any job in the present plan, as far as this is known."""
         self._refused: Placement | None = None
@@ -231,7 +234,7 @@ class EnergyTest:
 
     def keep(self, hosts: BoolArray, first: int, end: int) -> None:
         """Never put promised ``hosts`` (N) to sleep in rows ``first`` to ``end`` - 1."""
-        self._kept = KeptOn(np.flatnonzero(hosts), first, end)
+        self._kept = KeptOn(hosts, first, end)
         self._for_any = None
 
     def short_j(self) -> tuple[float, float]:
@@ -299,9 +302,8 @@ class EnergyTest:
         idle &= np.arange(len(states))[:, None] >= first
         idle &= self.cells.sleep_pstate[hosts] >= 0
         idle[end:] = False
-        kept = self._kept
-        if len(kept.hosts):
-            idle[kept.first : kept.end, np.isin(hosts, kept.hosts)] = False
+        if self._kept is not None:
+            self._kept.leave_out(idle, 0, hosts)
         return idle
 
     def _savings(self, placement: Placement, first: IndexArray, rows: int, limit: int) -> _Savings:
@@ -342,7 +344,7 @@ def _with_sleepers(placement: Placement, savings: _Savings, last: int) -> Placem
     chosen[last, order[:count]] = idle[last, order[:count]]
     saved_j = float(reached_j[count - 1])
     rows, places = np.nonzero(chosen)
-    return replace(placement, asleep=(rows, savings.hosts[places]), saved_j=saved_j)
+    return placement.paid_by((rows, savings.hosts[places]), saved_j)
 
 
 @dataclass
@@ -392,6 +394,10 @@ class LivePlan:
         """When the job of each host ends at the latest, s; minus infinity without a job."""
         self.on_s: FloatArray = view.power_model.on_s[view.platform.kind_of]
         """How long each host takes to wake, s."""
+        self.longest_wake_s = float(view.power_model.on_s.max())
+        self.none: BoolArray = np.zeros(view.platform.size, dtype=np.bool_)
+        """No server: for others to read only."""
+        self.none.flags.writeable = False
         self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
         """Of compensation, whose rests do not count what servers have drawn beyond the plan."""
         self._gone = (-1, 0.0)
@@ -404,7 +410,7 @@ class LivePlan:
         self.promised: Promise | None = None
         """The last reservation that was found."""
         self._held: dict[str, _Held] = {}
-        self._held_hosts: tuple[HostIds, list[int]] | None = None
+        self._held_hosts: tuple[HostIds, IndexArray] | None = None
         """The servers of all running jobs, and where those of each begin; None if jobs have come or gone."""
         self._released: list[_Held] = []
 
@@ -515,6 +521,9 @@ class LivePlan:
         """
         plan = self.plan
         changed = hosts[plan.states[step, hosts] != states[0]]
+        if not len(changed):
+            plan.set_states(hosts, step, step + len(states), states)
+            return
         planned_j = -plan.server_energy_j(changed, step, step + 1).sum()
         rest_j = -self._rest_j(view, step, changed)
         plan.set_states(hosts, step, step + len(states), states)
@@ -589,12 +598,12 @@ class LivePlan:
             held.done_flops += speed * (view.now - held.since_s)
             held.since_s = view.now
 
-    def _hosts_of_jobs(self) -> tuple[HostIds, list[int]]:
+    def _hosts_of_jobs(self) -> tuple[HostIds, IndexArray]:
         """The servers of all running jobs (there must be one), job by job, and where those of each begin."""
         if self._held_hosts is None:
             hosts = [held.hosts for held in self._held.values()]
             first = [0, *itertools.accumulate(len(mine) for mine in hosts)][:-1]
-            self._held_hosts = np.concatenate(hosts), first
+            self._held_hosts = np.concatenate(hosts), np.array(first, dtype=np.intp)
         return self._held_hosts
 
     def running_jobs(self, view: View) -> list[RunningJob]:

@@ -67,19 +67,25 @@ class BeasyPass(EasyPass):
         self.step = step
         self._dangerous = dangerous
         self._last_pass_s = last_pass_s
-        self._reserved = np.zeros_like(view.available)
+        self._reserved = live.none
+        """Which servers are reserved."""
         self._promised: tuple[int, int] | None = None
         """The rows for which the test does not know yet that the reserved servers are to stay on."""
 
     def run(self) -> list[Action]:
         """Run the pass and return its actions, the reasons why jobs wait first."""
-        return sorted(super().run(), key=lambda action: isinstance(action, Start))
+        actions = super().run()
+        if len(actions) > 1:
+            actions.sort(key=lambda action: isinstance(action, Start))
+        return actions
 
     # --- which jobs ---------------------------------------------------------------------------------------
 
     def candidates(self) -> Places:
         """Leave out and postpone jobs that cannot end before the last known window does."""
         places = super().candidates()
+        if self._all_in_time:
+            return places
         in_time = self._in_time(places)
         if self.view.wants_facts and not in_time.all():
             self._set_aside(places[~in_time])
@@ -87,7 +93,7 @@ class BeasyPass(EasyPass):
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
         """Leave out jobs that cannot end before the last known window does."""
-        return super().fitting(places[self._in_time(places)], promise)
+        return super().fitting(self._those_in_time(places), promise)
 
     def wanted(self, job: Job) -> bool:
         """Leave out a job whose run time does not depend on speed and that can only end in time by speed."""
@@ -105,6 +111,15 @@ class BeasyPass(EasyPass):
         why: FactDict = {"window_end_s": self.live.plan.end_s, "waited_s": self.view.now - job.subtime_s}
         longest_s = float(self.live.most_s(self.view, self.step, np.array([job.walltime_s]))[0])
         return why | ({"longest_s": longest_s} if job.computes and longest_s < job.walltime_s else {})
+
+    @cached_property
+    def _all_in_time(self) -> bool:
+        """Whether every waiting job would reach its walltime before the last known window ends."""
+        longest_s = float(self.view.queue.walltime_s.max(initial=0.0))
+        return self.view.now + longest_s <= self.live.plan.end_s + TIME_TOLERANCE_S
+
+    def _those_in_time(self, places: Places) -> Places:
+        return places if self._all_in_time else places[self._in_time(places)]
 
     def _in_time(self, places: Places) -> BoolArray:
         most_s = self.live.most_s(self.view, self.step, self.view.queue.walltime_s[places])
@@ -209,12 +224,16 @@ class BeasyPass(EasyPass):
         return self.view.wants_facts and not (job.postponed_for == RESERVED and self._is_still_promised(job))
 
     def _some_payable(self, head: Job) -> bool:
-        """Whether the plan can perhaps pay for any other waiting job than ``head``."""
+        """Whether the plan can perhaps pay for any other waiting job than ``head``.
+
+        That is looked at only where it cannot pay for ``head``.
+        """
         queue, plan = self.view.queue, self.live.plan
-        places = np.flatnonzero(queue.res <= self.free)
-        places = places[self._in_time(places)]
+        places = self._those_in_time(np.flatnonzero(queue.res <= self.free))
         if not len(places):
             return False
+        if self.refused_by != PLAN_CANNOT_PAY:
+            return True
         ids = np.flatnonzero(self.free_mask())
         ends = np.minimum(self.live.end_steps(self.view.now + queue.walltime_s[places]), plan.steps)
         asleep = np.sort(plan.asleep_steps(ids, self.step, ends[:, None]), axis=1).cumsum(axis=1)
@@ -244,7 +263,7 @@ class BeasyPass(EasyPass):
         if last is None or last.job is not job:
             return False
         start_s = last.start_s + TIME_TOLERANCE_S
-        awake_s = start_s - float(live.on_s.max())  # whoever is planned on then has woken by ``start_s``
+        awake_s = start_s - live.longest_wake_s  # whoever is planned on then has woken by ``start_s``
         first = math.floor((awake_s - plan.start_s) / plan.step_s)
         end = math.ceil((start_s + job.walltime_s - plan.start_s) / plan.step_s)
         if not (self.step < first and end <= self._until(job)) or not plan.on[first:end, last.hosts].all():
@@ -281,6 +300,7 @@ class BeasyPass(EasyPass):
                 promise.start_s = start_s
                 ids = hosts[(opens_s <= start_s + TIME_TOLERANCE_S) & (closes_s >= start_s)]
                 promised = self._best(ids, free[ids], job.res)
+                self._reserved = np.zeros_like(free)
                 self._reserved[promised] = True
                 live.promised = Promise(job, start_s, promised)
                 break
@@ -445,7 +465,7 @@ class Beasy(Policy):
         if not len(queue):
             return
         order = smallest_size if dangerous else largest_slowdown
-        wake_s = float(view.power_model.on_s.max())
+        wake_s = self.live.longest_wake_s
         places = order(queue, queue.places(), view.now)
         places = places[np.isfinite(queue.walltime_s[places])]
         walltime_s, step_s = queue.walltime_s[places], self.live.plan.step_s

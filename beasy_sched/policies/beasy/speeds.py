@@ -265,9 +265,9 @@ class Spending:
             if not self.has_left():
                 return
             if prices_j[place] <= self.left_j + _ROUNDING_J:
-                end: int | None = int(ends[place])
-                while self.has_left() and self._raise(jobs[place], end):
-                    end = None  # its speed has changed
+                rows = int(ends[place])
+                while rows and self.has_left():
+                    rows = self._raise(jobs[place], rows)
 
     def _ends(self, table: JobTable) -> IndexArray:
         """Rows until each job would end in its next faster P-state, at its walltime at the latest."""
@@ -329,16 +329,18 @@ class Spending:
         joules_per_flop = self.ladder.full_w(hosts, best) / self.ladder.speed_flops(hosts, best)
         return hosts[np.lexsort((hosts, joules_per_flop))]
 
-    def _raise(self, job: RunningJob, end: int | None) -> bool:
-        """Try the next faster P-state from now to the expected ``end``, where that is known."""
-        hosts, rest = job.hosts, self.rest
-        if end is None:
-            end = int(self._ends(JobTable([job]))[0])
-        rows = rest.states[:end, hosts]
+    def _raise(self, job: RunningJob, end: int) -> int:
+        """Try the next faster P-state from now to the expected ``end``.
+
+        Returns the end that is expected of a still faster one; 0 if there is none, or no energy for this.
+        """
+        hosts, rows = job.hosts, self.rest.states[:end, job.hosts]
         faster = np.where(self.cells.asleep(rows, hosts), rows, self.ladder.faster(hosts, rows))
-        if not end or np.array_equal(faster, rows):
-            return False
-        return self._pay(hosts, end, faster)
+        if np.array_equal(faster, rows) or not self._pay(hosts, end, faster):
+            return 0
+        if not self.ladder.can_rise(hosts, faster).any():
+            return 0
+        return int(self._ends(JobTable([job]))[0])
 
     def _pay(self, hosts: HostIds, end: int, columns: StateArray) -> bool:
         """Make a change if it can be paid for and the battery stays where it should."""
