@@ -638,6 +638,7 @@ class Ladder:
         self._full_w, self._speed_flops = full_w.ravel(), speed_flops.ravel()
         self._faster, self._thriftier = faster.ravel(), thriftier.ravel()
         self._can_rise = self._faster != np.tile(np.arange(width), len(kinds))
+        self._raised_w = np.take_along_axis(full_w, faster.astype(np.intp), axis=1).ravel() - self._full_w
         self.thriftiest = np.array(thriftiest, dtype=np.int8)[platform.kind_of]
         """P-state of least energy per flop (the faster of equals), by host."""
         self.reference_flops = np.array([kind.reference_speed_flops for kind in kinds])[platform.kind_of]
@@ -662,6 +663,10 @@ class Ladder:
     def full_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Full power in these P-states, W."""
         return np.asarray(self._full_w[self._row_of[hosts] + pstates])
+
+    def raised_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
+        """What the next faster P-state draws more at full power, W; 0 at the top."""
+        return np.asarray(self._raised_w[self._row_of[hosts] + pstates])
 
     def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
         """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""
@@ -728,28 +733,43 @@ class Rest:
         return float(self.levels_j()[-1]) - self.battery.target_j
 
 
-class RunningJob(NamedTuple):
-    """A running job as compensation sees it."""
-
-    hosts: HostIds
-    left_s: float
-    """Time to its walltime, s."""
-    remaining_flops: float
-    """Estimated remaining work of each host (Dfl' - Gfl of Eq. 3.28), never negative."""
-
-
 class JobTable:
-    """Running jobs as arrays: one entry per job, and one per host of all jobs."""
+    """Running jobs as compensation sees them: arrays with one entry per job, and one per host of all jobs."""
 
-    def __init__(self, jobs: Sequence[RunningJob]) -> None:
-        """Fill the arrays from at least one job."""
-        counts = [len(job.hosts) for job in jobs]
-        self.hosts = np.concatenate([job.hosts for job in jobs])
-        self.first = np.array([0, *itertools.accumulate(counts[:-1])], dtype=np.intp)
+    def __init__(
+        self, hosts: HostIds, first: IndexArray, left_s: FloatArray, remaining_flops: FloatArray
+    ) -> None:
+        """Keep the arrays: at least one job."""
+        self.hosts = hosts
+        """The hosts of all jobs, job by job."""
+        self.first = first
         """Where the hosts of each job begin."""
-        self.job_of = np.repeat(np.arange(len(jobs)), counts)
-        self.left_s = np.array([job.left_s for job in jobs])
-        self.remaining_flops = np.array([job.remaining_flops for job in jobs])
+        self.left_s = left_s
+        """Time of each job to its walltime, s."""
+        self.remaining_flops = remaining_flops
+        """Estimated remaining work of each host (Dfl' - Gfl of Eq. 3.28) by job, never negative."""
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """The number of hosts of each job."""
+        return np.diff(self.first, append=len(self.hosts))
+
+    @cached_property
+    def job_of(self) -> IntArray:
+        """The job of each host."""
+        return np.arange(len(self.first)).repeat(self.counts)
+
+    def only(self, job: int) -> JobTable:
+        """The table of one job."""
+        begin, entry = int(self.first[job]), slice(job, job + 1)
+        hosts = self.hosts[begin : begin + int(self.counts[job])]
+        return JobTable(hosts, np.zeros(1, dtype=np.intp), self.left_s[entry], self.remaining_flops[entry])
+
+    def those(self, chosen: BoolArray) -> JobTable:
+        """The table of the ``chosen`` jobs, one of them at least."""
+        counts = self.counts[chosen]
+        hosts = self.hosts[chosen[self.job_of]]
+        return JobTable(hosts, counts.cumsum() - counts, self.left_s[chosen], self.remaining_flops[chosen])
 
     def least(self, values: FloatArray) -> FloatArray:
         """The least value among each job's hosts; ``values``' last axis is that of the hosts."""

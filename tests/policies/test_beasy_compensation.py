@@ -14,7 +14,7 @@ import pytest
 from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.beasy.speeds import Lowering, Spending
-from beasy_sched.policies.working_plan import CellPowers, Ladder, Rest, RunningJob, compensation_j, shifted
+from beasy_sched.policies.working_plan import CellPowers, JobTable, Ladder, Rest, compensation_j, shifted
 
 _WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
 KIND = ServerKind(
@@ -69,8 +69,14 @@ def saving(left: Rest, violation: int) -> Lowering:
     return Lowering(left, *tools(left.states.shape[1]), violation)
 
 
-def job(*hosts: int, left_s: float = 300.0, flops: float = 0.0) -> RunningJob:
-    return RunningJob(np.array(hosts), left_s, flops)
+def job(*hosts: int, left_s: float = 300.0, flops: float = 0.0) -> tuple[tuple[int, ...], float, float]:
+    return hosts, left_s, flops
+
+
+def table(*jobs: tuple[tuple[int, ...], float, float]) -> JobTable:
+    hosts, left_s, flops = zip(*jobs, strict=True)
+    counts = np.array([len(each) for each in hosts])
+    return JobTable(np.concatenate(hosts), counts.cumsum() - counts, np.array(left_s), np.array(flops))
 
 
 @pytest.mark.parametrize(
@@ -139,14 +145,14 @@ def test_nothing_is_spent_where_the_battery_runs_dry_before_the_end():
 def test_running_jobs_speed_up_to_their_expected_end_and_no_further():
     """16000 flops at 80 flops/s: 200 s, two steps."""
     left = rest("mmmm", missing_j=-50_000.0, reserved={0: 4})
-    spending(left).speed_up([job(0, left_s=400.0, flops=16_000.0)])
+    spending(left).speed_up(table(job(0, left_s=400.0, flops=16_000.0)))
     assert drawn(left) == ["ffmm"]
 
 
 def test_the_job_closest_to_its_walltime_speeds_up_first():
     left = rest("mm", "mm", missing_j=-8_000.0, reserved={0: 2, 1: 2})
     more = spending(left)
-    more.speed_up([job(0, left_s=200.0, flops=12_000.0), job(1, left_s=200.0, flops=15_500.0)])
+    more.speed_up(table(job(0, left_s=200.0, flops=12_000.0), job(1, left_s=200.0, flops=15_500.0)))
     assert drawn(left) == ["mm", "ff"]
     assert more.left_j == pytest.approx(0.0)
 
@@ -155,13 +161,13 @@ def test_speed_rises_level_by_level_as_far_as_it_is_paid_for():
     """From slow to medium costs 1000 J a step, on to fast 4000 J a step."""
     for surplus_j, expected in ((1_500.0, "ss"), (2_500.0, "mm"), (10_000.0, "ff")):
         left = rest("ss", missing_j=-surplus_j, reserved={0: 2})
-        spending(left).speed_up([job(0, left_s=200.0, flops=16_000.0)])
+        spending(left).speed_up(table(job(0, left_s=200.0, flops=16_000.0)))
         assert drawn(left) == [expected]
 
 
 def test_all_servers_of_a_job_speed_up_together():
     left = rest("mm", "mm", missing_j=-8_000.0, reserved={0: 2, 1: 2})
-    spending(left).speed_up([job(0, 1, left_s=200.0, flops=16_000.0)])
+    spending(left).speed_up(table(job(0, 1, left_s=200.0, flops=16_000.0)))
     assert drawn(left) == ["mm", "mm"]
 
 
@@ -191,7 +197,7 @@ def test_a_full_battery_takes_no_more_so_that_spending_before_does_not_cost_the_
     left = rest("mmm", missing_j=-400_000.0, reserved={0: 3})
     left.supply_j[0] += 50_000.0
     assert left.levels_j().tolist() == [900_000.0] * 3
-    spending(left).speed_up([job(0, left_s=300.0, flops=30_000.0)])
+    spending(left).speed_up(table(job(0, left_s=300.0, flops=30_000.0)))
     assert left.levels_j()[0] == 900_000.0
 
 
@@ -218,78 +224,78 @@ def test_levels_keep_to_the_limits_of_charging_and_discharging(more_w, levels_j)
 
 def test_idle_servers_sleep_before_the_violation_first_and_only_as_many_as_needed():
     left = rest("ffff", "ffff", missing_j=9_000.0)
-    saving(left, 1).lower([])
+    saving(left, 1).lower(None)
     assert drawn(left) == ["ffff", "..ff"]
 
 
 def test_then_idle_servers_after_the_violation():
     """Each saves 9115 + 9500 J and 400 J by waking in the step after; past the violation 18615 J more."""
     left = rest("ffff", missing_j=25_000.0)
-    saving(left, 1).lower([])
+    saving(left, 1).lower(None)
     assert drawn(left) == ["...."]
 
 
 def test_of_equal_servers_the_last_sleeps_first_after_the_violation_too():
     """Both sleep in the first step, which saves 9515 J each; one of them is enough for the rest."""
     left = rest("ffff", "ffff", missing_j=25_000.0)
-    saving(left, 0).lower([])
+    saving(left, 0).lower(None)
     assert drawn(left) == [".fff", "...."]
 
 
 def test_whole_runs_nearest_to_the_violation_first():
     left = rest("fff.fff", missing_j=5_000.0)
-    saving(left, 6).lower([])
+    saving(left, 6).lower(None)
     assert drawn(left) == ["fff...."]
 
 
 def test_idle_servers_come_before_running_ones():
     left = rest("ffff", "ffff", missing_j=9_000.0, reserved={0: 4})
-    saving(left, 3).lower([job(0, left_s=400.0)])
+    saving(left, 3).lower(table(job(0, left_s=400.0)))
     assert drawn(left) == ["ffff", "...."]
 
 
 def test_running_servers_slow_down_after_the_violation_first():
     """A step at medium instead of fast saves 10000 - 100/80 * 6000 = 2500 J, net of the longer run."""
     left = rest("ffff", missing_j=5_000.0, reserved={0: 4})
-    saving(left, 1).lower([job(0, left_s=400.0)])
+    saving(left, 1).lower(table(job(0, left_s=400.0)))
     assert drawn(left) == ["fmmf"]
 
 
 def test_then_before_it_backward():
     left = rest("ffff", missing_j=7_000.0, reserved={0: 4})
-    saving(left, 2).lower([job(0, left_s=400.0)])
+    saving(left, 2).lower(table(job(0, left_s=400.0)))
     assert drawn(left) == ["fmmm"]
 
 
 def test_never_below_the_thriftiest_speed():
     left = rest("ff", missing_j=400_000.0 - 100_000.0, reserved={0: 2})
-    saving(left, 0).lower([job(0, left_s=200.0)])
+    saving(left, 0).lower(table(job(0, left_s=200.0)))
     assert drawn(left) == ["mm"]
 
 
 def test_speed_that_the_walltime_asks_for_is_kept_while_another_job_can_give_way():
     """Job 0 needs 39000 of its 40000 flops: it has no 2000 to spare. Job 1 has all the time."""
     left = rest("ffff", "ffff", missing_j=9_000.0, reserved={0: 4, 1: 4})
-    saving(left, 0).lower([job(0, left_s=400.0, flops=39_000.0), job(1, left_s=400.0)])
+    saving(left, 0).lower(table(job(0, left_s=400.0, flops=39_000.0), job(1, left_s=400.0)))
     assert drawn(left) == ["ffff", "mmmm"]
 
 
 def test_work_that_can_be_done_after_the_window_gives_a_job_time():
     """Job 0 has 300 s more after the window, at its last speed. Job 1 has 500 of its 20000 flops to spare."""
     left = rest("ff", "ff", missing_j=4_000.0, reserved={0: 2, 1: 2})
-    saving(left, 0).lower([job(0, left_s=500.0, flops=30_000.0), job(1, left_s=200.0, flops=19_500.0)])
+    saving(left, 0).lower(table(job(0, left_s=500.0, flops=30_000.0), job(1, left_s=200.0, flops=19_500.0)))
     assert drawn(left) == ["mm", "ff"]
 
 
 def test_it_is_given_up_where_nothing_else_is_left():
     left = rest("ffff", missing_j=2_000.0, reserved={0: 4})
-    saving(left, 0).lower([job(0, left_s=400.0, flops=39_000.0)])
+    saving(left, 0).lower(table(job(0, left_s=400.0, flops=39_000.0)))
     assert drawn(left) == ["mfff"]
 
 
 def test_nothing_is_lowered_where_the_target_is_reached():
     left = rest("ffff", "ffff")
-    saving(left, 2).lower([job(0, left_s=400.0)])
+    saving(left, 2).lower(table(job(0, left_s=400.0)))
     assert drawn(left) == ["ffff", "ffff"]
 
 
@@ -301,11 +307,11 @@ def test_planned_demand_is_that_of_the_states(seed):
     left = rest(*plans, missing_j=float(rng.choice([-40_000.0, 30_000.0])))
     if left.diff_j > 0:
         more = spending(left)
-        more.speed_up([job(1, left_s=500.0, flops=30_000.0)])
+        more.speed_up(table(job(1, left_s=500.0, flops=30_000.0)))
         more.wake([(1, 3), (2, 5)], 0, np.flatnonzero(left.states[0] == LETTERS["."]))
         assert left.diff_j >= -1e-6
     else:
-        saving(left, int(rng.integers(0, 8))).lower([])
+        saving(left, int(rng.integers(0, 8))).lower(None)
     cells, hosts = CellPowers(platform(4)), np.arange(4)
     was_asleep = shifted(cells.asleep(left.states, hosts), left.now_asleep)
     energy_j = cells.energy_j(left.states, was_asleep, hosts, left.dt_s)

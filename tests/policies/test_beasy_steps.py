@@ -103,13 +103,13 @@ def test_a_job_works_at_the_speed_of_its_slowest_server() -> None:
     steps.talk.at(0.0, submitted(0.0, "a", 2, 300.0))
     policy, view = steps.talk.policy, steps.talk.session.view
     assert [str(job.hosts) for job in view.running.values()] == ["0-1"]
-    (begun,) = policy.live.running_jobs(view)
+    begun = policy.live.running_jobs(view)
     steps.begin(1)
-    (job,) = policy.live.running_jobs(view)
-    assert begun.remaining_flops - job.remaining_flops == 60 * 50.0
+    job = policy.live.running_jobs(view)
+    assert begun.remaining_flops - job.remaining_flops == [60 * 50.0]
     steps.begin(2)
-    (job,) = policy.live.running_jobs(view)
-    assert begun.remaining_flops - job.remaining_flops == 120 * 50.0
+    job = policy.live.running_jobs(view)
+    assert begun.remaining_flops - job.remaining_flops == [120 * 50.0]
 
 
 def test_what_servers_have_drawn_beyond_the_plan_counts_in_its_step_only() -> None:

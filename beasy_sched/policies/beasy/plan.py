@@ -27,9 +27,9 @@ from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.working_plan import (
     CellPowers,
+    JobTable,
     Ladder,
     Rest,
-    RunningJob,
     WorkingPlan,
     battery_j,
     kept_on,
@@ -365,10 +365,6 @@ class _Held:
     """Work that it is assumed to need on each host (Eq. 3.29)."""
     done_flops: float = 0.0
 
-    def as_seen(self, now: float) -> RunningJob:
-        """The job as compensation sees it (Eq. 3.28)."""
-        return RunningJob(self.hosts, self.end_s - now, max(self.total_flops - self.done_flops, 0.0))
-
 
 class Promise(NamedTuple):
     """When a waiting job will have its hosts, and which."""
@@ -606,19 +602,17 @@ class LivePlan:
             self._held_hosts = np.concatenate(hosts), np.array(first, dtype=np.intp)
         return self._held_hosts
 
-    def running_jobs(self, view: View) -> list[RunningJob]:
-        """Return the running jobs with their estimated remaining work (Eq. 3.28, 3.29)."""
-        return [held.as_seen(view.now) for held in self._held.values()]
-
-    def jobs_below_full_speed(self, view: View, step: int) -> list[RunningJob]:
-        """As `running_jobs`, but only those that have a server planned below its full speed in some step."""
+    def running_jobs(self, view: View) -> JobTable | None:
+        """Return the running jobs with their estimated remaining work (Eq. 3.28, 3.29), if there are any."""
         if not self._held:
-            return []
-        hosts, first = self._hosts_of_jobs()
-        end_step = np.minimum(np.maximum(self.until[hosts], step) + 1, self.plan.steps)
-        below = self.plan.summed(self._below_full_speed, hosts, step, end_step) > 0
-        chosen = np.logical_or.reduceat(below, first).tolist()
-        return [held.as_seen(view.now) for held, one in zip(self._held.values(), chosen, strict=True) if one]
+            return None
+        left_s = np.array([held.end_s - view.now for held in self._held.values()])
+        remaining = np.array([max(held.total_flops - held.done_flops, 0.0) for held in self._held.values()])
+        return JobTable(*self._hosts_of_jobs(), left_s, remaining)
+
+    def below_full_speed(self, step: int, hosts: HostIds, ends: IndexArray) -> BoolArray:
+        """Which of ``hosts`` are planned below their full speed in one of so many steps from ``step`` on."""
+        return np.asarray(self.plan.summed(self._below_full_speed, hosts, step, step + ends) > 0)
 
     def _below_full_speed(self, states: StateArray, hosts: HostIds) -> npt.NDArray[np.int32]:
         return np.asarray(self.ladder.can_rise(hosts, states), dtype=np.int32)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -436,7 +436,7 @@ class Beasy(Policy):
             spending = Spending(rest, live.cells, live.ladder, levels_j)
             why["spendable_j"] = spending.left_j
             if spending.has_left():
-                spending.speed_up(live.jobs_below_full_speed(view, step))
+                spending.speed_up(live.running_jobs(view), partial(live.below_full_speed, step))
             why["spent_on_jobs_j"] = why["spendable_j"] - spending.left_j
             free = np.logical_and(live.until <= step, view.available)
             idle = int(np.count_nonzero(free & live.plan.on[step]))

@@ -14,7 +14,7 @@ so that the last projected levels, minus that amount for all energy spent since,
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -28,12 +28,13 @@ from beasy_sched.policies.working_plan import (
     JobTable,
     Ladder,
     Rest,
-    RunningJob,
     Runs,
     compensation_j,
 )
 
 _RUNS_A_PIECE: Final = 64
+Below = Callable[[HostIds, IndexArray], BoolArray]
+"""Which of some hosts are planned below full speed in a row before others, which are given by host."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,17 @@ class Lowering:
         self.rest, self.cells, self.ladder = rest, cells, ladder
         self.violation = min(violation, len(rest.states) - 1)
 
-    def lower(self, jobs: Sequence[RunningJob], diff_j: float | None = None) -> None:
+    def lower(self, jobs: JobTable | None, diff_j: float | None = None) -> None:
         """Go through the four orders of the paper; at last, speeds below what walltimes ask for.
 
-        ``diff_j``: E_diff of the rest, if it is known.
+        ``jobs``: those that run, if any; ``diff_j``: E_diff of the rest, if it is known.
         """
         rows, at = len(self.rest.states), self.violation
         forward, backward = np.arange(at, rows), np.arange(at - 1, -1, -1)
         enough = (self.rest.diff_j if diff_j is None else diff_j) >= -self.rest.tolerance_j
         if enough or self._sleep_idle(0, at + 1, backward=True):
             return
-        if self._sleep_idle(at + 1, rows, backward=False) or not jobs:
+        if self._sleep_idle(at + 1, rows, backward=False) or jobs is None:
             return
         for in_time in (True, False):
             slowing = _Slowing(self, jobs, in_time=in_time)
@@ -146,10 +147,10 @@ class _Slowing:
     (Eq. 3.28).
     """
 
-    def __init__(self, saving: Lowering, jobs: Sequence[RunningJob], *, in_time: bool) -> None:
+    def __init__(self, saving: Lowering, jobs: JobTable, *, in_time: bool) -> None:
         self.saving, self.in_time = saving, in_time
         self.rest, self.ladder = saving.rest, saving.ladder
-        self.table = table = JobTable(jobs)
+        self.table = table = jobs
         dt_s = self.rest.dt_s
         starts_s = np.cumsum(dt_s) - dt_s
         rows = int(np.searchsorted(starts_s, float(table.left_s.max())))
@@ -207,8 +208,7 @@ class _Slowing:
     def _actions(self, rows: IntArray, jobs: IntArray, new: StateArray, changes: BoolArray) -> _Actions:
         """One action per row and job, for all its hosts."""
         table = self.table
-        counts = np.diff(np.append(table.first, len(table.hosts)))[jobs]
-        action, offset = _expand(counts)
+        action, offset = _expand(table.counts[jobs])
         row, place = rows[action], table.first[jobs][action] + offset
         old = self.states[row, place]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -248,26 +248,41 @@ class Spending:
         """When each row ends, s from now."""
         return np.cumsum(self.rest.dt_s)
 
-    def speed_up(self, jobs: Sequence[RunningJob]) -> None:
-        """Raise the P-states of running jobs to their expected end; closest to the walltime first."""
-        if not jobs or not self.has_left():
+    def speed_up(self, jobs: JobTable | None, below: Below | None = None) -> None:
+        """Raise the P-states of running jobs to their expected end; closest to the walltime first.
+
+        ``below`` tells which hosts are planned below full speed somewhere before certain rows, if that is
+        known otherwise than from all cells.
+        """
+        if jobs is None or not self.has_left():
             return
-        table = JobTable(jobs)
-        ends = self._ends(table)
-        prices_j = self._prices_j(table, ends)
+        ends = self._ends(jobs)
+        rises = (below or self._below)(jobs.hosts, ends[jobs.job_of])
+        some = np.logical_or.reduceat(rises, jobs.first)
+        count = np.count_nonzero(some)
+        if not count:
+            return
+        if count < len(some):
+            jobs, ends = jobs.those(some), ends[some]
+        prices_j = self._prices_j(jobs, ends)
         if prices_j.min() > self.left_j + _ROUNDING_J:
             return
-        speeds = self.ladder.speed_flops(table.hosts, self.rest.states[0, table.hosts])
-        needed_s = table.needed_s(speeds)
+        speeds = self.ladder.speed_flops(jobs.hosts, self.rest.states[0, jobs.hosts])
+        needed_s = jobs.needed_s(speeds)
         with np.errstate(divide="ignore", invalid="ignore"):
-            slack = np.where(table.left_s > 0.0, 1.0 - needed_s / table.left_s, -np.inf)
-        for place in np.argsort(slack, kind="stable").tolist():
+            slack = np.where(jobs.left_s > 0.0, 1.0 - needed_s / jobs.left_s, -np.inf)
+        for place in slack.argsort(kind="stable").tolist():
             if not self.has_left():
                 return
             if prices_j[place] <= self.left_j + _ROUNDING_J:
-                rows = int(ends[place])
-                while rows and self.has_left():
-                    rows = self._raise(jobs[place], rows)
+                job, end = jobs.only(place), int(ends[place])
+                while end and self.has_left():
+                    end = self._raise(job, end)
+
+    def _below(self, hosts: HostIds, ends: IndexArray) -> BoolArray:
+        states = self.rest.states[: int(ends.max()), hosts]
+        rises = self.ladder.can_rise(hosts, states) & (np.arange(len(states))[:, None] < ends)
+        return np.asarray(rises.any(axis=0))
 
     def _ends(self, table: JobTable) -> IndexArray:
         """Rows until each job would end in its next faster P-state, at its walltime at the latest."""
@@ -277,23 +292,19 @@ class Spending:
         return np.asarray(np.minimum(rows, len(self.rest.states)))
 
     def _prices_j(self, table: JobTable, ends: IndexArray) -> FloatArray:
-        """Lower bound of what the next faster P-state costs each job to its expected end (``ends``), J.
-
-        Infinite for jobs that are at full speed to that end.
-        """
+        """Lower bound of what the next faster P-state costs each job to its expected end (``ends``), J."""
         rest, ladder, hosts = self.rest, self.ladder, table.hosts
+        if not ladder.rising:
+            return np.full(len(ends), -np.inf)
         states = rest.states[: int(ends.max()), hosts]
         counts = np.arange(len(states))[:, None] < ends[table.job_of]
-        rises = (ladder.can_rise(hosts, states) & counts).any(axis=0)
-        if not rises.any():
-            return np.full(len(table.first), np.inf)
-        faster = ladder.faster(hosts, states)
-        extra_w = np.where(counts, ladder.full_w(hosts, faster) - ladder.full_w(hosts, states), 0.0)
+        extra_w = ladder.raised_w(hosts, states)
+        extra_w *= counts
         prices_j = np.add.reduceat(extra_w.sum(axis=0), table.first) * float(rest.dt_s[0])
-        unsure = (self.cells.asleep(states, hosts) & counts).any(axis=0)  # a step spent waking costs less
-        if not ladder.rising or unsure.any():
-            prices_j[np.logical_or.reduceat(unsure, table.first) | (not ladder.rising)] = -np.inf
-        return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
+        unsure = self.cells.asleep(states, hosts) & counts  # a step spent waking costs less
+        if np.count_nonzero(unsure):
+            prices_j[np.logical_or.reduceat(unsure.any(axis=0), table.first)] = -np.inf
+        return np.asarray(prices_j)
 
     def wake(self, wishes: Iterable[tuple[int, int]], idle: int, asleep: HostIds) -> None:
         """Wake servers for waiting jobs, thriftiest P-state, while that can be paid for.
@@ -329,7 +340,7 @@ class Spending:
         joules_per_flop = self.ladder.full_w(hosts, best) / self.ladder.speed_flops(hosts, best)
         return hosts[np.lexsort((hosts, joules_per_flop))]
 
-    def _raise(self, job: RunningJob, end: int) -> int:
+    def _raise(self, job: JobTable, end: int) -> int:
         """Try the next faster P-state from now to the expected ``end``.
 
         Returns the end that is expected of a still faster one; 0 if there is none, or no energy for this.
@@ -340,7 +351,7 @@ class Spending:
             return 0
         if not self.ladder.can_rise(hosts, faster).any():
             return 0
-        return int(self._ends(JobTable([job]))[0])
+        return int(self._ends(job)[0])
 
     def _pay(self, hosts: HostIds, end: int, columns: StateArray) -> bool:
         """Make a change if it can be paid for and the battery stays where it should."""
