@@ -37,7 +37,7 @@ def runs_of_true(row: BoolArray) -> tuple[IntArray, IntArray]:
     """Where the runs of true cells of a row begin, and the places after their last ones."""
     framed = np.zeros(len(row) + 2, dtype=np.bool_)
     framed[1:-1] = row
-    edges = np.flatnonzero(framed[1:] != framed[:-1])  # begins and ends alternate
+    edges = (framed[1:] != framed[:-1]).nonzero()[0]  # begins and ends alternate
     return edges[::2], edges[1::2]
 
 
@@ -237,7 +237,7 @@ class WorkingPlan:
         new[1 : 1 + end_step - first_step] = pstate
         energy_j = self._steps.server_energy_j
         change_j = energy_j(new[1:], new[:-1], hosts) - energy_j(old[1:], old[:-1], hosts)
-        self.energy_j[rows] += change_j.sum(axis=1)
+        self.energy_j[rows] += np.add.reduce(change_j, axis=1)
         self.states[first_step:end_step, hosts] = pstate
         self.on[first_step:end_step, hosts] = pstate != self.sleep[hosts]
         for sums in self._sums.values():
@@ -322,8 +322,8 @@ class WorkingPlan:
             end = min(end + (end - first) // 4, stop)  # the next questions reach a little further
             values = number(self.states[first:end, stale], stale)
             sums.before[stale, first - start] = 0
-            sums.before[stale, first - start + 1 : end - start + 1] = np.cumsum(
-                values.T, axis=1, dtype=values.dtype
+            sums.before[stale, first - start + 1 : end - start + 1] = values.T.cumsum(
+                axis=1, dtype=values.dtype
             )
             sums.first[stale], sums.end[stale] = first, end
         return sums
@@ -339,7 +339,7 @@ class WorkingPlan:
             self._run_known[:], self._runs_from = False, 0
         if not self._run_known.all():
             self._runs_from = max(self._runs_from, step)
-            again = np.flatnonzero(~self._run_known)
+            again = (~self._run_known).nonzero()[0]
             stay = self._run_known[self._runs.host]
             changed = Runs.of(self.on[step : self._covered.stop, again])
             new = Runs(again[changed.host], changed.begin + step, changed.end + step)
@@ -534,7 +534,7 @@ class CellPowers:
         if tables is None:
             by_use_j = self._table(length_s).reshape(len(self._least_w), -1, 2, self._width)
             awake_j = by_use_j[:, [0, -1]]  # by kind, idle or not, asleep before or not, P-state
-            slept_j = np.repeat(by_use_j[:, :1], 2, axis=1)
+            slept_j = by_use_j[:, :1].repeat(2, axis=1)
             sleep = np.maximum(self.power.sleep_pstate, 0)
             slept_j[:, 1] = np.take_along_axis(by_use_j[:, 0], sleep[:, None, None], axis=2)
             saved_j = awake_j[:, :, None] - slept_j[:, :, :, None]
@@ -577,7 +577,7 @@ def sleep_savings_j(
         slept = np.where(idle[now], cells.sleep_pstate[hosts], states[now])
         old_j = cells.energy_j(states[now], was, hosts, first_s, idle[now])
         saved_j[0] = (old_j - cells.energy_j(slept, was, hosts, first_s))[0]
-    np.cumsum(saved_j, axis=0, out=saved_j)
+    saved_j.cumsum(axis=0, out=saved_j)
     saved_j[:-1] += again_j[place[1:]]
     return saved_j
 
@@ -605,7 +605,7 @@ def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -
     edges = np.zeros((len(idle) + 1, idle.shape[1]), dtype=np.int8)
     np.add.at(edges, (starts[poor], hosts[poor]), 1)
     np.add.at(edges, (ends[poor], hosts[poor]), -1)
-    return np.asarray(idle & (np.cumsum(edges, axis=0)[:-1] == 0))
+    return np.asarray(idle & (edges.cumsum(axis=0)[:-1] == 0))
 
 
 class Ladder:

@@ -81,7 +81,8 @@ class PlanAhead:
         level_j = self.level_j()
         if level_j is not self._limit[0]:
             low = level_j <= self.min_j * (1.0 + 1e-9)
-            self._limit = level_j, int(np.argmax(low)) if low.any() else len(low)
+            first = int(low.argmax())
+            self._limit = level_j, first if low[first] else len(low)
         return self._limit[1]
 
 
@@ -149,7 +150,7 @@ class SleepBound:
             if end == limit:
                 return 0
             end = min(_FURTHER * end, limit)
-        return int(np.searchsorted(self._most_j, least_j / _ABOVE_ROUNDING))
+        return int(self._most_j.searchsorted(least_j / _ABOVE_ROUNDING))
 
     def _look(self, end: int) -> None:
         """Add the rows up to ``end``."""
@@ -165,7 +166,7 @@ class SleepBound:
         self._was_idle = idle[-1]
         saved_j = self._cells.most_saved_j(states, float(self._outlook.dt_s[-1]))
         saved_j *= idle
-        by_row_j = saved_j.sum(axis=1) + begins @ self._cells.most_added_j
+        by_row_j = np.add.reduce(saved_j, axis=1) + begins @ self._cells.most_added_j
         self._most_j = np.concatenate((self._most_j, self._most_j[-1] + by_row_j.cumsum()))
 
 
@@ -182,7 +183,7 @@ class _Savings:
     @property
     def total_j(self) -> FloatArray:
         """What sleeping in rows 0 to k would save in total, for every k."""
-        return np.asarray(self.by_host_j.sum(axis=1))
+        return np.asarray(np.add.reduce(self.by_host_j, axis=1))
 
 
 class EnergyTest:
@@ -224,8 +225,8 @@ class EnergyTest:
             rows, sleepers = placement.asleep
             hosts = np.union1d(own, sleepers)
             states = outlook.states[: max(placement.end, int(rows.max()) + 1), hosts]
-            states[rows, np.searchsorted(hosts, sleepers)] = self.cells.sleep_pstate[sleepers]
-            states[: placement.end, np.searchsorted(hosts, own)] = placement.columns
+            states[rows, hosts.searchsorted(sleepers)] = self.cells.sleep_pstate[sleepers]
+            states[: placement.end, hosts.searchsorted(own)] = placement.columns
             outlook.write(hosts, states)
         elif placement.woken or placement.faster:
             outlook.write(own, placement.columns)
@@ -264,8 +265,9 @@ class EnergyTest:
         while rows:
             savings = self._savings(placement, first, rows, limit)
             enough = savings.total_j >= least_j
-            if enough.any():
-                return _with_sleepers(placement, savings, int(np.argmax(enough)))
+            row = int(enough.argmax())
+            if enough[row]:
+                return _with_sleepers(placement, savings, row)
             rows = min(2 * rows, limit) if rows < limit else 0
         self._refused = placement
         return None
@@ -315,10 +317,10 @@ class EnergyTest:
         outlook, cells = self.outlook, self.cells
         break_even = cells.rows_to_break_even(float(outlook.dt_s[-1]))
         seen = min(rows + break_even + 1, limit)
-        hosts = np.flatnonzero(first < rows)
+        hosts = (first < rows).nonzero()[0]
         states = outlook.states[: seen + 1, hosts]  # one more, for the transition after the last
         if placement.end < rows:
-            states[: placement.end, np.searchsorted(hosts, placement.hosts)] = placement.columns
+            states[: placement.end, hosts.searchsorted(placement.hosts)] = placement.columns
         idle = self._idle(hosts, states, first[hosts], seen)
         some = idle[:rows].any(axis=0)
         hosts, states, idle = hosts[some], states[:, some], idle[:, some]
@@ -336,14 +338,14 @@ def _with_sleepers(placement: Placement, savings: _Savings, last: int) -> Placem
     before_j = by_host_j[last - 1] if last else np.zeros(idle.shape[1])
     gain_j = np.where(idle[last], by_host_j[last] - before_j, 0.0)
     fixed_j = float(np.where(idle[last], before_j, by_host_j[last]).sum())
-    order = np.argsort(-gain_j, kind="stable")
-    reached_j = fixed_j + np.cumsum(gain_j[order])
+    order = (-gain_j).argsort(kind="stable")
+    reached_j = fixed_j + gain_j[order].cumsum()
     count = int(np.argmax(reached_j >= placement.needed_j - ENERGY_TOLERANCE_J)) + 1
     chosen = idle[: last + 1].copy()
     chosen[last] = False
     chosen[last, order[:count]] = idle[last, order[:count]]
     saved_j = float(reached_j[count - 1])
-    rows, places = np.nonzero(chosen)
+    rows, places = chosen.nonzero()
     return placement.paid_by((rows, savings.hosts[places]), saved_j)
 
 
@@ -447,7 +449,7 @@ class LivePlan:
         """
         if not self._by_work:
             return walltime_s
-        free = np.flatnonzero(view.free_mask())
+        free = view.free_mask().nonzero()[0]
         now_speed = float(self._speed(free, view.pstate[free]).min()) if len(free) else 0.0
         rest_s = max(self.plan.start_of(step + 1) - view.now, 0.0)
         work_s = walltime_s * self._user_error
@@ -636,8 +638,8 @@ class LivePlan:
     def adopt(self, step: int, rest: Rest) -> None:
         """Copy the states of ``rest`` to the plan."""
         differs = rest.states != self.plan.states[step : step + len(rest.states)]
-        hosts = np.flatnonzero(differs.any(axis=0))
+        hosts = differs.any(axis=0).nonzero()[0]
         if len(hosts):
-            rows = np.flatnonzero(differs.any(axis=1))
+            rows = differs.any(axis=1).nonzero()[0]
             first, end = int(rows[0]), int(rows[-1]) + 1
             self.plan.set_states(hosts, step + first, step + end, rest.states[first:end, hosts])

@@ -155,7 +155,7 @@ class BeasyPass(EasyPass):
         if job.res > self.free:
             return False
         free = self.free_mask()
-        ids = np.flatnonzero(free & ~self._reserved if late else free)
+        ids = (free & ~self._reserved if late else free).nonzero()[0]
         if len(ids) < job.res:
             return False
         plan = self.live.plan
@@ -229,12 +229,12 @@ class BeasyPass(EasyPass):
         That is looked at only where it cannot pay for ``head``.
         """
         queue, plan = self.view.queue, self.live.plan
-        places = self._those_in_time(np.flatnonzero(queue.res <= self.free))
+        places = self._those_in_time((queue.res <= self.free).nonzero()[0])
         if not len(places):
             return False
         if self.refused_by != PLAN_CANNOT_PAY:
             return True
-        ids = np.flatnonzero(self.free_mask())
+        ids = self.free_mask().nonzero()[0]
         ends = np.minimum(self.live.end_steps(self.view.now + queue.walltime_s[places]), plan.steps)
         asleep = np.sort(plan.asleep_steps(ids, self.step, ends[:, None]), axis=1).cumsum(axis=1)
         res = queue.res[places]
@@ -268,8 +268,10 @@ class BeasyPass(EasyPass):
         end = math.ceil((start_s + job.walltime_s - plan.start_s) / plan.step_s)
         if not (self.step < first and end <= self._until(job)) or not plan.on[first:end, last.hosts].all():
             return False
-        free = (live.ends_s[last.hosts] <= start_s) & self.view.available[last.hosts]
-        return bool(free.all())
+        free = live.ends_s[last.hosts] <= start_s
+        if not self.view.all_available:
+            free &= self.view.available[last.hosts]
+        return bool(np.count_nonzero(free) == len(free))
 
     def reserve(self, job: Job) -> Reservation:
         """Reserve for ``job`` from when enough servers are free and planned on for its whole walltime.
@@ -290,9 +292,9 @@ class BeasyPass(EasyPass):
                 continue
             opens_s, closes_s, hosts = intervals
             times_s = np.sort(opens_s)
-            count = np.searchsorted(times_s, times_s + TIME_TOLERANCE_S, side="right")
-            count -= np.searchsorted(np.sort(closes_s), times_s)
-            enough = np.flatnonzero(count >= job.res)
+            count = times_s.searchsorted(times_s + TIME_TOLERANCE_S, side="right")
+            count -= np.sort(closes_s).searchsorted(times_s)
+            enough = (count >= job.res).nonzero()[0]
             if not len(enough):
                 continue
             start_s = float(times_s[enough[0]])
@@ -424,7 +426,8 @@ class Beasy(Policy):
         window_end = window.start_step + len(predictions.below)
         rest = live.rest(view, step, window_end)
         levels_j = rest.levels_j()
-        diff_j, planned_j = float(levels_j[-1]) - rest.battery.target_j, float(rest.demand_j.sum())
+        diff_j = levels_j.item(-1) - rest.battery.target_j
+        planned_j = float(np.add.reduce(rest.demand_j))
         dangerous = window.dangerous(step)
         why = {
             "diff_j": diff_j,
@@ -440,7 +443,7 @@ class Beasy(Policy):
             why["spent_on_jobs_j"] = why["spendable_j"] - spending.left_j
             free = np.logical_and(live.until <= step, view.available)
             idle = int(np.count_nonzero(free & live.plan.on[step]))
-            asleep = np.flatnonzero(free & ~live.plan.on[step])
+            asleep = (free & ~live.plan.on[step]).nonzero()[0]
             wishes = self._wishes(view, dangerous, step, window_end - step)
             spending.wake(wishes, idle, asleep)
             why["spent_on_wakes_j"] = why["spendable_j"] - why["spent_on_jobs_j"] - spending.left_j

@@ -51,8 +51,8 @@ class _Actions:
 
 def _expand(counts: IntArray) -> tuple[IntArray, IntArray]:
     """For actions of so many cells: the action of each cell, and its place among the action's cells."""
-    action = np.repeat(np.arange(len(counts)), counts)
-    return action, np.arange(len(action)) - np.repeat(np.cumsum(counts) - counts, counts)
+    action = np.arange(len(counts)).repeat(counts)
+    return action, np.arange(len(action)) - (counts.cumsum() - counts).repeat(counts)
 
 
 class Lowering:
@@ -111,7 +111,7 @@ class Lowering:
         saved_j = cells.energy_j(old, was, host, dt_s) - cells.energy_j(new, was | (offset > 0), host, dt_s)
         worth = np.bincount(action, saved_j, len(counts)) > 0.0
         stay = worth[action]
-        number = (np.cumsum(worth) - 1)[action]
+        number = (worth.cumsum() - 1)[action]
         return _Actions(number[stay], row[stay], host[stay], new[stay], saved_j[stay])
 
     # --- as few actions as reach the target ---------------------------------------------------------------
@@ -123,7 +123,7 @@ class Lowering:
         reached = self._end_j(actions, count) >= target_j
         if reached:
             count = bisect_left(range(count), target_j, key=lambda first: self._end_j(actions, first))
-        cells = slice(int(np.searchsorted(actions.action, count)))
+        cells = slice(int(actions.action.searchsorted(count)))
         rest.states[actions.rows[cells], actions.hosts[cells]] = actions.states[cells]
         rest.changed = True
         rest.demand_j -= self._saved_j(actions, count)
@@ -135,7 +135,7 @@ class Lowering:
 
     def _saved_j(self, actions: _Actions, count: int) -> FloatArray:
         """What the first ``count`` actions save in each row."""
-        cells = slice(int(np.searchsorted(actions.action, count)))
+        cells = slice(int(actions.action.searchsorted(count)))
         saved_j = np.bincount(actions.rows[cells], actions.saved_j[cells], len(self.rest.states))
         return saved_j.astype(np.float64)
 
@@ -152,8 +152,8 @@ class _Slowing:
         self.rest, self.ladder = saving.rest, saving.ladder
         self.table = table = jobs
         dt_s = self.rest.dt_s
-        starts_s = np.cumsum(dt_s) - dt_s
-        rows = int(np.searchsorted(starts_s, float(table.left_s.max())))
+        starts_s = dt_s.cumsum() - dt_s
+        rows = int(starts_s.searchsorted(float(table.left_s.max())))
         self.lengths_s = np.clip(table.left_s - starts_s[:rows, None], 0.0, dt_s[:rows, None])
         """How long each job runs in each row at most: [rows, jobs]."""
         self.again()
@@ -180,7 +180,7 @@ class _Slowing:
                 return False
             some = np.logical_or.reduceat(changes, self.table.first, axis=1)
             lost_flops = (self._speeds(self.states) - self._speeds(new)) * self.lengths_s
-            at, jobs = np.nonzero((some & (self.lengths_s > 0.0))[order])
+            at, jobs = (some & (self.lengths_s > 0.0))[order].nonzero()
             rows, jobs = self._affordable(order[at], jobs, lost_flops)
             if not len(rows):
                 return False
@@ -246,7 +246,7 @@ class Spending:
     @cached_property
     def _row_ends_s(self) -> FloatArray:
         """When each row ends, s from now."""
-        return np.cumsum(self.rest.dt_s)
+        return self.rest.dt_s.cumsum()
 
     def speed_up(self, jobs: JobTable | None, below: Below | None = None) -> None:
         """Raise the P-states of running jobs to their expected end; closest to the walltime first.
@@ -288,7 +288,7 @@ class Spending:
         """Rows until each job would end in its next faster P-state, at its walltime at the latest."""
         faster = self.ladder.faster(table.hosts, self.rest.states[0, table.hosts])
         needed_s = np.minimum(table.needed_s(self.ladder.speed_flops(table.hosts, faster)), table.left_s)
-        rows = np.searchsorted(self._row_ends_s, needed_s - 1e-6) + 1
+        rows = self._row_ends_s.searchsorted(needed_s - 1e-6) + 1
         return np.asarray(np.minimum(rows, len(self.rest.states)))
 
     def _prices_j(self, table: JobTable, ends: IndexArray) -> FloatArray:
@@ -362,7 +362,7 @@ class Spending:
         cost_j = float(extra_j.sum())
         if cost_j > self.left_j + self.rest.tolerance_j:
             return False
-        floor_j = self._floor_j - self._lost_a_joule * np.cumsum(np.maximum(extra_j, 0.0))
+        floor_j = self._floor_j - self._lost_a_joule * np.maximum(extra_j, 0.0).cumsum()
         if not self._suffices(floor_j):
             floor_j = rest.levels_j(extra_j)
             if not self._suffices(floor_j):
