@@ -57,9 +57,11 @@ def _sizes_host_s(queue: JobQueue, places: Places, now: float) -> FloatArray:
 def _minus_slowdowns(queue: JobQueue, places: Places, now: float) -> FloatArray:
     """Negative bounded slowdown of each job, by its walltime; -1 for jobs without one."""
     walltime_s = queue.walltime_s[places]
-    endless = np.isinf(walltime_s)
-    duration_s = np.where(endless, 1.0, walltime_s)
     wait_s = now - queue.subtime_s[places]
+    endless = np.isinf(walltime_s)
+    if not np.count_nonzero(endless):
+        return -bounded_slowdown(wait_s, walltime_s)
+    duration_s = np.where(endless, 1.0, walltime_s)
     return -np.where(endless, 1.0, bounded_slowdown(wait_s, duration_s))
 
 

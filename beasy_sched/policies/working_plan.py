@@ -637,7 +637,8 @@ class Ladder:
         """Where the P-states of a host's kind begin in the tables below, [N]."""
         self._full_w, self._speed_flops = full_w.ravel(), speed_flops.ravel()
         self._faster, self._thriftier = faster.ravel(), thriftier.ravel()
-        self._can_rise = self._faster != np.tile(np.arange(width), len(kinds))
+        self._top = platform.fastest_of_kind[platform.kind_of].astype(np.int8)
+        self._sleep = platform.sleep_pstate.astype(np.int8)
         self._raised_w = np.take_along_axis(full_w, faster.astype(np.intp), axis=1).ravel() - self._full_w
         self.thriftiest = np.array(thriftiest, dtype=np.int8)[platform.kind_of]
         """P-state of least energy per flop (the faster of equals), by host."""
@@ -649,8 +650,8 @@ class Ladder:
         return np.asarray(self._faster[self._row_of[hosts] + pstates])
 
     def can_rise(self, hosts: HostIds, pstates: StateArray) -> BoolArray:
-        """Whether there is a faster P-state."""
-        return np.asarray(self._can_rise[self._row_of[hosts] + pstates])
+        """Whether there is a faster P-state, for P-states of a plan: computing or asleep."""
+        return np.asarray((pstates != self._top[hosts]) & (pstates != self._sleep[hosts]))
 
     def thriftier(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next slower P-state where it needs less energy per flop; else the same one."""
@@ -764,12 +765,6 @@ class JobTable:
         begin, entry = int(self.first[job]), slice(job, job + 1)
         hosts = self.hosts[begin : begin + int(self.counts[job])]
         return JobTable(hosts, np.zeros(1, dtype=np.intp), self.left_s[entry], self.remaining_flops[entry])
-
-    def those(self, chosen: BoolArray) -> JobTable:
-        """The table of the ``chosen`` jobs, one of them at least."""
-        counts = self.counts[chosen]
-        hosts = self.hosts[chosen[self.job_of]]
-        return JobTable(hosts, counts.cumsum() - counts, self.left_s[chosen], self.remaining_flops[chosen])
 
     def least(self, values: FloatArray) -> FloatArray:
         """The least value among each job's hosts; ``values``' last axis is that of the hosts."""

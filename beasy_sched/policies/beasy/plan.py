@@ -612,13 +612,6 @@ class LivePlan:
         remaining = np.array([max(held.total_flops - held.done_flops, 0.0) for held in self._held.values()])
         return JobTable(*self._hosts_of_jobs(), left_s, remaining)
 
-    def below_full_speed(self, step: int, hosts: HostIds, ends: IndexArray) -> BoolArray:
-        """Which of ``hosts`` are planned below their full speed in one of so many steps from ``step`` on."""
-        return np.asarray(self.plan.summed(self._below_full_speed, hosts, step, step + ends) > 0)
-
-    def _below_full_speed(self, states: StateArray, hosts: HostIds) -> npt.NDArray[np.int32]:
-        return np.asarray(self.ladder.can_rise(hosts, states), dtype=np.int32)
-
     def rest(self, view: View, step: int, end: int) -> Rest:
         """Return the rest of a window, from ``step`` up to ``end`` (exclusive)."""
         plan, rows = self.plan, slice(step, end)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -115,7 +115,7 @@ class BeasyPass(EasyPass):
     @cached_property
     def _all_in_time(self) -> bool:
         """Whether every waiting job would reach its walltime before the last known window ends."""
-        longest_s = float(self.view.queue.walltime_s.max(initial=0.0))
+        longest_s = float(np.maximum.reduce(self.view.queue.walltime_s, initial=0.0))
         return self.view.now + longest_s <= self.live.plan.end_s + TIME_TOLERANCE_S
 
     def _those_in_time(self, places: Places) -> Places:
@@ -439,7 +439,7 @@ class Beasy(Policy):
             spending = Spending(rest, live.cells, live.ladder, levels_j)
             why["spendable_j"] = spending.left_j
             if spending.has_left():
-                spending.speed_up(live.running_jobs(view), partial(live.below_full_speed, step))
+                spending.speed_up(live.running_jobs(view))
             why["spent_on_jobs_j"] = why["spendable_j"] - spending.left_j
             free = np.logical_and(live.until <= step, view.available)
             idle = int(np.count_nonzero(free & live.plan.on[step]))

@@ -14,7 +14,7 @@ so that the last projected levels, minus that amount for all energy spent since,
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -33,8 +33,6 @@ from beasy_sched.policies.working_plan import (
 )
 
 _RUNS_A_PIECE: Final = 64
-Below = Callable[[HostIds, IndexArray], BoolArray]
-"""Which of some hosts are planned below full speed in a row before others, which are given by host."""
 
 
 @dataclass(frozen=True)
@@ -248,24 +246,13 @@ class Spending:
         """When each row ends, s from now."""
         return self.rest.dt_s.cumsum()
 
-    def speed_up(self, jobs: JobTable | None, below: Below | None = None) -> None:
-        """Raise the P-states of running jobs to their expected end; closest to the walltime first.
-
-        ``below`` tells which hosts are planned below full speed somewhere before certain rows, if that is
-        known otherwise than from all cells.
-        """
+    def speed_up(self, jobs: JobTable | None) -> None:
+        """Raise the P-states of running jobs to their expected end; closest to the walltime first."""
         if jobs is None or not self.has_left():
             return
         ends = self._ends(jobs)
-        rises = (below or self._below)(jobs.hosts, ends[jobs.job_of])
-        some = np.logical_or.reduceat(rises, jobs.first)
-        count = np.count_nonzero(some)
-        if not count:
-            return
-        if count < len(some):
-            jobs, ends = jobs.those(some), ends[some]
         prices_j = self._prices_j(jobs, ends)
-        if prices_j.min() > self.left_j + _ROUNDING_J:
+        if np.minimum.reduce(prices_j) > self.left_j + _ROUNDING_J:
             return
         speeds = self.ladder.speed_flops(jobs.hosts, self.rest.states[0, jobs.hosts])
         needed_s = jobs.needed_s(speeds)
@@ -279,11 +266,6 @@ class Spending:
                 while end and self.has_left():
                     end = self._raise(job, end)
 
-    def _below(self, hosts: HostIds, ends: IndexArray) -> BoolArray:
-        states = self.rest.states[: int(ends.max()), hosts]
-        rises = self.ladder.can_rise(hosts, states) & (np.arange(len(states))[:, None] < ends)
-        return np.asarray(rises.any(axis=0))
-
     def _ends(self, table: JobTable) -> IndexArray:
         """Rows until each job would end in its next faster P-state, at its walltime at the latest."""
         faster = self.ladder.faster(table.hosts, self.rest.states[0, table.hosts])
@@ -292,19 +274,23 @@ class Spending:
         return np.asarray(np.minimum(rows, len(self.rest.states)))
 
     def _prices_j(self, table: JobTable, ends: IndexArray) -> FloatArray:
-        """Lower bound of what the next faster P-state costs each job to its expected end (``ends``), J."""
+        """Lower bound of what the next faster P-state costs each job to its expected end (``ends``), J.
+
+        Infinite for jobs that are at full speed to that end.
+        """
         rest, ladder, hosts = self.rest, self.ladder, table.hosts
-        if not ladder.rising:
-            return np.full(len(ends), -np.inf)
-        states = rest.states[: int(ends.max()), hosts]
+        states = rest.states[: int(np.maximum.reduce(ends)), hosts]
         counts = np.arange(len(states))[:, None] < ends[table.job_of]
-        extra_w = ladder.raised_w(hosts, states)
-        extra_w *= counts
-        prices_j = np.add.reduceat(extra_w.sum(axis=0), table.first) * float(rest.dt_s[0])
+        rises = np.logical_or.reduce(ladder.can_rise(hosts, states) & counts, axis=0)
+        if not np.count_nonzero(rises):
+            return np.full(len(ends), np.inf)
+        extra_w = np.add.reduce(ladder.raised_w(hosts, states) * counts, axis=0)
+        prices_j = np.add.reduceat(extra_w, table.first) * float(rest.dt_s[0])
         unsure = self.cells.asleep(states, hosts) & counts  # a step spent waking costs less
-        if np.count_nonzero(unsure):
-            prices_j[np.logical_or.reduceat(unsure.any(axis=0), table.first)] = -np.inf
-        return np.asarray(prices_j)
+        if not ladder.rising or np.count_nonzero(unsure):
+            some = np.logical_or.reduceat(unsure.any(axis=0), table.first)
+            prices_j[some | (not ladder.rising)] = -np.inf
+        return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
 
     def wake(self, wishes: Iterable[tuple[int, int]], idle: int, asleep: HostIds) -> None:
         """Wake servers for waiting jobs, thriftiest P-state, while that can be paid for.
