@@ -553,7 +553,7 @@ def kept_on(states: StateArray, asleep: BoolArray, before: StateArray) -> StateA
     rows = np.concatenate([before[None, :], states])
     awake = np.concatenate([np.ones((1, states.shape[1]), dtype=np.bool_), ~asleep])
     source = np.maximum.accumulate(np.where(awake, np.arange(len(rows))[:, None], 0), axis=0)
-    return np.take_along_axis(rows, source, axis=0)[1:]
+    return np.asarray(rows[source[1:], np.arange(rows.shape[1])])
 
 
 def sleep_savings_j(

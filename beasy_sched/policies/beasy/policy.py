@@ -51,7 +51,8 @@ from beasy_sched.policies.working_plan import (
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _LOOKS_AHEAD = 24
-"""Number of steps in which runs begin that are looked at first for a reservation, as most are near."""
+"""Runs that begin in so many steps from now, or from the start promised before, are looked at first for a
+reservation: most are found there."""
 
 
 class BeasyPass(EasyPass):
@@ -285,8 +286,7 @@ class BeasyPass(EasyPass):
             next_s = view.budget.end_s
         earliest_s = np.maximum(earliest_s, next_s)
         promise = Reservation(job, np.inf, certain=True)
-        for look in (_LOOKS_AHEAD, None):
-            before = None if look is None else self.step + look
+        for before in (self._near(job), None):
             intervals = self._intervals(job, earliest_s, before)
             if intervals is None:
                 continue
@@ -308,6 +308,12 @@ class BeasyPass(EasyPass):
                 break
         self._count(promise)
         return promise
+
+    def _near(self, job: Job) -> int:
+        """The step before which runs are looked at first: some time after the start last promised."""
+        last = self.live.promised
+        soon = self.step if last is None or last.job is not job else self.live.end_step(last.start_s)
+        return max(soon, self.step) + _LOOKS_AHEAD
 
     def _intervals(
         self, job: Job, earliest_s: FloatArray, first_before: int | None
