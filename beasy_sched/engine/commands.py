@@ -41,6 +41,8 @@ class Commander:
         """Number of times that hosts changed to another computing P-state."""
         self._sent: Counter[tuple[HostSet, int, bool]] = Counter()
         """Unanswered commands: hosts, target, and whether it is a switch (not a change of speed)."""
+        self._seen_openings = -1
+        """The cluster's ``openings`` when it was last looked which wishes can be sent."""
         kinds = cluster.platform.kinds
         self._sleep_of = cluster.platform.sleep_of_kind
         self._computing = [frozenset(kind.computing) for kind in kinds]
@@ -95,9 +97,14 @@ class Commander:
         Hosts that finish together are sent in one group, which gets one acknowledgement. Hosts out of
         service are not switched: Batsim would consider them back in service.
         """
-        if not self.pending:
+        if not self.pending or self.cluster.openings == self._seen_openings:
             return
-        hosts = np.flatnonzero(self._wish != _NO_WISH)
+        yield from self._ready(now)
+        self._seen_openings = self.cluster.openings
+
+    def _ready(self, now: float) -> Iterator[SetResourceState]:
+        """Yield the commands that may go out now, and mark their hosts."""
+        hosts = (self._wish != _NO_WISH).nonzero()[0]
         cluster = self.cluster
         done = (cluster.pstate[hosts] == self._wish[hosts]) & _at_rest(cluster.state[hosts])
         if done.any():
@@ -147,7 +154,7 @@ class Commander:
         for switch in (False, True) if event.switch is None else (event.switch,):
             command = (event.resources, event.state, switch)
             if self._sent[command]:
-                self._sent.subtract([command])
+                self._sent[command] -= 1
                 if not self._sent[command]:
                     del self._sent[command]
                 if switch:

@@ -95,7 +95,13 @@ class PlannedEasyPass(EasyPass):
         if not step < first < end < plan.horizon(step):
             return False
         hosts = plan.on[first:end].all(axis=0) & self.view.available
-        hosts &= self._ready_s(step) <= last.start_s
+        for end_s, _, other in reversed(self.view.ends):
+            if end_s <= last.start_s:
+                break
+            hosts[other.hosts.ids] = False
+        for action in self.actions:
+            if isinstance(action, Start) and self.view.now + action.job.walltime_s > last.start_s:
+                hosts[action.hosts.ids] = False
         return int(np.count_nonzero(hosts)) >= job.res
 
     def reserve(self, job: Job) -> Reservation:
