@@ -50,6 +50,25 @@ class PlannedRuns:
         self._known: dict[int, _PlannedRuns] = {}
         self.promised: Reservation | None = None
         """The last reservation that was found."""
+        self._reserved: Reservation | None = None
+        """What was last reserved in a pass that had started no job before."""
+        self._reserved_in: tuple[int, ...] = ()
+        """In which situation."""
+
+    def reserved(self, view: View, job: Job, step: int) -> Reservation | None:
+        """What was last reserved for ``job``, if it still holds: nothing has changed but the time."""
+        last = self._reserved
+        if last is None or last.job is not job or last.start_s <= view.now + TIME_TOLERANCE_S:
+            return None
+        return last if self._situation(view, step) == self._reserved_in else None
+
+    def remember(self, view: View, promise: Reservation, step: int) -> None:
+        """Remember what is reserved in a pass that has started no job."""
+        self._reserved, self._reserved_in = promise, self._situation(view, step)
+
+    def _situation(self, view: View, step: int) -> tuple[int, ...]:
+        """What changes with the plan, and with the servers that are free and those of running jobs."""
+        return self._plan.version, step, view.openings, len(view.running)
 
     def before(self, step: int, end_step: int) -> _PlannedRuns:
         """The runs from ``step`` up to ``end_step``, which is not included."""
@@ -112,6 +131,17 @@ class PlannedEasyPass(EasyPass):
         step = self.plan.step_at(self.view.now)
         if step is None:
             return super().reserve(job)
+        runs, view = self._runs, self.view
+        if self.started:
+            return self._search(job, step)
+        promise = runs.reserved(view, job, step)
+        if promise is None:
+            promise = self._search(job, step)
+            runs.remember(view, promise, step)
+        return promise
+
+    def _search(self, job: Job, step: int) -> Reservation:
+        """Return the reservation, from ``step`` on, that begins earliest."""
         ready = self._ready_s(step)
         horizon = self.plan.horizon(step)
         for end_step in sorted({min(step + steps, horizon) for steps in _LOOKS_AHEAD} | {horizon}):
