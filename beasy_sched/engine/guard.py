@@ -265,6 +265,8 @@ class Guard:
         down = (state == ASLEEP) | (state == SWITCHING_OFF)
         pending = np.flatnonzero((self.wish >= 0) & ~cluster.held & down)
         waking = np.flatnonzero(state == SWITCHING_ON)
+        if not len(pending) and not len(waking):
+            return 0.0
         resting_j = resting_energy_j(cluster, pending, self.now, self.dt_s)
         saved_j = float((self.energy_j[pending] - resting_j).sum())
         why = {**self.facts, "saves_j": saved_j}

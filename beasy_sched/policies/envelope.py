@@ -75,7 +75,7 @@ class MoveTables:
         """What a move up (True) or down takes: [situation, new state], infinite where there is none."""
         self.least_j = np.stack([self._spent_j[up].min(axis=1) for up in (False, True)])
         """Least energy of any move down or up (second row) by situation; infinite where none is."""
-        self._moves: dict[tuple[int, bool], list[Move]] = {}
+        self._moves: dict[bool, dict[int, list[Move]]] = {True: {}, False: {}}
 
     def situations(self, slept: BoolArray, now: StateArray, after: StateArray) -> Situations:
         """Situation of each server (last axis: N).
@@ -91,9 +91,12 @@ class MoveTables:
 
     def moves(self, situation: int, up: bool) -> list[Move]:
         """The moves up (or down) of a server in this situation, those of most worth first."""
-        known = self._moves.get((situation, up))
-        if known is not None:
-            return known
+        known = self._moves[up].get(situation)
+        if known is None:
+            known = self._moves[up][situation] = self._sorted_moves(situation, up)
+        return known
+
+    def _sorted_moves(self, situation: int, up: bool) -> list[Move]:
         none, found = self.no_state, []
         places = np.unravel_index(situation, (len(self._choices), 2, none, none + 1))
         kind, slept, here, after = (int(place) for place in places)
@@ -105,8 +108,7 @@ class MoveTables:
                 switches = (asleep != slept) + (after != none and asleep != (after == sleep))
                 moved = situation + (there - here) * (none + 1)
                 found.append(Move(gained[there] / used_j, used_j, switches, row, there, moved))
-        known = self._moves[situation, up] = sorted(found, key=lambda move: (-move.worth, move.row))
-        return known
+        return sorted(found, key=lambda move: (-move.worth, move.row))
 
 
 def _differences(values: FloatArray) -> FloatArray:
@@ -206,8 +208,9 @@ class GreedyMoves:
                         break
                     if move.energy_j <= energy_j:
                         equals.append((move.switches, move.row, first, situation, move))
-        switches, row, _, situation, move = min(equals)
-        rivals = len(equals) > 1 and sum(equal[:2] == (switches, row) for equal in equals) > 1
+        equals.sort()
+        *_, situation, move = equals[0]
+        rivals = len(equals) > 1 and equals[1][:2] == equals[0][:2]
         ahead = self._top(move.situation, energy_j)
         overtakes = ahead is not None and ahead.worth >= least
         return situation, move, max(move.energy_j, best.energy_j), rivals or overtakes
