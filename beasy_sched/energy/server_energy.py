@@ -17,7 +17,7 @@ _CELLS_A_PIECE = 1_000_000
 
 def stretch_energy_j(
     power: PowerModel,
-    kinds: IndexArray,
+    kinds: IndexArray | slice,
     steady_w: FloatArray,
     dt_s: FloatArray | float,
     *,
@@ -67,9 +67,9 @@ class ServerSteps:
         self.step_s = step_s
         self.power = power = PowerModel(platform)
         self.energy_j = StepEnergies(power, power.full_w).table_j(step_s)
-        self._width = power.full_w.shape[1]
-        self._row_of: IndexArray = platform.kind_of * (2 * self._width)
-        """Where a host's kind begins in a flattened table, [N]."""
+        self._row_of: IndexArray = platform.kind_of * power.full_w.shape[1]
+        """Where a host's kind begins in the rows of a table by pairs, [N]."""
+        self._pair_energy_j = self._by_pairs(self.energy_j)
         self.speed_flops = np.zeros_like(power.full_w)
         """Flops per second of a server's cores: [kind, P-state], 0 where it does not compute."""
         for row, kind in enumerate(platform.kinds):
@@ -77,6 +77,7 @@ class ServerSteps:
                 self.speed_flops[row, pstate] = kind.speeds_flops[pstate] * kind.cores
         waking_s = np.stack([np.zeros_like(power.on_s), np.minimum(power.on_s, step_s)], axis=1)
         self.flops = self.speed_flops[:, None, :] * (step_s - waking_s)[:, :, None]
+        self._pair_flops = self._by_pairs(self.flops)
 
     def server_energy_j(
         self, now: StateArray, previous: StateArray, hosts: HostIds | slice = slice(None)
@@ -85,27 +86,30 @@ class ServerSteps:
 
         ``now`` and ``previous``: P-states in these steps and one step earlier.
         """
-        return self._looked_up(self.energy_j, now, previous, hosts)
+        return self._looked_up(self._pair_energy_j, now, previous, hosts)
 
     def plan_energy_j(self, states: StateArray, before: StateArray) -> FloatArray:
         """Energy of all servers in each step, J: [T].
 
         ``states``: P-states, [T, N]; ``before``: those in the step before the first, [N].
         """
-        return self._sums(self.energy_j, states, before)
+        return self._sums(self._pair_energy_j, states, before)
 
     def plan_flops(self, states: StateArray, before: StateArray) -> FloatArray:
         """Flops that all servers can compute in each step, [T] (Eq. 3.22); arguments as in the energy."""
-        return self._sums(self.flops, states, before)
+        return self._sums(self._pair_flops, states, before)
+
+    def _by_pairs(self, table: FloatArray) -> FloatArray:
+        """Lay out a table by kind and P-state in the step before (rows), and P-state in the step."""
+        kinds, _, width = table.shape
+        slept = np.arange(width) == self.power.sleep_pstate[:, None]
+        pairs: FloatArray = table[np.arange(kinds)[:, None], slept.astype(np.intp)].reshape(-1, width)
+        return pairs
 
     def _looked_up(
-        self, table: FloatArray, now: StateArray, previous: StateArray, hosts: HostIds | slice
+        self, pairs: FloatArray, now: StateArray, previous: StateArray, hosts: HostIds | slice
     ) -> FloatArray:
-        was_asleep = previous == self.platform.sleep_pstate[hosts]
-        place = self._row_of[hosts] + now
-        place += np.multiply(was_asleep, self._width, dtype=place.dtype)
-        values: FloatArray = table.ravel()[place]
-        return values
+        return np.asarray(pairs[self._row_of[hosts] + previous, now])
 
     def _sums(self, table: FloatArray, states: StateArray, before: StateArray) -> FloatArray:
         """Sum over the servers of each step, in pieces of bounded size."""

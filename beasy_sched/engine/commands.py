@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, PStateArray, StateArray
+from beasy_sched.arrays import PStateArray
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.decisions import SetResourceState
@@ -41,6 +41,8 @@ class Commander:
         """Number of times that hosts changed to another computing P-state."""
         self._sent: Counter[tuple[HostSet, int, bool]] = Counter()
         """Unanswered commands: hosts, target, and whether it is a switch (not a change of speed)."""
+        self._seen_openings = -1
+        """The cluster's ``openings`` when it was last looked which wishes can be sent."""
         kinds = cluster.platform.kinds
         self._sleep_of = cluster.platform.sleep_of_kind
         self._computing = [frozenset(kind.computing) for kind in kinds]
@@ -95,31 +97,34 @@ class Commander:
         Hosts that finish together are sent in one group, which gets one acknowledgement. Hosts out of
         service are not switched: Batsim would consider them back in service.
         """
-        if not self.pending:
+        if not self.pending or self.cluster.openings == self._seen_openings:
             return
-        hosts = np.flatnonzero(self._wish != _NO_WISH)
+        yield from self._ready(now)
+        self._seen_openings = self.cluster.openings
+
+    def _ready(self, now: float) -> Iterator[SetResourceState]:
+        """Yield the commands that may go out now, and mark their hosts."""
         cluster = self.cluster
-        done = (cluster.pstate[hosts] == self._wish[hosts]) & _at_rest(cluster.state[hosts])
-        if done.any():
+        hosts = (self._wish != _NO_WISH).nonzero()[0]
+        wish, state = self._wish[hosts], cluster.state[hosts]
+        at_rest = (state != SWITCHING_OFF) & (state != SWITCHING_ON)
+        done = at_rest & (cluster.pstate[hosts] == wish)
+        if np.count_nonzero(done):
             self.cancel(hosts[done])
-            hosts = hosts[~done]
+            hosts, wish, state, at_rest = (values[~done] for values in (hosts, wish, state, at_rest))
         kinds = cluster.platform.kind_of[hosts]
-        sleeping_wish = self._wish[hosts] == self._sleep_of[kinds]
-        state = cluster.state[hosts]
-        asleep = state == ASLEEP
-        ready = np.where(sleeping_wish, state == IDLE, _at_rest(state))
-        ready &= cluster.available[hosts] | ~(sleeping_wish | asleep)
-        hosts = hosts[ready]
-        if not len(hosts):
+        to_sleep, asleep = wish == self._sleep_of[kinds], state == ASLEEP
+        ready = np.where(to_sleep, state == IDLE, at_rest)
+        ready &= cluster.available[hosts] | ~(to_sleep | asleep)
+        if not np.count_nonzero(ready):
             return
-        wish = self._wish[hosts].astype(np.intp)
-        alike = (wish * 2 + asleep[ready]) * len(self._computing) + kinds[ready]
-        for number in distinct(alike):
-            group = hosts[alike == number]
-            pstate = int(self._wish[group[0]])
-            to_sleep = bool(self._sleep_of[cluster.platform.kind_of[group[0]]] == pstate)
-            waking = bool(cluster.state[group[0]] == ASLEEP)
-            yield self._command(group, pstate, waking, to_sleep, now)
+        alike = (wish.astype(np.intp) * 2 + asleep) * len(self._computing) + kinds
+        for number in distinct(alike[ready]):
+            group = (ready & (alike == number)).nonzero()[0]
+            first = group[0]
+            yield self._command(
+                hosts[group], int(wish[first]), bool(asleep[first]), bool(to_sleep[first]), now
+            )
 
     def _command(
         self, hosts: HostIds, pstate: int, waking: bool, to_sleep: bool, now: float
@@ -147,7 +152,7 @@ class Commander:
         for switch in (False, True) if event.switch is None else (event.switch,):
             command = (event.resources, event.state, switch)
             if self._sent[command]:
-                self._sent.subtract([command])
+                self._sent[command] -= 1
                 if not self._sent[command]:
                     del self._sent[command]
                 if switch:
@@ -157,11 +162,6 @@ class Commander:
             f"the simulator reported that hosts {event.resources} reached P-state {event.state},"
             " which was not requested"
         )
-
-
-def _at_rest(state: StateArray) -> BoolArray:
-    """Return the mask of hosts that are not in transition."""
-    return np.asarray((state != SWITCHING_OFF) & (state != SWITCHING_ON))
 
 
 MOMENT_S = 1e-3

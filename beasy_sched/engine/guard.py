@@ -78,13 +78,16 @@ class StepBudget:
 
     def grant_wakes(self, hosts: HostIds, pstate: int) -> int:
         """Take the energy that waking sleeping ``hosts`` adds to this step, for as many as it suffices."""
-        total_j = np.cumsum(self.wake_cost_j(hosts, pstate))
-        count = len(hosts)
-        if self.veto:
-            fits = total_j <= self.headroom_j + self._tolerance_j
-            count = len(hosts) if fits.all() else int(fits.argmin())
-        if count:
-            self.headroom_j -= float(total_j[count - 1])
+        if not len(hosts):
+            return 0
+        costs_j, kinds = self._wake_costs_j(pstate), self.cluster.platform.kind_of[hosts]
+        most_j = self.headroom_j + self._tolerance_j if self.veto else math.inf
+        if costs_j[kinds[0]] > most_j:
+            return 0
+        total_j = costs_j[kinds].cumsum()
+        fits = total_j <= most_j
+        count = len(hosts) if fits.all() else int(fits.argmin())
+        self.headroom_j -= float(total_j[count - 1])
         return count
 
     @property
@@ -97,19 +100,23 @@ class StepBudget:
 
     def wake_cost_j(self, hosts: HostIds, pstate: int) -> FloatArray:
         """Energy that waking each of ``hosts`` adds in this step, J: the transition, then idling."""
-        power, kinds = self.cluster.power, self.cluster.platform.kind_of[hosts]
-        waking_s, idle_w = power.on_s[kinds].clip(max=self.remaining_s), power.idle_w[kinds, pstate]
-        awake_j = stretch_energy_j(power, kinds, idle_w, self.remaining_s, on_s=waking_s)
-        return awake_j - power.sleep_w[kinds] * self.remaining_s
+        return self._wake_costs_j(pstate)[self.cluster.platform.kind_of[hosts]]
+
+    def _wake_costs_j(self, pstate: int) -> FloatArray:
+        """The same of a server of each kind."""
+        power, left_s = self.cluster.power, self.remaining_s
+        waking_s, idle_w = np.minimum(power.on_s, left_s), power.idle_w[:, pstate]
+        awake_j = stretch_energy_j(power, slice(None), idle_w, left_s, on_s=waking_s)
+        return awake_j - power.sleep_w * left_s
 
     def release(self, hosts: HostIds) -> None:
         """Give back what the job that is leaving ``hosts`` will not use. Call it before they become idle."""
         cluster = self.cluster
-        job_w = cluster.power.job_w(hosts, cluster.pstate[hosts], cluster.load[hosts])
-        self.headroom_j += job_w * self.remaining_s
+        idle_w = cluster.power.idle_w[cluster.platform.kind_of[hosts], cluster.pstate[hosts]]
+        self.headroom_j += float((cluster.draw_w[hosts] - idle_w).sum()) * self.remaining_s
 
     def _take(self, cost_j: float) -> bool:
-        if self.veto and cost_j > self.headroom_j + self._tolerance_j:
+        if self.veto and cost_j > self.headroom_j and cost_j > self.headroom_j + self._tolerance_j:
             return False
         self.headroom_j -= cost_j
         return True
@@ -131,23 +138,25 @@ def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: fl
         pstate, draw_w = _speeds_to_come(cluster, wish, wished)
     energy_j = draw_w * dt_s
     if cluster.any_in(SWITCHING_OFF):
-        off = np.flatnonzero(state == SWITCHING_OFF)
+        off = (state == SWITCHING_OFF).nonzero()[0]
         energy_j[off] = resting_energy_j(cluster, off, now, dt_s)
     if cluster.any_in(SWITCHING_ON):
-        on = np.flatnonzero(state == SWITCHING_ON)
-        left_s = np.clip(cluster.switch_end_s[on] - now, 0.0, dt_s)
+        on = (state == SWITCHING_ON).nonzero()[0]
+        left_s = np.minimum(np.maximum(cluster.switch_end_s[on] - now, 0.0), dt_s)
         idle_w = power.idle_w[kinds[on], pstate[on]]
         energy_j[on] = stretch_energy_j(power, kinds[on], idle_w, dt_s, on_s=left_s)
     if np.count_nonzero(cluster.leaving):
-        leaving = np.flatnonzero(cluster.leaving)
+        leaving = cluster.leaving.nonzero()[0]
         energy_j[leaving] = power.idle_w[kinds[leaving], pstate[leaving]] * dt_s
     if not any_wished:
         return energy_j
     switchable = wished & cluster.available
-    to_sleep = np.flatnonzero(switchable & cluster.held & ((state == IDLE) | cluster.leaving))
-    energy_j[to_sleep] = sleep_energy_j(cluster, to_sleep, dt_s)
-    to_wake = np.flatnonzero(switchable & ~cluster.held & ((state == ASLEEP) | (state == SWITCHING_OFF)))
-    energy_j[to_wake] = waking_energy_j(cluster, to_wake, wish[to_wake], now, dt_s)
+    to_sleep = (switchable & cluster.held & ((state == IDLE) | cluster.leaving)).nonzero()[0]
+    if len(to_sleep):
+        energy_j[to_sleep] = sleep_energy_j(cluster, to_sleep, dt_s)
+    to_wake = (switchable & ~cluster.held & ((state == ASLEEP) | (state == SWITCHING_OFF))).nonzero()[0]
+    if len(to_wake):
+        energy_j[to_wake] = waking_energy_j(cluster, to_wake, wish[to_wake], now, dt_s)
     return energy_j
 
 
@@ -181,7 +190,9 @@ def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> FloatArray:
 def _falling_s(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> FloatArray:
     """How much of ``dt_s`` servers that are falling asleep still need for it, s; 0 for others."""
     falling = cluster.state[hosts] == SWITCHING_OFF
-    return np.where(falling, np.clip(cluster.switch_end_s[hosts] - now, 0.0, dt_s), 0.0)
+    if not np.count_nonzero(falling):
+        return np.zeros(len(hosts))
+    return np.where(falling, np.minimum(np.maximum(cluster.switch_end_s[hosts] - now, 0.0), dt_s), 0.0)
 
 
 def _speeds_to_come(cluster: Cluster, wish: PStateArray, wished: BoolArray) -> tuple[PStateArray, FloatArray]:
@@ -254,6 +265,8 @@ class Guard:
         down = (state == ASLEEP) | (state == SWITCHING_OFF)
         pending = np.flatnonzero((self.wish >= 0) & ~cluster.held & down)
         waking = np.flatnonzero(state == SWITCHING_ON)
+        if not len(pending) and not len(waking):
+            return 0.0
         resting_j = resting_energy_j(cluster, pending, self.now, self.dt_s)
         saved_j = float((self.energy_j[pending] - resting_j).sum())
         why = {**self.facts, "saves_j": saved_j}

@@ -7,7 +7,6 @@ step, on or asleep in the step before, and in the same state in the step after.
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -58,11 +57,14 @@ class MoveTables:
     def __init__(self, platform: Platform, step_s: float) -> None:
         """Lay out energy and flops by situation."""
         steps = ServerSteps(platform, step_s)
-        self._kind_of = platform.kind_of
         self._sleep_of = platform.sleep_of_kind.tolist()
         self._choices = [kind.plannable for kind in platform.kinds]
         self.no_state = count = steps.energy_j.shape[2]
         """Stands for a state where there is none."""
+        self._slept_counts = count * (count + 1)
+        """How many situations there are of the servers of a kind that are on in the step before."""
+        self._first_of = platform.kind_of * (2 * self._slept_counts)
+        """The first situation of each server's kind, [N]."""
         energy_j, flops = _outcomes(steps)
         for kind, choices in enumerate(self._choices):
             energy_j[kind, ..., np.delete(np.arange(count), choices)] = np.nan  # nobody moves to or from them
@@ -71,25 +73,30 @@ class MoveTables:
         falls = -more_j > TOLERANCE_J
         self._spent_j = {True: np.where(rises, more_j, np.inf), False: np.where(falls, -more_j, np.inf)}
         """What a move up (True) or down takes: [situation, new state], infinite where there is none."""
-        self.least_j = {up: spent_j.min(axis=1) for up, spent_j in self._spent_j.items()}
-        """Least energy of any move up (True) or down by situation; infinite where none is."""
-        self._moves: dict[tuple[int, bool], list[Move]] = {}
+        self.least_j = np.stack([self._spent_j[up].min(axis=1) for up in (False, True)])
+        """Least energy of any move down or up (second row) by situation; infinite where none is."""
+        self._moves: dict[bool, dict[int, list[Move]]] = {True: {}, False: {}}
 
-    def situations(self, slept: BoolArray, now: StateArray, after: IntArray) -> Situations:
+    def situations(self, slept: BoolArray, now: StateArray, after: StateArray) -> Situations:
         """Situation of each server (last axis: N).
 
         ``slept``: whether it is asleep in the step before; ``now`` and ``after``: its states in the step and
         in the one after it, ``no_state`` where the plan ends.
         """
-        here = (self._kind_of * 2 + slept) * self.no_state + now
-        numbers: Situations = here * (self.no_state + 1) + after
+        numbers: Situations = np.multiply(slept, self._slept_counts, dtype=np.int64)
+        numbers += self._first_of
+        numbers += np.multiply(now, self.no_state + 1, dtype=np.int64)
+        numbers += after
         return numbers
 
     def moves(self, situation: int, up: bool) -> list[Move]:
         """The moves up (or down) of a server in this situation, those of most worth first."""
-        known = self._moves.get((situation, up))
-        if known is not None:
-            return known
+        known = self._moves[up].get(situation)
+        if known is None:
+            known = self._moves[up][situation] = self._sorted_moves(situation, up)
+        return known
+
+    def _sorted_moves(self, situation: int, up: bool) -> list[Move]:
         none, found = self.no_state, []
         places = np.unravel_index(situation, (len(self._choices), 2, none, none + 1))
         kind, slept, here, after = (int(place) for place in places)
@@ -101,8 +108,7 @@ class MoveTables:
                 switches = (asleep != slept) + (after != none and asleep != (after == sleep))
                 moved = situation + (there - here) * (none + 1)
                 found.append(Move(gained[there] / used_j, used_j, switches, row, there, moved))
-        known = self._moves[situation, up] = sorted(found, key=lambda move: (-move.worth, move.row))
-        return known
+        return sorted(found, key=lambda move: (-move.worth, move.row))
 
 
 def _differences(values: FloatArray) -> FloatArray:
@@ -139,9 +145,9 @@ class GreedyMoves:
         """Planned states (N), with the moves made."""
         self._tables, self._situations, self._up = tables, situations, up
         self._groups: defaultdict[int, list[int]] = defaultdict(list)
-        """Ids by situation, in order."""
+        """Ids by situation, in order; none may be left."""
         self._tops: dict[int, Move] = {}
-        """The best affordable move by situation, as last found: so it is while it can be afforded."""
+        """The best move that can be afforded, by the situation of groups that have one and a server."""
 
     def spend(self, hosts: HostIds, energy_j: float) -> float:
         """Move ``hosts`` (ids in order) as far as ``energy_j`` goes; return what is left of it.
@@ -149,67 +155,76 @@ class GreedyMoves:
         The most worth first; of equals, the fewest switches, then the earlier state of its kind, then the
         lower id.
         """
-        groups = self._groups
+        groups, tops = self._groups, self._tops
         groups.clear()
-        self._tops.clear()
         for host, situation in zip(hosts.tolist(), self._situations[hosts].tolist(), strict=True):
             groups[situation].append(host)
-        while (choice := self._choose(energy_j)) is not None:
-            situation, move, while_j, once = choice
+        for situation in groups:
+            self._find_top(situation, energy_j)
+        reached: dict[int, int] = {}
+        while tops:
+            situation, move, while_j, once = self._choose(energy_j)
             group, goal = groups[situation], groups[move.situation]
             count, most = 0, 1 if once else len(group)
             while count < most and while_j <= energy_j:
                 energy_j -= move.energy_j
                 count += 1
-            moved = group[:count]
-            del group[:count]
-            goal += moved
+            goal += group[:count]
             goal.sort()
-            self.states[moved] = move.pstate
+            reached[move.situation] = move.pstate
+            del group[:count]
             if not group:
-                del groups[situation]
+                del tops[situation]
+            if move.situation not in tops:
+                self._find_top(move.situation, energy_j)
+            for dear in [known for known, top in tops.items() if top.energy_j > energy_j]:
+                self._find_top(dear, energy_j)
+        for situation, pstate in reached.items():
+            self.states[groups[situation]] = pstate
         return energy_j
 
-    def _choose(self, energy_j: float) -> tuple[int, Move, float, bool] | None:
+    def _find_top(self, situation: int, energy_j: float) -> None:
+        """Find the best move that a group can afford with ``energy_j``, which only falls."""
+        top = self._top(situation, energy_j)
+        if top is not None:
+            self._tops[situation] = top
+        else:
+            self._tops.pop(situation, None)
+
+    def _choose(self, energy_j: float) -> tuple[int, Move, float, bool]:
         """Find the best move that costs or saves at most ``energy_j``, and the situation of its servers.
 
         It stays the best while servers of the situation and as much energy as the third value are left; the
         fourth tells whether to choose again after a single server.
         """
-        tops: dict[int, Move] = {}
-        for situation in self._groups:
-            if (top := self._top(situation, energy_j)) is not None:
-                tops[situation] = top
-        if not tops:
-            return None
-        best = max(tops.values(), key=_worth)
+        best = max(self._tops.values(), key=_worth)
         least = best.worth - WORTH_TOLERANCE * abs(best.worth)
-        equals = [
-            (move.switches, move.row, self._groups[situation][0], situation, move)
-            for situation, top in tops.items()
-            if top.worth >= least
-            for move in itertools.takewhile(
-                lambda move: move.worth >= least, self._tables.moves(situation, self._up)
-            )
-            if move.energy_j <= energy_j
-        ]
-        first = min(equals)
-        rivals = sum(equal[:2] == first[:2] for equal in equals) > 1
-        move = first[-1]
+        equals = []
+        for situation, top in self._tops.items():
+            if top.worth >= least:
+                first = self._groups[situation][0]
+                for move in self._tables.moves(situation, self._up):
+                    if move.worth < least:
+                        break
+                    if move.energy_j <= energy_j:
+                        equals.append((move.switches, move.row, first, situation, move))
+        equals.sort()
+        *_, situation, move = equals[0]
+        rivals = len(equals) > 1 and equals[1][:2] == equals[0][:2]
         ahead = self._top(move.situation, energy_j)
         overtakes = ahead is not None and ahead.worth >= least
-        return first[3], move, max(move.energy_j, best.energy_j), rivals or overtakes
+        return situation, move, max(move.energy_j, best.energy_j), rivals or overtakes
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
-        """The best move in a situation that costs or saves at most ``energy_j``, which only falls."""
-        known = self._tops.get(situation)
-        if known is not None and known.energy_j <= energy_j:
-            return known
+        """The best move in a situation that costs or saves at most ``energy_j``."""
         for move in self._tables.moves(situation, self._up):
             if move.energy_j <= energy_j:
-                self._tops[situation] = move
                 return move
         return None
+
+
+_STEPS_A_PIECE: Final = 64
+"""As many steps are looked at together, so that arrays stay small."""
 
 
 class EnvelopeRefit:
@@ -231,9 +246,10 @@ class EnvelopeRefit:
             return
         self._window = window = range(step, self.plan.window_end(step))
         self._situations = np.zeros((len(window), self.plan.states.shape[1]), dtype=np.int64)
-        self._least_j = {up: np.full(len(window), np.inf) for up in (True, False)}
-        """Least energy of any move up (True) or down in each step of the window."""
-        self._look_at(window.start, window.stop)
+        self._least_j = np.full((2, len(window)), np.inf)
+        """Least energy of any move down or up (second row) in each step of the window."""
+        for first_step in range(window.start, window.stop, _STEPS_A_PIECE):
+            self._look_at(first_step, min(first_step + _STEPS_A_PIECE, window.stop))
 
     def forget(self) -> None:
         """Find out anew when a step is entered next: the plan was replaced."""
@@ -241,7 +257,7 @@ class EnvelopeRefit:
 
     def can_change(self, steps: IntArray, energy_j: float) -> BoolArray:
         """For each of ``steps``: whether some server has a move in it that takes at most ``energy_j``."""
-        least_j = self._least_j[energy_j > 0][steps - self._window.start]
+        least_j = self._least_j[int(energy_j > 0)][steps - self._window.start]
         return np.asarray(least_j <= abs(energy_j))
 
     def spread(self, steps: IntArray, energy_j: float, busy_until_s: FloatArray) -> tuple[float, int]:
@@ -253,9 +269,10 @@ class EnvelopeRefit:
         left_j, place, changed = energy_j, 0, 0
         while abs(left_j) > TOLERANCE_J and place < len(steps):
             can_change = self.can_change(steps[place:], left_j)
-            place += int(can_change.argmax())
-            if not can_change.any():
+            first = int(can_change.argmax())
+            if not can_change[first]:
                 break
+            place += first
             step = int(steps[place])
             left_j -= self.change(step, left_j, busy_until_s <= self.plan.start_of(step))
             place, changed = place + 1, changed + 1
@@ -271,7 +288,7 @@ class EnvelopeRefit:
         plan, up, left_j = self.plan, energy_j > 0, abs(energy_j)
         situations = self._situations[step - self._window.start]
         moves = GreedyMoves(self._tables, plan.states[step], situations, up)
-        can_move = self._tables.least_j[up][situations] <= left_j
+        can_move = self._tables.least_j[int(up)][situations] <= left_j
         for group in (can_move,) if up else (can_move & idle, can_move & ~idle):
             left_j = moves.spend(group.nonzero()[0], left_j)
         changed = (moves.states != plan.states[step]).nonzero()[0]
@@ -284,17 +301,17 @@ class EnvelopeRefit:
         """Find what servers can do in these steps, as they are planned now."""
         plan, rows = self.plan, slice(first_step, end_step)
         if first_step:
-            slept = plan.states[first_step - 1 : end_step - 1] == plan.sleep
+            slept = ~plan.on[first_step - 1 : end_step - 1]
         else:
             slept = shifted(plan.states[rows], plan.before(0)) == plan.sleep
-        after = plan.states[first_step + 1 : end_step + 1].astype(np.int64)
+        after = plan.states[first_step + 1 : end_step + 1]
         if end_step == plan.steps:
             after = np.concatenate([after, np.full((1, after.shape[1]), self._tables.no_state)])
         found = self._tables.situations(slept, plan.states[rows], after)
         places = slice(first_step - self._window.start, end_step - self._window.start)
         self._situations[places] = found
-        for up, least_j in self._least_j.items():
-            least_j[places] = np.minimum.reduce(self._tables.least_j[up][found], axis=1, initial=np.inf)
+        least_j = self._tables.least_j.take(found, axis=1)
+        np.minimum.reduce(least_j, axis=2, initial=np.inf, out=self._least_j[:, places])
 
 
 def _by_peak(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +11,15 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.engine.actions import Action, FactDict, Kill, Start
 from beasy_sched.engine.policy import Policy, View
+from beasy_sched.model.cluster import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.easy import RESERVED, EasyPass, Reservation
-from beasy_sched.policies.working_plan import PlanFollower, WorkingPlan, offline_plans, ready_s
+from beasy_sched.policies.working_plan import PlanFollower, Runs, WorkingPlan, offline_plans, ready_s
 from beasy_sched.units import TIME_TOLERANCE_S
 
-_LOOKS_AHEAD = 24
-"""Number of steps that are searched for a reservation first, as most reservations are near."""
+_LOOKS_AHEAD = (24, 192)
+"""Numbers of steps that are searched for a reservation first, as most reservations are near."""
 _A_WHILE_S = 1.0
 """How long servers must stay on to be promised without a search, s: more than one moment."""
 
@@ -30,7 +31,7 @@ class _PlannedRuns(NamedTuple):
     opens_s: FloatArray
     """When the server has woken for the run, s."""
     closes_s: FloatArray
-    """When it falls asleep; infinite where the run reaches the end of the plan."""
+    """When it falls asleep; infinite where the run reaches the step."""
     under_way: IndexArray
     """Places of the runs that the present step belongs to."""
 
@@ -43,24 +44,45 @@ class PlannedRuns:
         self._plan = plan
         self.on_s = view.power_model.on_s[view.platform.kind_of]
         """How long each server takes to wake, s."""
+        self.longest_on_s = float(self.on_s.max(initial=0.0))
+        """How long the slowest of them takes, s."""
         self._seen = (-1, -1)
         self._known: dict[int, _PlannedRuns] = {}
         self.promised: Reservation | None = None
         """The last reservation that was found."""
+        self._reserved: Reservation | None = None
+        """What was last reserved in a pass that had started no job before."""
+        self._reserved_in: tuple[int, ...] = ()
+        """In which situation."""
+
+    def reserved(self, view: View, job: Job, step: int) -> Reservation | None:
+        """What was last reserved for ``job``, if it still holds: nothing has changed but the time."""
+        last = self._reserved
+        if last is None or last.job is not job or last.start_s <= view.now + TIME_TOLERANCE_S:
+            return None
+        return last if self._situation(view, step) == self._reserved_in else None
+
+    def remember(self, view: View, promise: Reservation, step: int) -> None:
+        """Remember what is reserved in a pass that has started no job."""
+        self._reserved, self._reserved_in = promise, self._situation(view, step)
+
+    def _situation(self, view: View, step: int) -> tuple[int, ...]:
+        """What changes with the plan, and with the servers that are free and those of running jobs."""
+        return self._plan.version, step, view.openings, len(view.running)
 
     def before(self, step: int, end_step: int) -> _PlannedRuns:
-        """The runs from ``step`` on that begin before ``end_step``."""
+        """The runs from ``step`` up to ``end_step``, which is not included."""
         plan, seen = self._plan, (self._plan.version, step)
         if seen != self._seen:
             self._seen = seen
             self._known.clear()
         runs = self._known.get(end_step)
         if runs is None:
-            host, begin, end = plan.runs_on(step, first_before=end_step if end_step < plan.steps else None)
-            opens_s = plan.start_of(step) + (begin - step) * plan.step_s + self.on_s[host]
-            ends_s = plan.start_of(step) + (end - step) * plan.step_s
-            closes_s = np.where(end == plan.steps, np.inf, ends_s)
-            runs = self._known[end_step] = _PlannedRuns(host, opens_s, closes_s, (begin == step).nonzero()[0])
+            host, begin, end = Runs.of(plan.on[step:end_step])
+            start_s = plan.start_of(step)
+            opens_s = start_s + begin * plan.step_s + self.on_s[host]
+            closes_s = np.where(end == end_step - step, np.inf, start_s + end * plan.step_s)
+            runs = self._known[end_step] = _PlannedRuns(host, opens_s, closes_s, (begin == 0).nonzero()[0])
         return runs
 
 
@@ -86,13 +108,19 @@ class PlannedEasyPass(EasyPass):
         last, plan, step = self._runs.promised, self.plan, self.plan.step_at(self.view.now)
         if last is None or last.job is not job or step is None:
             return False
-        awake_s = last.start_s - float(self._runs.on_s.max())  # whoever is on then has woken by the start
+        awake_s = last.start_s - self._runs.longest_on_s  # whoever is on then has woken by the start
         first = math.floor((awake_s - plan.start_s) / plan.step_s)
         end = math.floor((last.start_s + _A_WHILE_S - plan.start_s) / plan.step_s) + 1
         if not step < first < end < plan.horizon(step):
             return False
         hosts = plan.on[first:end].all(axis=0) & self.view.available
-        hosts &= self._ready_s(step) <= last.start_s
+        for end_s, _, other in reversed(self.view.ends):
+            if end_s <= last.start_s:
+                break
+            hosts[other.hosts.ids] = False
+        for action in self.actions:
+            if isinstance(action, Start) and self.view.now + action.job.walltime_s > last.start_s:
+                hosts[action.hosts.ids] = False
         return int(np.count_nonzero(hosts)) >= job.res
 
     def reserve(self, job: Job) -> Reservation:
@@ -103,9 +131,20 @@ class PlannedEasyPass(EasyPass):
         step = self.plan.step_at(self.view.now)
         if step is None:
             return super().reserve(job)
+        runs, view = self._runs, self.view
+        if self.started:
+            return self._search(job, step)
+        promise = runs.reserved(view, job, step)
+        if promise is None:
+            promise = self._search(job, step)
+            runs.remember(view, promise, step)
+        return promise
+
+    def _search(self, job: Job, step: int) -> Reservation:
+        """Return the reservation, from ``step`` on, that begins earliest."""
         ready = self._ready_s(step)
         horizon = self.plan.horizon(step)
-        for end_step in sorted({min(step + _LOOKS_AHEAD, horizon), horizon}):
+        for end_step in sorted({min(step + steps, horizon) for steps in _LOOKS_AHEAD} | {horizon}):
             found = self._earliest(job, step, end_step, ready)
             if found is not None:
                 self._runs.promised = found
@@ -122,6 +161,7 @@ class PlannedEasyPass(EasyPass):
 
     def _earliest(self, job: Job, step: int, end_step: int, ready: FloatArray) -> Reservation | None:
         """Return the reservation if it starts before ``end_step``."""
+        plan = self.plan
         opens_s, closes_s = self._openings(step, end_step, ready)
         if len(opens_s) < job.res:
             return None
@@ -130,19 +170,20 @@ class PlannedEasyPass(EasyPass):
         change[len(opens_s) :] = -1
         order = times_s.argsort()  # the order of changes at one moment does not matter
         times_s, count = times_s[order], change[order].cumsum()
-        settled = np.ones(len(times_s), dtype=np.bool_)  # the last change of each moment
-        settled[:-1] = times_s[1:] - times_s[:-1] > TIME_TOLERANCE_S
-        if end_step < self.plan.steps:
-            settled &= times_s < self.plan.start_of(end_step) - 2 * TIME_TOLERANCE_S
-        enough = np.flatnonzero(settled & (count >= job.res))
-        if not len(enough):
-            return None
-        return Reservation(job, float(times_s[enough[0]]), int(count[enough[0]]) - job.res)
+        end_s = plan.start_of(end_step) - 2 * TIME_TOLERANCE_S if end_step < plan.steps else np.inf
+        last = len(times_s) - 1
+        for place in (count >= job.res).nonzero()[0].tolist():
+            start_s = times_s.item(place)
+            if start_s >= end_s:
+                break
+            if place == last or times_s.item(place + 1) - start_s > TIME_TOLERANCE_S:  # all have changed
+                return Reservation(job, start_s, count.item(place) - job.res)
+        return None
 
     def _openings(self, step: int, end_step: int, ready: FloatArray) -> tuple[FloatArray, FloatArray]:
         """From when and until when servers are free and planned on, s: one entry per run of steps.
 
-        Leaves out runs that begin at ``end_step`` or later. Runs that reach the end of the plan do not close.
+        Leaves out what is planned for ``end_step`` and later: runs that reach it do not close.
         """
         runs = self._runs.before(step, end_step)
         opens_s, closes_s = runs.opens_s.copy(), runs.closes_s
@@ -188,15 +229,21 @@ class FollowPlan(Policy):
         if view.budget is None or step is None or not view.power_actions_allowed:
             return ()
         actions = [*self.compensate(view, step, view.budget.renew_w)]
-        to_sleep = np.logical_and(view.available, ~self.plan.on[step])
+        actions += self._kills(view, step)
+        return actions + self._follower.follow(view, step, view.available)
+
+    def _kills(self, view: View, step: int) -> Iterator[Kill]:
+        """Kill jobs on servers that are to sleep in ``step``."""
+        to_sleep = view.available & ~self.plan.on[step]
+        if not np.count_nonzero(to_sleep & (view.host_state == BUSY)):
+            return
         for job in view.running.values():
             count = int(np.count_nonzero(to_sleep[job.hosts.ids]))
             if count:
                 why: FactDict = {"hosts_to_sleep": count}
                 if np.isfinite(job.expected_end_s):
                     why["walltime_left_s"] = job.expected_end_s - view.now
-                actions.append(Kill(job, "its server is planned to sleep", why))
-        return actions + self._follower.follow(view, step, view.available)
+                yield Kill(job, "its server is planned to sleep", why)
 
     def plan_renewed(self) -> None:
         """Do what is to be done when the plan has been made anew; here, nothing."""

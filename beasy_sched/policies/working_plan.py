@@ -865,7 +865,8 @@ def ready_s(view: View, plan: WorkingPlan, step: int, free: BoolArray, ends_s: F
     server that is asleep because energy was short wakes at the next step at the earliest.
     """
     on_s = view.power_model.on_s[view.platform.kind_of]
-    waking = view.host_state == SWITCHING_ON
-    times_s = np.where(waking, view.state_since_s + on_s, plan.start_of(step + 1) + on_s)
+    times_s = plan.start_of(step + 1) + on_s
+    if np.count_nonzero(view.state_counts[:, SWITCHING_ON]):
+        times_s = np.where(view.host_state == SWITCHING_ON, view.state_since_s + on_s, times_s)
     times_s[free] = view.now
     return np.where(ends_s > -np.inf, np.maximum(ends_s, view.now), times_s)
