@@ -67,8 +67,9 @@ class ServerSteps:
         self.step_s = step_s
         self.power = power = PowerModel(platform)
         self.energy_j = StepEnergies(power, power.full_w).table_j(step_s)
-        self._row_of: IndexArray = platform.kind_of * power.full_w.shape[1]
-        """Where a host's kind begins in the rows of a table by pairs, [N]."""
+        self._width = power.full_w.shape[1]
+        self._row_of: IndexArray = platform.kind_of * self._width**2
+        """Where a host's kind begins in a table by pairs, [N]."""
         self._pair_energy_j = self._by_pairs(self.energy_j)
         self.speed_flops = np.zeros_like(power.full_w)
         """Flops per second of a server's cores: [kind, P-state], 0 where it does not compute."""
@@ -100,16 +101,18 @@ class ServerSteps:
         return self._sums(self._pair_flops, states, before)
 
     def _by_pairs(self, table: FloatArray) -> FloatArray:
-        """Lay out a table by kind and P-state in the step before (rows), and P-state in the step."""
+        """Lay out a table by kind, P-state in the step before, and P-state in the step, in one row."""
         kinds, _, width = table.shape
         slept = np.arange(width) == self.power.sleep_pstate[:, None]
-        pairs: FloatArray = table[np.arange(kinds)[:, None], slept.astype(np.intp)].reshape(-1, width)
-        return pairs
+        pairs: FloatArray = table[np.arange(kinds)[:, None], slept.astype(np.intp)]
+        return pairs.ravel()
 
     def _looked_up(
         self, pairs: FloatArray, now: StateArray, previous: StateArray, hosts: HostIds | slice
     ) -> FloatArray:
-        return np.asarray(pairs[self._row_of[hosts] + previous, now])
+        code = np.multiply(previous, self._width, dtype=np.int16)
+        code += now
+        return np.asarray(pairs[self._row_of[hosts] + code])  # in memory as ``now`` is, so that sums are, too
 
     def _sums(self, table: FloatArray, states: StateArray, before: StateArray) -> FloatArray:
         """Sum over the servers of each step, in pieces of bounded size."""

@@ -390,9 +390,9 @@ class CellPowers:
         self._width = self.power.full_w.shape[1]
         powers_w = (self.power.full_w, self.power.idle_w) if idle_power else (self.power.full_w,)
         self._energies = [StepEnergies(self.power, awake_w) for awake_w in powers_w]
-        self._row_of = (self.power.kind_of * (2 * len(powers_w) * self._width)).astype(np.int32)
+        self._row_of: IndexArray = self.power.kind_of * (2 * len(powers_w) * self._width)
         """Where a host's cells begin in a table: its kind's part of it, [N]."""
-        self._savings_row_of = (self.power.kind_of * (8 * self._width)).astype(np.int32)
+        self._savings_row_of: IndexArray = self.power.kind_of * (8 * self._width)
         """The same in tables of savings."""
         self._tables: dict[float, FloatArray] = {}
         self._savings_tables: dict[float, tuple[FloatArray, FloatArray]] = {}
@@ -445,13 +445,14 @@ class CellPowers:
         steps but the first are equally long. A transition stands at the beginning of its step.
         ``idle`` marks cells without a job, which count at idle power with the option ``idle_power``.
         """
-        place = self._row_of[hosts] + states
-        place += np.multiply(was_asleep, self._width, dtype=np.int32)
+        code = np.multiply(was_asleep, self._width, dtype=np.int16)
+        code += states
         if self.idle_power and idle is not None:
-            place += np.multiply(idle, 2 * self._width, dtype=np.int32)
+            code += np.multiply(idle, 2 * self._width, dtype=np.int16)
         if not len(dt_s):
-            return np.empty(place.shape)
-        energy_j = np.asarray(self._table(float(dt_s[-1]))[place])
+            return np.empty(code.shape)
+        place = self._row_of[hosts] + code
+        energy_j = np.asarray(self._table(float(dt_s[-1]))[place])  # in the order of ``states``, as sums are
         if dt_s[0] != dt_s[-1]:
             energy_j[0] = self._table(float(dt_s[0])).take(place[0])
         return energy_j
@@ -460,7 +461,7 @@ class CellPowers:
         """The most that sleep saves of each cell that is on, in whole joules: [L, N], rows of ``dt_s``."""
         if dt_s != self._most_saved[0]:
             self._most_saved = dt_s, np.ceil(self.saved_w * dt_s).ravel()
-        return np.asarray(self._most_saved[1][self._saved_row_of + states])
+        return np.asarray(self._most_saved[1].take(self._saved_row_of + states))
 
     def least_waking_j(self, dt_s: float) -> float:
         """Lower bound of what each step costs for which a server is woken, J; steps of ``dt_s``."""
@@ -512,18 +513,18 @@ class CellPowers:
         before: BoolArray,
         hosts: HostIds | slice,
         idle: BoolArray,
-    ) -> npt.NDArray[np.int32]:
+    ) -> IndexArray:
         """Where each cell stands in the tables of `savings_j`: [L, n].
 
         ``slept``: which cells sleep without, and with, the sleep of ``idle`` ones; ``before``: which servers
         slept in the step before row 0.
         """
-        code = np.multiply(slept[1], 2, dtype=np.int8) + slept[0]
-        place = np.asarray(self._savings_row_of[hosts] + states, dtype=np.int32)
-        place += np.multiply(idle, 4 * self._width, dtype=np.int32)
-        place[1:] += np.multiply(code[:-1], self._width, dtype=np.int32)
-        place[0] += np.multiply(before, 3 * self._width, dtype=np.int32)
-        return place
+        code = np.multiply(idle, 4 * self._width, dtype=np.int16)
+        code += states
+        code[1:] += np.multiply(slept[0][:-1], self._width, dtype=np.int16)
+        code[1:] += np.multiply(slept[1][:-1], 2 * self._width, dtype=np.int16)
+        code[0] += np.multiply(before, 3 * self._width, dtype=np.int16)
+        return np.asarray(self._savings_row_of[hosts] + code)
 
     def savings_j(self, length_s: float) -> tuple[FloatArray, FloatArray]:
         """What sleep saves in cells of one length, and what their servers' waking again takes of it, J.
@@ -571,14 +572,14 @@ def sleep_savings_j(
     old = cells.asleep(states, hosts)
     place = cells.savings_place(states, (old, old | idle), before_asleep, hosts, idle)
     by_cell_j, again_j = cells.savings_j(float(dt_s[-1]))
-    saved_j: FloatArray = by_cell_j[place]
+    saved_j: FloatArray = by_cell_j.take(place)
     if dt_s[0] != dt_s[-1]:
         now, was, first_s = slice(1), before_asleep[None, :], dt_s[:1]
         slept = np.where(idle[now], cells.sleep_pstate[hosts], states[now])
         old_j = cells.energy_j(states[now], was, hosts, first_s, idle[now])
         saved_j[0] = (old_j - cells.energy_j(slept, was, hosts, first_s))[0]
     saved_j.cumsum(axis=0, out=saved_j)
-    saved_j[:-1] += again_j[place[1:]]
+    saved_j[:-1] += again_j.take(place[1:])
     return saved_j
 
 
@@ -647,7 +648,7 @@ class Ladder:
 
     def faster(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next faster P-state of each of ``hosts``; the same one at the top."""
-        return np.asarray(self._faster[self._row_of[hosts] + pstates])
+        return np.asarray(self._faster.take(self._row_of[hosts] + pstates))
 
     def can_rise(self, hosts: HostIds, pstates: StateArray) -> BoolArray:
         """Whether there is a faster P-state, for P-states of a plan: computing or asleep."""
@@ -655,19 +656,19 @@ class Ladder:
 
     def thriftier(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next slower P-state where it needs less energy per flop; else the same one."""
-        return np.asarray(self._thriftier[self._row_of[hosts] + pstates])
+        return np.asarray(self._thriftier.take(self._row_of[hosts] + pstates))
 
     def speed_flops(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Speed of one core in these P-states, flops/s; 0 where they do not compute."""
-        return np.asarray(self._speed_flops[self._row_of[hosts] + pstates])
+        return np.asarray(self._speed_flops.take(self._row_of[hosts] + pstates))
 
     def full_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Full power in these P-states, W."""
-        return np.asarray(self._full_w[self._row_of[hosts] + pstates])
+        return np.asarray(self._full_w.take(self._row_of[hosts] + pstates))
 
     def raised_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """What the next faster P-state draws more at full power, W; 0 at the top."""
-        return np.asarray(self._raised_w[self._row_of[hosts] + pstates])
+        return np.asarray(self._raised_w.take(self._row_of[hosts] + pstates))
 
     def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
         """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""
@@ -734,37 +735,44 @@ class Rest:
         return float(self.levels_j()[-1]) - self.battery.target_j
 
 
-class JobTable:
-    """Running jobs as compensation sees them: arrays with one entry per job, and one per host of all jobs."""
+class JobHosts:
+    """The hosts of several jobs, one job after the other."""
 
-    def __init__(
-        self, hosts: HostIds, first: IndexArray, left_s: FloatArray, remaining_flops: FloatArray
-    ) -> None:
-        """Keep the arrays: at least one job."""
-        self.hosts = hosts
-        """The hosts of all jobs, job by job."""
-        self.first = first
-        """Where the hosts of each job begin."""
-        self.left_s = left_s
-        """Time of each job to its walltime, s."""
-        self.remaining_flops = remaining_flops
-        """Estimated remaining work of each host (Dfl' - Gfl of Eq. 3.28) by job, never negative."""
-
-    @cached_property
-    def counts(self) -> IntArray:
+    def __init__(self, hosts: Sequence[HostIds]) -> None:
+        """Lay out the hosts of each job, of one at least."""
+        self.ids = np.concatenate(hosts)
+        self.counts = np.array([len(mine) for mine in hosts])
         """The number of hosts of each job."""
-        return np.diff(self.first, append=len(self.hosts))
+        self.first = self.counts.cumsum() - self.counts
+        """Where the hosts of each job begin."""
 
     @cached_property
     def job_of(self) -> IntArray:
         """The job of each host."""
         return np.arange(len(self.first)).repeat(self.counts)
 
+    def only(self, job: int) -> JobHosts:
+        """The hosts of one job."""
+        begin = int(self.first[job])
+        return JobHosts([self.ids[begin : begin + int(self.counts[job])]])
+
+
+class JobTable:
+    """Running jobs as compensation sees them: arrays with one entry per job, and one per host of all jobs."""
+
+    def __init__(self, of: JobHosts, left_s: FloatArray, remaining_flops: FloatArray) -> None:
+        """Keep the arrays."""
+        self.of = of
+        self.hosts, self.first = of.ids, of.first
+        self.left_s = left_s
+        """Time of each job to its walltime, s."""
+        self.remaining_flops = remaining_flops
+        """Estimated remaining work of each host (Dfl' - Gfl of Eq. 3.28) by job, never negative."""
+
     def only(self, job: int) -> JobTable:
         """The table of one job."""
-        begin, entry = int(self.first[job]), slice(job, job + 1)
-        hosts = self.hosts[begin : begin + int(self.counts[job])]
-        return JobTable(hosts, np.zeros(1, dtype=np.intp), self.left_s[entry], self.remaining_flops[entry])
+        entry = slice(job, job + 1)
+        return JobTable(self.of.only(job), self.left_s[entry], self.remaining_flops[entry])
 
     def least(self, values: FloatArray) -> FloatArray:
         """The least value among each job's hosts; ``values``' last axis is that of the hosts."""

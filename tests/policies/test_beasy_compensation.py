@@ -14,7 +14,15 @@ import pytest
 from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.beasy.speeds import Lowering, Spending
-from beasy_sched.policies.working_plan import CellPowers, JobTable, Ladder, Rest, compensation_j, shifted
+from beasy_sched.policies.working_plan import (
+    CellPowers,
+    JobHosts,
+    JobTable,
+    Ladder,
+    Rest,
+    compensation_j,
+    shifted,
+)
 
 _WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
 KIND = ServerKind(
@@ -75,8 +83,7 @@ def job(*hosts: int, left_s: float = 300.0, flops: float = 0.0) -> tuple[tuple[i
 
 def table(*jobs: tuple[tuple[int, ...], float, float]) -> JobTable:
     hosts, left_s, flops = zip(*jobs, strict=True)
-    counts = np.array([len(each) for each in hosts])
-    return JobTable(np.concatenate(hosts), counts.cumsum() - counts, np.array(left_s), np.array(flops))
+    return JobTable(JobHosts([np.array(each) for each in hosts]), np.array(left_s), np.array(flops))
 
 
 @pytest.mark.parametrize(

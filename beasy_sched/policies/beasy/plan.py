@@ -10,7 +10,6 @@ and `EnergyTest.apply` writes only the cells that change.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.working_plan import (
     CellPowers,
+    JobHosts,
     JobTable,
     Ladder,
     Rest,
@@ -408,8 +408,8 @@ class LivePlan:
         self.promised: Promise | None = None
         """The last reservation that was found."""
         self._held: dict[str, _Held] = {}
-        self._held_hosts: tuple[HostIds, IndexArray] | None = None
-        """The servers of all running jobs, and where those of each begin; None if jobs have come or gone."""
+        self._held_hosts: JobHosts | None = None
+        """The servers of all running jobs; None if jobs have come or gone."""
         self._released: list[_Held] = []
 
     def renew(self, time_s: float) -> bool:
@@ -590,18 +590,16 @@ class LivePlan:
         """Add up the work that running jobs have done; call this before speeds change."""
         if not self._held:
             return
-        hosts, first = self._hosts_of_jobs()
-        speeds = np.minimum.reduceat(self.ladder.speed_flops(hosts, view.pstate[hosts]), first)
+        of = self._hosts_of_jobs()
+        speeds = np.minimum.reduceat(self.ladder.speed_flops(of.ids, view.pstate[of.ids]), of.first)
         for held, speed in zip(self._held.values(), speeds.tolist(), strict=True):
             held.done_flops += speed * (view.now - held.since_s)
             held.since_s = view.now
 
-    def _hosts_of_jobs(self) -> tuple[HostIds, IndexArray]:
-        """The servers of all running jobs (there must be one), job by job, and where those of each begin."""
+    def _hosts_of_jobs(self) -> JobHosts:
+        """The servers of all running jobs (there must be one)."""
         if self._held_hosts is None:
-            hosts = [held.hosts for held in self._held.values()]
-            first = [0, *itertools.accumulate(len(mine) for mine in hosts)][:-1]
-            self._held_hosts = np.concatenate(hosts), np.array(first, dtype=np.intp)
+            self._held_hosts = JobHosts([held.hosts for held in self._held.values()])
         return self._held_hosts
 
     def running_jobs(self, view: View) -> JobTable | None:
@@ -610,7 +608,7 @@ class LivePlan:
             return None
         left_s = np.array([held.end_s - view.now for held in self._held.values()])
         remaining = np.array([max(held.total_flops - held.done_flops, 0.0) for held in self._held.values()])
-        return JobTable(*self._hosts_of_jobs(), left_s, remaining)
+        return JobTable(self._hosts_of_jobs(), left_s, remaining)
 
     def rest(self, view: View, step: int, end: int) -> Rest:
         """Return the rest of a window, from ``step`` up to ``end`` (exclusive)."""
