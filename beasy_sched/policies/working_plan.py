@@ -122,6 +122,8 @@ class WorkingPlan:
         self._plans = plans
         self.version = 0
         """Changes with every change of states or production."""
+        self.changes = 0
+        """Changes with every change of states."""
         count = platform.size
         self.states: StateArray = np.empty((0, count), dtype=np.int8)
         """Planned P-state of each server in each step, of shape (T, N). Change it by `set_states`."""
@@ -159,6 +161,7 @@ class WorkingPlan:
         self._runs, self._runs_from = Runs.of(self.on[:0]), 0
         self._run_known = np.zeros(count, dtype=np.bool_)
         self.version += 1
+        self.changes += 1
 
     def _parts(self) -> list[_Part]:
         """The plans one after the other, and the gaps between them. Raises ConfigError without servers."""
@@ -244,6 +247,7 @@ class WorkingPlan:
             sums.end[hosts] = 0
         self._run_known[hosts] = False
         self.version += 1
+        self.changes += 1
 
     def set_production(self, step: int, renew_w: float) -> None:
         """Replace a step's predicted production (W) by the known one."""

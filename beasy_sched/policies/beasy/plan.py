@@ -407,6 +407,8 @@ class LivePlan:
         self._most_speed = float(self._speed(np.arange(view.platform.size), self.fastest).min())
         self.promised: Promise | None = None
         """The last reservation that was found."""
+        self._on_of: tuple[HostIds, int, int, int] | None = None
+        """What `has_on` has found last."""
         self._held: dict[str, _Held] = {}
         self._held_hosts: JobHosts | None = None
         """The servers of all running jobs; None if jobs have come or gone."""
@@ -462,6 +464,18 @@ class LivePlan:
     def _speed(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Speeds as shares of the reference speed."""
         return np.asarray(self.ladder.speed_flops(hosts, pstates) / self.ladder.reference_flops[hosts])
+
+    def has_on(self, hosts: HostIds, first: int, end: int) -> bool:
+        """Whether ``hosts`` are planned on in all steps from ``first`` to ``end`` - 1.
+
+        The last answer is kept: the same is asked again and again while nothing changes.
+        """
+        of, known = self._on_of, self.plan.changes
+        if of is None or of[0] is not hosts or of[1:] != (first, end, known):
+            if not self.plan.on[first:end, hosts].all():
+                return False
+            self._on_of = (hosts, first, end, known)
+        return True
 
     def rows_of(self, duration_s: float) -> int:
         """Return how many steps a duration can reach into."""

@@ -267,7 +267,7 @@ class BeasyPass(EasyPass):
         awake_s = start_s - live.longest_wake_s  # whoever is planned on then has woken by ``start_s``
         first = math.floor((awake_s - plan.start_s) / plan.step_s)
         end = math.ceil((start_s + job.walltime_s - plan.start_s) / plan.step_s)
-        if not (self.step < first and end <= self._until(job)) or not plan.on[first:end, last.hosts].all():
+        if not (self.step < first and end <= self._until(job)) or not live.has_on(last.hosts, first, end):
             return False
         free = live.ends_s[last.hosts] <= start_s
         if not self.view.all_available:
