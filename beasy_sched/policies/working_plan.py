@@ -785,8 +785,9 @@ class JobTable:
     def needed_s(self, speeds_flops: FloatArray) -> FloatArray:
         """How long each job needs at the slowest of its hosts' speeds, s."""
         slowest = self.least(speeds_flops)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(slowest > 0.0, self.remaining_flops / slowest, np.inf)
+        needed_s = np.full(slowest.shape, np.inf)
+        np.divide(self.remaining_flops, slowest, out=needed_s, where=slowest > 0.0)
+        return needed_s
 
 
 PLANNED = "planned"

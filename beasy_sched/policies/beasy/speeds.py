@@ -256,8 +256,8 @@ class Spending:
             return
         speeds = self.ladder.speed_flops(jobs.hosts, self.rest.states[0, jobs.hosts])
         needed_s = jobs.needed_s(speeds)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slack = np.where(jobs.left_s > 0.0, 1.0 - needed_s / jobs.left_s, -np.inf)
+        shares = np.full(len(needed_s), np.inf)
+        slack = 1.0 - np.divide(needed_s, jobs.left_s, out=shares, where=jobs.left_s > 0.0)
         for place in slack.argsort(kind="stable").tolist():
             if not self.has_left():
                 return
