@@ -12,11 +12,11 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous, Parallel, Profile
-from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.events import JobEnd
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.jobs import ENDED, NEVER, RUNNING, SimJob, Task, powers, speed_limit, start_task
-from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines, common_mode
+from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines
 from beasy_sched.simulator.world import LEAF, World
 
 _TINY = 1e-12
@@ -89,15 +89,14 @@ class Execution:
 
     def _find_modes(self, job: SimJob, uniform: int | None) -> None:
         """Record the mode that the job's hosts have in common, and what they draw when idle."""
-        table = self._world.table
+        world = self._world
         if uniform is None:
-            modes = self._world.machines.mode[job.alloc.ids]
-            uniform = common_mode(modes)
-            if uniform < 0:
-                job.idle_w = float(table.idle_w[modes].sum())
+            uniform = world.machines.common_mode(job.alloc)
         job.uniform_mode = uniform
         if uniform >= 0:
-            job.idle_w = table.idle_of[uniform] * job.size
+            job.idle_w = world.table.idle_of[uniform] * job.size
+        else:
+            job.idle_w = float(world.table.idle_w[world.machines.mode[job.alloc.ids]].sum())
 
     def _change(self, job: SimJob) -> None:
         """Recompute rate, power and end after a change of the job's task or of its hosts' P-states."""
@@ -178,12 +177,12 @@ class Execution:
 
     # --- starting ---
 
-    def start(self, job: SimJob, decision: ExecuteJob, modes: IntArray, uniform: int) -> None:
-        """Start a job on hosts that have been checked; their modes are ``modes``."""
-        world, ids = self._world, decision.alloc.ids
+    def start(self, job: SimJob, hosts: HostSet, uniform: int) -> None:
+        """Start a job on hosts that have been checked, all in mode ``uniform`` (unless that is below 0)."""
+        world = self._world
         job.state = RUNNING
-        job.alloc = decision.alloc
-        job.size = len(ids)
+        job.alloc = hosts
+        job.size = len(hosts.ids)
         now = job.start = job.powered_at = job.owned_metering = world.now
         job.wall_left = job.walltime
         job.energy_j = 0.0 if self._energy else -1.0
@@ -195,10 +194,10 @@ class Execution:
             job.slot = len(world.slots)
             world.slots.append(job)
         if self._sharing:
-            world.machines.change_state(ids, COMPUTING, now)
-            world.machines.owner[ids] = job.slot
+            world.machines.change_state(hosts.ids, COMPUTING, now)
+            world.machines.owner[hosts.ids] = job.slot
         else:
-            world.machines.occupy(ids, modes, uniform, job.slot, now)
+            world.machines.occupy(hosts, uniform, job.slot, now)
         world.states_row()
         known = uniform >= 0 and not self._sharing
         self._find_modes(job, uniform + COMPUTING - IDLE if known else None)
@@ -317,7 +316,7 @@ class Execution:
             world.meter.change(now, job.idle_w - job.power_w)
             mode = job.uniform_mode
             if mode >= 0 and world.table.state_of[mode] == COMPUTING and not job.moved:
-                world.machines.release(ids, mode, job.start, now)
+                world.machines.release(job.alloc, mode, job.start, now)
             else:  # those hosts that have become unavailable stay so
                 world.machines.owner[ids] = NOBODY
                 self._free_idle(ids)
