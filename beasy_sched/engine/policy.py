@@ -259,14 +259,17 @@ _LOOK_HOSTS: Final = 128
 
 def _lowest(mask: BoolArray, count: int) -> HostSet:
     """Return the ``count`` lowest ids of ``mask`` (all if there are fewer); reads no further than needed."""
-    first = int(mask.argmax()) if len(mask) else 0
-    if count == 1 and len(mask) and mask[first]:
+    size = len(mask)
+    first = int(mask.argmax()) if size else 0
+    if count == 1 and size and mask[first]:
         return one_host(first)
     look = max(4 * count, _LOOK_HOSTS)
     while True:
-        (ids,) = mask[first : first + look].nonzero()
-        if len(ids) >= count or first + look >= len(mask):
-            return HostSet(ids[:count] + first)
+        ids = mask[first : first + look].nonzero()[0]
+        if len(ids) >= count or first + look >= size:
+            ids = ids[:count]
+            ids += first
+            return HostSet(ids)
         look *= 4
 
 

@@ -254,9 +254,10 @@ class Execution:
     def _stop_clock(self, job: SimJob) -> None:
         if job.run is not None:
             job.run.cancel()
+            job.run = None
         if job.limit is not None:
             job.limit.cancel()
-        job.run = job.limit = None
+            job.limit = None
 
     # --- ends ---
 

@@ -127,7 +127,7 @@ class Machines:
         """Put a job on idle hosts, which are all in mode ``uniform``, unless that is below 0."""
         index, size, counts = hosts.index, len(hosts.ids), self.counts
         since = self.last_change[index]
-        if size > 1:
+        if not isinstance(index, int):
             since = sum(since.tolist()) if size <= _FEW else since.sum()
         self.time_in[IDLE] += size * now - float(since)
         counts[IDLE] -= size
