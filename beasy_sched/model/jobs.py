@@ -394,9 +394,7 @@ class Outcomes:
     def add(self, job: Job) -> None:
         """Add a job whose state is final."""
         self.ids.append(job.id)
-        self._rows += _packed(
-            job.subtime_s, job.start_s, job.end_s, job.walltime_s, job.energy_j, job.res
-        )
+        self._rows += _packed(job.subtime_s, job.start_s, job.end_s, job.walltime_s, job.energy_j, job.res)
         self._state.append(_CODES[job.state])
 
     def counts(self) -> dict[str, int]:
