@@ -76,8 +76,8 @@ class Cluster:
         """Present P-state; the target while switching."""
         self.state_counts = np.zeros((len(platform.kinds) or 1, len(HostState)), dtype=np.int64)
         """How many hosts of each kind are in each `HostState`, [kind, state]."""
-        self._counts = self.state_counts.data
-        """The same, for changing single numbers: a third of the time that the array takes."""
+        self._counts = self.state_counts[0].data if len(self.state_counts) == 1 else None
+        """The same of the only kind, for changing single numbers in a fraction of the array's time."""
         self.load = np.zeros(size)
         """Share of full load that a job puts on each host: 1 on its slowest, 0 if it does not compute."""
         self.available = np.ones(size, dtype=np.bool_)
@@ -115,6 +115,7 @@ class Cluster:
         self.uniform_speed = True
         """Whether all hosts run at the same speed."""
         self._speeds = _table(platform, [kind.speeds_flops for kind in platform.kinds])
+        self._has_speeds = platform.has_speeds
         paces_flops = _paces_flops(platform)
         self._one_speed = len(paces_flops) < 2
         """Whether all computing P-states of all hosts have the same speed."""
@@ -179,7 +180,8 @@ class Cluster:
 
         Returns a copy of the hosts: the caller may modify its own array.
         """
-        ids = hosts.ids
+        hosts = hosts.kept()
+        ids, index = hosts.ids, hosts.index
         if job.state is not JobState.WAITING or job.place < 0:
             where = job.state.value if job.state is not JobState.WAITING else "not in the queue"
             raise PolicyError(f"job {job.id} is {where}: it cannot be started")
@@ -187,16 +189,14 @@ class Cluster:
             raise PolicyError(f"job {job.id} requests {job.res} hosts and was given {len(ids)} ({hosts})")
         self.queue.check_holds(job)
         self.check_hosts(hosts, f"job {job.id} was given")
-        if 0 in self.free[hosts.index].tobytes():  # searched in less time than `all` takes to begin
+        if not self._are_free(index):
             raise PolicyError(f"job {job.id} was given hosts that are not free: {self._not_free(ids)}")
-        hosts = hosts.kept()
-        ids, index = hosts.ids, hosts.index
         job.state = JobState.RUNNING
         self.queue.remove(job)
         job.hosts = hosts
         job.start_s = now
         job.worked_until_s = now
-        if not self.platform.has_speeds:
+        if not self._has_speeds:
             job.work_flops = np.nan
         job.expected_end_s = now + job.walltime_s
         self.running[job.id] = job
@@ -387,14 +387,19 @@ class Cluster:
     def _count(self, ids: HostIds, before: int | None, after: int) -> None:
         """Update `state_counts`; ``before`` None means the hosts' present states, which may differ."""
         counts, moved = self._counts, len(ids)
-        if before is not None and len(counts) == 1:
-            counts[0, before] -= moved
-            counts[0, after] += moved
+        if counts is not None and before is not None:
+            counts[before] -= moved
+            counts[after] += moved
             return
         kinds = self.platform.kind_of[ids]
         was = self.state[ids] if before is None else np.full(moved, before)
         np.subtract.at(self.state_counts, (kinds, was), 1)
         np.add.at(self.state_counts, (kinds, np.full(moved, after)), 1)
+
+    def _are_free(self, index: HostIds | int) -> bool:
+        if isinstance(index, int):
+            return bool(self.free[index])
+        return 0 not in self.free[index].tobytes()  # searched in less time than `all` takes to begin
 
     def _free_again(self, hosts: HostSet) -> None:
         ids = hosts.ids

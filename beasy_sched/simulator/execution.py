@@ -264,13 +264,14 @@ class Execution:
     def leaf_ended(self, job: SimJob, action: Action) -> bool:
         """A leaf's end, or the walltime's, has come; return whether the job has ended."""
         world, leaf = self._world, job.leaf
-        if action is not job.run or (isinstance(leaf, Delay) and 0 <= job.wall_left <= leaf.delay_s):
+        delay_s = leaf.delay_s if isinstance(leaf, Delay) else None
+        if action is not job.run or (delay_s is not None and 0 <= job.wall_left <= delay_s):
             self._finish(job, JobEnd.WALLTIME_REACHED, OUT_OF_TIME)
             return True
-        if not isinstance(leaf, Delay):
+        if delay_s is None:
             job.wall_left -= world.now - job.leaf_start
         elif job.wall_left > 0:
-            job.wall_left -= leaf.delay_s
+            job.wall_left -= delay_s
         code = leaf.return_code
         if job.stack is not None and not code:
             self._stop_clock(job)
