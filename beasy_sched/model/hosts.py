@@ -102,7 +102,7 @@ class HostSet:
     def kept(self) -> HostSet:
         """Return the same set with a read-only copy of the ids."""
         ids = self.ids
-        if len(ids) == 1:
+        if len(ids) == 1 and 0 <= ids.item() < MOST_HOSTS:
             return one_host(ids.item())
         ids = ids.astype(np.intp)
         ids.setflags(write=False)

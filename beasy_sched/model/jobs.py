@@ -331,7 +331,7 @@ class JobQueue:
             self._compact()
 
     def _compact(self) -> None:
-        self._columns()
+        self._fill()
         places = np.flatnonzero(self._res[: len(self._jobs)] != _GONE)
         for column in (self._res, self._walltime_s, self._subtime_s, self._computes):
             column[: len(places)] = column[places]

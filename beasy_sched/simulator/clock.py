@@ -98,8 +98,8 @@ class _Agenda:
         """A heap of those spans."""
 
     def add(self, entry: _Entry) -> None:
-        """Add an entry; what comes after the latest time of all runs may have an infinite time."""
-        span = int(min(entry[0], LATEST_S) / _SPAN_S)
+        """Add an entry; an end that never comes may have no time (NaN), and is the last."""
+        span = int(min(LATEST_S, entry[0]) / _SPAN_S)
         if span <= self._until:
             heappush(self.near, entry)
         elif span in self._later:
