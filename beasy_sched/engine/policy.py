@@ -279,6 +279,8 @@ _LARGEST_FACT = 10**18
 class PolicyCaller:
     """Calls a policy's methods and checks what they return before anything is carried out."""
 
+    __slots__ = ("_policy", "name")
+
     def __init__(self, policy: Policy) -> None:
         """Call ``policy``."""
         kind = type(policy)

@@ -72,6 +72,44 @@ _NO_NEWS = frozenset((e.RequestedCall, e.EnergyAnswer))
 class Session:
     """Applies a message's events, asks the policy once, and answers with legal decisions."""
 
+    # With more than 30 attributes, calls of methods would take twice as long without.
+    __slots__ = (
+        "_account",
+        "_answered",
+        "_arrived",
+        "_calls",
+        "_decisions",
+        "_delays",
+        "_ended",
+        "_ended_in_step",
+        "_handlers",
+        "_ids",
+        "_kill_rules",
+        "_kills",
+        "_log",
+        "_no_more_jobs",
+        "_policy",
+        "_queries",
+        "_restless",
+        "_restless_until",
+        "_unknown",
+        "begun",
+        "cluster",
+        "commander",
+        "ended",
+        "now",
+        "options",
+        "outcomes",
+        "policy",
+        "power",
+        "reasons",
+        "replanning",
+        "view",
+        "warnings",
+        "windows",
+        "workflows",
+    )
+
     def __init__(
         self,
         policy: Policy,

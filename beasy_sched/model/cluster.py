@@ -65,6 +65,47 @@ _OUT_OF_TRANSITION = (SWITCHING_OFF, ASLEEP), (SWITCHING_ON, IDLE)
 class Cluster:
     """The scheduler's picture of the site. Its arrays are for others to read only."""
 
+    # With more than 30 attributes, calls of methods would take twice as long without.
+    __slots__ = (
+        "_account",
+        "_counts",
+        "_ended",
+        "_ends",
+        "_ends_at",
+        "_has_speeds",
+        "_job_on",
+        "_one_speed",
+        "_order_on",
+        "_pace_flops",
+        "_reference_flops",
+        "_some_held",
+        "_some_left",
+        "_speeds",
+        "_starts",
+        "_wakes",
+        "_waking",
+        "all_available",
+        "available",
+        "free",
+        "free_count",
+        "held",
+        "leaving",
+        "load",
+        "openings",
+        "platform",
+        "power",
+        "pstate",
+        "queue",
+        "running",
+        "size",
+        "state",
+        "state_counts",
+        "state_since_s",
+        "switch_end_s",
+        "to_wake",
+        "uniform_speed",
+    )
+
     def __init__(self, platform: Platform) -> None:
         """All servers idle, or asleep where their initial P-state is one of sleep."""
         size = platform.size

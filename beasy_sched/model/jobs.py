@@ -243,6 +243,19 @@ class JobQueue:
     most jobs of a cluster with free hosts are gone by then.
     """
 
+    __slots__ = (
+        "_computes",
+        "_count",
+        "_filled",
+        "_head",
+        "_jobs",
+        "_places",
+        "_res",
+        "_seen",
+        "_subtime_s",
+        "_walltime_s",
+    )
+
     def __init__(self) -> None:
         """Start empty."""
         self._jobs: list[Job] = []
@@ -380,6 +393,8 @@ _CODES = {state: code for code, state in enumerate(_STATES)}
 
 class Outcomes:
     """One row per job that has left the system."""
+
+    __slots__ = ("_rows", "_state", "ids")
 
     def __init__(self) -> None:
         """No rows yet."""

@@ -118,6 +118,22 @@ class Reservation(Struct):
 class EasyPass:
     """One scheduling pass; policies with rules of their own override its hooks."""
 
+    __slots__ = (
+        "_dear_from",
+        "_mask",
+        "actions",
+        "backfill",
+        "begin_s",
+        "free",
+        "priority",
+        "refused_by",
+        "refused_hosts",
+        "reservation",
+        "started",
+        "unwanted",
+        "view",
+    )
+
     def __init__(
         self, view: View, priority: Order = largest_slowdown, backfill: Order | None = smallest_size
     ) -> None:

@@ -79,6 +79,8 @@ KILLED_TASK, KILLED_DELAY, OUT_OF_TIME = -2, -1, -1
 class Execution:
     """Moves jobs through their lives, with their rates and powers; who may run where is in `requests`."""
 
+    __slots__ = ("_energy", "_free_slots", "_sharing", "_world")
+
     def __init__(self, world: World) -> None:
         self._world = world
         self._free_slots: list[int] = []

@@ -224,6 +224,19 @@ _MEASURES = ("slowdown", "turnaround_time", "waiting_time")
 class Tally:
     """The figures of Batsim's schedule file: counts, sums and maxima, kept as the run goes."""
 
+    __slots__ = (
+        "_maxima",
+        "_sums",
+        "energy_at_first_submission_j",
+        "energy_at_last_end_j",
+        "finished",
+        "grouped_switches",
+        "machine_switches",
+        "makespan_s",
+        "rejected",
+        "success",
+    )
+
     def __init__(self) -> None:
         self.finished = self.success = self.rejected = 0
         self.makespan_s = 0.0
